@@ -1,0 +1,85 @@
+"""Surface-EMG typing network in the style of emg2qwerty: Sivakumar et al., arXiv:2410.20081; time-depth-separable
+convolutions from Hannun et al., arXiv:1904.02619. Smaller, and without the rotation-invariant pooling.
+
+Time leads outside the convolutions and trails inside them, so every block opens and closes with movedim + reshape; the
+residual, LayerNorm and linear layers stand between the moves. A BatchNorm on the raw spectrogram has no convolution to
+fold into, and two bands are split, transformed apart and stacked again.
+
+Input: (T=64, N=1, 2 bands, 16 electrodes, 33 frequencies). Output: (32, 1, 99) logits.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+BANDS, ELECTRODES, FREQUENCIES = 2, 16, 33
+
+
+class SpectrogramNorm(nn.Module):
+    """BatchNorm per electrode: (T, N, bands, electrodes, freq) -> the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(BANDS * ELECTRODES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        t, n, bands, electrodes, freq = x.shape
+        y = self.norm(x.movedim(0, -1).reshape(n, bands * electrodes, freq, t))
+        return y.reshape(n, bands, electrodes, freq, t).movedim(-1, 0)
+
+
+class BandMlps(nn.Module):
+    """One MLP for each band: (T, N, bands, electrodes, freq) -> (T, N, bands * features)."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        size = ELECTRODES * FREQUENCIES
+        self.mlps = nn.ModuleList(nn.Sequential(nn.Linear(size, features), nn.ReLU()) for _ in range(BANDS))
+
+    def forward(self, x: Tensor) -> Tensor:
+        bands = [mlp(band.flatten(2)) for mlp, band in zip(self.mlps, x.unbind(2), strict=True)]
+        return torch.stack(bands, dim=2).flatten(2)
+
+
+class TDSConv2d(nn.Module):
+    """Convolution over time, features seen as channels x width: (T, N, C) -> (T - kernel + 1, N, C)."""
+
+    def __init__(self, channels: int, width: int, kernel: int) -> None:
+        super().__init__()
+        self.channels, self.width = channels, width
+        self.conv = nn.Conv2d(channels, channels, (1, kernel))
+        self.norm = nn.LayerNorm(channels * width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        t, n, c = x.shape
+        y = self.conv(x.movedim(0, -1).reshape(n, self.channels, self.width, t)).relu()
+        y = y.reshape(n, c, y.shape[-1]).movedim(-1, 0)
+        return self.norm(y + x[t - y.shape[0] :])
+
+
+class TDSFullyConnected(nn.Module):
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(features, features), nn.ReLU(), nn.Linear(features, features))
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(x + self.mlp(x))
+
+
+class Emg(nn.Module):
+    def __init__(self, channels: int = 24, width: int = 16, kernel: int = 17, blocks: int = 2, classes: int = 99) -> None:
+        super().__init__()
+        features = channels * width
+        layers = [SpectrogramNorm(), BandMlps(features // BANDS)]
+        for _ in range(blocks):
+            layers += [TDSConv2d(channels, width, kernel), TDSFullyConnected(features)]
+        self.layers = nn.Sequential(*layers, nn.Linear(features, classes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(Emg, (64, 1, BANDS, ELECTRODES, FREQUENCIES))

@@ -1,0 +1,31 @@
+"""ESPCN, single-image super-resolution by three: Shi et al., arXiv:1609.05158.
+
+Three convolutions on the small image and a sub-pixel upsampling to a single channel, the layout that suits an NPU least:
+PixelShuffle is a permute of the whole output with one channel innermost.
+
+Input: (1, 1, 32, 32), luminance. Output: (1, 1, 96, 96).
+"""
+
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+
+class Espcn(nn.Module):
+    def __init__(self, upscale: int = 3) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 64, 5, padding=2),
+            nn.Tanh(),
+            nn.Conv2d(64, 32, 3, padding=1),
+            nn.Tanh(),
+            nn.Conv2d(32, upscale**2, 3, padding=1),
+            nn.PixelShuffle(upscale),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x)
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(Espcn, (1, 1, 32, 32))

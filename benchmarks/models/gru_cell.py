@@ -1,0 +1,35 @@
+"""A gated recurrent unit, four steps unrolled: Cho et al., arXiv:1406.1078, in PyTorch's formulation.
+
+The input projections of all steps are one matrix product, sliced by step and by gate; every step adds slices of a second
+product; the outputs are stacked and the last state is an output of its own. Many small slices, and pointwise chains
+through sigmoid and tanh between differently scaled tensors.
+
+Inputs: (4, 1, 32), four steps of 32 features, and the state (1, 48). Outputs: (4, 1, 48) and the new state (1, 48).
+"""
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+
+class Gru(nn.Module):
+    def __init__(self, features: int = 32, hidden: int = 48) -> None:
+        super().__init__()
+        self.from_input = nn.Linear(features, 3 * hidden)
+        self.from_state = nn.Linear(hidden, 3 * hidden)
+
+    def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        states = []
+        for step in self.from_input(x).unbind(0):
+            x_reset, x_update, x_new = step.chunk(3, dim=1)
+            h_reset, h_update, h_new = self.from_state(state).chunk(3, dim=1)
+            reset, update = (x_reset + h_reset).sigmoid(), (x_update + h_update).sigmoid()
+            new = (x_new + reset * h_new).tanh()
+            state = new + update * (state - new)
+            states.append(state)
+        return torch.stack(states), state
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(Gru, (4, 1, 32), (1, 48))

@@ -1,0 +1,53 @@
+"""One MobileViT block: Mehta and Rastegari, arXiv:2110.02178.
+
+Convolutions, then transformers over the pixels that share a place in their 2x2 patch, then convolutions again. Unfolding
+to (places, patches, width) and folding back are 6-D permutes between views; the input is concatenated at the end.
+
+Input: (1, 32, 16, 16). Output: the same shape.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+from benchmarks.models.attention import TransformerBlock
+
+
+def conv_bn_silu(c_in: int, c_out: int, kernel: int) -> nn.Sequential:
+    conv = nn.Conv2d(c_in, c_out, kernel, padding=kernel // 2, bias=False)
+    return nn.Sequential(conv, nn.BatchNorm2d(c_out), nn.SiLU())
+
+
+def unfold(x: Tensor, patch: int) -> Tensor:
+    """(1, C, H, W) -> (patch * patch, H/patch * W/patch, C)."""
+    _, c, h, w = x.shape
+    x = x.reshape(c, h // patch, patch, w // patch, patch).permute(2, 4, 1, 3, 0)
+    return x.reshape(patch * patch, -1, c)
+
+
+def fold(x: Tensor, patch: int, height: int, width: int) -> Tensor:
+    """The inverse of `unfold`."""
+    c = x.shape[2]
+    x = x.reshape(patch, patch, height // patch, width // patch, c).permute(4, 2, 0, 3, 1)
+    return x.reshape(1, c, height, width)
+
+
+class MobileViTBlock(nn.Module):
+    def __init__(self, channels: int = 32, dim: int = 48, heads: int = 4, depth: int = 2, patch: int = 2) -> None:
+        super().__init__()
+        self.patch = patch
+        self.local = nn.Sequential(conv_bn_silu(channels, channels, 3), nn.Conv2d(channels, dim, 1, bias=False))
+        self.transformers = nn.Sequential(*(TransformerBlock(dim, heads, expansion=2) for _ in range(depth)))
+        self.norm = nn.LayerNorm(dim)
+        self.project = conv_bn_silu(dim, channels, 1)
+        self.fuse = conv_bn_silu(2 * channels, channels, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        _, _, h, w = x.shape
+        y = self.norm(self.transformers(unfold(self.local(x), self.patch)))
+        y = self.project(fold(y, self.patch, h, w))
+        return self.fuse(torch.cat((x, y), dim=1))
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(MobileViTBlock, (1, 32, 16, 16))

@@ -1,0 +1,90 @@
+"""A pair of Swin transformer blocks, plain and shifted windows: Liu et al., arXiv:2103.14030.
+
+Cutting the map into windows and joining it again are view, permute, view; the shift rolls the map along H and W, two
+slices and a concat each, and rolls it back after attention. The roll is written out as slices and a concat. The mask of
+the shifted windows is -10 rather than the usual -100, which would leave an int8 score no resolution.
+
+Input: (1, 16, 16, 32), height, width, channels. Output: the same shape.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+
+def partition(x: Tensor, window: int) -> Tensor:
+    """(1, H, W, C) -> (windows, window * window, C)."""
+    _, h, w, c = x.shape
+    x = x.reshape(h // window, window, w // window, window, c)
+    return x.transpose(1, 2).reshape(-1, window * window, c)
+
+
+def unpartition(x: Tensor, window: int, height: int, width: int) -> Tensor:
+    """The inverse of `partition`."""
+    x = x.reshape(height // window, width // window, window, window, x.shape[2])
+    return x.transpose(1, 2).reshape(1, height, width, -1)
+
+
+def roll(x: Tensor, shift: int) -> Tensor:
+    """The first `shift` rows and columns go to the end; a negative shift is the inverse."""
+    x = torch.cat((x[:, shift:], x[:, :shift]), dim=1)
+    return torch.cat((x[:, :, shift:], x[:, :, :shift]), dim=2)
+
+
+def shifted_mask(size: int, window: int, shift: int) -> Tensor:
+    """(windows, 1, tokens, tokens): -10 between tokens that only the roll brought into one window."""
+    region = torch.zeros(size)
+    region[size - window :] = 1
+    region[size - shift :] = 2
+    regions = partition((3 * region[:, None] + region)[None, :, :, None], window)
+    return torch.where(regions == regions.transpose(1, 2), 0.0, -10.0).unsqueeze(1)
+
+
+class WindowAttention(nn.Module):
+    """Self-attention inside every window with relative position biases: (windows, tokens, dim) -> the same."""
+
+    def __init__(self, dim: int, heads: int, window: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.scale = (dim // heads) ** -0.5
+        self.query_key_value, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        y, x = (axis.flatten() for axis in torch.meshgrid(torch.arange(window), torch.arange(window), indexing="ij"))
+        dy, dx = (axis[:, None] - axis + window - 1 for axis in (y, x))
+        table = torch.randn(heads, (2 * window - 1) ** 2) * 0.5
+        self.register_buffer("position_bias", table[:, dy * (2 * window - 1) + dx])
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        windows, tokens, dim = x.shape
+        qkv = self.query_key_value(x).reshape(windows, tokens, 3, self.heads, dim // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        scores = q @ k.transpose(-1, -2) * self.scale + self.position_bias
+        if mask is not None:
+            scores = scores + mask
+        return self.out((scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(windows, tokens, dim))
+
+
+class SwinBlock(nn.Module):
+    def __init__(self, size: int, dim: int, heads: int, window: int, shift: int) -> None:
+        super().__init__()
+        self.window, self.shift = window, shift
+        self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.attention = WindowAttention(dim, heads, window)
+        self.mlp = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
+        self.register_buffer("mask", shifted_mask(size, window, shift) if shift else None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        _, h, w, _ = x.shape
+        y = self.norm1(x)
+        y = roll(y, self.shift) if self.shift else y
+        y = unpartition(self.attention(partition(y, self.window), self.mask), self.window, h, w)
+        y = roll(y, -self.shift) if self.shift else y
+        x = x + y
+        return x + self.mlp(self.norm2(x))
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(
+        lambda: nn.Sequential(*(SwinBlock(size=16, dim=32, heads=2, window=4, shift=shift) for shift in (0, 2))),
+        (1, 16, 16, 32),
+    )

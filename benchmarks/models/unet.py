@@ -1,0 +1,45 @@
+"""A small U-Net: Ronneberger et al., arXiv:1505.04597, three levels, 'same' padding, BatchNorm.
+
+Each level of the decoder concatenates an upsampled tensor with one from the encoder; the two differ in scale, so the
+concat requantizes, and the encoder's tensor has two consumers.
+
+Input: (1, 3, 64, 64). Output: (1, 2, 64, 64) logits.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+
+def double_conv(c_in: int, c_out: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for c in (c_in, c_out):
+        layers += [nn.Conv2d(c, c_out, 3, padding=1, bias=False), nn.BatchNorm2d(c_out), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
+class UNet(nn.Module):
+    def __init__(self, widths: tuple[int, ...] = (16, 32, 64), classes: int = 2) -> None:
+        super().__init__()
+        steps = list(zip(widths, widths[1:], strict=False))  # (shallow, deep)
+        self.stem = double_conv(3, widths[0])
+        self.down = nn.ModuleList(double_conv(shallow, deep) for shallow, deep in steps)
+        self.up = nn.ModuleList(nn.ConvTranspose2d(deep, shallow, 2, stride=2) for shallow, deep in reversed(steps))
+        self.merge = nn.ModuleList(double_conv(2 * shallow, shallow) for shallow, _ in reversed(steps))
+        self.pool = nn.MaxPool2d(2)
+        self.head = nn.Conv2d(widths[0], classes, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        skips = []
+        for down in self.down:
+            skips.append(x)
+            x = down(self.pool(x))
+        for up, merge in zip(self.up, self.merge, strict=True):
+            x = merge(torch.cat((skips.pop(), up(x)), dim=1))
+        return self.head(x)
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(UNet, (1, 3, 64, 64))

@@ -1,0 +1,184 @@
+"""The default model: data movement measured by Vela in context, arithmetic estimated, fusion as pairwise terms.
+
+A unit of data movement is compiled between pads (CLAMPs with a second reader, which cannot fuse with it), and
+only the rows that are not pads count: so it sees the inner tensor formats, not those of graph inputs and outputs.
+Arithmetic ops are the same in nearly all alternatives; closed forms rank them well enough (output-path cycles per element
+and bytes per cycle of the family, facts measured on Vela 5.1). The whole-graph total has the last word.
+"""
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+
+from cost_models.cache import PriceCache
+from cost_models.protocol import Unit
+from eqsat.ir import OPS, GraphError, TensorGraph, attrs_of
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.tosa.vela import compile_tosa
+from eqsat.tosa.worker import Pool, WorkerError
+
+#: Output-path cycles per element of an op that runs by itself: (add-like, other elementwise), by family.
+_OUTPUT_PATH = {"u55": (1.5, 0.75), "u65": (1.5, 0.75), "u85": (0.25, 0.25)}
+#: Cycles per element of a RESCALE, CLAMP, TABLE or copy that does not fuse (a 1x1 pool), by family.
+_UNFUSED = {"u55": 1.0, "u65": 1.0, "u85": 0.6}
+#: Bytes per cycle of the memory that holds activations.
+_BANDWIDTH = {"u55": 8.0, "u65": 16.0, "u85": 32.0}
+#: U55 and U65 transpose only these dtypes (executorch backends/arm, guards).
+_U55_TRANSPOSABLE = ("INT8", "INT16", "BOOL")
+#: A RESHAPE is free or a copy, depending on its surroundings; this small price breaks ties against it.
+_RESHAPE_SHARE = 0.02
+_INT8_LIKE = ("INT8", "INT16")
+_MAC = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
+_ACTIVATION = ("clamp", "table")
+_BINARY = ("add", "sub", "mul", "maximum", "minimum")
+
+
+def legal_transpose(shape: tuple[int, ...], dtype: str, family: str) -> bool:
+    """The guards on TRANSPOSE (facts of the Arm backend): U55/U65 dtypes and the 65536 limit on the leading axes' product."""
+    if dtype == "INT48":
+        return False
+    if family == "u85":
+        return True
+    return dtype in _U55_TRANSPOSABLE and math.prod(shape[:-2]) <= 65536
+
+
+class VelaOps:
+    """See the module's text. `pool`: Vela workers; `cache`: prices on disk."""
+
+    def __init__(self, target: Target, pool: Pool, cache: PriceCache):
+        self.target, self.pool, self.cache = target, pool, cache
+
+    # -- nodes
+    def price(self, units: Sequence[Unit]) -> list[float]:
+        out: list[float] = []
+        probes: dict[str, tuple[bytes, frozenset[str]]] = {}
+        keys: list[str | None] = []
+        for u in units:
+            found = self._probe_for(u)
+            keys.append(found[0] if found else None)
+            if found:
+                probes[found[0]] = found[1:]
+        known = self.cache.get(list(probes))
+        missing = [k for k in probes if k not in known]
+        measured = dict(zip(missing, self.pool.map(lambda k: self._measure(*probes[k]), missing), strict=True))
+        self.cache.put({k: v for k, v in measured.items() if v < math.inf})
+        known.update(measured)
+        for u, key in zip(units, keys, strict=True):
+            out.append(known[key] if key is not None else self._estimate(u))
+        return out
+
+    def _probe_for(self, u: Unit) -> tuple[str, bytes, frozenset[str]] | None:
+        """(cache key, flatbuffer, names of its pads) for a unit that is measured, None for one that is estimated."""
+        moved = any(op == "transpose" for op, _ in u.steps)
+        if not (moved or u.op in ("concat", "slice", "pad", "tile", "reverse")) or u.result.dtype not in (*_INT8_LIKE, "INT32"):
+            return None
+        if moved and not all(legal_transpose(s, u.result.dtype, self.target.family) for s in _transposed(u)):
+            return None
+        try:
+            graph, pads = probe(u)
+        except GraphError:
+            return None
+        buffer = dumps(graph)
+        key = hashlib.blake2b(buffer + repr((self.target.flags, _versions())).encode(), digest_size=16).hexdigest()
+        return key, buffer, pads
+
+    def _measure(self, buffer: bytes, pads: frozenset[str]) -> float:
+        try:
+            rows = compile_tosa(buffer, self.target, self.pool, timeout=60).rows
+        except WorkerError:
+            return math.inf
+        return float(sum(int(r["op_cycles"]) for r in rows if r["name"] not in pads))
+
+    def _estimate(self, u: Unit) -> float:
+        family, elements = self.target.family, u.result.elements
+        kind = OPS[u.op].kind
+        moved = sum(t.bytes for t in (*u.operands, u.result)) / _BANDWIDTH[family]
+        if kind == "leaf":
+            return 0.0
+        if u.op == "reshape":
+            return 1.0 + _RESHAPE_SHARE * u.result.bytes
+        if any(op == "transpose" for op, _ in u.steps):
+            return math.inf                              # not legal, or Vela cannot compile it
+        if kind == "mac":
+            weights = u.operands[1].bytes if len(u.operands) > 1 else 1
+            return 1.0 + moved + elements * max(1.0, weights / max(1, u.result.shape[-1])) / 64
+        if u.op in ("rescale", *_ACTIVATION):
+            return 1.0 + max(_UNFUSED[family] * elements, moved)
+        add, other = _OUTPUT_PATH[family]
+        return 1.0 + max((add if u.op in ("add", "sub") else other) * elements, moved)
+
+    # -- fusion
+    def pair(self, reader: Unit, read: Unit, reader_price: float, read_price: float, behind: Sequence[Unit]) -> float:
+        if reader_price == math.inf or read_price == math.inf:
+            return 0.0
+        arithmetic = read.op in _MAC or read.op in _BINARY
+        if reader.op == "rescale" and arithmetic and reader.operands[0].dtype in ("INT32", "INT48"):
+            return -reader_price
+        if reader.op in _BINARY and read.op == "rescale" and read.result.dtype == "INT32":
+            return -read_price
+        fused_rescale = read.op == "rescale" and any(b.op in _MAC or b.op in _BINARY for b in behind)
+        if reader.op in _ACTIVATION and (fused_rescale or read.op in _MAC):
+            return -reader_price
+        if self.target.family == "u85" and len(reader.steps) == 1 and reader.op == "transpose" and len(reader.result.shape) == 4:
+            return -self._fused_transpose(reader, behind, reader_price) if fused_rescale else 0.0
+        return 0.0
+
+    @staticmethod
+    def _fused_transpose(reader: Unit, behind: Sequence[Unit], price: float) -> float:
+        perm = reader.attr("perms")
+        if not any(b.op in _MAC for b in behind) or perm[0] != 0:
+            return 0.0
+        if perm in ((0, 1, 3, 2), (0, 3, 1, 2)):
+            return price
+        return price - 0.25 * reader.result.elements if perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 3, 2, 1)) and price > 0.25 * reader.result.elements else 0.0
+
+
+@cache
+def _versions() -> str:
+    return f"vela {version('ethos-u-vela')}"
+
+
+def _transposed(u: Unit) -> list[tuple[int, ...]]:
+    """Shapes that the unit's TRANSPOSEs read."""
+    shapes, shape = [], u.operands[0].shape
+    for op, attrs in u.steps:
+        if op == "transpose":
+            shapes.append(shape)
+            shape = tuple(shape[p] for p in dict(attrs)["perms"])
+        else:
+            shape = dict(attrs)["shape"]
+    return shapes
+
+
+def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
+    """The unit between pads, and the pads' tensor names. Dtypes without CLAMP (INT32, BOOL) go bare."""
+    g = TensorGraph()
+    limits = {"INT8": (-128, 127, 1), "INT16": (-(2**15), 2**15 - 1, 2)}
+    narrow = u.result.dtype in limits
+    pads: list[int] = []
+
+    def pad(x: int, cut: int) -> int:
+        lo, hi, size = limits[g.nodes[x].dtype]
+        bounds = {"min_val": lo.to_bytes(size, "little", signed=True), "max_val": (hi - cut).to_bytes(size, "little", signed=True)}
+        pads.append(g.add_with("clamp", [x], attrs_of({**bounds, "nan_mode": 1})))
+        return pads[-1]
+
+    operands, seconds = [], []
+    for k, t in enumerate(u.operands):
+        if k < len(u.constants) and u.constants[k] is not None:
+            operands.append(g.add_const(u.constants[k].data, t.dtype, t.shape))
+        else:
+            operands.append(g.add_input(f"in{k}", t.shape, t.dtype))
+            if narrow:
+                operands[-1] = pad(operands[-1], 1)
+                seconds.append(pad(operands[-1], 2))
+    for op, attrs in u.steps:
+        operands = [g.add_with(op, operands, attrs)]
+    g.outputs = [pad(operands[0], 1), pad(operands[0], 2), *seconds] if narrow else [operands[0]]
+    g.output_names = [f"out{i}" for i in range(len(g.outputs))]
+    slots = dict(zip(g.outputs, g.output_names, strict=True))
+    return g, frozenset(slots.get(n, f"n{n}") for n in pads)

@@ -1,0 +1,291 @@
+"""The e-graph engine: egglog 13.2 or 14.x through its low-level bindings.
+
+Every attribute is interned to an i64. A computation that egglog cannot do is an `Extern`: a relation from arguments
+to results and a demand relation beside it. A rule with extern calls becomes demand stages and a final stage; between
+steps Python answers the new demands and loads the rows. No Python runs inside egglog.
+One ruleset per rule gives exact attribution of matches and growth, and limits are checked between rules.
+"""
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from egglog import bindings
+
+
+class EngineError(RuntimeError):
+    """egglog refused or panicked; the e-graph is unusable and must be dropped."""
+
+
+class Interner:
+    """Values <-> dense i64 ids. Values must be hashable."""
+
+    def __init__(self) -> None:
+        self._ids: dict[Any, int] = {}
+        self._values: list[Any] = []
+
+    def id(self, value: Any) -> int:
+        found = self._ids.get(value)
+        if found is None:
+            found = self._ids[value] = len(self._values)
+            self._values.append(value)
+        return found
+
+    def __getitem__(self, i: int) -> Any:
+        return self._values[i]
+
+
+@dataclass(frozen=True, slots=True)
+class Extern:
+    """A partial, possibly multi-valued function on interned values: `fn(*values)` gives None, one tuple or a list of tuples."""
+
+    name: str
+    n_in: int
+    n_out: int
+    fn: Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rewrite. body and head are egglog facts and actions; calls are (result variables, extern, arguments), in order.
+
+    statement is the identity in one line, as documentation shows it. Analysis rules (`analysis=True`) run to
+    a fixpoint before each pass of rewrites.
+    """
+
+    name: str
+    family: str
+    statement: str
+    body: tuple[str, ...]
+    head: tuple[str, ...]
+    calls: tuple[tuple[str, str, str], ...] = ()
+    analysis: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits of a saturation: e-nodes, seconds, passes."""
+
+    nodes: int = 40_000
+    seconds: float = 20.0
+    passes: int = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """One pass: e-nodes after it, seconds, matches per rule that matched."""
+
+    index: int
+    nodes: int
+    seconds: float
+    matches: dict[str, int]
+
+
+@dataclass(slots=True)
+class Saturation:
+    """How a saturation went: `stop` is "saturated", "node limit", "time limit" or "pass limit"."""
+
+    stop: str = ""
+    iterations: list[Iteration] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def matches(self) -> dict[str, int]:
+        out: dict[str, int] = {}
+        for it in self.iterations:
+            for rule, n in it.matches.items():
+                out[rule] = out.get(rule, 0) + n
+        return out
+
+
+class Engine:
+    """One e-graph. Not for use from two threads (egglog's binding forbids it); use as a context manager."""
+
+    def __init__(self, declarations: Sequence[str], externs: Iterable[Extern], rules: Iterable[Rule]):
+        self.intern = Interner()
+        self._directory = tempfile.mkdtemp(prefix="eqsat-")
+        self._egraph = bindings.EGraph(fact_directory=self._directory)
+        self._externs = {e.name: e for e in externs}
+        self._answered: dict[str, set[tuple[int, ...]]] = {e: set() for e in self._externs}
+        self._rules: list[Rule] = []
+        self.run("(ruleset load)")
+        self.run("(ruleset clear)")
+        for line in declarations:
+            self.run(line)
+        for e in self._externs.values():
+            args = " ".join(f"a{i}" for i in range(e.n_in))
+            self.run(f"(relation {e.name} ({' '.join(['i64'] * (e.n_in + e.n_out))}))")
+            self.run(f"(relation {e.name}? ({' '.join(['i64'] * e.n_in)}))")
+            self.run(f'(rule (({e.name}? {args})) ((delete ({e.name}? {args}))) :ruleset clear :name "clear-{e.name}")')
+        for r in rules:
+            self._add(r)
+
+    def run(self, text: str) -> list[Any]:
+        """Runs one egglog command. Raises EngineError.
+
+        One command per parse: 13.2 copies the source into every span, so long texts cost quadratic memory.
+        """
+        try:
+            return self._egraph.run_program(*self._egraph.parse_program(text))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as e:  # noqa: BLE001 - 13.2 raises pyo3's PanicException, a BaseException; 14 raises EggSmolError
+            raise EngineError(f"egglog: {' '.join(str(e).split())[:500]} in {text[:200]}") from e
+
+    def load(self, relation: str, rows: Iterable[Sequence[int]]) -> None:
+        """Bulk-loads rows into a relation."""
+        name = f"{relation.rstrip('?')}.tsv"
+        with open(os.path.join(self._directory, name), "w") as f:
+            f.writelines("\t".join(map(str, r)) + "\n" for r in rows)
+        self.run(f'(input {relation} "{name}")')
+
+    def _add(self, r: Rule) -> None:
+        self.run(f"(ruleset rs.{r.name})")
+        self.run(f"(ruleset rs.{r.name}?)")
+        body = list(r.body)
+        for k, (outs, extern, args) in enumerate(r.calls):
+            self.run(f'(rule ({" ".join(body)}) (({extern}? {args})) :ruleset rs.{r.name}? :name "{r.name}?{k}")')
+            body.append(f"({extern} {args} {outs})")
+        self.run(f'(rule ({" ".join(body)}) ({" ".join(r.head)}) :ruleset rs.{r.name} :name "{r.name}")')
+        self._rules.append(r)
+
+    # -- saturation -------------------------------------------------------------------------------
+
+    def size(self) -> int:
+        """Live e-nodes: rows of the constructors (names in capitals), handles left out."""
+        return sum(n for name, n in self.run("(print-size)")[0].sizes if name[0].isupper() and name != "Node")
+
+    def saturate(self, budget: Budget = Budget()) -> Saturation:
+        """Runs all rules until nothing changes or a limit is reached. Raises EngineError."""
+        out, started = Saturation(), time.perf_counter()
+        rewrites = [r for r in self._rules if not r.analysis]
+        analyses = [r for r in self._rules if r.analysis]
+        nodes = self.size()
+        for index in range(budget.passes):
+            before, matches, changed = time.perf_counter(), {}, False
+            for group in (analyses, rewrites):
+                while True:
+                    updated, stop = self._step(group, matches, budget, started)
+                    changed |= updated
+                    if stop or group is rewrites or not updated:
+                        break
+                if stop:
+                    break
+            nodes = self.size()
+            out.iterations.append(Iteration(index, nodes, time.perf_counter() - before, matches))
+            if stop:
+                out.stop = stop
+                break
+            if not changed:
+                out.stop = "saturated"
+                break
+        else:
+            out.stop = "pass limit"
+        while out.stop != "saturated" and self._step(analyses, {}, None, started)[0]:
+            pass                                         # every class gets its type, also after a limit
+        out.seconds = time.perf_counter() - started
+        return out
+
+    def _step(self, rules: Sequence[Rule], matches: dict[str, int], budget: Budget | None, started: float) -> tuple[bool, str]:
+        asked = self._demands(rules)
+        updated = asked > 0
+        for r in rules:
+            report = self.run(f"(run-schedule rs.{r.name})")[0].report
+            updated |= report.updated
+            n = sum(report.num_matches_per_rule.values())
+            if n:
+                matches[r.name] = matches.get(r.name, 0) + n
+            if budget and n:
+                if time.perf_counter() - started > budget.seconds:
+                    return updated, "time limit"
+                if report.updated and self.size() > budget.nodes:
+                    return updated, "node limit"
+        return updated, ""
+
+    def _demands(self, rules: Sequence[Rule]) -> int:
+        stages = [r.name for r in rules if r.calls]
+        total = 0
+        for _ in range(16):                              # an answer can enable the next stage of a rule
+            if not stages:
+                return total
+            self.run(f"(run-schedule (seq {' '.join(f'(saturate rs.{n}?)' for n in stages)}))")
+            new = self._answer()
+            total += new
+            if not new:
+                break
+        return total
+
+    def _answer(self) -> int:
+        sizes = dict(self.run("(print-size)")[0].sizes)
+        new, asked = 0, False
+        for e in self._externs.values():
+            if not sizes.get(f"{e.name}?"):
+                continue
+            asked = True
+            rows = []
+            for key in self._rows(f"{e.name}?"):
+                if key in self._answered[e.name]:
+                    continue
+                self._answered[e.name].add(key)
+                result = e.fn(*(self.intern[i] for i in key))
+                for values in [] if result is None else result if isinstance(result, list) else [result]:
+                    rows.append(key + tuple(self.intern.id(v) for v in values))
+            if rows:
+                self.load(e.name, rows)
+                new += len(rows)
+        if asked:
+            self.run("(run clear 1)")
+        return new
+
+    def _rows(self, relation: str) -> list[tuple[int, ...]]:
+        out = self.run(f"(print-function {relation} 100000000)")[0]
+        dag = out.termdag
+        return [tuple(dag.get(c).value.value for c in dag.get(k).args) for k, _ in out.terms]
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def freeze(self) -> list[tuple[str, list[Any], int]]:
+        """All rows of the constructors and of `type` as (name, arguments, class): i64s as ints, terms and vectors of terms as class numbers."""
+        frozen = self._egraph.freeze()
+        number: dict[Any, int] = {}
+
+        def cls(value: Any) -> int:
+            return number.setdefault(value, len(number))
+
+        decoded: dict[Any, int] = {}
+
+        def integer(value: Any) -> int:
+            if value not in decoded:
+                decoded[value] = self._egraph.value_to_i64(value)
+            return decoded[value]
+
+        out = []
+        for name, f in frozen.functions.items():
+            if not (name[0].isupper() or name == "type"):
+                continue
+            kinds = f.input_sorts
+            for row in f.rows:
+                args: list[Any] = []
+                for kind, value in zip(kinds, row.inputs, strict=True):
+                    if kind == "i64":
+                        args.append(integer(value))
+                    elif kind == "T":
+                        args.append(cls(value))
+                    else:
+                        args.append(tuple(cls(v) for v in self._egraph.value_to_vec(value)))
+                out.append((name, args, integer(row.output) if name == "type" else cls(row.output)))
+        return out
+
+    def close(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

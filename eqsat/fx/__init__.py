@@ -1,0 +1,1 @@
+"""The FX side: where eqsat taps ExecuTorch's Arm pipeline."""

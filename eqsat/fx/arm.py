@@ -1,0 +1,112 @@
+"""The point of ExecuTorch's Arm pipeline where eqsat takes over.
+
+The pipeline runs once up to the last rewrite that is not about layout (`RewriteMatmulPass` and the view fusion behind
+it). There the program is copied: the copy goes through the rest of the stock pipeline and gives stock's TOSA, the
+original goes on without the layout passes and gives TOSA in which every layout change is an explicit TRANSPOSE or RESHAPE.
+Both are serialised by ExecuTorch's own node visitors.
+
+Nothing of ExecuTorch is patched: `_Split` is a private subclass that is instantiated here and nowhere registered.
+Source of the order of passes: executorch 1.5 backends/arm/_passes/arm_pass_manager.py.
+"""
+from __future__ import annotations
+
+import copy
+import time
+from dataclasses import dataclass
+
+import tosa_serializer as ts
+from executorch.backends.arm._passes import ArmPassManager
+from executorch.backends.arm.operators.node_visitor import get_node_visitors
+from executorch.backends.arm.process_node import process_call_function, process_output, process_placeholder
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+
+#: Stock passes that only place, merge or split data movement: eqsat's rules and pricing do that work.
+LAYOUT_PASSES = frozenset({
+    "PropagateViewCopyPermuteDownPass", "PropagateViewCopyPermuteUpPass", "MoveDataMovementOpsToSmallerDtypePass",
+    "RewriteHighRankSingletonPermutePass", "DecomposePermuteForU55Pass", "FuseConsecutiveSlicesPass",
+    "CanonicalizeViewCopyPermutePass", "RemovePermutesAroundElementwiseTosaOps",
+})
+_FIRST_LAYOUT_PASS = "PropagateViewCopyPermuteDownPass"
+
+
+class PipelineError(RuntimeError):
+    """The installed ExecuTorch's pipeline is not one that eqsat knows; the caller falls back to stock."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookPoint:
+    """Two lowerings of one delegate: stock's TOSA, and the TOSA with all layout explicit; seconds that each tail took."""
+
+    stock: bytes | None
+    explicit: bytes
+    stock_error: str
+    stock_seconds: float
+    explicit_seconds: float
+
+
+class _Split(ArmPassManager):
+    """Runs the head of the pipeline once and both tails."""
+
+    hook: HookPoint | None = None
+
+    def _transform(self, exported_program: ExportedProgram, graph_module: GraphModule) -> GraphModule:
+        names = [type(p).__name__ for p in self.passes]
+        if names.count(_FIRST_LAYOUT_PASS) != 1:
+            raise PipelineError(f"ExecuTorch's Arm pipeline has {names.count(_FIRST_LAYOUT_PASS)} {_FIRST_LAYOUT_PASS}, expected 1")
+        everything, cut = self.passes, names.index(_FIRST_LAYOUT_PASS)
+        self.passes = everything[:cut]
+        super()._transform(exported_program, exported_program.graph_module)
+        duplicate = copy.deepcopy(exported_program)
+
+        started = time.perf_counter()
+        self.passes = [p for p in everything[cut:] if type(p).__name__ not in LAYOUT_PASSES]
+        super()._transform(exported_program, exported_program.graph_module)
+        explicit = _serialise(exported_program, self.tosa_spec)
+        explicit_seconds = time.perf_counter() - started
+
+        started = time.perf_counter()
+        stock, error = None, ""
+        self.passes = everything[cut:]
+        try:
+            super()._transform(duplicate, duplicate.graph_module)
+            stock = _serialise(duplicate, self.tosa_spec)
+        except Exception as e:  # noqa: BLE001 - stock may fail where eqsat does not; that is stock's outcome
+            error = f"{type(e).__name__}: {e}"
+        self.hook = HookPoint(stock, explicit, error, time.perf_counter() - started, explicit_seconds)
+        return exported_program.graph_module
+
+
+def lower(program: ExportedProgram, compile_spec) -> HookPoint:
+    """Lowers one delegate's edge program (modified in place, as the backend is handed a copy).
+
+    compile_spec: a TosaCompileSpec. Raises PipelineError, or whatever ExecuTorch's passes raise.
+    """
+    if any(n.op == "get_attr" for n in program.graph_module.graph.nodes):
+        raise PipelineError("the delegate has control flow (cond or while_loop), which eqsat does not optimize")
+    manager = _Split(compile_spec)
+    manager.transform_to_backend_pipeline(exported_program=program, graph_module=program.graph_module)
+    assert manager.hook is not None
+    return manager.hook
+
+
+def _serialise(program: ExportedProgram, tosa_spec) -> bytes:
+    """TOSA flatbuffer of a fully lowered program, by ExecuTorch's node visitors (as tosa/backend.py does it)."""
+    version = tosa_spec.version
+    graph = ts.TosaSerializer("", targetMajor=version.major, targetMinor=version.minor, targetPatch=version.micro,
+                              targetDraft=version.minor > 0)
+    visitors = get_node_visitors(tosa_spec, None)
+    for node in program.graph_module.graph.nodes:
+        if node.op == "call_function":
+            process_call_function(node, graph, visitors, tosa_spec)
+        elif node.op == "placeholder":
+            if node.users:
+                process_placeholder(node, graph, program, None, tosa_spec)
+        elif node.op == "output":
+            process_output(node, graph, tosa_spec)
+        else:
+            raise PipelineError(f"node {node.name} ({node.op}) cannot be serialised to TOSA")
+    return bytes(graph.serialize())
+
+
+__all__ = ["LAYOUT_PASSES", "HookPoint", "PipelineError", "lower"]

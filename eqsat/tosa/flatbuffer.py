@@ -1,0 +1,355 @@
+"""TOSA 1.0 flatbuffers <-> TensorGraph.
+
+`loads` folds constant operands (zero points, rescale multipliers, shapes, tables) into attributes as the op table says.
+An operator that the table does not have, or whose "constant" operands are not constant, becomes an `opaque` node
+with all its operands and attributes; `dumps` writes it back as it was.
+"""
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from tosa import TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion, TosaShape, TosaTensor, Version
+
+from eqsat.ir import OPS, STORAGE, Const, GraphError, Node, TensorGraph, Type, attrs_of, infer
+from eqsat.tosa import schema
+
+IDENTIFIER = b"TOSA"
+_STATEFUL = {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LOOP"}
+
+
+class TosaError(ValueError):
+    """A flatbuffer that cannot be read; the message says what is wrong and the remedy."""
+
+
+def unpack(raw: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
+    """Values of a constant from its little-endian bytes; raw bytes for dtypes numpy lacks."""
+    count = int(np.prod(shape, dtype=np.int64))
+    if dtype == "INT48":
+        six = raw[: 6 * count].reshape(count, 6)
+        wide = np.zeros((count, 8), np.uint8)
+        wide[:, :6] = six
+        wide[:, 6:] = np.where(six[:, 5:] & 0x80, 0xFF, 0)
+        return wide.view(np.int64).reshape(shape)
+    if dtype == "SHAPE":
+        return raw[: 8 * count].view(np.int64).reshape(shape)
+    if dtype not in STORAGE:
+        return raw
+    storage = np.dtype(STORAGE[dtype])
+    if raw.size < count * storage.itemsize:
+        raise TosaError(f"a {dtype} constant of shape {tuple(shape)} has only {raw.size} bytes: the file is truncated; write it again")
+    return raw[: count * storage.itemsize].view(storage).reshape(shape)
+
+
+def pack(data: np.ndarray, dtype: str) -> np.ndarray:
+    """Little-endian bytes of a constant; the inverse of `unpack`."""
+    if dtype == "INT48":
+        return np.ascontiguousarray(data.reshape(-1, 1).view(np.uint8)[:, :6]).reshape(-1)
+    if dtype == "SHAPE":
+        return np.ascontiguousarray(data, np.int64).reshape(-1).view(np.uint8)
+    if dtype not in STORAGE:
+        return data
+    return np.ascontiguousarray(data, STORAGE[dtype]).reshape(-1).view(np.uint8)
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
+    """Reads a flatbuffer. Raises TosaError (unreadable, truncated, stateful or several regions) naming `name`."""
+    if len(buffer) < 8 or buffer[4:8] != IDENTIFIER:
+        raise TosaError(f"{name} is no TOSA flatbuffer (identifier 'TOSA' missing): give a .tosa file of TOSA 1.0")
+    try:
+        return _Reader(bytes(buffer), name).graph
+    except TosaError:
+        raise
+    except GraphError as e:
+        raise TosaError(f"{name}: {e}") from e
+    except (struct.error, IndexError, TypeError, UnicodeDecodeError, ValueError, OverflowError, AttributeError, KeyError,
+            MemoryError, RecursionError) as e:
+        raise TosaError(f"{name} is truncated or corrupted ({type(e).__name__}: {e}): write it again") from e
+
+
+class _Reader:
+    def __init__(self, buffer: bytes, name: str):
+        root = TosaGraph.TosaGraph.GetRootAs(buffer, 0)
+        version = root.Version()
+        if version is None or version._Major() != 1:
+            raise TosaError(f"{name} is not TOSA 1.x: convert it to TOSA 1.0")
+        if root.RegionsLength() != 1 or root.Regions(0).BlocksLength() != 1:
+            raise TosaError(f"{name} has {root.RegionsLength()} regions: control flow is not supported; inline it before")
+        self.block = root.Regions(0).Blocks(0)
+        self.graph = TensorGraph()
+        self.number: dict[str, int] = {}                 # tensor name -> node
+        self.constant: dict[str, np.ndarray] = {}        # name -> value of constants and shapes
+        self.tensors: dict[str, tuple[Type, Any]] = {}
+        for i in range(self.block.TensorsLength()):
+            t = self.block.Tensors(i)
+            shape = tuple(int(d) for d in np.atleast_1d(t.ShapeAsNumpy())) if t.ShapeLength() else ()
+            self.tensors[t.Name().decode()] = (Type(shape, schema.DTYPE_NAME[t.Type()]), t)
+        for i in range(self.block.ShapesLength()):
+            s = self.block.Shapes(i)
+            raw = np.atleast_1d(s.DataAsNumpy()) if s.DataLength() else np.zeros(0, np.uint8)
+            self.constant[s.Name().decode()] = unpack(raw, "SHAPE", (s.Rank(),))
+        for i in range(self.block.InputsLength()):
+            t = self.block.Inputs(i).decode()
+            self.number[t] = self.graph.add_input(t, self.tensors[t][0].shape, self.tensors[t][0].dtype)
+        for i in range(self.block.OperatorsLength()):
+            self._operator(self.block.Operators(i))
+        for i in range(self.block.OutputsLength()):
+            t = self.block.Outputs(i).decode()
+            self.graph.outputs.append(self._node(t))
+            self.graph.output_names.append(t)
+
+    def _node(self, name: str) -> int:
+        if name not in self.number:
+            raise TosaError(f"tensor {name!r} is read before it is written: the operators are not in order")
+        return self.number[name]
+
+    def _operator(self, op: Any) -> None:
+        code = schema.OP_NAME[op.Op()]
+        ins = [op.Inputs(i).decode() for i in range(op.InputsLength())]
+        outs = [op.Outputs(i).decode() for i in range(op.OutputsLength())]
+        if code in _STATEFUL:
+            raise TosaError(f"operator {code} (state or control flow) is not supported: remove it from the graph")
+        if code in ("CONST", "CONST_SHAPE"):
+            if code == "CONST":
+                t, table = self.tensors[outs[0]]
+                raw = np.atleast_1d(table.DataAsNumpy()) if table.DataLength() else np.zeros(0, np.uint8)
+                self.constant[outs[0]] = unpack(raw, t.dtype, t.shape)
+                self.number[outs[0]] = self.graph.add_const(self.constant[outs[0]], t.dtype, t.shape)
+            return
+        union = schema.UNION_NAME[op.AttributeType()]
+        attrs = schema.read_attributes(union, op.Attribute())
+        if len(outs) != 1 or not self._modelled(code.lower(), ins, outs[0], attrs):
+            self._opaque(code, ins, outs, attrs)
+
+    def _modelled(self, op: str, ins: list[str], out: str, attrs: dict[str, Any]) -> bool:
+        spec = OPS.get(op)
+        if spec is None:
+            return False
+        n = len(ins) if spec.operands < 0 else spec.operands
+        folded = ins[n:]
+        if len(folded) != len(spec.folded) or any(f not in self.constant for f in folded) or any(i not in self.number for i in ins[:n]):
+            return False
+        for (attr, _), f in zip(spec.folded, folded, strict=True):
+            attrs[attr] = tuple(int(v) for v in self.constant[f].reshape(-1))
+        want = self.tensors[out][0]
+        if op in ("rescale", "cast"):
+            attrs["dtype"] = want.dtype
+        operands = [self.number[i] for i in ins[:n]]
+        if any(self.graph.type(i).dtype not in STORAGE for i in operands):
+            return False
+        got = infer(op, attrs_of(attrs), [self.graph.type(i) for i in operands])
+        if got != want:
+            raise TosaError(f"{op} {out!r} is declared {want} but its operands give {got}: the file is inconsistent")
+        self.number[out] = self.graph.add_with(op, operands, attrs_of(attrs))
+        return True
+
+    def _opaque(self, code: str, ins: list[str], outs: list[str], attrs: dict[str, Any]) -> None:
+        types = [self.tensors[o][0] for o in outs]
+        operands, shapes = [], []
+        for i in ins:                                    # shape operands travel in an attribute, None marks a tensor operand
+            if i in self.number:
+                operands.append(self.number[i])
+                shapes.append(None)
+            else:
+                shapes.append(tuple(int(v) for v in self.constant[i]))
+        n = self.graph.add("opaque", operands, tosa=code, fields=attrs_of(attrs), shape_operands=tuple(shapes),
+                           shape=types[0].shape, dtype=types[0].dtype, results=len(outs))
+        self.number[outs[0]] = n
+        for k, (o, t) in enumerate(zip(outs, types, strict=True)):
+            if k:
+                self.number[o] = self.graph.add("item", (n,), index=k, shape=t.shape, dtype=t.dtype)
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+def dumps(graph: TensorGraph) -> bytes:
+    """Writes a flatbuffer. Inputs keep their names and order; node n's tensor is named `n<number>`, or as the output slot.
+
+    A value in several output slots, or an input or constant that is an output, gets an IDENTITY per extra slot:
+    Vela needs every output to be a tensor of its own.
+    """
+    return _Writer(graph).buffer
+
+
+class _Writer:
+    def __init__(self, graph: TensorGraph):
+        self.graph = graph
+        self.b = flatbuffers.Builder(1 << 16)
+        self.names: dict[int, str] = {}
+        self.tensors: list[int] = []
+        self.shapes: list[int] = []
+        self.operators: list[int] = []
+        self.seen: dict[tuple, str] = {}
+        taken = {graph.nodes[i].attr("name") for i in graph.inputs}
+        outputs: list[str] = []
+        named: dict[int, str] = {}
+        identities: list[tuple[int, str]] = []
+        for slot, n in enumerate(graph.outputs):
+            name = graph.output_names[slot] if slot < len(graph.output_names) else f"output_{slot}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            outputs.append(name)
+            if n in named or OPS[graph.nodes[n].op].kind == "leaf":
+                identities.append((n, name))
+            else:
+                named[n] = name
+        prefix = "n"
+        while any(t.startswith(prefix) and t[len(prefix):].isdigit() for t in taken):
+            prefix += "n"
+        self.prefix = prefix
+        for n in graph.live():
+            self.names[n] = named.get(n, f"{prefix}{n}")
+            self._node(n, graph.nodes[n])
+        for n, name in identities:
+            self._tensor(name, graph.type(n))
+            self._operator("IDENTITY", [self.names[n]], [name], {})
+        self.buffer = self._finish([graph.nodes[i].attr("name") for i in graph.inputs], outputs)
+
+    # -- pieces
+    def _strings(self, values: Sequence[str], start) -> int:
+        offsets = [self.b.CreateString(v) for v in values]
+        start(self.b, len(offsets))
+        for o in reversed(offsets):
+            self.b.PrependUOffsetTRelative(o)
+        return self.b.EndVector()
+
+    def _offsets(self, offsets: Sequence[int], start) -> int:
+        start(self.b, len(offsets))
+        for o in reversed(offsets):
+            self.b.PrependUOffsetTRelative(o)
+        return self.b.EndVector()
+
+    def _bytes(self, raw: np.ndarray) -> int:
+        self.b.StartVector(1, raw.size, 8)               # 8-byte aligned, as the TOSA serializer does
+        self.b.head = self.b.head - raw.size
+        self.b.Bytes[self.b.head: self.b.head + raw.size] = raw.tobytes()
+        return self.b.EndVector()
+
+    def _tensor(self, name: str, t: Type, raw: np.ndarray | None = None) -> None:
+        data = self._bytes(raw) if raw is not None and raw.size else None
+        label = self.b.CreateString(name)
+        TosaTensor.StartShapeVector(self.b, len(t.shape))
+        for d in reversed(t.shape):
+            self.b.PrependInt32(d)
+        shape = self.b.EndVector()
+        TosaTensor.Start(self.b)
+        TosaTensor.AddName(self.b, label)
+        TosaTensor.AddShape(self.b, shape)
+        TosaTensor.AddType(self.b, schema.DTYPE_CODE[t.dtype])
+        if data is not None:
+            TosaTensor.AddData(self.b, data)
+        self.tensors.append(TosaTensor.End(self.b))
+
+    def _operator(self, code: str, ins: Sequence[str], outs: Sequence[str], fields: dict[str, Any]) -> None:
+        union = schema.union_for(code)
+        attribute = schema.write_attributes(self.b, union, fields) if union != "NONE" else None
+        i = self._strings(ins, TosaOperator.StartInputsVector)
+        o = self._strings(outs, TosaOperator.StartOutputsVector)
+        TosaOperator.Start(self.b)
+        TosaOperator.AddOp(self.b, schema.OP_CODE[code])
+        if attribute is not None:
+            TosaOperator.AddAttributeType(self.b, schema.UNION_CODE[union])
+            TosaOperator.AddAttribute(self.b, attribute)
+        TosaOperator.AddInputs(self.b, i)
+        TosaOperator.AddOutputs(self.b, o)
+        self.operators.append(TosaOperator.End(self.b))
+
+    def _small(self, values: Sequence[int], dtype: str) -> str:
+        """A constant operand, shared between equal ones."""
+        key = (dtype, tuple(values))
+        if key not in self.seen:
+            name = self.seen[key] = f"{self.prefix}c{len(self.seen)}"
+            if dtype == "SHAPE":
+                raw = self._bytes(pack(np.asarray(values, np.int64), "SHAPE")) if values else None
+                label = self.b.CreateString(name)
+                TosaShape.Start(self.b)
+                TosaShape.AddName(self.b, label)
+                TosaShape.AddRank(self.b, len(values))
+                if raw is not None:
+                    TosaShape.AddData(self.b, raw)
+                self.shapes.append(TosaShape.End(self.b))
+                self._operator("CONST_SHAPE", [], [name], {})
+            else:
+                self._tensor(name, Type((len(values),), dtype), pack(np.asarray(values), dtype))
+                self._operator("CONST", [], [name], {})
+        return self.seen[key]
+
+    def _node(self, n: int, node: Node) -> None:
+        name, t = self.names[n], Type(node.shape, node.dtype)
+        if node.op == "input":
+            self.names[n] = node.attr("name")
+            self._tensor(self.names[n], t)
+            return
+        if node.op == "const":
+            value: Const = node.attr("value")
+            self._tensor(name, t, pack(value.data, node.dtype))
+            self._operator("CONST", [], [name], {})
+            return
+        if node.op == "item":
+            return                                       # written with its opaque op
+        if node.op == "opaque":
+            self._opaque(n, node)
+            return
+        attrs = dict(node.attrs)
+        spec = OPS[node.op]
+        code = node.op.upper()
+        dtypes = {"in0": self.graph.nodes[node.inputs[0]].dtype, "out": node.dtype,
+                  "in1": self.graph.nodes[node.inputs[min(1, len(node.inputs) - 1)]].dtype,
+                  "table": "INT8" if node.dtype == "INT8" else "INT16",
+                  "scale": "INT32" if attrs.get("scale32", True) else "INT16"}
+        ins = [self.names[i] for i in node.inputs]
+        ins += [self._small(attrs[a], dtypes.get(d, d)) for a, d in spec.folded]
+        self._tensor(name, t)
+        self._operator(code, ins, [name], {f: attrs[f] for f in schema.fields(schema.union_for(code))})
+
+    def _opaque(self, n: int, node: Node) -> None:
+        operands = iter(node.inputs)
+        ins = [self.names[next(operands)] if s is None else self._small(s, "SHAPE") for s in node.attr("shape_operands")]
+        outs = [self.names[n]] + [f"{self.names[n]}_{k}" for k in range(1, node.attr("results"))]
+        self._tensor(outs[0], Type(node.shape, node.dtype))
+        for item, other in enumerate(self.graph.nodes):
+            if other.op == "item" and other.inputs == (n,):
+                self.names[item] = outs[other.attr("index")]
+                self._tensor(self.names[item], Type(other.shape, other.dtype))
+        self._operator(node.attr("tosa"), ins, outs, dict(node.attr("fields")))
+
+    def _finish(self, inputs: list[str], outputs: list[str]) -> bytes:
+        b = self.b
+        block_name = b.CreateString("main")
+        operators = self._offsets(self.operators, TosaBasicBlock.StartOperatorsVector)
+        tensors = self._offsets(self.tensors, TosaBasicBlock.StartTensorsVector)
+        shapes = self._offsets(self.shapes, TosaBasicBlock.StartShapesVector)
+        ins = self._strings(inputs, TosaBasicBlock.StartInputsVector)
+        outs = self._strings(outputs, TosaBasicBlock.StartOutputsVector)
+        TosaBasicBlock.Start(b)
+        TosaBasicBlock.AddName(b, block_name)
+        TosaBasicBlock.AddOperators(b, operators)
+        TosaBasicBlock.AddTensors(b, tensors)
+        TosaBasicBlock.AddShapes(b, shapes)
+        TosaBasicBlock.AddInputs(b, ins)
+        TosaBasicBlock.AddOutputs(b, outs)
+        block = TosaBasicBlock.End(b)
+        region_name = b.CreateString("main")
+        blocks = self._offsets([block], TosaRegion.StartBlocksVector)
+        TosaRegion.Start(b)
+        TosaRegion.AddName(b, region_name)
+        TosaRegion.AddBlocks(b, blocks)
+        region = TosaRegion.End(b)
+        regions = self._offsets([region], TosaGraph.StartRegionsVector)
+        Version.Start(b)
+        Version.Add_Major(b, 1)
+        Version.Add_Minor(b, 0)
+        Version.Add_Patch(b, 0)
+        Version.Add_Draft(b, False)
+        version = Version.End(b)
+        TosaGraph.Start(b)
+        TosaGraph.AddVersion(b, version)
+        TosaGraph.AddRegions(b, regions)
+        b.Finish(TosaGraph.End(b), IDENTIFIER)
+        return bytes(b.Output())

@@ -1,0 +1,90 @@
+"""The TOSA schema by introspection of the modules that the FlatBuffers compiler generated (`tosa-tools`).
+
+Attribute tables are read and written field by field without naming any of them here, so that every operator,
+also one that eqsat does not model, keeps its attributes exactly.
+"""
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any
+
+import flatbuffers
+import numpy as np
+from tosa.Attribute import Attribute
+from tosa.DType import DType
+from tosa.Op import Op
+
+OP_NAME = {v: k for k, v in vars(Op).items() if k.isupper()}
+OP_CODE = {k: v for v, k in OP_NAME.items()}
+DTYPE_NAME = {v: k for k, v in vars(DType).items() if k.isupper()}
+DTYPE_CODE = {k: v for v, k in DTYPE_NAME.items()}
+UNION_NAME = {v: k for k, v in vars(Attribute).items() if not k.startswith("_")}
+UNION_CODE = {k: v for v, k in UNION_NAME.items()}
+
+_SUFFIXES = ("Length", "AsNumpy", "IsNone", "BufferHasIdentifier")
+
+
+def snake(name: str) -> str:
+    return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+
+@cache
+def _table(union: str) -> tuple[Any, type, dict[str, str]]:
+    """(generated module, its class, snake name -> field name) of an attribute table."""
+    module = importlib.import_module(f"tosa.{union}")
+    cls = getattr(module, union)
+    fields = [f for f in vars(cls) if f[0].isupper() and f != "Init" and not f.startswith("GetRootAs") and not f.endswith(_SUFFIXES)]
+    return module, cls, {snake(f): f for f in fields}
+
+
+@cache
+def fields(union: str) -> frozenset[str]:
+    return frozenset(_table(union)[2])
+
+
+@cache
+def union_for(op: str) -> str:
+    """Attribute table of a TOSA op: the one whose name is the op's without underscores (`CONV2D` -> `Conv2dAttribute`)."""
+    plain = op.replace("_", "").lower() + "attribute"
+    return next((u for u in UNION_CODE if u.lower() == plain), "NONE")
+
+
+def read_attributes(union: str, table: Any) -> dict[str, Any]:
+    """Attributes of one operator: vectors of bytes as `bytes`, other vectors as tuples, scalars as int or bool."""
+    if union == "NONE" or table is None:
+        return {}
+    _, cls, names = _table(union)
+    view = cls()
+    view.Init(table.Bytes, table.Pos)
+    out: dict[str, Any] = {}
+    for name, f in names.items():
+        if hasattr(view, f + "AsNumpy"):
+            array = np.atleast_1d(getattr(view, f + "AsNumpy")()) if getattr(view, f + "Length")() else np.zeros(0, np.int32)
+            out[name] = array.tobytes() if array.dtype == np.uint8 else tuple(int(v) for v in array)
+        else:
+            out[name] = getattr(view, f)()
+    return out
+
+
+def write_attributes(builder: flatbuffers.Builder, union: str, values: dict[str, Any]) -> int:
+    """Writes one attribute table and returns its offset; the inverse of `read_attributes`."""
+    module, _, names = _table(union)
+    offsets: dict[str, Any] = {}
+    for name, f in names.items():
+        value = values[name]
+        if isinstance(value, bytes) and hasattr(module, f"Start{f}Vector"):
+            offsets[f] = builder.CreateByteVector(value)
+        elif isinstance(value, bytes):
+            offsets[f] = builder.CreateString(value)
+        elif isinstance(value, tuple):
+            getattr(module, f"Start{f}Vector")(builder, len(value))
+            for v in reversed(value):
+                builder.PrependInt32(v)
+            offsets[f] = builder.EndVector()
+        else:
+            offsets[f] = value
+    module.Start(builder)
+    for f, value in offsets.items():
+        getattr(module, f"Add{f}")(builder, value)
+    return module.End(builder)

@@ -1,0 +1,120 @@
+"""Vela's whole-graph estimate and the bit-for-bit comparison of two graphs, both through worker processes."""
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eqsat.ir import STORAGE, TensorGraph, Type
+from eqsat.numerics import LIMITS
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.tosa.worker import Pool, Worker, WorkerError
+
+#: Vela's operator names -> the kinds that tables and reports show.
+KINDS = {
+    "Conv2D": "convolution", "DepthwiseConv2D": "convolution", "TransposeConv2D": "convolution", "FullyConnected": "convolution",
+    "MatMul": "matmul", "Transpose": "transpose", "MemoryCopy": "memory copy", "Rescale": "rescale", "MaxPool": "pooling",
+    "AvgPool": "pooling", "ReduceSum": "reduce", "ReduceMax": "reduce", "ReduceMin": "reduce",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, memory figures (bytes, bytes moved)."""
+
+    cycles: int
+    rows: tuple[dict, ...] = field(repr=False)
+    memory: dict = field(repr=False)
+
+    @property
+    def by_kind(self) -> dict[str, int]:
+        out: dict[str, int] = {}
+        for r in self.rows:
+            kind = KINDS.get(r["operator"], "elementwise")
+            out[kind] = out.get(kind, 0) + int(r["op_cycles"])
+        return dict(sorted(out.items()))
+
+
+def compile_tosa(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
+    """Compiles a flatbuffer for `target`. Raises WorkerError with Vela's reason, `refused` if it said no."""
+    answer, _ = via.request({"do": "compile", "flags": list(target.flags)}, [buffer], timeout)
+    return Estimate(answer["cycles"], tuple(answer["rows"]), answer["memory"])
+
+
+def compile_graph(graph: TensorGraph, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
+    return compile_tosa(dumps(graph), target, via, timeout)
+
+
+def run_reference(buffer: bytes, inputs: Sequence[np.ndarray], via: Pool | Worker, timeout: float = 300.0) -> list[np.ndarray]:
+    """Outputs of the TOSA reference model (`tosa-tools`). Raises WorkerError."""
+    packed = io.BytesIO()
+    np.savez(packed, **{f"x{i}": x for i, x in enumerate(inputs)})
+    _, blobs = via.request({"do": "reference"}, [buffer, packed.getvalue()], timeout)
+    with np.load(io.BytesIO(blobs[0]), allow_pickle=False) as data:
+        return [data[f"x{i}"] for i in range(len(data.files))]
+
+
+def samples(types: Sequence[Type], trials: int, seed: int = 0) -> list[list[np.ndarray]]:
+    """Inputs to compare on: every extreme (all low, all high, alternating) first, then uniform random.
+
+    INT32 inputs stay within 20 bits so that sums downstream do not overflow, which TOSA leaves undefined.
+    """
+    rng = np.random.default_rng(seed)
+    out = []
+    for k in range(trials):
+        xs = []
+        for t in types:
+            storage = STORAGE[t.dtype]
+            if t.dtype.startswith("FP"):
+                xs.append(rng.standard_normal(t.shape).astype(storage))
+                continue
+            lo, hi = LIMITS[t.dtype]
+            if t.dtype in ("INT32", "INT48"):
+                lo, hi = -(2**20), 2**20
+            if k == 0:
+                x = np.full(t.shape, lo)
+            elif k == 1:
+                x = np.full(t.shape, hi)
+            elif k == 2:
+                x = np.where(np.arange(t.elements).reshape(t.shape) % 2, lo, hi)
+            else:
+                x = rng.integers(lo, hi, t.shape, endpoint=True)
+            xs.append(x.astype(storage))
+        out.append(xs)
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Outcome of a comparison: `equal`, the largest absolute difference seen, and what differed in words."""
+
+    equal: bool
+    max_difference: float
+    reason: str = ""
+
+
+def compare(a: TensorGraph, b: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0, timeout: float = 300.0) -> Comparison:
+    """Runs both graphs on the reference model over extreme and random inputs and compares every output to the bit.
+
+    Raises WorkerError if the reference model cannot run one of them.
+    """
+    if a.signature() != b.signature():
+        return Comparison(False, float("inf"), f"signatures differ: {a.signature()} and {b.signature()}")
+    names = [[g.nodes[i].attr("name") for i in g.inputs] for g in (a, b)]
+    if names[0] != names[1]:
+        return Comparison(False, float("inf"), f"inputs differ: {names[0]} and {names[1]}")
+    buffers = dumps(a), dumps(b)
+    worst, where = 0.0, ""
+    for inputs in samples(a.signature()[0], trials, seed):
+        for slot, (x, y) in enumerate(zip(*(run_reference(f, inputs, via, timeout) for f in buffers), strict=True)):
+            if not np.array_equal(x, y, equal_nan=x.dtype.kind == "f"):
+                difference = float(np.abs(x.astype(np.float64) - y.astype(np.float64)).max())
+                if difference >= worst:
+                    worst, where = difference, f"output {slot} differs by up to {difference:g}"
+    return Comparison(not where, worst, where)
+
+
+__all__ = ["KINDS", "Comparison", "Estimate", "WorkerError", "compare", "compile_graph", "compile_tosa", "run_reference", "samples"]

@@ -1,0 +1,28 @@
+"""Extraction: choose one e-node per e-class so that the whole costs least.
+
+    from extraction import ChoiceGraph, extract
+    g = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], roots=[0])
+    extract(g).cost          # 3, proved optimal
+
+Stands alone: needs numpy, and highspy, clingo or ortools for the exact extractors that use them.
+"""
+
+from .api import available, extract
+from .check import check, dag_cost, reachable, tree_cost
+from .errors import (
+    ExtractionError,
+    Infeasible,
+    InvalidExtraction,
+    InvalidGraph,
+    NoChoiceFound,
+    SolverUnavailable,
+)
+from .graph import ChoiceGraph
+from .reduce import Reduced, reduce
+from .result import Extraction
+
+__all__ = [
+    "ChoiceGraph", "Extraction", "ExtractionError", "Infeasible", "InvalidExtraction", "InvalidGraph",
+    "NoChoiceFound", "Reduced", "SolverUnavailable", "available", "check", "dag_cost", "extract",
+    "reachable", "reduce", "tree_cost",
+]

@@ -1,0 +1,61 @@
+"""Bottom-up choice in order of price: the frame that both greedy extractors fill in.
+
+Knuth's generalisation of Dijkstra's algorithm ("A generalization of Dijkstra's algorithm", 1977): an
+e-node is priced once all that it reads is decided; the cheapest priced e-node decides its class.
+Every class is decided once, after its children, so the choice is acyclic by construction.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+
+from .graph import ChoiceGraph
+from .prices import Prices
+
+
+def readers_of(graph: ChoiceGraph, prices: Prices) -> list[list[int]]:
+    """For every class the allowed e-nodes that read it, each once."""
+    readers: list[list[int]] = [[] for _ in range(graph.n_classes)]
+    for n, reads in enumerate(prices.reads):
+        if n not in graph.forbidden:
+            for d in reads:
+                readers[d].append(n)
+    return readers
+
+
+def bottom_up(
+    graph: ChoiceGraph,
+    prices: Prices,
+    readers: list[list[int]],
+    price: Callable[[int, dict[int, int]], float],
+    decided: Callable[[int, int, float], None],
+    rank: Callable[[int], float] = float,
+) -> dict[int, int]:
+    """Choices for every class that can be extracted.
+
+    `price(n, choice)` is asked once, when all that n reads is decided (inf: n may not be used);
+    `decided(c, n, price)` is told of each decision; ties go to the lowest `rank(n)`.
+    """
+    choice: dict[int, int] = {}
+    waiting = [len(reads) for reads in prices.reads]
+    owner = graph.node_class.tolist()
+    heap: list[tuple[float, float, int]] = [
+        (price(n, choice), rank(n), n)
+        for n, w in enumerate(waiting) if w == 0 and n not in graph.forbidden]
+    heapq.heapify(heap)
+    while heap:
+        value, _, n = heapq.heappop(heap)
+        c = owner[n]
+        if c in choice:
+            continue
+        choice[c] = n
+        decided(c, n, value)
+        for r in readers[c]:
+            waiting[r] -= 1
+            if waiting[r] == 0 and owner[r] not in choice:
+                value = price(r, choice)
+                if value < math.inf or not graph.forbidden_pairs:
+                    heapq.heappush(heap, (value, rank(r), r))
+    return choice

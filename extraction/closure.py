@@ -1,0 +1,107 @@
+"""What every derivation of a class needs: the classes that are active whenever it is."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+
+from .normal_form import NormalForm
+
+CLOSURE_CLASSES = 25_000
+"""Above this many classes the bit sets (quadratic) would take too much memory; reads alone are used."""
+
+ROUNDS = 50
+"""Visits per class after which the fixpoint is given up (dense cycles)."""
+
+
+class Closure:
+    """For each class of a NormalForm the bit set of classes in every derivation of it, itself included.
+
+    The greatest solution of need(c) = {c} + intersection over e-nodes n of c of the union of need(d)
+    over the reads d of n. By induction on the height of a derivation each contains need(c). Removing
+    e-nodes or implied reads from the form keeps it true; anything else calls for a new Closure.
+    """
+
+    def __init__(self, form: NormalForm):
+        self.classes = [c for c, nodes in enumerate(form.members) if nodes]
+        self.index = {c: i for i, c in enumerate(self.classes)}
+        self.bits: dict[int, int] = {c: 1 << i for c, i in self.index.items()}
+        self._weights = np.zeros(len(self.classes))
+        if len(self.classes) <= CLOSURE_CLASSES:
+            self._solve(form)
+
+    def _solve(self, form: NormalForm) -> None:
+        own = dict(self.bits)
+        need: dict[int, int] = {}
+        above: dict[int, set[int]] = {c: set() for c in self.classes}
+        for c in self.classes:
+            for n in form.members[c]:
+                for d in form.reads[n]:
+                    above[d].add(c)
+        queue = deque(c for c in self.classes if any(not form.reads[n] for n in form.members[c]))
+        queued = set(queue)
+        fuel = ROUNDS * len(self.classes)
+        while queue:
+            fuel -= 1
+            if fuel < 0:
+                return
+            c = queue.popleft()
+            queued.discard(c)
+            common = -1
+            for n in form.members[c]:
+                union = 0
+                for d in form.reads[n]:
+                    if d not in need:
+                        break
+                    union |= need[d]
+                else:
+                    if union & own[c]:
+                        continue  # cyclic: no derivation of c goes through n
+                    common &= union
+                    if common == 0:
+                        break
+            value = own[c] | common if common != -1 else None
+            if value is not None and need.get(c) != value:
+                need[c] = value
+                for p in above[c]:
+                    if p not in queued:
+                        queued.add(p)
+                        queue.append(p)
+        self.bits = {c: need.get(c, own[c]) for c in self.classes}
+
+    def needs(self, c: int, d: int) -> bool:
+        """Whether every derivation of c contains d."""
+        return bool(self.bits[c] >> self.index[d] & 1)
+
+    def of_reads(self, form: NormalForm, n: int) -> int:
+        """All that the reads of e-node n need."""
+        bits = 0
+        for d in form.reads[n]:
+            bits |= self.bits[d]
+        return bits
+
+    def mask(self, classes: Iterable[int]) -> int:
+        """The bit set of `classes`."""
+        bits = 0
+        for c in classes:
+            bits |= 1 << self.index[c]
+        return bits
+
+    def members(self, bits: int) -> set[int]:
+        """The classes of a bit set."""
+        return {self.classes[i] for i in np.flatnonzero(self._flags(bits))}
+
+    def weigh_with(self, weights: dict[int, float]) -> None:
+        """Set what `weight` adds up."""
+        self._weights = np.array([weights[c] for c in self.classes])
+
+    def weight(self, bits: int) -> float:
+        """The sum of the weights over a bit set."""
+        return float(self._flags(bits) @ self._weights)
+
+    def _flags(self, bits: int) -> np.ndarray:
+        n = len(self.classes)
+        packed = np.frombuffer(bits.to_bytes((n + 7) // 8, "little"), dtype=np.uint8)
+        return np.unpackbits(packed, bitorder="little")[:n]

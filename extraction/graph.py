@@ -1,0 +1,164 @@
+"""ChoiceGraph: e-classes, their candidate e-nodes, and what each candidate costs.
+
+    g = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], roots=[0])
+    extract(g).choice        # {0: 0, 1: 2}, cost 3
+
+The cost of a choice (one e-node for every e-class that the roots reach through it) is the sum of
+
+* the cost of every chosen e-node, once, however many e-nodes read it;
+* except in a *per-reader* class, where it is paid once for every active e-node that reads the class,
+  and once more if the class is a root (the outside world is a reader too);
+* the delta of every pair (n, m) with n and m both chosen and n reading the class of m.
+
+Costs carry no unit of their own: they are whatever the caller counts (cycles, bytes, area).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from .errors import InvalidGraph
+
+Row = tuple[float, Sequence[int]]
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceGraph:
+    """Immutable choice graph in flat arrays; make one with `build`.
+
+    class_start : int64[n_classes + 1]; e-nodes of class c are class_start[c] .. class_start[c+1]-1
+    node_class  : int64[n_nodes]
+    cost        : float64[n_nodes]; finite, any sign
+    child_start : int64[n_nodes + 1]; child classes of n are child_index[child_start[n]:child_start[n+1]]
+    roots       : the classes that must be extracted, distinct
+    pair_costs  : {(n, m): delta}, n reading the class of m
+    """
+
+    class_start: np.ndarray
+    node_class: np.ndarray
+    cost: np.ndarray
+    child_start: np.ndarray
+    child_index: np.ndarray
+    roots: tuple[int, ...]
+    pair_costs: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    forbidden: frozenset[int] = frozenset()
+    forbidden_pairs: frozenset[tuple[int, int]] = frozenset()
+    per_reader: frozenset[int] = frozenset()
+    names: tuple[str, ...] | None = None
+
+    @classmethod
+    def build(
+        cls,
+        classes: Sequence[Iterable[Row]],
+        roots: Iterable[int],
+        pair_costs: Mapping[tuple[int, int], float] | None = None,
+        forbidden: Collection[int] | None = None,
+        forbidden_pairs: Collection[tuple[int, int]] | None = None,
+        per_reader: Collection[int] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> ChoiceGraph:
+        """A graph from rows: class i gets the e-nodes `classes[i]`, each `(cost, child classes)`.
+
+        E-nodes are numbered class by class in the order given. An e-node of infinite cost is a
+        forbidden one. Pairs of which the first does not read the class of the second never apply
+        and are dropped. Raises InvalidGraph on unknown ids, NaN or minus infinity, or no root.
+        """
+        class_start, node_class, cost, child_start, child_index = [0], [], [], [0], []
+        for c, rows in enumerate(classes):
+            for price, children in rows:
+                node_class.append(c)
+                cost.append(price)
+                child_index.extend(children)
+                child_start.append(len(child_index))
+            class_start.append(len(node_class))
+        banned = set(forbidden or ())
+        for n, price in enumerate(cost):
+            if price == math.inf:
+                banned.add(n)
+                cost[n] = 0
+        graph = cls(
+            class_start=np.asarray(class_start, dtype=np.int64),
+            node_class=np.asarray(node_class, dtype=np.int64),
+            cost=np.asarray(cost, dtype=np.float64),
+            child_start=np.asarray(child_start, dtype=np.int64),
+            child_index=np.asarray(child_index, dtype=np.int64),
+            roots=tuple(dict.fromkeys(int(r) for r in roots)),
+            pair_costs={},
+            forbidden=frozenset(int(n) for n in banned),
+            per_reader=frozenset(int(c) for c in per_reader or ()),
+            names=None if names is None else tuple(names),
+        )
+        graph._validate()
+        reads = graph._pair_filter()
+        object.__setattr__(graph, "pair_costs", {
+            (int(n), int(m)): float(d) for (n, m), d in (pair_costs or {}).items() if reads(n, m, d)})
+        object.__setattr__(graph, "forbidden_pairs", frozenset(
+            (int(n), int(m)) for n, m in forbidden_pairs or () if reads(n, m, 0.0)))
+        return graph
+
+    def _validate(self) -> None:
+        if not self.roots:
+            raise InvalidGraph("a choice graph needs at least one root class")
+        if not np.isfinite(self.cost).all():
+            n = int(np.flatnonzero(~np.isfinite(self.cost))[0])
+            raise InvalidGraph(f"e-node {n} (class {self.node_class[n]}) has cost {self.cost[n]}")
+        for what, ids, limit in (
+            ("root class", self.roots, self.n_classes),
+            ("child class", self.child_index.tolist(), self.n_classes),
+            ("per-reader class", self.per_reader, self.n_classes),
+            ("forbidden e-node", self.forbidden, self.n_nodes),
+        ):
+            for i in ids:
+                if not 0 <= i < limit:
+                    raise InvalidGraph(f"{what} {i} does not exist (there are {limit})")
+        if self.names is not None and len(self.names) != self.n_nodes:
+            raise InvalidGraph(f"{len(self.names)} names for {self.n_nodes} e-nodes")
+
+    def _pair_filter(self):
+        def reads(n: int, m: int, delta: float) -> bool:
+            if not (0 <= n < self.n_nodes and 0 <= m < self.n_nodes):
+                raise InvalidGraph(f"pair ({n}, {m}) names an e-node that does not exist")
+            if not math.isfinite(delta):
+                raise InvalidGraph(f"pair ({n}, {m}) has delta {delta}; use forbidden_pairs")
+            return int(self.node_class[m]) in self.children(n)
+        return reads
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.class_start) - 1
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.node_class)
+
+    def children(self, n: int) -> tuple[int, ...]:
+        """The classes that e-node n reads, in operand order, repeats included."""
+        return self._children[n]
+
+    def class_nodes(self, c: int) -> range:
+        """The numbers of the e-nodes of class c."""
+        return range(int(self.class_start[c]), int(self.class_start[c + 1]))
+
+    @cached_property
+    def _children(self) -> list[tuple[int, ...]]:
+        flat, start = self.child_index.tolist(), self.child_start.tolist()
+        return [tuple(flat[a:b]) for a, b in zip(start, start[1:])]
+
+    @cached_property
+    def integral(self) -> bool:
+        """Whether every cost and delta is a whole number, so that every total is one too."""
+        return bool((self.cost == np.round(self.cost)).all()) and all(
+            d == round(d) for d in self.pair_costs.values())
+
+    def total(self, value: float) -> float | int:
+        """`value` as a cost of this graph: an int where all costs are whole numbers."""
+        return round(value) if self.integral and math.isfinite(value) else value
+
+    def name(self, n: int) -> str:
+        """The label of e-node n, or its number."""
+        return self.names[n] if self.names is not None else f"#{n}"

@@ -1,0 +1,123 @@
+"""Local search on a choice: change one class at a time, counting exactly what dies and what is born.
+
+Taking an e-node away frees the part of the choice that nothing else reads (its maximum fanout-free
+cone), putting one in activates what was not yet active; reference counts give both in time
+proportional to what changes, as in "exact area" recovery in technology mapping (Mishchenko,
+Chatterjee, Brayton, "Improvements to technology mapping for LUT-based FPGAs", 2007).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+
+from .check import Choice
+from .graph import ChoiceGraph
+from .prices import Prices
+
+
+class LocalSearch:
+    """A choice under reference counts. `choice` also holds picks for classes that are not active."""
+
+    def __init__(self, graph: ChoiceGraph, prices: Prices, readers: list[list[int]], choice: Choice):
+        self.graph = graph
+        self.prices = prices
+        self.readers = readers
+        self.choice = dict(choice)
+        self.references = [0] * graph.n_classes
+        self.owner = graph.node_class.tolist()
+        self.cost = 0.0
+        for r in graph.roots:
+            self.references[r] += 1
+            if self.references[r] == 1:
+                self.cost += self._activate(self.choice[r])
+
+    def descend(self, deadline: float, rng: random.Random, rounds: int = 20) -> None:
+        """Improve until no single change helps, `rounds` are done or `deadline` has passed.
+
+        `deadline` is on the clock of time.perf_counter. Sideways moves are taken at random.
+        """
+        for _ in range(rounds):
+            before = self.cost
+            active = [c for c, k in enumerate(self.references) if k]
+            rng.shuffle(active)
+            for c in active:
+                if time.perf_counter() > deadline:
+                    return
+                if self.references[c]:
+                    self._improve(c, rng)
+            if self.cost >= before - 1e-9 * max(1.0, abs(before)):
+                return
+
+    def _improve(self, c: int, rng: random.Random) -> None:
+        nodes = self.graph.class_nodes(c)
+        if len(nodes) == 1:
+            return
+        for n in nodes:
+            old = self.choice[c]
+            if n == old or n in self.graph.forbidden or any(d not in self.choice for d in self.prices.reads[n]):
+                continue
+            change = self.switch(c, n)
+            slack = 1e-12 * max(1.0, abs(self.cost))
+            better = change < -slack or (change <= slack and rng.random() < 0.2)
+            if not better or self._cyclic(c):
+                self.switch(c, old)
+
+    def switch(self, c: int, n: int) -> float:
+        """Make n the choice of active class c; the change of the total (inf: a forbidden pair)."""
+        old = self.choice[c]
+        change = 0.0
+        if self.prices.paired:
+            for r in self.readers[c]:
+                if r in self.prices.paired and self.references[self.owner[r]] and self.choice[self.owner[r]] == r:
+                    change += _difference(self.prices.edge(r, n), self.prices.edge(r, old))
+        # New before old: what both need must not be counted as freed and bought again.
+        change += self._activate(n, c)
+        change -= self._release(old)
+        if not math.isinf(change):
+            self.cost += change
+        return change
+
+    def _activate(self, n: int, as_choice_of: int | None = None) -> float:
+        if as_choice_of is not None:
+            self.choice[as_choice_of] = n
+        gained = 0.0
+        stack = [n]
+        while stack:
+            n = stack.pop()
+            gained += self.prices.node[n] + self.prices.edges(n, self.choice)
+            for d in self.prices.reads[n]:
+                self.references[d] += 1
+                if self.references[d] == 1:
+                    stack.append(self.choice[d])
+        return gained
+
+    def _release(self, n: int) -> float:
+        freed = 0.0
+        stack = [n]
+        while stack:
+            n = stack.pop()
+            freed += self.prices.node[n] + self.prices.edges(n, self.choice)
+            for d in self.prices.reads[n]:
+                self.references[d] -= 1
+                if self.references[d] == 0:
+                    stack.append(self.choice[d])
+        return freed
+
+    def _cyclic(self, c: int) -> bool:
+        """Whether c now needs itself."""
+        seen: set[int] = set()
+        stack = list(self.prices.reads[self.choice[c]])
+        while stack:
+            d = stack.pop()
+            if d == c:
+                return True
+            if d not in seen:
+                seen.add(d)
+                stack.extend(self.prices.reads[self.choice[d]])
+        return False
+
+
+def _difference(new: float, old: float) -> float:
+    return 0.0 if new == old else new - old

@@ -1,0 +1,149 @@
+"""The normal form that reductions rewrite and exact solvers solve.
+
+Same optima as the ChoiceGraph it came from, up to the constant `offset`, in a simpler language:
+
+* no forbidden e-nodes, no per-reader classes: a per-reader price becomes a pair term of each reader;
+* for every e-node n and class d that it reads, the pair terms over the e-nodes of d have minimum 0:
+  the minimum moved into the price of n, which pays it whatever d's choice. What remains is a
+  *surcharge* >= 0, or inf for a forbidden pair. E-node prices may become negative by that.
+
+Because surcharges are >= 0, only classes from which an e-node of negative price can be reached
+(`tainted`) can make it pay to activate more than is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from .errors import Infeasible
+from .graph import ChoiceGraph
+
+Surcharges = dict[int, dict[int, float]]  # class read -> its e-node -> surcharge > 0
+
+
+@dataclass
+class NormalForm:
+    """Mutable working copy; classes and e-nodes keep the numbers of the graph they came from.
+
+    members : class -> its remaining e-nodes (empty: the class is gone)
+    owner   : e-node -> its class
+    reads   : e-node -> the classes that it still has to read
+    price   : e-node -> price
+    pairs   : e-node -> its surcharges
+    must    : classes that every choice activates; the roots, and those found since
+    fixed   : class that is gone -> its choice, should it be reached
+    """
+
+    members: list[list[int]]
+    owner: list[int]
+    reads: list[set[int]]
+    price: list[float]
+    pairs: dict[int, Surcharges]
+    must: set[int]
+    offset: float = 0.0
+    fixed: dict[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: ChoiceGraph) -> NormalForm:
+        members = [[n for n in graph.class_nodes(c) if n not in graph.forbidden]
+                   for c in range(graph.n_classes)]
+        price = graph.cost.tolist()
+        pairs: dict[int, Surcharges] = {}
+        owner = graph.node_class.tolist()
+        reads = [set(graph.children(n)) for n in range(graph.n_nodes)]
+
+        def term(n: int, m: int, delta: float) -> None:
+            terms = pairs.setdefault(n, {}).setdefault(owner[m], {})
+            terms[m] = terms.get(m, 0.0) + delta
+
+        for (n, m), delta in graph.pair_costs.items():
+            term(n, m, delta)
+        for n, m in graph.forbidden_pairs:
+            term(n, m, math.inf)
+        if graph.per_reader:
+            for n, ds in enumerate(reads):
+                for d in ds & graph.per_reader:
+                    for m in members[d]:
+                        term(n, m, price[m])
+            for c in graph.per_reader - set(graph.roots):
+                for m in members[c]:
+                    price[m] = 0.0
+        self = cls(members, owner, reads, price, pairs, set(graph.roots))
+        self.settle()
+        return self
+
+    def nodes(self) -> list[int]:
+        """All remaining e-nodes."""
+        return [n for nodes in self.members for n in nodes]
+
+    def readers(self) -> dict[int, list[int]]:
+        """Class -> remaining e-nodes that read it."""
+        readers: dict[int, list[int]] = {c: [] for c, nodes in enumerate(self.members) if nodes}
+        for n in self.nodes():
+            for d in self.reads[n]:
+                readers.setdefault(d, []).append(n)
+        return readers
+
+    def settle(self) -> bool:
+        """Restore the minimum of 0 after e-nodes went; drops e-nodes that may read nothing. Changed?"""
+        changed = False
+        alive = set(self.nodes()) if self.pairs else set()
+        for n in list(self.pairs):
+            terms = self.pairs.pop(n)
+            if n not in alive:
+                continue
+            kept: Surcharges = {}
+            for d, by_node in terms.items():
+                if d not in self.reads[n]:
+                    continue
+                level = min((by_node.get(m, 0.0) for m in self.members[d]), default=0.0)
+                if level == math.inf:
+                    self.remove(n)
+                    changed = True
+                    break
+                self.price[n] += level
+                changed |= level != 0.0
+                rest = {m: by_node.get(m, 0.0) - level for m in self.members[d]}
+                rest = {m: w for m, w in rest.items() if w > 0.0}
+                if rest:
+                    kept[d] = rest
+            else:
+                if kept:
+                    self.pairs[n] = kept
+        return changed
+
+    def remove(self, n: int) -> None:
+        """Take e-node n out of its class."""
+        self.members[self.owner[n]].remove(n)
+
+    def decide(self, n: int, d: int, m: int) -> bool:
+        """Drop the read of class d from e-node n, d's choice being m for good; pays the surcharge.
+
+        False if n may not read m: then n is gone.
+        """
+        self.reads[n].discard(d)
+        surcharge = self.pairs.get(n, {}).pop(d, {}).get(m, 0.0)
+        if surcharge == math.inf:
+            self.remove(n)
+            return False
+        self.price[n] += surcharge
+        return True
+
+    def tainted(self) -> set[int]:
+        """The classes from which an e-node of negative price can be reached."""
+        found = {self.owner[n] for n in self.nodes() if self.price[n] < 0}
+        if found:
+            readers, stack = self.readers(), list(found)
+            while stack:
+                for r in readers.get(stack.pop(), ()):
+                    if self.owner[r] not in found:
+                        found.add(self.owner[r])
+                        stack.append(self.owner[r])
+        return found
+
+    def require_roots(self) -> None:
+        """Raises Infeasible if a class that must be active has no e-node left."""
+        for c in self.must:
+            if not self.members[c]:
+                raise Infeasible(f"class {c} has to be extracted and has no e-node that can be")

@@ -1,0 +1,115 @@
+"""Reduce a ChoiceGraph to a smaller one with the same optimum, and map its choices back.
+
+    reduced = reduce(graph, upper_bound=cost_at_hand)
+    choice = reduced.lift(solve(reduced.graph))     # costs reduced.offset + that of the solution
+
+mcm_8 of extraction-gym goes from 16,206 e-nodes to a few hundred. The rules are in `reductions`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+from . import reductions
+from .check import Choice, reachable
+from .closure import Closure
+from .graph import ChoiceGraph
+from .normal_form import NormalForm
+
+MAX_PASSES = 40
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A reduced graph in normal form (see `normal_form`); its e-node prices may be negative.
+
+    graph  : no forbidden e-nodes, no per-reader classes, pair deltas >= 0
+    offset : to add to a cost of `graph` to get that of the original
+    nodes  : e-node of `graph` -> e-node of the original
+    fixed  : class of the original -> its choice, should it be reached
+    """
+
+    original: ChoiceGraph
+    graph: ChoiceGraph
+    offset: float
+    nodes: tuple[int, ...]
+    fixed: dict[int, int]
+
+    @property
+    def solved(self) -> bool:
+        """Whether nothing is left to choose."""
+        return self.graph.n_nodes == 1 and self.graph.n_classes == 1
+
+    def lift(self, choice: Choice) -> dict[int, int]:
+        """The choice of the original graph that a choice of the reduced one stands for."""
+        whole = dict(self.fixed)
+        for n in choice.values():
+            original = self.nodes[n]
+            if original >= 0:
+                whole[int(self.original.node_class[original])] = original
+        return reachable(self.original, whole)
+
+
+def reduce(graph: ChoiceGraph, upper_bound: float = math.inf, time_limit: float = math.inf) -> Reduced:
+    """Apply all reductions to a fixpoint, or until `time_limit` seconds have passed.
+
+    `upper_bound` is the cost of a choice at hand: choices that cost more may be lost. Raises
+    Infeasible if no choice exists.
+    """
+    deadline = time.perf_counter() + time_limit
+    form = NormalForm.of(graph)
+    for _ in range(MAX_PASSES):
+        changed = reductions.drop_underivable(form)
+        changed |= reductions.drop_unreachable(form)
+        changed |= form.settle()
+        changed |= reductions.settle_musts(form)
+        changed |= reductions.contract(form)
+        changed |= reductions.raise_prices(form)
+        changed |= form.settle()
+        reductions.drop_underivable(form)
+        reductions.drop_unreachable(form)
+        if time.perf_counter() > deadline:
+            break
+        closure = Closure(form)
+        changed |= reductions.drop_implied(form, closure)
+        form.settle()
+        changed |= reductions.drop_dominated(form, closure)
+        if upper_bound < math.inf:
+            changed |= reductions.drop_too_dear(form, closure, upper_bound)
+        if not changed:
+            break
+    reductions.drop_underivable(form)
+    reductions.drop_unreachable(form)
+    form.settle()
+    return _export(graph, form)
+
+
+def _export(graph: ChoiceGraph, form: NormalForm) -> Reduced:
+    """The remaining form as a ChoiceGraph with dense numbers.
+
+    Where nothing remains there is one class of one free e-node, -1 in `nodes`: a graph needs a root.
+    """
+    classes = [c for c, nodes in enumerate(form.members) if nodes]
+    if not classes:
+        return Reduced(graph, ChoiceGraph.build([[(0.0, [])]], [0]), form.offset, (-1,), form.fixed)
+    new_class = {c: i for i, c in enumerate(classes)}
+    nodes = [n for c in classes for n in form.members[c]]
+    new_node = {n: i for i, n in enumerate(nodes)}
+    rows = [[(form.price[n], sorted(new_class[d] for d in form.reads[n])) for n in form.members[c]]
+            for c in classes]
+    pairs: dict[tuple[int, int], float] = {}
+    banned: set[tuple[int, int]] = set()
+    for n, terms in form.pairs.items():
+        if n not in new_node:
+            continue
+        for by_node in terms.values():
+            for m, w in by_node.items():
+                if m in new_node:
+                    if w == math.inf:
+                        banned.add((new_node[n], new_node[m]))
+                    else:
+                        pairs[new_node[n], new_node[m]] = w
+    small = ChoiceGraph.build(rows, sorted(new_class[c] for c in form.must), pairs, None, banned)
+    return Reduced(graph, small, form.offset, tuple(nodes), form.fixed)

@@ -1,0 +1,46 @@
+"""What an extractor hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+OPTIMAL_TOLERANCE = 1e-6
+"""Relative gap below which a bound proves a cost. Float costs cannot be compared more finely after a
+solver's own tolerances; whole-number costs are compared exactly instead (see `closes`)."""
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A valid choice, its cost, and what is known about better ones.
+
+    choice      : {class id: e-node number} for the classes reached from the roots; acyclic
+    cost        : as `check(graph, choice)` gives it
+    lower_bound : no valid choice costs less (up to OPTIMAL_TOLERANCE); -inf where nothing is known
+    status      : "optimal" (the bound meets the cost) or "feasible"
+    trace       : (seconds since the start, cost) of each incumbent
+    seconds     : wall time
+    """
+
+    choice: dict[int, int]
+    cost: float | int
+    lower_bound: float
+    status: str
+    trace: list[tuple[float, float]] = field(default_factory=list)
+    seconds: float = 0.0
+    extractor: str = ""
+
+    @property
+    def gap(self) -> float:
+        """(cost - lower_bound) / |cost|: 0 when proved, at most 1 for costs >= 0 with a bound."""
+        if self.status == "optimal":
+            return 0.0
+        return (self.cost - self.lower_bound) / max(abs(self.cost), 1e-12)
+
+
+def closes(lower_bound: float, cost: float, integral: bool) -> bool:
+    """Whether `lower_bound` proves that nothing is cheaper than `cost`."""
+    slack = OPTIMAL_TOLERANCE * max(1.0, abs(cost))
+    if integral:
+        # Between cost - 1 and cost there is no other total; the slack absorbs float noise in a bound.
+        return lower_bound > cost - 1 + min(slack, 0.5)
+    return lower_bound >= cost - slack
