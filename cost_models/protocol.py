@@ -6,32 +6,63 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from eqsat.ir import Attrs, Const, Type
+from eqsat.movement import Move
+from eqsat.target import Target
+
+Steps = tuple[tuple[str, Attrs], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One candidate: a chain of TOSA ops (name, attributes) on `operands`, giving `result`; `constants[i]` if operand i is constant."""
+    """One candidate: a chain of TOSA ops (name, attributes) on `operands`, giving `result`.
 
-    steps: tuple[tuple[str, Attrs], ...]
+    constants[i] is the value of operand i if it is constant. A data movement whose chain is not settled yet has no steps
+    but `move`; measuring settles it.
+    """
+
+    steps: Steps
     operands: tuple[Type, ...]
     result: Type
     constants: tuple[Const | None, ...] = ()
+    move: Move | None = None
 
     @property
     def op(self) -> str:
-        return self.steps[-1][0] if len(self.steps) == 1 else "transpose"
+        return self.steps[0][0] if len(self.steps) == 1 else "transpose"
 
     def attr(self, name: str):
-        return dict(self.steps[-1][1])[name]
+        return dict(self.steps[0][1])[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """What Vela saves when a reader meets the right neighbour: shares of the reader's and of the read unit's own price."""
+
+    of_reader: float = 0.0
+    of_read: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Cycles of a unit and the steps that have them; inf: Vela refuses, or a guard forbids it."""
+
+    cycles: float
+    steps: Steps
 
 
 class CostModel(Protocol):
-    """Prices candidates in cycles; `float("inf")` makes one unreachable."""
+    """Prices candidates in cycles."""
 
-    def price(self, units: Sequence[Unit]) -> list[float]:
-        """Cycles of each unit standing alone, >= 0."""
+    target: Target
+
+    def estimate(self, units: Sequence[Unit]) -> list[float]:
+        """Cycles of each unit standing alone, at once and rather too low than too high; inf makes one unreachable."""
         ...
 
-    def pair(self, reader: Unit, read: Unit, reader_price: float, read_price: float, behind: Sequence[Unit]) -> float:
-        """Cycles to add when `reader` reads `read` (whose own operands may come from `behind`); negative where Vela fuses them."""
+    def measure(self, units: Sequence[Unit]) -> list[Measured]:
+        """Cycles of each unit standing alone, as well as the model can."""
+        ...
+
+    def fusion(self, reader: Unit, read: Unit, behind: Sequence[Unit]) -> Fusion | None:
+        """The pairwise term of `reader` reading `read`, whose own operands may come from `behind`."""
         ...

@@ -10,12 +10,15 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 
 from cost_models.cache import PriceCache
-from cost_models.protocol import Unit
-from eqsat.ir import OPS, GraphError, TensorGraph, attrs_of
+from cost_models.protocol import Fusion, Measured, Steps, Unit
+from eqsat.ir import BYTES, OPS, GraphError, TensorGraph, attrs_of
+from eqsat.staging import estimate as estimate_move
+from eqsat.staging import step_cycles, ways
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.vela import compile_tosa
@@ -31,9 +34,12 @@ _BANDWIDTH = {"u55": 8.0, "u65": 16.0, "u85": 32.0}
 _U55_TRANSPOSABLE = ("INT8", "INT16", "BOOL")
 #: A RESHAPE is free or a copy, depending on its surroundings; this small price breaks ties against it.
 _RESHAPE_SHARE = 0.02
+#: Estimates of movements are lowered by this before they are measured, so that good ones are not missed.
+_OPTIMISM = 0.8
 _INT8_LIKE = ("INT8", "INT16")
 _MAC = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
 _ACTIVATION = ("clamp", "table")
+_MEASURED = ("concat", "slice", "pad", "tile", "reverse")
 _BINARY = ("add", "sub", "mul", "maximum", "minimum")
 
 
@@ -52,9 +58,33 @@ class VelaOps:
     def __init__(self, target: Target, pool: Pool, cache: PriceCache):
         self.target, self.pool, self.cache = target, pool, cache
 
-    # -- nodes
-    def price(self, units: Sequence[Unit]) -> list[float]:
-        out: list[float] = []
+    def estimate(self, units: Sequence[Unit]) -> list[float]:
+        return [self._estimate(u) for u in units]
+
+    def measure(self, units: Sequence[Unit]) -> list[Measured]:
+        options: list[list[Steps]] = []
+        for u in units:
+            if u.move is not None:
+                options.append([s for s in ways(u.move, BYTES.get(u.result.dtype, 4), self.target.family) if self._legal(s, u)])
+            else:
+                options.append([u.steps])
+        flat = [replace(u, steps=s, move=None) for u, steps in zip(units, options, strict=True) for s in steps]
+        prices = iter(self._prices(flat))
+        out = []
+        for u, steps in zip(units, options, strict=True):
+            found = [(next(prices), len(s), s) for s in steps]
+            out.append(Measured(*min(found)[::2]) if found else Measured(math.inf, ()))
+        return out
+
+    def _legal(self, steps: Steps, u: Unit) -> bool:
+        shape = u.operands[0].shape
+        for op, attrs in steps:
+            if op == "transpose" and not legal_transpose(shape, u.result.dtype, self.target.family):
+                return False
+            shape = tuple(shape[p] for p in dict(attrs)["perms"]) if op == "transpose" else dict(attrs)["shape"]
+        return True
+
+    def _prices(self, units: Sequence[Unit]) -> list[float]:
         probes: dict[str, tuple[bytes, frozenset[str]]] = {}
         keys: list[str | None] = []
         for u in units:
@@ -67,16 +97,12 @@ class VelaOps:
         measured = dict(zip(missing, self.pool.map(lambda k: self._measure(*probes[k]), missing), strict=True))
         self.cache.put({k: v for k, v in measured.items() if v < math.inf})
         known.update(measured)
-        for u, key in zip(units, keys, strict=True):
-            out.append(known[key] if key is not None else self._estimate(u))
-        return out
+        return [known[key] if key is not None else self._estimate(u) for u, key in zip(units, keys, strict=True)]
 
     def _probe_for(self, u: Unit) -> tuple[str, bytes, frozenset[str]] | None:
         """(cache key, flatbuffer, names of its pads) for a unit that is measured, None for one that is estimated."""
         moved = any(op == "transpose" for op, _ in u.steps)
-        if not (moved or u.op in ("concat", "slice", "pad", "tile", "reverse")) or u.result.dtype not in (*_INT8_LIKE, "INT32"):
-            return None
-        if moved and not all(legal_transpose(s, u.result.dtype, self.target.family) for s in _transposed(u)):
+        if not (moved or u.op in _MEASURED) or u.result.dtype not in (*_INT8_LIKE, "INT32") or not self._legal(u.steps if moved else (), u):
             return None
         try:
             graph, pads = probe(u)
@@ -95,63 +121,49 @@ class VelaOps:
 
     def _estimate(self, u: Unit) -> float:
         family, elements = self.target.family, u.result.elements
+        if u.move is not None or u.op == "transpose":
+            legal = u.result.dtype != "INT48" and (family == "u85" or u.result.dtype in _U55_TRANSPOSABLE)
+            if not legal:
+                return math.inf
+            width = BYTES.get(u.result.dtype, 4)
+            if u.move is not None:
+                return _OPTIMISM * estimate_move(u.move, width, family)
+            perm = u.attr("perms")
+            return _OPTIMISM * step_cycles(*u.operands[0].shape[1:], tuple(p - 1 for p in perm[1:]), width, family)
         kind = OPS[u.op].kind
         moved = sum(t.bytes for t in (*u.operands, u.result)) / _BANDWIDTH[family]
         if kind == "leaf":
             return 0.0
         if u.op == "reshape":
             return 1.0 + _RESHAPE_SHARE * u.result.bytes
-        if any(op == "transpose" for op, _ in u.steps):
-            return math.inf                              # not legal, or Vela cannot compile it
         if kind == "mac":
             weights = u.operands[1].bytes if len(u.operands) > 1 else 1
             return 1.0 + moved + elements * max(1.0, weights / max(1, u.result.shape[-1])) / 64
+        if u.op in ("slice", "concat"):
+            return 1.0 + 0.02 * elements
         if u.op in ("rescale", *_ACTIVATION):
             return 1.0 + max(_UNFUSED[family] * elements, moved)
         add, other = _OUTPUT_PATH[family]
         return 1.0 + max((add if u.op in ("add", "sub") else other) * elements, moved)
 
-    # -- fusion
-    def pair(self, reader: Unit, read: Unit, reader_price: float, read_price: float, behind: Sequence[Unit]) -> float:
-        if reader_price == math.inf or read_price == math.inf:
-            return 0.0
+    def fusion(self, reader: Unit, read: Unit, behind: Sequence[Unit]) -> Fusion | None:
         arithmetic = read.op in _MAC or read.op in _BINARY
         if reader.op == "rescale" and arithmetic and reader.operands[0].dtype in ("INT32", "INT48"):
-            return -reader_price
+            return Fusion(of_reader=1.0)
         if reader.op in _BINARY and read.op == "rescale" and read.result.dtype == "INT32":
-            return -read_price
+            return Fusion(of_read=1.0)
         fused_rescale = read.op == "rescale" and any(b.op in _MAC or b.op in _BINARY for b in behind)
         if reader.op in _ACTIVATION and (fused_rescale or read.op in _MAC):
-            return -reader_price
-        if self.target.family == "u85" and len(reader.steps) == 1 and reader.op == "transpose" and len(reader.result.shape) == 4:
-            return -self._fused_transpose(reader, behind, reader_price) if fused_rescale else 0.0
-        return 0.0
-
-    @staticmethod
-    def _fused_transpose(reader: Unit, behind: Sequence[Unit], price: float) -> float:
-        perm = reader.attr("perms")
-        if not any(b.op in _MAC for b in behind) or perm[0] != 0:
-            return 0.0
-        if perm in ((0, 1, 3, 2), (0, 3, 1, 2)):
-            return price
-        return price - 0.25 * reader.result.elements if perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 3, 2, 1)) and price > 0.25 * reader.result.elements else 0.0
+            return Fusion(of_reader=1.0)
+        if self.target.family == "u85" and reader.op == "transpose" and reader.steps and fused_rescale and any(b.op in _MAC for b in behind):
+            # the types that swap H and W double the output path's work, the others are free (facts/vela: TRANSPOSE by target)
+            return Fusion(of_reader={(0, 1, 3, 2): 1.0, (0, 3, 1, 2): 1.0}.get(reader.attr("perms"), 0.5))
+        return None
 
 
 @cache
 def _versions() -> str:
     return f"vela {version('ethos-u-vela')}"
-
-
-def _transposed(u: Unit) -> list[tuple[int, ...]]:
-    """Shapes that the unit's TRANSPOSEs read."""
-    shapes, shape = [], u.operands[0].shape
-    for op, attrs in u.steps:
-        if op == "transpose":
-            shapes.append(shape)
-            shape = tuple(shape[p] for p in dict(attrs)["perms"])
-        else:
-            shape = dict(attrs)["shape"]
-    return shapes
 
 
 def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:

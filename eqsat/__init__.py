@@ -1,0 +1,33 @@
+"""eqsat: an equality-saturation optimizer for PyTorch models on Arm Ethos-U NPUs.
+
+    edge = eqsat.to_edge_transform_and_lower(exported_program, compile_spec)
+
+replaces ExecuTorch's call of the same name; `eqsat.optimize_tosa` does the same for a TOSA flatbuffer.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eqsat.executorch import EqsatWarning, lower_with_session, to_edge_transform_and_lower
+    from eqsat.optimizer import Options, Result, optimize_tosa
+    from eqsat.target import Target, TargetError
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "to_edge_transform_and_lower": "eqsat.executorch", "lower_with_session": "eqsat.executorch", "EqsatWarning": "eqsat.executorch",
+    "optimize_tosa": "eqsat.optimizer", "Options": "eqsat.optimizer", "Result": "eqsat.optimizer",
+    "Target": "eqsat.target", "TargetError": "eqsat.target",
+}
+__all__ = ["EqsatWarning", "Options", "Result", "Target", "TargetError", "lower_with_session", "optimize_tosa",
+           "to_edge_transform_and_lower"]
+
+
+def __getattr__(name: str):
+    # torch and executorch take seconds to import: only what is used is loaded
+    if name in _HOME:
+        from importlib import import_module
+
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'eqsat' has no attribute {name!r}")

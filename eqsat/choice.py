@@ -1,148 +1,146 @@
 """From a saturated e-graph to a ChoiceGraph and back.
 
-Every e-node becomes one candidate per way to write it in TOSA: a Move is a RESHAPE, or a TRANSPOSE on its own dims, or
-the smallest TRANSPOSE between RESHAPEs; everything else is itself. Prices are cycles. Pairwise terms say
-what Vela fuses: an operator read by the right neighbour costs nothing, or less.
+Every e-node becomes a candidate with a price in cycles; pairwise terms say what Vela fuses. A Move is one candidate
+whose TOSA steps are settled when it is measured, and on U85 a second one where a single native TRANSPOSE does it, because
+that can fuse into its producer. Prices start as optimistic estimates; what an extraction chooses is measured, and the
+extraction repeated, until everything chosen has a measured price.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from cost_models.protocol import CostModel, Unit
+from cost_models.protocol import CostModel, Fusion, Steps, Unit
 from eqsat.egraph.encoding import ENode, Frozen
-from eqsat.ir import OPS, Attrs, GraphError, Node, TensorGraph, attrs_of
+from eqsat.ir import Attrs, GraphError, TensorGraph, attrs_of
 from extraction import ChoiceGraph
 
-#: A RESCALE to INT32 is materialised once per reader: it fuses into each, and sharing one gives wrong results on U55
-#: (pytorch/executorch issue 21415).
+
 def is_widening(op: str, attrs: Attrs) -> bool:
+    """A RESCALE to INT32 is materialised once per reader: it fuses into each, and sharing one gives wrong results on
+    U55 (pytorch/executorch issue 21415)."""
     return op == "rescale" and dict(attrs)["dtype"] in ("INT32", "INT48")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One way to compute a class: an e-node, and for a Move the TOSA steps that realise it."""
-
-    enode: ENode
-    steps: tuple[tuple[str, Attrs], ...]
 
 
 @dataclass(slots=True)
 class Choices:
-    """A ChoiceGraph over the classes that the outputs can reach, and what each of its nodes stands for."""
+    """A ChoiceGraph over the classes that the outputs can reach; per choice node its e-node, unit, price and TOSA steps."""
 
     graph: ChoiceGraph
-    candidates: list[Candidate]
     frozen: Frozen
     classes: list[int]
+    enodes: list[ENode]
+    units: list[Unit]
+    operands: list[list[int]]
+    fusions: dict[tuple[int, int], Fusion]
+    alike: dict[Unit, list[int]] = field(default_factory=dict)
+    steps: dict[int, Steps] = field(default_factory=dict)
+
+    def priced(self, prices: Mapping[int, float]) -> None:
+        """Sets the prices (cycles, inf: unreachable) of some choice nodes; the pairwise terms follow."""
+        cost = self.graph.cost.copy()
+        for n, price in prices.items():
+            cost[n] = price
+        forbidden = frozenset(n for n in range(len(cost)) if math.isinf(cost[n]))
+        cost[list(forbidden)] = 0.0
+        pairs = {}
+        for (n, m), f in self.fusions.items():
+            if n not in forbidden and m not in forbidden:
+                pairs[n, m] = -(f.of_reader * cost[n] + f.of_read * cost[m])
+        self.graph = replace(self.graph, cost=cost, pair_costs=pairs, forbidden=self.graph.forbidden | forbidden)
+
+    def measure(self, chosen: Iterable[int], model: CostModel) -> bool:
+        """Measures those of `chosen` that have no measured price yet; true if there were any."""
+        new = list(dict.fromkeys(self.units[n] for n in chosen if n not in self.steps))
+        prices = {}
+        for unit, m in zip(new, model.measure(new), strict=True):
+            for n in self.alike[unit]:                   # equal units have one price wherever they stand
+                self.steps[n] = m.steps
+                prices[n] = m.cycles
+        if prices:
+            self.priced(prices)
+        return bool(prices)
 
     def tensor_graph(self, choice: Mapping[int, int]) -> tuple[TensorGraph, dict[int, int]]:
-        """The TensorGraph of a choice, with the source's inputs and outputs in order; and {node: choice node}."""
+        """The TensorGraph of a measured choice, with the source's inputs and outputs in order; and {node: choice node}."""
         source, out = self.frozen.source, TensorGraph(output_names=list(self.frozen.source.output_names))
-        made: dict[int, int] = {}
-        origin: dict[int, int] = {}
         position = {c: i for i, c in enumerate(self.classes)}
-        for i in source.inputs:
-            made[position[self.frozen.handle[i]]] = out.add_input(source.nodes[i].attr("name"), source.nodes[i].shape, source.nodes[i].dtype)
+        made = {position[self.frozen.handle[i]]: out.add_input(source.nodes[i].attr("name"), source.nodes[i].shape, source.nodes[i].dtype)
+                for i in source.inputs}
+        origin: dict[int, int] = {}
 
-        def emit(cls: int, operands: list[int]) -> int:
-            candidate = self.candidates[choice[cls]]
-            e, x = candidate.enode, operands
+        def emit(cls: int) -> int:
+            n = choice[cls]
+            e = self.enodes[n]
             if e.op == "const":
                 t = self.frozen.types[e.cls]
                 return out.add_const(dict(e.attrs)["value"].data, t.dtype, t.shape)
-            if e.op == "input":
-                raise GraphError(f"input {dict(e.attrs)['name']!r} is not one of the source's")
-            for op, attrs in candidate.steps:
+            x = [operand(c) for c in self.operands[n]]
+            for op, attrs in self.steps[n]:
                 x = [out.add_with(op, x, attrs)]
-                origin[x[0]] = choice[cls]
+                origin[x[0]] = n
             return x[0]
 
         def operand(cls: int) -> int:
-            e = self.candidates[choice[cls]].enode
-            if is_widening(e.op, e.attrs):
-                return emit(cls, [operand(c) for c in self._children(choice[cls])])
-            return made[cls]
+            e = self.enodes[choice[cls]]
+            return emit(cls) if is_widening(e.op, e.attrs) else made[cls]
 
         stack = [position[self.frozen.handle[o]] for o in reversed(source.outputs)]
         while stack:
             cls = stack[-1]
-            missing = [c for c in self._children(choice[cls]) if c not in made]
-            if cls in made or not missing:
-                stack.pop()
-                if cls not in made:
-                    made[cls] = emit(cls, [operand(c) for c in self._children(choice[cls])])
-            else:
+            missing = [] if cls in made else [c for c in self.operands[choice[cls]] if c not in made]
+            if missing:
                 stack.extend(missing)
+                continue
+            stack.pop()
+            if cls not in made:
+                made[cls] = emit(cls)
         out.outputs = [made[position[self.frozen.handle[o]]] for o in source.outputs]
         return out, origin
 
-    def _children(self, node: int) -> list[int]:
-        """Operand classes in operand order (the ChoiceGraph keeps them as given)."""
-        return self._operands[node]
 
-    _operands: list[list[int]] = None  # type: ignore[assignment]
-
-
-def realisations(e: ENode) -> list[tuple[tuple[str, Attrs], ...]]:
-    """Ways to write an e-node as a chain of TOSA ops."""
+def _units(e: ENode, frozen: Frozen, family: str) -> list[Unit]:
+    operands = tuple(frozen.types[c] for c in e.children)
+    result = frozen.types[e.cls]
     if e.move is None:
-        return [((e.op, e.attrs),)]
-    m = e.move
-    if m.is_view:
-        return [(("reshape", attrs_of({"shape": m.out_shape})),)]
-    ways = []
-    shape, perm = m.squeezed()
-    steps = [("transpose", attrs_of({"perms": perm}))]
-    if shape != m.in_shape:
-        steps.insert(0, ("reshape", attrs_of({"shape": shape})))
-    if tuple(shape[p] for p in perm) != m.out_shape:
-        steps.append(("reshape", attrs_of({"shape": m.out_shape})))
-    ways.append(tuple(steps))
-    direct = m.direct()
-    if direct is not None and len(steps) > 1:
-        ways.append((("transpose", attrs_of({"perms": direct})),))
-    return ways
+        return [Unit(((e.op, e.attrs),), operands, result, tuple(_constant(frozen, c) for c in e.children))]
+    if e.move.is_view:
+        return [Unit((("reshape", attrs_of({"shape": e.move.out_shape})),), operands, result)]
+    out = [Unit((), operands, result, move=e.move)]
+    direct = e.move.direct()
+    if family == "u85" and direct is not None and len(direct) == 4 and direct[0] == 0 and direct != (0, 1, 2, 3):
+        out.append(Unit((("transpose", attrs_of({"perms": direct})),), operands, result))
+    return out
 
 
 def build(frozen: Frozen, model: CostModel) -> Choices:
-    """Prices every candidate with `model` and links it to its operands. Raises GraphError if an output cannot be computed."""
+    """Candidates with estimated prices. Raises GraphError if an output cannot be computed."""
     roots = list(dict.fromkeys(frozen.handle[o] for o in frozen.source.outputs))
     classes = _reachable(frozen, roots)
     position = {c: i for i, c in enumerate(classes)}
-    candidates: list[Candidate] = []
-    units: list[Unit] = []
-    rows: list[int] = []
-    operands: list[list[int]] = []
+    out = Choices(None, frozen, classes, [], [], [], {})  # type: ignore[arg-type] - the graph comes below
+    nodes: list[list[int]] = [[] for _ in classes]
     for c in classes:
         for e in frozen.classes[c]:
-            if any(ch not in position for ch in e.children):
-                continue
-            for steps in realisations(e):
-                candidates.append(Candidate(e, steps))
-                units.append(Unit(steps, tuple(frozen.types[ch] for ch in e.children), frozen.types[c],
-                                  tuple(_constant(frozen, ch) for ch in e.children)))
-                operands.append([position[ch] for ch in e.children])
-                rows.append(position[c])
-    prices = model.price(units)
-    table: list[list[tuple[float, list[int]]]] = [[] for _ in classes]
-    for row, price, ops in zip(rows, prices, operands, strict=True):
-        table[row].append((price, ops))
-    by_class: dict[int, list[int]] = {}
-    for n, row in enumerate(rows):
-        by_class.setdefault(row, []).append(n)
-    pairs = {}
-    for n, ops in enumerate(operands):
+            if all(ch in position for ch in e.children):
+                for unit in _units(e, frozen, model.target.family):
+                    nodes[position[c]].append(len(out.units))
+                    out.alike.setdefault(unit, []).append(len(out.units))
+                    out.enodes.append(e)
+                    out.units.append(unit)
+                    out.operands.append([position[ch] for ch in e.children])
+    prices = model.estimate(out.units)
+    for n, ops in enumerate(out.operands):
         for cls in set(ops):
-            for m in by_class.get(cls, ()):
-                delta = model.pair(units[n], units[m], prices[n], prices[m], [units[k] for ch in operands[m] for k in by_class.get(ch, ())])
-                if delta:
-                    pairs[n, m] = delta
+            for m in nodes[cls]:
+                behind = [out.units[k] for ch in out.operands[m] for k in nodes[ch]]
+                fusion = model.fusion(out.units[n], out.units[m], behind)
+                if fusion is not None:
+                    out.fusions[n, m] = fusion
     per_reader = [position[c] for c in classes if frozen.classes[c] and all(is_widening(e.op, e.attrs) for e in frozen.classes[c])]
-    graph = ChoiceGraph.build(table, [position[r] for r in roots], pair_costs=pairs, per_reader=per_reader)
-    out = Choices(graph, candidates, frozen, classes)
-    out._operands = operands
+    out.graph = ChoiceGraph.build([[(0.0, out.operands[n]) for n in ns] for ns in nodes], [position[r] for r in roots], per_reader=per_reader)
+    out.priced(dict(enumerate(prices)))
     return out
 
 
@@ -183,5 +181,3 @@ def _reachable(frozen: Frozen, roots: list[int]) -> list[int]:
                 stack.extend(new)
     return sorted(seen)
 
-
-__all__ = ["Candidate", "Choices", "Node", "OPS", "build", "is_widening", "realisations"]

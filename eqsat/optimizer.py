@@ -39,7 +39,7 @@ class Options:
     rules: Sequence[Rule] = tuple(RULES)
     externs: Sequence[Extern] = tuple(EXTERNS)
     budget: Budget = Budget()
-    rounds: int = 12
+    rounds: int = 60
     time_limit: float = 5.0
     trials: int = 6
     cache: Path | None = None
@@ -144,27 +144,28 @@ def search(frozen: Frozen, reference: TensorGraph, target: Target, pool: Pool, o
            warnings: list[str]) -> list[_Candidate]:
     """Graphs that extraction finds, each compiled whole by Vela; prices are corrected by its table between rounds."""
     cache = PriceCache(options.cache)
+    seen: dict[bytes, _Candidate] = {}
     try:
+        model = VelaOps(target, pool, cache)
         with clock.stage("price"):
-            choices = choice.build(frozen, VelaOps(target, pool, cache))
+            choices = choice.build(frozen, model)
+        for _ in range(options.rounds):
+            with clock.stage("extract"):
+                found = extract(choices.graph, "dag_greedy", time_limit=options.time_limit)
+            with clock.stage("price"):
+                if choices.measure(found.choice.values(), model):
+                    continue
+            graph, _ = choices.tensor_graph(found.choice)
+            buffer = dumps(graph)
+            with clock.stage("vela"):
+                seen[buffer] = _Candidate("eqsat", graph, buffer, compile_tosa(buffer, target, pool))
+            break
+        else:
+            warnings.append("pricing did not settle")
+    except WorkerError as e:
+        warnings.append(f"a candidate was dropped: {e}")
     finally:
         cache.close()
-    seen: dict[bytes, _Candidate] = {}
-    for _ in range(options.rounds):
-        with clock.stage("extract"):
-            found = extract(choices.graph, "dag_greedy", time_limit=options.time_limit)
-        graph, origin = choices.tensor_graph(found.choice)
-        buffer = dumps(graph)
-        if buffer in seen:
-            break
-        with clock.stage("vela"):
-            try:
-                estimate = compile_tosa(buffer, target, pool)
-            except WorkerError as e:
-                warnings.append(f"a candidate was dropped: {e}")
-                break
-        seen[buffer] = _Candidate("eqsat", graph, buffer, estimate)
-        break
     return list(seen.values())
 
 

@@ -18,11 +18,12 @@ from .errors import (
     SolverUnavailable,
 )
 from .graph import ChoiceGraph
+from .k_best import k_best
 from .reduce import Reduced, reduce
 from .result import Extraction
 
 __all__ = [
     "ChoiceGraph", "Extraction", "ExtractionError", "Infeasible", "InvalidExtraction", "InvalidGraph",
-    "NoChoiceFound", "Reduced", "SolverUnavailable", "available", "check", "dag_cost", "extract",
+    "NoChoiceFound", "Reduced", "SolverUnavailable", "available", "check", "dag_cost", "extract", "k_best",
     "reachable", "reduce", "tree_cost",
 ]

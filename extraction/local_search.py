@@ -17,6 +17,10 @@ from .graph import ChoiceGraph
 from .prices import Prices
 
 
+WORK = 2_000_000
+"""Visits of e-nodes after which `descend` stops: about a second."""
+
+
 class LocalSearch:
     """A choice under reference counts. `choice` also holds picks for classes that are not active."""
 
@@ -28,24 +32,27 @@ class LocalSearch:
         self.references = [0] * graph.n_classes
         self.owner = graph.node_class.tolist()
         self.cost = 0.0
+        self.locked: set[int] = set()  # classes that `descend` leaves alone
+        self.work = 0
         for r in graph.roots:
             self.references[r] += 1
             if self.references[r] == 1:
                 self.cost += self._activate(self.choice[r])
 
     def descend(self, deadline: float, rng: random.Random, rounds: int = 20) -> None:
-        """Improve until no single change helps, `rounds` are done or `deadline` has passed.
+        """Improve until no single change helps, `rounds` or WORK are done, or `deadline` has passed.
 
         `deadline` is on the clock of time.perf_counter. Sideways moves are taken at random.
         """
+        self.work = 0
         for _ in range(rounds):
             before = self.cost
             active = [c for c, k in enumerate(self.references) if k]
             rng.shuffle(active)
             for c in active:
-                if time.perf_counter() > deadline:
+                if self.work > WORK or time.perf_counter() > deadline:
                     return
-                if self.references[c]:
+                if self.references[c] and c not in self.locked:
                     self._improve(c, rng)
             if self.cost >= before - 1e-9 * max(1.0, abs(before)):
                 return
@@ -61,8 +68,12 @@ class LocalSearch:
             change = self.switch(c, n)
             slack = 1e-12 * max(1.0, abs(self.cost))
             better = change < -slack or (change <= slack and rng.random() < 0.2)
-            if not better or self._cyclic(c):
+            if not better or self.cyclic(c):
                 self.switch(c, old)
+
+    def active(self) -> dict[int, int]:
+        """The choice of the classes that the roots reach."""
+        return {c: self.choice[c] for c, k in enumerate(self.references) if k}
 
     def switch(self, c: int, n: int) -> float:
         """Make n the choice of active class c; the change of the total (inf: a forbidden pair)."""
@@ -86,6 +97,7 @@ class LocalSearch:
         stack = [n]
         while stack:
             n = stack.pop()
+            self.work += 1
             gained += self.prices.node[n] + self.prices.edges(n, self.choice)
             for d in self.prices.reads[n]:
                 self.references[d] += 1
@@ -98,6 +110,7 @@ class LocalSearch:
         stack = [n]
         while stack:
             n = stack.pop()
+            self.work += 1
             freed += self.prices.node[n] + self.prices.edges(n, self.choice)
             for d in self.prices.reads[n]:
                 self.references[d] -= 1
@@ -105,7 +118,7 @@ class LocalSearch:
                     stack.append(self.choice[d])
         return freed
 
-    def _cyclic(self, c: int) -> bool:
+    def cyclic(self, c: int) -> bool:
         """Whether c now needs itself."""
         seen: set[int] = set()
         stack = list(self.prices.reads[self.choice[c]])
@@ -115,6 +128,7 @@ class LocalSearch:
                 return True
             if d not in seen:
                 seen.add(d)
+                self.work += 1
                 stack.extend(self.prices.reads[self.choice[d]])
         return False
 

@@ -83,10 +83,10 @@ def reduce(graph: ChoiceGraph, upper_bound: float = math.inf, time_limit: float 
     reductions.drop_underivable(form)
     reductions.drop_unreachable(form)
     form.settle()
-    return _export(graph, form)
+    return export(graph, form)
 
 
-def _export(graph: ChoiceGraph, form: NormalForm) -> Reduced:
+def export(graph: ChoiceGraph, form: NormalForm) -> Reduced:
     """The remaining form as a ChoiceGraph with dense numbers.
 
     Where nothing remains there is one class of one free e-node, -1 in `nodes`: a graph needs a root.

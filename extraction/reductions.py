@@ -161,10 +161,12 @@ def drop_too_dear(form: NormalForm, closure: Closure, upper_bound: float) -> boo
         musts |= closure.bits[c]
     changed = False
     for c, nodes in enumerate(form.members):
-        base = musts | closure.bits[c]  # of the whole class: a first, cheaper bound
+        if not nodes:
+            continue
+        base = musts | closure.bits[c]
         for n in list(nodes):
             needed = base | closure.of_reads(form, n)
-            if closure.weight(needed) - floor[c] + form.price[n] > limit and len(nodes) > 0:
+            if closure.weight(needed) - floor[c] + form.price[n] > limit:
                 nodes.remove(n)
                 changed = True
     form.require_roots()
@@ -183,7 +185,7 @@ def contract(form: NormalForm) -> bool:
         if len(nodes) != 1 or c in form.must:
             continue
         n = nodes[0]
-        by = [r for r in readers[c] if r in form.members[form.owner[r]] and c in form.reads[r]]
+        by = [r for r in dict.fromkeys(readers[c]) if r in form.members[form.owner[r]] and c in form.reads[r]]
         one_reader_class = len({form.owner[r] for r in by}) == 1
         free = form.price[n] == 0 and n not in form.pairs
         if not (free or one_reader_class) or (len(by) - 1) * (len(form.reads[n]) - 1) > GROWTH:

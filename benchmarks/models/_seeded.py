@@ -1,7 +1,8 @@
 """Deterministic random weights that keep every activation alive.
 
-An untrained network can flatter an optimizer: a BatchNorm with mean 0 and variance 1 is an identity, a zero bias folds
-away, and activations that shrink layer by layer all quantize to one value, under which any rewrite looks correct.
+An untrained network can flatter an optimizer: a BatchNorm with mean 0 and variance 1 is an identity, a zero bias
+folds away, and activations that shrink layer by layer all quantize to one value, under which any rewrite looks
+correct.
 """
 
 from collections.abc import Callable

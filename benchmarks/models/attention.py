@@ -1,7 +1,7 @@
 """One pre-norm transformer encoder block: Vaswani et al., arXiv:1706.03762.
 
-Splitting into heads and merging them again are view + permute on both sides of two batched matmuls, one of which takes
-a transposed operand; LayerNorm and softmax are reductions that prefer a layout of their own.
+Splitting into heads and merging them again are view + permute on both sides of two batched matmuls, one of which
+takes a transposed operand; LayerNorm and softmax are reductions that prefer a layout of their own.
 
 Input: (1, 32, 64), 32 tokens of width 64. Output: the same shape.
 """

@@ -1,7 +1,8 @@
 """Conformer encoder, two blocks: Gulati et al., arXiv:2005.08100, without the relative positional encoding.
 
-Attention wants (heads, tokens, width), the convolution module (channels, time), the feed-forward modules and LayerNorm
-(tokens, channels): every block moves between all three, and the gated linear unit splits and joins channels.
+Attention wants (heads, tokens, width), the convolution module (channels, time), the feed-forward modules and
+LayerNorm (tokens, channels): every block moves between all three, and the gated linear unit splits and joins
+channels.
 
 Input: (1, 32, 64), 32 frames of width 64. Output: the same shape.
 """

@@ -1,7 +1,8 @@
-"""A short ConvNeXt-Atto: Liu et al., arXiv:2201.03545, in the sizes of timm's "atto" (widths 40 to 320), fewer blocks.
+"""A short ConvNeXt-Atto: Liu et al., arXiv:2201.03545, in the sizes of timm's "atto" (widths 40 to 320), fewer
+blocks.
 
-A depthwise 7x7 convolution works on NCHW, the LayerNorm and linear layers after it on NHWC, so every block permutes there
-and back; LayerScale is a per-channel multiplication in front of the residual, with a requantization of its own.
+A depthwise 7x7 convolution works on NCHW, the LayerNorm and linear layers after it on NHWC, so every block permutes
+there and back; LayerScale is a per-channel multiplication in front of the residual, with a requantization of its own.
 
 Input: (1, 3, 64, 64). Output: (1, 100) logits.
 """

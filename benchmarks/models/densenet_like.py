@@ -1,7 +1,8 @@
 """A small DenseNet-BC: Huang et al., arXiv:1608.06993.
 
-Every layer concatenates all earlier ones and then normalises, so the BatchNorm follows a concat and precedes the ReLU: no
-convolution can absorb it, and it stays behind as a chain of per-channel pointwise operators. The concats nest.
+Every layer concatenates all earlier ones and then normalises, so the BatchNorm follows a concat and precedes the
+ReLU: no convolution can absorb it, and it stays behind as a chain of per-channel pointwise operators. The concats
+nest.
 
 Input: (1, 3, 32, 32). Output: (1, 10) logits.
 """
@@ -27,7 +28,7 @@ class DenseLayer(nn.Module):
 
 
 class DenseNet(nn.Module):
-    def __init__(self, growth: int = 12, blocks: tuple[int, ...] = (4, 4, 4), classes: int = 10) -> None:
+    def __init__(self, growth: int = 12, blocks: tuple[int, ...] = (3, 3, 3), classes: int = 10) -> None:
         super().__init__()
         channels = 2 * growth
         self.features = nn.Sequential(nn.Conv2d(3, channels, 3, padding=1, bias=False))

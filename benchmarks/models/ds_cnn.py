@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from benchmarks.models._seeded import seeded
 
 
-def conv_bn_relu(c_in: int, c_out: int, kernel: tuple[int, int], groups: int = 1, **conv: tuple[int, int]) -> nn.Sequential:
+def conv_bn_relu(
+    c_in: int, c_out: int, kernel: tuple[int, int], groups: int = 1, **conv: tuple[int, int]
+) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(c_in, c_out, kernel, groups=groups, bias=False, **conv), nn.BatchNorm2d(c_out), nn.ReLU()
     )

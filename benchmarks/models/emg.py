@@ -1,9 +1,9 @@
 """Surface-EMG typing network in the style of emg2qwerty: Sivakumar et al., arXiv:2410.20081; time-depth-separable
 convolutions from Hannun et al., arXiv:1904.02619. Smaller, and without the rotation-invariant pooling.
 
-Time leads outside the convolutions and trails inside them, so every block opens and closes with movedim + reshape; the
-residual, LayerNorm and linear layers stand between the moves. A BatchNorm on the raw spectrogram has no convolution to
-fold into, and two bands are split, transformed apart and stacked again.
+Time leads outside the convolutions and trails inside them, so every block opens and closes with movedim + reshape;
+the residual, LayerNorm and linear layers stand between the moves. A BatchNorm on the raw spectrogram has no
+convolution to fold into, and two bands are split, transformed apart and stacked again.
 
 Input: (T=64, N=1, 2 bands, 16 electrodes, 33 frequencies). Output: (32, 1, 99) logits.
 """
@@ -69,7 +69,9 @@ class TDSFullyConnected(nn.Module):
 
 
 class Emg(nn.Module):
-    def __init__(self, channels: int = 24, width: int = 16, kernel: int = 17, blocks: int = 2, classes: int = 99) -> None:
+    def __init__(
+        self, channels: int = 24, width: int = 16, kernel: int = 17, blocks: int = 2, classes: int = 99
+    ) -> None:
         super().__init__()
         features = channels * width
         layers = [SpectrogramNorm(), BandMlps(features // BANDS)]

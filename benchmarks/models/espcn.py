@@ -1,7 +1,7 @@
 """ESPCN, single-image super-resolution by three: Shi et al., arXiv:1609.05158.
 
-Three convolutions on the small image and a sub-pixel upsampling to a single channel, the layout that suits an NPU least:
-PixelShuffle is a permute of the whole output with one channel innermost.
+Three convolutions on the small image and a sub-pixel upsampling to a single channel, the layout that suits an NPU
+least: PixelShuffle is a permute of the whole output with one channel innermost.
 
 Input: (1, 1, 32, 32), luminance. Output: (1, 1, 96, 96).
 """

@@ -1,8 +1,9 @@
-"""Gesture recognition from wrist EMG: strided 1-D convolution + LayerNorm stages, in the style of the discrete-gesture
-network of CTRL-labs at Reality Labs, "A generic non-invasive neuromotor interface", Nature 2025, without its LSTM.
+"""Gesture recognition from wrist EMG: strided 1-D convolution + LayerNorm stages, in the style of the discrete-
+gesture network of CTRL-labs at Reality Labs, "A generic non-invasive neuromotor interface", Nature 2025, without its
+LSTM.
 
-Convolutions want (channels, time), LayerNorm (time, channels): a transpose on each side of every norm. A 1-D convolution
-may carry time on either spatial axis of the 2-D one that it becomes.
+Convolutions want (channels, time), LayerNorm (time, channels): a transpose on each side of every norm. A 1-D
+convolution may carry time on either spatial axis of the 2-D one that it becomes.
 
 Input: (1, 16, 400), 16 electrodes, 400 samples. Output: (1, 9) logits.
 """
@@ -28,7 +29,9 @@ class Gesture(nn.Module):
     def __init__(self, electrodes: int = 16, channels: int = 64, classes: int = 9) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            ConvNorm(electrodes, channels, 21, 10), ConvNorm(channels, channels, 5, 2), ConvNorm(channels, channels, 3, 1)
+            ConvNorm(electrodes, channels, 21, 10),
+            ConvNorm(channels, channels, 5, 2),
+            ConvNorm(channels, channels, 3, 1),
         )
         self.head = nn.Linear(channels, classes)
 

@@ -1,7 +1,7 @@
 """GhostNet 0.5: Han et al., arXiv:1911.11907.
 
-A ghost module makes half of its channels with a 1x1 convolution and the rest from those with a cheap depthwise one, then
-concatenates: one producer with two consumers, a channel concat on every second layer, residuals across them.
+A ghost module makes half of its channels with a 1x1 convolution and the rest from those with a cheap depthwise one,
+then concatenates: one producer with two consumers, a channel concat on every second layer, residuals across them.
 
 Input: (1, 3, 96, 96). Output: (1, 1000) logits.
 """

@@ -1,7 +1,7 @@
 """MobileNetV3-small: Howard et al., arXiv:1905.02244.
 
-Squeeze-and-excitation branches (global pool, two 1x1 convolutions, a broadcast multiplication back onto the feature map)
-and hard-swish, which leaves long chains of pointwise integer operators with a requantization between each two.
+Squeeze-and-excitation branches (global pool, two 1x1 convolutions, a broadcast multiplication back onto the feature
+map) and hard-swish, which leaves long chains of pointwise integer operators with a requantization between each two.
 
 Input: (1, 3, 96, 96). Output: (1, 1000) logits.
 """

@@ -1,7 +1,8 @@
 """One MobileViT block: Mehta and Rastegari, arXiv:2110.02178.
 
-Convolutions, then transformers over the pixels that share a place in their 2x2 patch, then convolutions again. Unfolding
-to (places, patches, width) and folding back are 6-D permutes between views; the input is concatenated at the end.
+Convolutions, then transformers over the pixels that share a place in their 2x2 patch, then convolutions again.
+Unfolding to (places, patches, width) and folding back are 6-D permutes between views; the input is concatenated at
+the end.
 
 Input: (1, 32, 16, 16). Output: the same shape.
 """

@@ -1,6 +1,7 @@
 """Convolutions and a sub-pixel upsampling: Shi et al., arXiv:1609.05158, reduced to its core.
 
-PixelShuffle is a 6-D permute between two views, on the largest tensor of the network; nearly all cycles are spent there.
+PixelShuffle is a 6-D permute between two views, on the largest tensor of the network; nearly all cycles are spent
+there.
 
 Input: (1, 3, 32, 32). Output: (1, 3, 64, 64).
 """

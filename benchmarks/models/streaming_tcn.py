@@ -1,12 +1,12 @@
 """Streaming temporal convolutional network: Bai et al., arXiv:1803.01271, run chunk by chunk; cached states as in
 Rybakov et al., "Streaming keyword spotting on mobile devices", arXiv:2005.06720.
 
-Each causal convolution sees the last frames of the previous chunk, concatenated in front, and hands its own last frames
-on: the states are graph inputs and outputs, the concat and the slice of it are pure data movement, and 1-D convolutions
-leave a free choice of which spatial axis carries time.
+Each causal convolution sees the last frames of the previous chunk, concatenated in front, and hands its own last
+frames on: the states are graph inputs and outputs, the concat and the slice of it are pure data movement, and 1-D
+convolutions leave a free choice of which spatial axis carries time.
 
-Inputs: (1, 40, 16), a chunk of 16 frames of 40 features, then one state (1, 48, 2 * dilation) per block, dilations 1, 2,
-4, 8. Outputs: (1, 12, 16) logits per frame, then the new states.
+Inputs: (1, 40, 16), a chunk of 16 frames of 40 features, then one state (1, 48, 2 * dilation) per block, dilations 1,
+2, 4, 8. Outputs: (1, 12, 16) logits per frame, then the new states.
 """
 
 import torch

@@ -1,8 +1,8 @@
 """A pair of Swin transformer blocks, plain and shifted windows: Liu et al., arXiv:2103.14030.
 
 Cutting the map into windows and joining it again are view, permute, view; the shift rolls the map along H and W, two
-slices and a concat each, and rolls it back after attention. The roll is written out as slices and a concat. The mask of
-the shifted windows is -10 rather than the usual -100, which would leave an int8 score no resolution.
+slices and a concat each, and rolls it back after attention. The roll is written out as slices and a concat. The mask
+of the shifted windows is -10 rather than the usual -100, which would leave an int8 score no resolution.
 
 Input: (1, 16, 16, 32), height, width, channels. Output: the same shape.
 """

@@ -1,0 +1,128 @@
+"""What the exact extractors share: greedy first, then reductions, then solvers in worker processes."""
+
+from __future__ import annotations
+
+import time
+
+from .check import Choice, check
+from .dag_greedy import extract as greedy
+from .errors import Infeasible, NoChoiceFound, SolverUnavailable
+from .graph import ChoiceGraph
+from .normal_form import NormalForm
+from .race import Standing, race
+from .reduce import Reduced, reduce
+from .result import Extraction, closes
+
+GREEDY_SHARE = 0.2
+"""Part of the time limit that greedy extraction may use."""
+
+
+def extract(graph: ChoiceGraph, solver: str, *, time_limit: float, seed: int,
+            warm_start: Choice | None) -> Extraction:
+    """Extract with one solver, a module of this package that has `solve`.
+
+    Raises Infeasible, NoChoiceFound, and SolverUnavailable if the solver failed from the start.
+    """
+    run = Run(graph, time_limit, solver)
+    try:
+        run.start(seed, warm_start)
+        if not run.proved:
+            race(run.standing, [solver], run.deadline, seed)
+    except KeyboardInterrupt:
+        pass
+    if run.standing is not None and run.standing.failures and run.standing.bound == float("-inf"):
+        raise SolverUnavailable(f"{solver}: {next(iter(run.standing.failures.values()))}")
+    return run.result()
+
+
+class Run:
+    """One extraction under way: the incumbent, the reduced graph, and what is known of it."""
+
+    def __init__(self, graph: ChoiceGraph, time_limit: float, name: str):
+        self.graph = graph
+        self.name = name
+        self.begin = time.perf_counter()
+        self.time_limit = time_limit
+        self.deadline = self.begin + time_limit
+        self.choice: dict[int, int] = {}
+        self.cost: float | int = float("inf")
+        self.trace: list[tuple[float, float]] = []
+        self.reduced: Reduced | None = None
+        self.standing: Standing | None = None
+
+    def start(self, seed: int, warm_start: Choice | None) -> None:
+        """Greedy extraction, reduction, and the incumbent carried over to the reduced graph."""
+        try:
+            first = greedy(self.graph, time_limit=GREEDY_SHARE * self.time_limit, seed=seed,
+                           warm_start=warm_start)
+            self.choice, self.cost, self.trace = first.choice, first.cost, list(first.trace)
+        except NoChoiceFound:
+            pass
+        self.reduced = reduce(self.graph, self.cost, self.deadline - time.perf_counter())
+        small = self.reduced.graph
+        self.standing = Standing(small, small.integral, on_better=self._better)
+        if self.reduced.solved:
+            self.standing.offer({0: 0})
+            self.standing.bound = self.standing.cost
+            return
+        try:
+            again = greedy(small, time_limit=GREEDY_SHARE * self.time_limit, seed=seed)
+            self.standing.offer(again.choice)
+        except NoChoiceFound:
+            pass
+
+    def _better(self, choice: Choice, cost: float) -> None:
+        assert self.reduced is not None
+        whole = self.reduced.lift(choice)
+        cost = check(self.graph, whole)
+        if cost < self.cost:
+            self.choice, self.cost = whole, cost
+            self.trace.append((time.perf_counter() - self.begin, cost))
+
+    @property
+    def lower_bound(self) -> float:
+        """The best bound on the cost in the original graph."""
+        if self.reduced is None or self.standing is None:
+            return float("-inf")
+        return self.standing.bound + self.reduced.offset
+
+    @property
+    def proved(self) -> bool:
+        """Whether the incumbent is proved optimal, or that there is none."""
+        if self.standing is None:
+            return False
+        return self.standing.infeasible or bool(self.choice) and closes(
+            self.lower_bound, self.cost, self.graph.integral)
+
+    def result(self) -> Extraction:
+        """The outcome. Raises Infeasible, NoChoiceFound."""
+        if not self.choice:
+            if self.standing is not None and self.standing.infeasible:
+                raise Infeasible("a solver proved that no choice avoids all forbidden pairs")
+            raise NoChoiceFound("no choice was found within the time limit")
+        optimal = self.proved
+        bound = float(self.cost) if optimal else min(self.lower_bound, float(self.cost))
+        return Extraction(self.choice, self.cost, bound, "optimal" if optimal else "feasible",
+                          self.trace, time.perf_counter() - self.begin, self.name)
+
+
+def tainted(graph: ChoiceGraph) -> set[int]:
+    """The classes of a normal-form graph that can reach a negative price."""
+    return NormalForm.of(graph).tainted() if (graph.cost < 0).any() else set()
+
+
+def successors(graph: ChoiceGraph) -> dict[int, set[int]]:
+    """Class -> classes that its e-nodes read."""
+    return {c: {d for n in graph.class_nodes(c) for d in graph.children(n)}
+            for c in range(graph.n_classes)}
+
+
+def surcharges(graph: ChoiceGraph) -> dict[tuple[int, int], dict[int, float]]:
+    """(reader, class) -> its e-nodes that the reader pays for (inf: may not read)."""
+    found: dict[tuple[int, int], dict[int, float]] = {}
+    owner = graph.node_class.tolist()
+    for (n, m), delta in graph.pair_costs.items():
+        found.setdefault((n, owner[m]), {})[m] = delta
+    for n, m in graph.forbidden_pairs:
+        found.setdefault((n, owner[m]), {})[m] = float("inf")
+    return found

@@ -1,0 +1,194 @@
+"""`ilp`: extraction as an integer program, solved by HiGHS (highspy).
+
+One binary x[n] for each e-node; "class c is active" is the sum of its x.
+
+* each class at most one e-node, each root exactly one;
+* if a choice in class p reads class d, d is active: one row per (p, d), which is stronger than one
+  per e-node;
+* acyclicity: inside each strongly connected component a level for each class, readers below;
+* a surcharge of reader n over class d: n must find an e-node of d without surcharge or pay a share
+  f[n, m] <= x[m] for one with it;
+* where negative prices could reward useless activity (see `normal_form`), a class may only be active
+  if something active reads it; with acyclicity that means: if a root reaches it.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from . import exact
+from .check import Choice
+from .components import cyclic_component_of
+from .graph import ChoiceGraph
+from .result import Extraction
+
+
+def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
+            warm_start: Choice | None = None) -> Extraction:
+    """Greedy, reductions, then HiGHS in a worker process. Raises Infeasible, NoChoiceFound."""
+    return exact.extract(graph, "ilp", time_limit=time_limit, seed=seed, warm_start=warm_start)
+
+
+class Rows:
+    """A sparse row-wise linear program being written down."""
+
+    def __init__(self) -> None:
+        self.lower: list[float] = []
+        self.upper: list[float] = []
+        self.start = [0]
+        self.index: list[int] = []
+        self.value: list[float] = []
+
+    def add(self, terms: dict[int, float], lower: float, upper: float) -> None:
+        """lower <= sum of coefficient * column <= upper."""
+        self.index.extend(terms)
+        self.value.extend(terms.values())
+        self.start.append(len(self.index))
+        self.lower.append(lower)
+        self.upper.append(upper)
+
+
+class Program:
+    """The columns and rows of `graph`, which must be in normal form."""
+
+    def __init__(self, graph: ChoiceGraph):
+        self.graph = graph
+        self.cost = graph.cost.tolist()
+        self.upper = [1.0] * graph.n_nodes
+        self.rows = Rows()
+        self._classes()
+        self._surcharges()
+        self._levels()
+
+    def column(self, cost: float, upper: float) -> int:
+        """A new continuous column from 0 to `upper`."""
+        self.cost.append(cost)
+        self.upper.append(upper)
+        return len(self.cost) - 1
+
+    def active(self, c: int, sign: float = 1.0) -> dict[int, float]:
+        """The terms of "class c is active"."""
+        return dict.fromkeys(self.graph.class_nodes(c), sign)
+
+    def _classes(self) -> None:
+        graph, inf = self.graph, float("inf")
+        roots = set(graph.roots)
+        self.reading: dict[tuple[int, int], list[int]] = {}
+        readers: dict[int, set[int]] = {}
+        owner = graph.node_class.tolist()
+        for n in range(graph.n_nodes):
+            for d in set(graph.children(n)):
+                self.reading.setdefault((owner[n], d), []).append(n)
+                readers.setdefault(d, set()).add(n)
+        for c in range(graph.n_classes):
+            self.rows.add(self.active(c), 1.0 if c in roots else 0.0, 1.0)
+        for (p, d), nodes in self.reading.items():
+            if d not in roots:
+                terms = self.active(d, -1.0)
+                for n in nodes:
+                    terms[n] = terms.get(n, 0.0) + 1.0
+                self.rows.add(terms, -inf, 0.0)
+        for d in exact.tainted(graph) - roots:
+            terms = self.active(d)
+            for n in readers.get(d, ()):
+                terms[n] = terms.get(n, 0.0) - 1.0
+            self.rows.add(terms, -inf, 0.0)
+
+    def _surcharges(self) -> None:
+        graph, inf = self.graph, float("inf")
+        owner = graph.node_class.tolist()
+        shares: dict[tuple[int, int], dict[int, float]] = {}  # (class of reader, m) -> shares of m
+        for (n, d), paid in exact.surcharges(graph).items():
+            find = {n: -1.0}
+            for m in graph.class_nodes(d):
+                surcharge = paid.get(m, 0.0)
+                if surcharge == 0.0:
+                    find[m] = 1.0
+                elif surcharge < inf:
+                    share = self.column(surcharge, 1.0)
+                    find[share] = 1.0
+                    shares.setdefault((owner[n], m), {m: -1.0})[share] = 1.0
+            self.rows.add(find, 0.0, inf)
+        for terms in shares.values():
+            self.rows.add(terms, -inf, 0.0)
+
+    def _levels(self) -> None:
+        component = cyclic_component_of(exact.successors(self.graph))
+        size: dict[int, int] = {}
+        for i in component.values():
+            size[i] = size.get(i, 0) + 1
+        level = {c: self.column(0.0, size[i] - 1.0) for c, i in component.items()}
+        for (p, d), nodes in self.reading.items():
+            if p in level and component[p] == component.get(d):
+                # level[d] >= level[p] + 1 if p's choice reads d, else no constraint
+                k = float(size[component[p]])
+                if p == d:
+                    self.rows.add(dict.fromkeys(nodes, 1.0), 0.0, 0.0)
+                    continue
+                self.rows.add({level[p]: 1.0, level[d]: -1.0, **dict.fromkeys(nodes, k)},
+                              -float("inf"), k - 1.0)
+
+
+def solve(graph: ChoiceGraph, report, *, deadline: float, seed: int, warm_start: Choice | None) -> str:
+    """Runs in a worker process; `graph` is in normal form."""
+    import highspy
+
+    program = Program(graph)
+    lp = highspy.HighsLp()
+    columns, rows = len(program.cost), program.rows
+    lp.num_col_, lp.num_row_ = columns, len(rows.lower)
+    lp.col_cost_ = np.array(program.cost)
+    lp.col_lower_, lp.col_upper_ = np.zeros(columns), np.array(program.upper)
+    lp.row_lower_, lp.row_upper_ = np.array(rows.lower), np.array(rows.upper)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = np.array(rows.start, dtype=np.int32)
+    lp.a_matrix_.index_ = np.array(rows.index, dtype=np.int32)
+    lp.a_matrix_.value_ = np.array(rows.value)
+    integer, continuous = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
+    lp.integrality_ = [integer] * graph.n_nodes + [continuous] * (columns - graph.n_nodes)
+
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    highs.setOptionValue("random_seed", seed)
+    highs.setOptionValue("mip_rel_gap", 0.0)
+    highs.setOptionValue("mip_abs_gap", 1e-9)
+    highs.passModel(lp)
+    if warm_start is not None:
+        start = highspy.HighsSolution()
+        start.col_value = _columns(program, warm_start)
+        highs.setSolution(start)
+
+    def improved(event) -> None:
+        report.choice(_choice(graph, event.data_out.mip_solution))
+
+    def progress(event) -> None:
+        report.bound(event.data_out.mip_dual_bound)
+
+    highs.cbMipImprovingSolution.subscribe(improved)
+    highs.cbMipLogging.subscribe(progress)
+    highs.setOptionValue("time_limit", max(0.0, deadline - time.perf_counter()))
+    highs.run()
+    status = highs.getModelStatus()
+    if status == highspy.HighsModelStatus.kInfeasible:
+        return "infeasible"
+    info = highs.getInfo()
+    if info.primal_solution_status == 2:
+        report.choice(_choice(graph, highs.getSolution().col_value))
+    report.bound(info.mip_dual_bound)
+    return "limit"
+
+
+def _choice(graph: ChoiceGraph, values) -> dict[int, int]:
+    chosen = np.flatnonzero(np.asarray(values)[: graph.n_nodes] > 0.5)
+    return {int(graph.node_class[n]): int(n) for n in chosen}
+
+
+def _columns(program: Program, choice: Choice) -> list[float]:
+    """Values of the e-node columns; HiGHS completes the others by a linear program."""
+    values = [0.0] * len(program.cost)
+    for n in choice.values():
+        values[n] = 1.0
+    return values

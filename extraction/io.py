@@ -1,0 +1,152 @@
+"""Reading and writing choice graphs: our own JSON, extraction-gym's JSON, egglog's, plain rows.
+
+Our format (`save`, `load`; gzip where the name ends in .gz) keeps everything, one object:
+
+    {"format": "choice-graph", "version": 1,
+     "classes": [[[cost, [child class, ...]], ...], ...],    e-nodes, class by class
+     "roots": [class, ...],
+     "pair_costs": [[n, m, delta], ...],       e-nodes are numbered class by class
+     "forbidden": [n, ...], "forbidden_pairs": [[n, m], ...], "per_reader": [class, ...],
+     "names": [label, ...] or null}
+
+extraction-gym's format (github.com/egraphs-good/extraction-gym; also what egglog's
+`EGraph._serialize().to_json()` writes) has nodes `{id: {op, cost, eclass, children}}`, children being
+ids of e-nodes that stand for their classes, and `root_eclasses`. Pair terms do not fit in it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import InvalidGraph
+from .graph import ChoiceGraph
+
+FORMAT, VERSION = "choice-graph", 1
+
+from_rows = ChoiceGraph.build
+
+
+def to_json(graph: ChoiceGraph) -> dict[str, Any]:
+    """`graph` as an object of our format."""
+    cost = [graph.total(x) for x in graph.cost.tolist()]
+    return {
+        "format": FORMAT, "version": VERSION,
+        "classes": [[[cost[n], list(graph.children(n))] for n in graph.class_nodes(c)]
+                    for c in range(graph.n_classes)],
+        "roots": list(graph.roots),
+        "pair_costs": [[n, m, graph.total(d)] for (n, m), d in graph.pair_costs.items()],
+        "forbidden": sorted(graph.forbidden),
+        "forbidden_pairs": sorted(map(list, graph.forbidden_pairs)),
+        "per_reader": sorted(graph.per_reader),
+        "names": None if graph.names is None else list(graph.names),
+    }
+
+
+def from_json(data: Mapping[str, Any]) -> ChoiceGraph:
+    """The graph of an object of our format. Raises InvalidGraph on another format or version."""
+    if data.get("format") != FORMAT or data.get("version") != VERSION:
+        raise InvalidGraph(f"not a {FORMAT} of version {VERSION}: "
+                           f"{data.get('format')!r}, version {data.get('version')!r}")
+    return ChoiceGraph.build(
+        data["classes"], data["roots"],
+        pair_costs={(n, m): d for n, m, d in data["pair_costs"]},
+        forbidden=data["forbidden"],
+        forbidden_pairs=[(n, m) for n, m in data["forbidden_pairs"]],
+        per_reader=data["per_reader"], names=data["names"])
+
+
+def save(graph: ChoiceGraph, path: str | Path) -> None:
+    """Write `graph` in our format."""
+    _write(path, to_json(graph))
+
+
+def load(path: str | Path) -> ChoiceGraph:
+    """Read a graph in our format. Raises InvalidGraph on another format or version."""
+    return from_json(_read(path))
+
+
+@dataclass(frozen=True)
+class GymIds:
+    """The identifiers of an extraction-gym file, by the numbers of its ChoiceGraph."""
+
+    classes: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+def read_gym(path: str | Path) -> ChoiceGraph:
+    """Read an extraction-gym file; labels are the ops. Raises InvalidGraph."""
+    return parse_gym(_read(path))[0]
+
+
+def parse_gym(
+    data: Mapping[str, Any],
+    cost: Callable[[Mapping[str, Any]], float] = lambda node: node.get("cost", 1.0),
+    roots: list[str] | None = None,
+) -> tuple[ChoiceGraph, GymIds]:
+    """The graph of an extraction-gym (or egglog) object, and the identifiers of its parts.
+
+    `cost` prices an e-node from its JSON object: egglog's files carry no cost for primitives, and
+    not those of `set_cost`. `roots` names the root classes where the file does not. Raises
+    InvalidGraph on a child or root that does not exist.
+    """
+    nodes = data["nodes"]
+    number: dict[str, int] = {}
+    for node in nodes.values():
+        number.setdefault(node["eclass"], len(number))
+    rows: list[list[tuple[float, list[int]]]] = [[] for _ in number]
+    ids: list[list[str]] = [[] for _ in number]
+    for i, node in nodes.items():
+        try:
+            children = [number[nodes[child]["eclass"]] for child in node["children"]]
+        except KeyError as missing:
+            raise InvalidGraph(f"e-node {i} reads {missing}, which does not exist") from None
+        c = number[node["eclass"]]
+        rows[c].append((cost(node), children))
+        ids[c].append(i)
+    root_ids = data["root_eclasses"] if roots is None else roots
+    for r in root_ids:
+        if r not in number:
+            raise InvalidGraph(f"root class {r!r} does not exist")
+    order = tuple(i for group in ids for i in group)
+    graph = ChoiceGraph.build(rows, [number[r] for r in root_ids],
+                              names=[str(nodes[i].get("op", i)) for i in order])
+    return graph, GymIds(tuple(number), order)
+
+
+def write_gym(graph: ChoiceGraph, path: str | Path) -> None:
+    """Write `graph` as an extraction-gym file; a forbidden e-node gets an infinite cost.
+
+    Raises InvalidGraph where the format cannot hold it: pair terms, per-reader classes, a class
+    without e-nodes that is read.
+    """
+    if graph.pair_costs or graph.forbidden_pairs or graph.per_reader:
+        raise InvalidGraph("extraction-gym's format has no pair terms and no per-reader classes; use save")
+    nodes: dict[str, Any] = {}
+    for n in range(graph.n_nodes):
+        children = []
+        for d in graph.children(n):
+            if not graph.class_nodes(d):
+                raise InvalidGraph(f"class {d} has no e-node to refer to it by")
+            children.append(str(graph.class_nodes(d)[0]))
+        nodes[str(n)] = {
+            "op": graph.name(n), "children": children, "eclass": str(int(graph.node_class[n])),
+            "cost": math.inf if n in graph.forbidden else graph.total(float(graph.cost[n]))}
+    _write(path, {"nodes": nodes, "root_eclasses": [str(r) for r in graph.roots], "class_data": {}})
+
+
+def _read(path: str | Path) -> Any:
+    opener = gzip.open if str(path).endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _write(path: str | Path, data: Any) -> None:
+    opener = gzip.open if str(path).endswith(".gz") else open
+    with opener(path, "wt", encoding="utf-8") as file:
+        json.dump(data, file)

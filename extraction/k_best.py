@@ -1,0 +1,114 @@
+"""`k_best`: several good choices that differ, for callers that can judge them better than the prices do.
+
+Around the best choice every alternative e-node is forced in turn and the rest adapted by local search;
+from what stays within `max_ratio` the set is picked for distance from each other and for price.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from . import portfolio
+from .check import Choice, check, reachable
+from .dag_greedy import greedy_pass
+from .errors import ExtractionError, InvalidExtraction
+from .bottom_up import readers_of
+from .graph import ChoiceGraph
+from .local_search import LocalSearch
+from .prices import Prices
+from .result import Extraction
+
+BEST_SHARE = 0.6
+"""Part of the time limit for the best choice."""
+
+POOL = 25
+"""Candidates collected for each choice asked for; enough to pick from, and an end without a clock."""
+
+
+def k_best(graph: ChoiceGraph, k: int, *, time_limit: float = 10.0, seed: int = 0,
+           max_ratio: float = 1.1, warm_start: Choice | None = None) -> list[Extraction]:
+    """Up to `k` distinct choices, best first, none dearer than `max_ratio` times the best.
+
+    The first is the portfolio's, with its bound. All are valid (`check`); choices that differ only
+    in classes that the roots do not reach count as one. For a best cost <= 0 only equal costs are
+    within the ratio. Raises Infeasible, NoChoiceFound as the portfolio does, ExtractionError for
+    k < 1 or max_ratio < 1.
+    """
+    if k < 1 or max_ratio < 1:
+        raise ExtractionError(f"k_best needs k >= 1 and max_ratio >= 1, not {k} and {max_ratio}")
+    start = time.perf_counter()
+    best = portfolio.extract(graph, time_limit=BEST_SHARE * time_limit, seed=seed, warm_start=warm_start)
+    if k == 1:
+        return [best]
+    pool = _alternatives(graph, best, POOL * k, start + time_limit, random.Random(seed), max_ratio)
+    picked = _pick(best, pool, k, max_ratio)
+    now = time.perf_counter() - start
+    others = [Extraction(choice, cost, best.lower_bound, "feasible", [(now, cost)], now, "k_best")
+              for choice, cost in picked]
+    return [best, *sorted(others, key=lambda e: e.cost)]
+
+
+def _alternatives(graph: ChoiceGraph, best: Extraction, size: int, deadline: float, rng: random.Random,
+                  max_ratio: float) -> list[tuple[dict[int, int], float]]:
+    """Choices with one e-node forced, first around the best, then around those found."""
+    prices = Prices(graph)
+    readers = readers_of(graph, prices)
+    try:
+        everywhere = greedy_pass(graph, prices, readers)
+    except ExtractionError:
+        everywhere = {}
+    limit = max(float(best.cost) * max_ratio, float(best.cost))
+    seen = {frozenset(best.choice.values())}
+    found: list[tuple[dict[int, int], float]] = []
+    centres = [best.choice]
+    for centre in centres:
+        forced = [(c, n) for c, m in centre.items() for n in graph.class_nodes(c) if n != m]
+        rng.shuffle(forced)
+        for c, n in forced:
+            if len(found) >= size or time.perf_counter() > deadline:
+                return found
+            candidate = _force(graph, prices, readers, {**everywhere, **centre}, c, n, deadline, rng)
+            if candidate is None:
+                continue
+            choice, cost = candidate
+            key = frozenset(choice.values())
+            if cost <= limit and key not in seen:
+                seen.add(key)
+                found.append((choice, cost))
+                centres.append(choice)
+    return found
+
+
+def _force(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], choice: Choice, c: int, n: int,
+           deadline: float, rng: random.Random) -> tuple[dict[int, int], float] | None:
+    """`choice` with n chosen for c and the rest adapted; None where that does not work out."""
+    if n in graph.forbidden or any(d not in choice for d in prices.reads[n]):
+        return None
+    search = LocalSearch(graph, prices, readers, choice)
+    if search.switch(c, n) == float("inf") or search.cyclic(c):
+        return None
+    search.locked.add(c)
+    search.descend(deadline, rng, rounds=2)
+    try:
+        adapted = reachable(graph, search.active())
+        return adapted, check(graph, adapted)
+    except InvalidExtraction:
+        return None
+
+
+def _pick(best: Extraction, pool: list[tuple[dict[int, int], float]], k: int,
+          max_ratio: float) -> list[tuple[dict[int, int], float]]:
+    """k - 1 of `pool`, one after the other the farthest from those picked, dear ones counted as nearer."""
+    room = float(best.cost) * (max_ratio - 1) or 1.0
+    distance = [len(set(best.choice.values()) ^ set(choice.values())) for choice, _ in pool]
+    picked: list[tuple[dict[int, int], float]] = []
+    left = set(range(len(pool)))
+    while left and len(picked) < k - 1:
+        i = max(left, key=lambda i: (distance[i] * (1 - 0.5 * (pool[i][1] - best.cost) / room), -i))
+        left.discard(i)
+        picked.append(pool[i])
+        chosen = set(pool[i][0].values())
+        for j in left:
+            distance[j] = min(distance[j], len(chosen ^ set(pool[j][0].values())))
+    return picked

@@ -1,0 +1,61 @@
+"""Random choice graphs and a brute-force extractor to hold the others against."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import strategies as st
+
+from extraction import ChoiceGraph, InvalidExtraction, check
+
+
+@st.composite
+def choice_graphs(draw, terms: bool = True, max_classes: int = 6, costs=st.integers(0, 6)) -> ChoiceGraph:
+    """Cyclic and acyclic graphs, feasible or not; with pair terms and the rest if `terms`."""
+    n_classes = draw(st.integers(1, max_classes))
+    classes = st.integers(0, n_classes - 1)
+    row = st.tuples(costs, st.lists(classes, max_size=3))
+    leaf = st.tuples(costs, st.just([]))
+    rows = [draw(st.lists(st.one_of(row, leaf) if c == n_classes - 1 else row, min_size=1, max_size=3))
+            for c in range(n_classes)]
+    rows[-1].append(draw(leaf))
+    roots = draw(st.lists(classes, min_size=1, max_size=2))
+    if not terms:
+        return ChoiceGraph.build(rows, roots)
+    owner = [c for c, row in enumerate(rows) for _ in row]
+    flat = [r for row in rows for r in row]
+    reads = [(n, m) for n, (_, children) in enumerate(flat) for m, c in enumerate(owner) if c in children]
+    nodes = st.integers(0, len(flat) - 1)
+    return ChoiceGraph.build(
+        rows, roots,
+        pair_costs=draw(st.dictionaries(st.sampled_from(reads), st.integers(-4, 4), max_size=8)) if reads else None,
+        forbidden=draw(st.lists(nodes, max_size=1)),
+        forbidden_pairs=draw(st.lists(st.sampled_from(reads), max_size=2)) if reads else None,
+        per_reader=draw(st.sets(classes, max_size=2)))
+
+
+def brute_force(graph: ChoiceGraph) -> float | None:
+    """The least cost over all choices, or None where there is none."""
+    best = None
+    for nodes in product(*(list(graph.class_nodes(c)) or [-1] for c in range(graph.n_classes))):
+        try:
+            cost = check(graph, dict(enumerate(nodes)))
+        except InvalidExtraction:
+            continue
+        if best is None or cost < best:
+            best = cost
+    return best
+
+
+class Heard:
+    """A reporter that remembers the last choice and the best bound of a solver run in this process."""
+
+    def __init__(self) -> None:
+        self.last: dict[int, int] | None = None
+        self.best_bound = float("-inf")
+
+    def choice(self, choice: dict[int, int]) -> None:
+        self.last = choice
+
+    def bound(self, value: float) -> None:
+        self.best_bound = max(self.best_bound, value)
