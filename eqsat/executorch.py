@@ -41,6 +41,7 @@ class Session:
 
     options: Options
     results: list[Result] = field(default_factory=list)
+    stepped_back: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
     def add_seconds(self, stage: str, seconds: float) -> None:
@@ -59,12 +60,10 @@ class EqsatEthosUBackend(BackendDetails):
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
         session = _SESSION.get()
         spec = EthosUCompileSpec._from_list(compile_specs)
-        program = EqsatEthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
-        started = time.perf_counter()
         try:
+            program = EqsatEthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
             hook = lower(program, TOSABackend.filter_tosa_compile_specs(spec))
-            session.add_seconds("explicit tail", hook.explicit_seconds)
-            session.add_seconds("arm passes", time.perf_counter() - started - hook.explicit_seconds)
+            session.add_seconds("eqsat: explicit tail", hook.explicit_seconds)
             result = optimize_tosa(hook.explicit, Target.from_compile_spec(spec), stock=hook.stock, stock_error=hook.stock_error,
                                    options=session.options)
             session.results.append(result)
@@ -73,6 +72,7 @@ class EqsatEthosUBackend(BackendDetails):
             tosa = result.tosa
         except Exception as e:  # noqa: BLE001 - never worse: any failure gives the stock result
             warnings.warn(f"eqsat stepped back, this delegate is stock ExecuTorch's: {type(e).__name__}: {e}", EqsatWarning, stacklevel=2)
+            session.stepped_back += 1
             tosa = None
         if tosa is None:
             return EthosUBackend.preprocess(edge_program, compile_specs)
@@ -92,7 +92,7 @@ def to_edge_transform_and_lower(program: ExportedProgram, compile_spec: EthosUCo
 
     program: a quantized ExportedProgram (PT2E: convert_pt2e, then torch.export).
     compile_spec: as for EthosUPartitioner. partitioner: further partitioners, tried after Ethos-U's.
-    kwargs go to ExecuTorch unchanged. The outcome per delegate is in `report_of(edge)`.
+    kwargs go to ExecuTorch unchanged. `lower_with_session` also gives the outcome per delegate.
     """
     edge, _ = lower_with_session(program, compile_spec, options=options, partitioner=partitioner, **kwargs)
     return edge

@@ -18,7 +18,7 @@ from eqsat import choice
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.guards import violations
-from eqsat.ir import OPS, GraphError, TensorGraph
+from eqsat.ir import GraphError, TensorGraph
 from eqsat.rules import EXTERNS, RULES
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
@@ -62,6 +62,7 @@ class Result:
     stock_verified: bool | None
     by_kind: dict[str, int]
     stock_by_kind: dict[str, int]
+    explicit_by_kind: dict[str, int]
     coverage: float
     opaque: dict[str, int]
     e_nodes: int
@@ -135,7 +136,7 @@ def optimize_tosa(explicit: bytes, target: Target, *, stock: bytes | None = None
     return Result(
         tosa=best.tosa, chosen=best.name, cycles=best.estimate.cycles, stock_cycles=stock_estimate.cycles if stock_estimate else None,
         explicit_cycles=base.estimate.cycles, verified=True, stock_verified=stock_verified, by_kind=best.estimate.by_kind,
-        stock_by_kind=stock_estimate.by_kind if stock_estimate else {}, coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
+        stock_by_kind=stock_estimate.by_kind if stock_estimate else {}, explicit_by_kind=base.estimate.by_kind, coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
         opaque=opaque, e_nodes=frozen.n_nodes if frozen else 0, stop=frozen.saturation.stop if frozen else "failed",
         candidates=len(candidates), seconds=clock.seconds, warnings=warnings)
 
@@ -200,5 +201,3 @@ def _unequal(c: _Candidate, base: _Candidate, pool: Pool, options: Options) -> s
         return f"the reference model failed: {e}"
     return "" if outcome.equal else f"it differs from the graph before layout passes: {outcome.reason}"
 
-
-__all__ = ["OPS", "Options", "Result", "optimize_tosa", "search"]

@@ -94,8 +94,8 @@ class Closure:
         return {self.classes[i] for i in np.flatnonzero(self._flags(bits))}
 
     def weigh_with(self, weights: dict[int, float]) -> None:
-        """Set what `weight` adds up."""
-        self._weights = np.array([weights[c] for c in self.classes])
+        """Set what `weight` adds up; classes without a weight count nothing."""
+        self._weights = np.array([weights.get(c, 0.0) for c in self.classes])
 
     def weight(self, bits: int) -> float:
         """The sum of the weights over a bit set."""

@@ -68,7 +68,7 @@ def save(graph: ChoiceGraph, path: str | Path) -> None:
 
 def load(path: str | Path) -> ChoiceGraph:
     """Read a graph in our format. Raises InvalidGraph on another format or version."""
-    return from_json(_read(path))
+    return from_json(read_json(path))
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class GymIds:
 
 def read_gym(path: str | Path) -> ChoiceGraph:
     """Read an extraction-gym file; labels are the ops. Raises InvalidGraph."""
-    return parse_gym(_read(path))[0]
+    return parse_gym(read_json(path))[0]
 
 
 def parse_gym(
@@ -140,7 +140,8 @@ def write_gym(graph: ChoiceGraph, path: str | Path) -> None:
     _write(path, {"nodes": nodes, "root_eclasses": [str(r) for r in graph.roots], "class_data": {}})
 
 
-def _read(path: str | Path) -> Any:
+def read_json(path: str | Path) -> Any:
+    """The content of a JSON file, gzip'd or not."""
     opener = gzip.open if str(path).endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
         return json.load(file)

@@ -1,0 +1,1 @@
+"""Benchmark of the extractors: `python -m benchmarks.extraction DIR`."""

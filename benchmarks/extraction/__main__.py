@@ -1,0 +1,49 @@
+"""Command line: `python -m benchmarks.extraction DIR --extractors portfolio,dag_greedy --json OUT`.
+
+DIR, or `--graphs DIR` for several, holds extraction-gym JSON or choice-graph JSON files (see
+`extraction.io`), gzip'd or not, in any depth. Cells already in OUT are not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from . import run, table
+
+
+def main() -> None:
+    """Parse, run, write the records and the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.extraction", description=__doc__)
+    parser.add_argument("directory", type=Path, nargs="?", help="directory of graph files")
+    parser.add_argument("--graphs", type=Path, action="append", default=[], help="one more such directory")
+    parser.add_argument("--extractors", default="portfolio,dag_greedy", help="comma-separated methods")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for one cell")
+    parser.add_argument("--seeds", default="0", help="comma-separated seeds")
+    parser.add_argument("--only", default="", help="only instances whose name contains this")
+    parser.add_argument("--json", type=Path, required=True, help="records, written after every cell")
+    parser.add_argument("--markdown", type=Path, help="table")
+    parser.add_argument("--known", type=Path, help="published values (default: known_values.json in DIR)")
+    args = parser.parse_args()
+    directories = [d for d in (args.directory, *args.graphs) if d is not None]
+    if not directories:
+        parser.error("name a directory of graphs")
+    records: list[run.Record] = []
+    for directory in directories:
+        if not directory.is_dir():
+            parser.error(f"{directory} is not a directory")
+        records = run.run_all(directory, args.extractors.split(","), args.time_limit,
+                              [int(s) for s in args.seeds.split(",")], args.json, args.only)
+    known_path = args.known or directories[0] / "known_values.json"
+    known = json.loads(known_path.read_text()) if known_path.exists() else {}
+    report = table.markdown(records, known)
+    if args.markdown:
+        args.markdown.write_text(report)
+    for extractor, gap in table.gaps(records).items():
+        worst = max(gap["gaps"].values(), default=0.0)
+        print(f"{extractor}: {gap['proved']:.1%} proved optimal, largest gap of the others {worst:.2%}")
+
+
+if __name__ == "__main__":
+    main()

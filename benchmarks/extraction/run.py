@@ -1,0 +1,88 @@
+"""Run extractors on instances, one record for each cell, resumable."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from extraction import ChoiceGraph, ExtractionError, extract
+from extraction.io import FORMAT, from_json, parse_gym, read_json
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One graph file; `name` is its path below the directory, without suffixes."""
+
+    name: str
+    path: Path
+
+    def load(self) -> ChoiceGraph:
+        """Read it, as a choice-graph file or as an extraction-gym file."""
+        data = read_json(self.path)
+        return from_json(data) if data.get("format") == FORMAT else parse_gym(data)[0]
+
+
+def instances(directory: Path) -> Iterator[Instance]:
+    """All graph files below `directory`, small files first; other JSON files are passed over."""
+    files = [p for p in directory.rglob("*") if p.name.endswith((".json", ".json.gz"))]
+    for path in sorted(files, key=lambda p: (p.stat().st_size, p)):
+        data = read_json(path)
+        if isinstance(data, dict) and ("root_eclasses" in data or data.get("format") == FORMAT):
+            name = path.relative_to(directory).as_posix()
+            yield Instance(name.removesuffix(".gz").removesuffix(".json"), path)
+
+
+def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit: float, seed: int) -> Record:
+    """One record. Seconds are wall time of `extract` alone, without reading the file."""
+    record: Record = {"instance": instance.name, "extractor": extractor, "seed": seed,
+                      "time_limit": time_limit, "n_nodes": graph.n_nodes, "n_classes": graph.n_classes}
+    start = time.perf_counter()
+    try:
+        found = extract(graph, extractor, time_limit=time_limit, seed=seed)
+    except ExtractionError as error:
+        return {**record, "cost": None, "lower_bound": None, "status": type(error).__name__,
+                "seconds": time.perf_counter() - start, "message": str(error)}
+    bound = found.lower_bound if found.lower_bound > float("-inf") else None
+    return {**record, "cost": found.cost, "lower_bound": bound, "status": found.status,
+            "seconds": time.perf_counter() - start, "trace": found.trace}
+
+
+def run_all(directory: Path, extractors: list[str], time_limit: float, seeds: list[int], out: Path,
+            only: str = "", say=print) -> list[Record]:
+    """All cells not yet in `out`, which is rewritten after each; returns all records of `out`."""
+    records: list[Record] = json.loads(out.read_text()) if out.exists() else []
+    done = {_key(r) for r in records}
+    for instance in instances(directory):
+        if only not in instance.name:
+            continue
+        graph = None
+        for extractor in extractors:
+            for seed in seeds:
+                key = (instance.name, extractor, seed, time_limit)
+                if key in done:
+                    continue
+                graph = graph or instance.load()
+                record = run_cell(instance, graph, extractor, time_limit, seed)
+                records.append(record)
+                _replace(out, records)
+                say(f"{instance.name:60} {extractor:12} {record['cost']!s:>22} {record['status']:9} "
+                    f"{record['seconds']:.2f} s")
+    return records
+
+
+def _key(record: Record) -> tuple:
+    return record["instance"], record["extractor"], record["seed"], record["time_limit"]
+
+
+def _replace(out: Path, records: list[Record]) -> None:
+    """Write whole or not at all, so that a run that is killed can be resumed."""
+    part = out.with_name(out.name + ".part")
+    part.write_text(json.dumps(records, indent=1) + "\n")
+    os.replace(part, out)

@@ -1,0 +1,146 @@
+"""Tables from records: one row for each instance, a summary, and the published values beside ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from .run import Record
+
+Known = Mapping[str, Mapping[str, Sequence[float]]]  # instance -> run -> [cost, seconds]
+
+CLOSED_SOURCE = "cplex"
+OPEN_LIMIT = 900.0
+"""Seconds within which a published open-source run counts as a bar to clear."""
+
+OVERRUN = 10.0
+"""Seconds by which published runs that stopped at their limit ran over it."""
+
+TOLERANCE = 1e-6
+
+
+def markdown(records: Sequence[Record], known: Known, main: str = "portfolio") -> str:
+    """The whole report."""
+    extractors = sorted({r["extractor"] for r in records}, key=lambda e: (e != main, e))
+    cells = _by_cell(records)
+    names = sorted({r["instance"] for r in records})
+    head = ["instance", "e-nodes"] + [f"{e} {what}" for e in extractors for what in ("cost", "s")]
+    head += ["bound", "best open source <= 900 s", "best published"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for name in names:
+        runs = [r for e in extractors for r in cells.get((name, e), [])]
+        row = [name, str(runs[0]["n_nodes"])]
+        for e in extractors:
+            group = cells.get((name, e), [])
+            row += [_cost(group), _seconds(group)]
+        bounds = [r["lower_bound"] for r in runs if r["lower_bound"] is not None]
+        row.append(_number(max(bounds)) if bounds else "")
+        row += [_published(open_source(known, name)), _published(published(known, name))]
+        lines.append("| " + " | ".join(row) + " |")
+    return "\n".join([*lines, "", *_summary(names, extractors, cells, known, main)]) + "\n"
+
+
+def published(known: Known, instance: str) -> dict[str, Sequence[float]]:
+    """Run -> [cost, seconds] of the published runs on an instance."""
+    return dict(known.get(instance.rsplit("/", 1)[-1], {}))
+
+
+def open_source(known: Known, instance: str) -> dict[str, Sequence[float]]:
+    """Those with open-source solvers within OPEN_LIMIT."""
+    return {run: v for run, v in published(known, instance).items()
+            if CLOSED_SOURCE not in run and v[1] <= OPEN_LIMIT + OVERRUN}
+
+
+def _by_cell(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
+    cells: dict[tuple[str, str], list[Record]] = {}
+    for r in records:
+        cells.setdefault((r["instance"], r["extractor"]), []).append(r)
+    return cells
+
+
+def _worst(group: Sequence[Record]) -> float:
+    """The dearest cost over the seeds; inf where a seed found none."""
+    return max((math.inf if r["cost"] is None else r["cost"] for r in group), default=math.inf)
+
+
+def _cost(group: Sequence[Record]) -> str:
+    if not group:
+        return ""
+    if any(r["cost"] is None for r in group):
+        return group[0]["status"]
+    proved = all(r["status"] == "optimal" for r in group)
+    return _number(_worst(group)) + ("*" if proved else "")
+
+
+def _seconds(group: Sequence[Record]) -> str:
+    return f"{median(r['seconds'] for r in group):.2f}" if group else ""
+
+
+def _number(x: float) -> str:
+    return f"{x:.9g}"
+
+
+def _published(runs: Mapping[str, Sequence[float]]) -> str:
+    if not runs:
+        return ""
+    cost, seconds = min(runs.values(), key=lambda v: (v[0], v[1]))
+    return f"{_number(cost)} ({seconds:.4g} s)"
+
+
+def _summary(names: Sequence[str], extractors: Sequence[str], cells: Mapping[tuple[str, str], list[Record]],
+             known: Known, main: str) -> list[str]:
+    lines = [f"\\* proved optimal (all seeds; the dearest cost, the median seconds). {len(names)} instances.", ""]
+    for e in extractors:
+        groups = {n: cells[n, e] for n in names if (n, e) in cells}
+        proved = sum(all(r["status"] == "optimal" for r in g) for g in groups.values())
+        seconds = [median(r["seconds"] for r in g) for g in groups.values()]
+        lines.append(f"- `{e}`: {proved} of {len(groups)} proved optimal; {sum(seconds):.1f} s in all, "
+                     f"median {median(seconds):.2f} s, longest {max(seconds):.1f} s")
+    for e in extractors:
+        if e != main:
+            pairs = {n: (_worst(cells[n, main]), _worst(cells[n, e]))
+                     for n in names if (n, main) in cells and (n, e) in cells}
+            lines.append(_comparison(f"`{main}` against `{e}`", pairs))
+    bars, impossible = {}, []
+    for n in names:
+        if (n, main) not in cells:
+            continue
+        bound = max((r["lower_bound"] for r in cells[n, main] if r["lower_bound"] is not None), default=-math.inf)
+        values = {}
+        for run, (cost, _) in open_source(known, n).items():
+            if cost < bound - TOLERANCE * max(1.0, abs(bound)):
+                impossible.append(f"{n}: {run} {_number(cost)} < {_number(bound)}")
+            else:
+                values[run] = cost
+        if values:
+            bars[n] = (_worst(cells[n, main]), min(values.values()))
+    if bars:
+        lines.append(_comparison(f"`{main}` against the best published open-source value "
+                                 f"reached in {OPEN_LIMIT:.0f} s", bars))
+    lines += [f"- published value below a lower bound proved here, left out: {i}" for i in impossible]
+    return lines
+
+
+def _comparison(title: str, pairs: Mapping[str, tuple[float, float]]) -> str:
+    def close(a: float, b: float) -> bool:
+        return abs(a - b) <= TOLERANCE * max(1.0, abs(b))
+
+    equal = sum(close(a, b) for a, b in pairs.values())
+    worse = [f"{n} ({_number(a)} > {_number(b)})" for n, (a, b) in pairs.items() if a > b and not close(a, b)]
+    ratios = [math.log(a / b) for a, b in pairs.values() if 0 < a < math.inf and 0 < b < math.inf]
+    mean = f"{math.exp(sum(ratios) / len(ratios)):.5f}" if ratios else "none"
+    return (f"- {title}: {len(pairs) - equal - len(worse)} below, {equal} equal, {len(worse)} above"
+            f"{': ' + ', '.join(worse) if worse else ''}; geometric mean ratio {mean} over {len(ratios)}")
+
+
+def gaps(records: Sequence[Record]) -> dict[str, Any]:
+    """Part of the cells proved optimal, and the relative gaps of the others, by extractor."""
+    result: dict[str, Any] = {}
+    for e in sorted({r["extractor"] for r in records}):
+        mine = [r for r in records if r["extractor"] == e]
+        left = {r["instance"]: (r["cost"] - r["lower_bound"]) / max(abs(r["cost"]), 1e-12) for r in mine
+                if r["status"] == "feasible" and r["lower_bound"] is not None}
+        result[e] = {"proved": sum(r["status"] == "optimal" for r in mine) / len(mine), "gaps": left}
+    return result

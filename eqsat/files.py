@@ -1,0 +1,73 @@
+"""Reading what users name, writing what they asked for: named errors, and outputs that are whole or absent."""
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+class InputError(ValueError):
+    """Bad input; the message names it and the remedy, on one line."""
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Writes `data` to `path` by renaming a finished neighbour: an old file stays whole until then. Raises InputError."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as f:
+                f.write(data)
+                f.flush()
+                os.fsync(f.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as e:
+        raise InputError(f"cannot write {path}: {e.strerror or e}; choose a writable place with -o") from e
+
+
+def check_output(path: Path) -> None:
+    """Refuses an output place before the long work starts. Raises InputError."""
+    if path.is_dir():
+        raise InputError(f"{path} is a directory: give a file name with -o")
+    if not path.parent.is_dir():
+        raise InputError(f"the directory {path.parent} does not exist: make it first or choose another place with -o")
+
+
+def read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as e:
+        raise InputError(f"cannot read {path}: {e.strerror or e}") from e
+
+
+def load_callable(name: str) -> Callable[..., Any]:
+    """The object behind `file.py:callable` or `package.module:callable`. Raises InputError."""
+    place, _, attribute = name.rpartition(":")
+    try:
+        if place.endswith(".py"):
+            path = Path(place)
+            if not path.is_file():
+                raise InputError(f"{place} does not exist")
+            spec = importlib.util.spec_from_file_location(f"eqsat_user_{path.stem}", path)
+            assert spec and spec.loader
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[spec.name] = module
+            spec.loader.exec_module(module)
+        else:
+            module = importlib.import_module(place)
+    except InputError:
+        raise
+    except Exception as e:  # noqa: BLE001 - a user's file can raise anything
+        raise InputError(f"cannot import {place}: {type(e).__name__}: {e}") from e
+    target = getattr(module, attribute, None)
+    if not callable(target):
+        raise InputError(f"{place} has no callable {attribute!r}")
+    return target
