@@ -17,7 +17,7 @@ class Unit:
     """One candidate: a chain of TOSA ops (name, attributes) on `operands`, giving `result`.
 
     constants[i] is the value of operand i if it is constant. A data movement whose chain is not settled yet has no steps
-    but `move`; measuring settles it.
+    but `move`; pricing settles it.
     """
 
     steps: Steps
@@ -43,7 +43,7 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Price:
     """Cycles of a unit and the steps that have them; inf: Vela refuses, or a guard forbids it."""
 
     cycles: float
@@ -55,12 +55,8 @@ class CostModel(Protocol):
 
     target: Target
 
-    def estimate(self, units: Sequence[Unit]) -> list[float]:
-        """Cycles of each unit standing alone, at once and rather too low than too high; inf makes one unreachable."""
-        ...
-
-    def measure(self, units: Sequence[Unit]) -> list[Measured]:
-        """Cycles of each unit standing alone, as well as the model can."""
+    def price(self, units: Sequence[Unit]) -> list[Price]:
+        """Cycles of each unit standing alone, >= 0; settles the steps of movements."""
         ...
 
     def fusion(self, reader: Unit, read: Unit, behind: Sequence[Unit]) -> Fusion | None:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 
 from cost_models.cache import PriceCache
-from cost_models.protocol import Fusion, Measured, Steps, Unit
-from eqsat.ir import BYTES, OPS, GraphError, TensorGraph, attrs_of
-from eqsat.staging import estimate as estimate_move
-from eqsat.staging import step_cycles, ways
+from cost_models.protocol import Fusion, Price, Unit
+from eqsat.ir import BYTES, OPS, GraphError, TensorGraph, Type, attrs_of
+from eqsat.movement import Move
+from eqsat.staging import Transposes, reordering, ways, written
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.vela import compile_tosa
@@ -34,8 +33,6 @@ _BANDWIDTH = {"u55": 8.0, "u65": 16.0, "u85": 32.0}
 _U55_TRANSPOSABLE = ("INT8", "INT16", "BOOL")
 #: A RESHAPE is free or a copy, depending on its surroundings; this small price breaks ties against it.
 _RESHAPE_SHARE = 0.02
-#: Estimates of movements are lowered by this before they are measured, so that good ones are not missed.
-_OPTIMISM = 0.8
 _INT8_LIKE = ("INT8", "INT16")
 _MAC = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
 _ACTIVATION = ("clamp", "table")
@@ -58,31 +55,29 @@ class VelaOps:
     def __init__(self, target: Target, pool: Pool, cache: PriceCache):
         self.target, self.pool, self.cache = target, pool, cache
 
-    def estimate(self, units: Sequence[Unit]) -> list[float]:
-        return [self._estimate(u) for u in units]
-
-    def measure(self, units: Sequence[Unit]) -> list[Measured]:
-        options: list[list[Steps]] = []
-        for u in units:
-            if u.move is not None:
-                options.append([s for s in ways(u.move, BYTES.get(u.result.dtype, 4), self.target.family) if self._legal(s, u)])
-            else:
-                options.append([u.steps])
-        flat = [replace(u, steps=s, move=None) for u, steps in zip(units, options, strict=True) for s in steps]
-        prices = iter(self._prices(flat))
+    def price(self, units: Sequence[Unit]) -> list[Price]:
+        moves = {(*reordering(u.move), u.result.dtype): None for u in units if u.move is not None}
+        best = dict(zip(moves, self._chains(list(moves)), strict=True))
+        others = iter(self._prices([u for u in units if u.move is None]))
         out = []
-        for u, steps in zip(units, options, strict=True):
-            found = [(next(prices), len(s), s) for s in steps]
-            out.append(Measured(*min(found)[::2]) if found else Measured(math.inf, ()))
+        for u in units:
+            if u.move is None:
+                out.append(Price(next(others), u.steps))
+            else:
+                cycles, chain = best[*reordering(u.move), u.result.dtype]
+                out.append(Price(cycles, written(u.move, chain)))
         return out
 
-    def _legal(self, steps: Steps, u: Unit) -> bool:
-        shape = u.operands[0].shape
-        for op, attrs in steps:
-            if op == "transpose" and not legal_transpose(shape, u.result.dtype, self.target.family):
-                return False
-            shape = tuple(shape[p] for p in dict(attrs)["perms"]) if op == "transpose" else dict(attrs)["shape"]
-        return True
+    def _chains(self, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...], str]]) -> list[tuple[float, Transposes]]:
+        """The cheapest legal chain of each reordering, measured."""
+        options = [[c for c in ways(sizes, perm, BYTES.get(dtype, 4), self.target.family)
+                    if all(legal_transpose(shape, dtype, self.target.family) for shape, _ in c)] for sizes, perm, dtype in moves]
+        units = []
+        for (sizes, perm, dtype), chains in zip(moves, options, strict=True):
+            m = Move.transpose(sizes, perm)
+            units += [Unit(written(m, c), (Type(m.in_shape, dtype),), Type(m.out_shape, dtype)) for c in chains]
+        prices = iter(self._prices(units))
+        return [min(((next(prices), c) for c in chains), key=lambda pc: (pc[0], len(pc[1])), default=(math.inf, ())) for chains in options]
 
     def _prices(self, units: Sequence[Unit]) -> list[float]:
         probes: dict[str, tuple[bytes, frozenset[str]]] = {}
@@ -102,7 +97,7 @@ class VelaOps:
     def _probe_for(self, u: Unit) -> tuple[str, bytes, frozenset[str]] | None:
         """(cache key, flatbuffer, names of its pads) for a unit that is measured, None for one that is estimated."""
         moved = any(op == "transpose" for op, _ in u.steps)
-        if not (moved or u.op in _MEASURED) or u.result.dtype not in (*_INT8_LIKE, "INT32") or not self._legal(u.steps if moved else (), u):
+        if not (moved or u.op in _MEASURED) or u.result.dtype not in (*_INT8_LIKE, "INT32"):
             return None
         try:
             graph, pads = probe(u)
@@ -121,15 +116,8 @@ class VelaOps:
 
     def _estimate(self, u: Unit) -> float:
         family, elements = self.target.family, u.result.elements
-        if u.move is not None or u.op == "transpose":
-            legal = u.result.dtype != "INT48" and (family == "u85" or u.result.dtype in _U55_TRANSPOSABLE)
-            if not legal:
-                return math.inf
-            width = BYTES.get(u.result.dtype, 4)
-            if u.move is not None:
-                return _OPTIMISM * estimate_move(u.move, width, family)
-            perm = u.attr("perms")
-            return _OPTIMISM * step_cycles(*u.operands[0].shape[1:], tuple(p - 1 for p in perm[1:]), width, family)
+        if u.op == "transpose":                          # of a dtype that is not probed
+            return u.result.elements if legal_transpose(u.operands[0].shape, u.result.dtype, family) else math.inf
         kind = OPS[u.op].kind
         moved = sum(t.bytes for t in (*u.operands, u.result)) / _BANDWIDTH[family]
         if kind == "leaf":

@@ -1,17 +1,16 @@
 """From a saturated e-graph to a ChoiceGraph and back.
 
 Every e-node becomes a candidate with a price in cycles; pairwise terms say what Vela fuses. A Move is one candidate
-whose TOSA steps are settled when it is measured, and on U85 a second one where a single native TRANSPOSE does it, because
-that can fuse into its producer. Prices start as optimistic estimates; what an extraction chooses is measured, and the
-extraction repeated, until everything chosen has a measured price.
+whose TOSA steps the cost model settles, and on U85 a second one where a single native TRANSPOSE does it, because that can fuse
+into its producer.
 """
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from cost_models.protocol import CostModel, Fusion, Steps, Unit
+from cost_models.protocol import CostModel, Steps, Unit
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.ir import Attrs, GraphError, TensorGraph, attrs_of
 from extraction import ChoiceGraph
@@ -33,37 +32,10 @@ class Choices:
     enodes: list[ENode]
     units: list[Unit]
     operands: list[list[int]]
-    fusions: dict[tuple[int, int], Fusion]
-    alike: dict[Unit, list[int]] = field(default_factory=dict)
-    steps: dict[int, Steps] = field(default_factory=dict)
-
-    def priced(self, prices: Mapping[int, float]) -> None:
-        """Sets the prices (cycles, inf: unreachable) of some choice nodes; the pairwise terms follow."""
-        cost = self.graph.cost.copy()
-        for n, price in prices.items():
-            cost[n] = price
-        forbidden = frozenset(n for n in range(len(cost)) if math.isinf(cost[n]))
-        cost[list(forbidden)] = 0.0
-        pairs = {}
-        for (n, m), f in self.fusions.items():
-            if n not in forbidden and m not in forbidden:
-                pairs[n, m] = -(f.of_reader * cost[n] + f.of_read * cost[m])
-        self.graph = replace(self.graph, cost=cost, pair_costs=pairs, forbidden=self.graph.forbidden | forbidden)
-
-    def measure(self, chosen: Iterable[int], model: CostModel) -> bool:
-        """Measures those of `chosen` that have no measured price yet; true if there were any."""
-        new = list(dict.fromkeys(self.units[n] for n in chosen if n not in self.steps))
-        prices = {}
-        for unit, m in zip(new, model.measure(new), strict=True):
-            for n in self.alike[unit]:                   # equal units have one price wherever they stand
-                self.steps[n] = m.steps
-                prices[n] = m.cycles
-        if prices:
-            self.priced(prices)
-        return bool(prices)
+    steps: list[Steps]
 
     def tensor_graph(self, choice: Mapping[int, int]) -> tuple[TensorGraph, dict[int, int]]:
-        """The TensorGraph of a measured choice, with the source's inputs and outputs in order; and {node: choice node}."""
+        """The TensorGraph of a choice, with the source's inputs and outputs in order; and {node: choice node}."""
         source, out = self.frozen.source, TensorGraph(output_names=list(self.frozen.source.output_names))
         position = {c: i for i, c in enumerate(self.classes)}
         made = {position[self.frozen.handle[i]]: out.add_input(source.nodes[i].attr("name"), source.nodes[i].shape, source.nodes[i].dtype)
@@ -115,33 +87,36 @@ def _units(e: ENode, frozen: Frozen, family: str) -> list[Unit]:
 
 
 def build(frozen: Frozen, model: CostModel) -> Choices:
-    """Candidates with estimated prices. Raises GraphError if an output cannot be computed."""
+    """Candidates with their prices. Raises GraphError if an output cannot be computed."""
     roots = list(dict.fromkeys(frozen.handle[o] for o in frozen.source.outputs))
     classes = _reachable(frozen, roots)
     position = {c: i for i, c in enumerate(classes)}
-    out = Choices(None, frozen, classes, [], [], [], {})  # type: ignore[arg-type] - the graph comes below
+    enodes: list[ENode] = []
+    units: list[Unit] = []
+    operands: list[list[int]] = []
     nodes: list[list[int]] = [[] for _ in classes]
     for c in classes:
         for e in frozen.classes[c]:
             if all(ch in position for ch in e.children):
                 for unit in _units(e, frozen, model.target.family):
-                    nodes[position[c]].append(len(out.units))
-                    out.alike.setdefault(unit, []).append(len(out.units))
-                    out.enodes.append(e)
-                    out.units.append(unit)
-                    out.operands.append([position[ch] for ch in e.children])
-    prices = model.estimate(out.units)
-    for n, ops in enumerate(out.operands):
-        for cls in set(ops):
-            for m in nodes[cls]:
-                behind = [out.units[k] for ch in out.operands[m] for k in nodes[ch]]
-                fusion = model.fusion(out.units[n], out.units[m], behind)
-                if fusion is not None:
-                    out.fusions[n, m] = fusion
-    per_reader = [position[c] for c in classes if frozen.classes[c] and all(is_widening(e.op, e.attrs) for e in frozen.classes[c])]
-    out.graph = ChoiceGraph.build([[(0.0, out.operands[n]) for n in ns] for ns in nodes], [position[r] for r in roots], per_reader=per_reader)
-    out.priced(dict(enumerate(prices)))
-    return out
+                    nodes[position[c]].append(len(units))
+                    enodes.append(e)
+                    units.append(unit)
+                    operands.append([position[ch] for ch in e.children])
+    prices = model.price(units)
+    cost = [p.cycles for p in prices]
+    pairs = {}
+    for n, ops in enumerate(operands):
+        for m in (m for cls in set(ops) for m in nodes[cls]):
+            if math.isinf(cost[n]) or math.isinf(cost[m]):
+                continue
+            fusion = model.fusion(units[n], units[m], [units[k] for ch in operands[m] for k in nodes[ch]])
+            if fusion is not None:
+                pairs[n, m] = -(fusion.of_reader * cost[n] + fusion.of_read * cost[m])
+    per_reader = [i for i, c in enumerate(classes) if frozen.classes[c] and all(is_widening(e.op, e.attrs) for e in frozen.classes[c])]
+    graph = ChoiceGraph.build([[(cost[n], operands[n]) for n in ns] for ns in nodes], [position[r] for r in roots],
+                              pair_costs=pairs, per_reader=per_reader)
+    return Choices(graph, frozen, classes, enodes, units, operands, [p.steps for p in prices])
 
 
 def _constant(frozen: Frozen, cls: int):

@@ -24,22 +24,20 @@ from eqsat.target import Target
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.vela import Estimate, WorkerError, compare, compile_tosa
 from eqsat.tosa.worker import Pool
-from extraction import extract
+from extraction import Extraction, extract
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a user may set.
 
-    rules, externs: the identities to saturate with. budget: limits of the saturation. rounds: how often extraction runs
-    again with prices corrected by Vela's table of the last candidate. time_limit: seconds per extraction.
-    trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
+    rules, externs: the identities to saturate with. budget: limits of the saturation. time_limit: seconds per
+    extraction. trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
     """
 
     rules: Sequence[Rule] = tuple(RULES)
     externs: Sequence[Extern] = tuple(EXTERNS)
     budget: Budget = Budget()
-    rounds: int = 60
     time_limit: float = 5.0
     trials: int = 6
     cache: Path | None = None
@@ -143,26 +141,26 @@ def optimize_tosa(explicit: bytes, target: Target, *, stock: bytes | None = None
 
 def search(frozen: Frozen, reference: TensorGraph, target: Target, pool: Pool, options: Options, clock: _Clock,
            warnings: list[str]) -> list[_Candidate]:
-    """Graphs that extraction finds, each compiled whole by Vela; prices are corrected by its table between rounds."""
+    """Graphs that extraction finds, each compiled whole by Vela."""
     cache = PriceCache(options.cache)
     seen: dict[bytes, _Candidate] = {}
+
+    def offer(found: Extraction) -> None:
+        graph, _ = choices.tensor_graph(found.choice)
+        buffer = dumps(graph)
+        if buffer not in seen:
+            with clock.stage("vela"):
+                seen[buffer] = _Candidate("eqsat", graph, buffer, compile_tosa(buffer, target, pool))
+
     try:
         model = VelaOps(target, pool, cache)
         with clock.stage("price"):
             choices = choice.build(frozen, model)
-        for _ in range(options.rounds):
+        found = None
+        for method in ("dag_greedy", "portfolio"):
             with clock.stage("extract"):
-                found = extract(choices.graph, "dag_greedy", time_limit=options.time_limit)
-            with clock.stage("price"):
-                if choices.measure(found.choice.values(), model):
-                    continue
-            graph, _ = choices.tensor_graph(found.choice)
-            buffer = dumps(graph)
-            with clock.stage("vela"):
-                seen[buffer] = _Candidate("eqsat", graph, buffer, compile_tosa(buffer, target, pool))
-            break
-        else:
-            warnings.append("pricing did not settle")
+                found = extract(choices.graph, method, time_limit=options.time_limit, warm_start=found)
+            offer(found)
     except WorkerError as e:
         warnings.append(f"a candidate was dropped: {e}")
     finally:

@@ -15,6 +15,7 @@ from eqsat.ir import Attrs, attrs_of
 from eqsat.movement import Move
 
 Steps = tuple[tuple[str, Attrs], ...]
+Transposes = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 #: Permutations of (H, W, C) that Vela 5.1 maps to one operator, by family (facts/vela: TRANSPOSE by target).
 NATIVE = {
@@ -78,29 +79,23 @@ def _moves(order: tuple[int, ...], sizes: tuple[int, ...], family: str) -> Itera
                     yield shape, native, following
 
 
-def ways(m: Move, element_bytes: int, family: str) -> list[Steps]:
-    """Candidate step chains for a Move that is no view: the plain TRANSPOSE, the smallest one, and chains of natives."""
-    out: list[Steps] = []
-    direct = m.direct()
-    if direct is not None:
-        out.append((("transpose", attrs_of({"perms": direct})),))
-    shape, perm = m.squeezed()
-    out.append(_written(m, [(shape, perm)]))
+def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(sizes, perm): what `m` does to its atomic axes, listed in input order. Movements that differ only in how they view
+    their ends share it, and with it their price."""
     atoms = m.atoms()
-    if atoms is None or len(atoms) > _MAX_ATOMS:
-        axes = m.axes
-    else:
-        axes = tuple((a.size, a.in_stride) for a in atoms)
-    if len(axes) <= _MAX_ATOMS:
-        order = sorted(range(len(axes)), key=lambda i: -axes[i][1])
-        sizes = tuple(axes[i][0] for i in order)
-        for chain in chains(sizes, tuple(order.index(i) for i in range(len(axes))), element_bytes, family):
-            out.append(_written(m, [((1, *hwc), (0, *(p + 1 for p in native))) for hwc, native in chain]))
-    return list(dict.fromkeys(out))
+    axes = m.axes if atoms is None or len(atoms) > _MAX_ATOMS else tuple((a.size, a.in_stride) for a in atoms)
+    order = sorted(range(len(axes)), key=lambda i: -axes[i][1])
+    return tuple(axes[i][0] for i in order), tuple(order.index(i) for i in range(len(axes)))
 
 
-def _written(m: Move, transposes: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> Steps:
-    """TOSA steps for a chain of (shape, perm) with the reshapes between them."""
+def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: str) -> list[Transposes]:
+    """Candidate chains of (shape, perm) for a reordering: natives, and the plain transpose that Vela decomposes by itself."""
+    found = chains(sizes, perm, element_bytes, family) if len(sizes) <= _MAX_ATOMS else ()
+    return [tuple(((1, *hwc), (0, *(p + 1 for p in native))) for hwc, native in c) for c in found] or [((sizes, perm),)]
+
+
+def written(m: Move, transposes: Transposes) -> Steps:
+    """TOSA steps for a chain, with the reshapes between them and at its ends."""
     steps, current = [], m.in_shape
     for shape, perm in transposes:
         if current != shape:
@@ -110,17 +105,3 @@ def _written(m: Move, transposes: list[tuple[tuple[int, ...], tuple[int, ...]]])
     if current != m.out_shape:
         steps.append(("reshape", attrs_of({"shape": m.out_shape})))
     return tuple(steps)
-
-
-@lru_cache(maxsize=65536)
-def chain_cycles(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: str) -> float:
-    """Estimated cycles of the cheapest chain for a reordering; see `step_cycles`."""
-    found = chains(sizes, perm, element_bytes, family, 1) if len(sizes) <= _MAX_ATOMS else ()
-    if not found:
-        return prod(sizes) * element_bytes * len(sizes)
-    return sum(step_cycles(*shape, native, element_bytes, family) for shape, native in found[0])
-
-
-def estimate(m: Move, element_bytes: int, family: str) -> float:
-    """Estimated cycles of a Move that is no view, by its smallest transpose; exact chains are found when it is measured."""
-    return chain_cycles(*m.squeezed(), element_bytes, family)

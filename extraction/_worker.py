@@ -49,7 +49,7 @@ def main() -> None:
         send({"end": status})
     except ImportError as error:
         send({"end": "unavailable", "message": str(error)})
-    except Exception as error:  # the parent is told of whatever went wrong, and goes on without us
+    except Exception as error:  # noqa: BLE001  the parent is told of whatever went wrong, and goes on without us
         send({"end": "error", "message": f"{type(error).__name__}: {error}"})
     os._exit(0)  # some solvers hang or crash in their destructors
 

@@ -9,7 +9,7 @@ from .dag_greedy import extract as greedy
 from .errors import Infeasible, NoChoiceFound, SolverUnavailable
 from .graph import ChoiceGraph
 from .normal_form import NormalForm
-from .race import Standing, race
+from .race import Entrant, Standing, race
 from .reduce import Reduced, reduce
 from .result import Extraction, closes
 
@@ -27,9 +27,10 @@ def extract(graph: ChoiceGraph, solver: str, *, time_limit: float, seed: int,
     try:
         run.start(seed, warm_start)
         if not run.proved:
-            race(run.standing, [solver], run.deadline, seed)
+            race(run.standing, [Entrant(solver, 0.0, run.deadline)], seed)
     except KeyboardInterrupt:
-        pass
+        if not run.choice:
+            raise
     if run.standing is not None and run.standing.failures and run.standing.bound == float("-inf"):
         raise SolverUnavailable(f"{solver}: {next(iter(run.standing.failures.values()))}")
     return run.result()

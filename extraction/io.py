@@ -88,12 +88,14 @@ def parse_gym(
     data: Mapping[str, Any],
     cost: Callable[[Mapping[str, Any]], float] = lambda node: node.get("cost", 1.0),
     roots: list[str] | None = None,
+    skip_missing_roots: bool = False,
 ) -> tuple[ChoiceGraph, GymIds]:
     """The graph of an extraction-gym (or egglog) object, and the identifiers of its parts.
 
     `cost` prices an e-node from its JSON object: egglog's files carry no cost for primitives, and
-    not those of `set_cost`. `roots` names the root classes where the file does not. Raises
-    InvalidGraph on a child or root that does not exist.
+    not those of `set_cost`. `roots` names the root classes where the file does not.
+    `skip_missing_roots`: pass over roots that no e-node is in (files written after a union may name
+    the class that was merged away). Raises InvalidGraph on a child or root that does not exist.
     """
     nodes = data["nodes"]
     number: dict[str, int] = {}
@@ -110,6 +112,8 @@ def parse_gym(
         rows[c].append((cost(node), children))
         ids[c].append(i)
     root_ids = data["root_eclasses"] if roots is None else roots
+    if skip_missing_roots:
+        root_ids = [r for r in root_ids if r in number]
     for r in root_ids:
         if r not in number:
             raise InvalidGraph(f"root class {r!r} does not exist")

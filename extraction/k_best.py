@@ -1,7 +1,7 @@
 """`k_best`: several good choices that differ, for callers that can judge them better than the prices do.
 
-Around the best choice every alternative e-node is forced in turn and the rest adapted by local search;
-from what stays within `max_ratio` the set is picked for distance from each other and for price.
+Around the best choice every alternative e-node is forced in turn and the rest adapted by local search,
+then again around what was found, with its own e-node still forced; from what stays within `max_ratio` the set is picked for distance from each other and for price.
 """
 
 from __future__ import annotations
@@ -61,14 +61,17 @@ def _alternatives(graph: ChoiceGraph, best: Extraction, size: int, deadline: flo
     limit = max(float(best.cost) * max_ratio, float(best.cost))
     seen = {frozenset(best.choice.values())}
     found: list[tuple[dict[int, int], float]] = []
-    centres = [best.choice]
-    for centre in centres:
-        forced = [(c, n) for c, m in centre.items() for n in graph.class_nodes(c) if n != m]
+    centres: list[tuple[dict[int, int], frozenset[int]]] = [(best.choice, frozenset())]
+    for centre, locked in centres:
+        forced = [(c, n) for c, m in centre.items() if c not in locked
+                  for n in graph.class_nodes(c) if n != m]
         rng.shuffle(forced)
         for c, n in forced:
             if len(found) >= size or time.perf_counter() > deadline:
                 return found
-            candidate = _force(graph, prices, readers, {**everywhere, **centre}, c, n, deadline, rng)
+            search = LocalSearch(graph, prices, readers, {**everywhere, **centre})
+            search.locked = {*locked, c}
+            candidate = _force(search, c, n, deadline, rng)
             if candidate is None:
                 continue
             choice, cost = candidate
@@ -76,19 +79,18 @@ def _alternatives(graph: ChoiceGraph, best: Extraction, size: int, deadline: flo
             if cost <= limit and key not in seen:
                 seen.add(key)
                 found.append((choice, cost))
-                centres.append(choice)
+                centres.append((choice, frozenset(search.locked)))
     return found
 
 
-def _force(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], choice: Choice, c: int, n: int,
-           deadline: float, rng: random.Random) -> tuple[dict[int, int], float] | None:
-    """`choice` with n chosen for c and the rest adapted; None where that does not work out."""
-    if n in graph.forbidden or any(d not in choice for d in prices.reads[n]):
+def _force(search: LocalSearch, c: int, n: int, deadline: float,
+           rng: random.Random) -> tuple[dict[int, int], float] | None:
+    """The choice of `search` with n for c and the rest adapted; None where that does not work out."""
+    graph = search.graph
+    if n in graph.forbidden or any(d not in search.choice for d in search.prices.reads[n]):
         return None
-    search = LocalSearch(graph, prices, readers, choice)
     if search.switch(c, n) == float("inf") or search.cyclic(c):
         return None
-    search.locked.add(c)
     search.descend(deadline, rng, rounds=2)
     try:
         adapted = reachable(graph, search.active())

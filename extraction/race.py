@@ -23,8 +23,8 @@ from .graph import ChoiceGraph
 from .io import to_json
 from .result import closes
 
-GRACE = 2.0
-"""Seconds beyond its limit that a solver has to hand over what it found before it is killed."""
+GRACE, GRACE_SHARE = 0.3, 0.03
+"""Seconds, and part of its time, beyond its limit that a solver has to stop before it is killed."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Worker:
     def __init__(self, module: str, graph_json: dict, inbox: queue.Queue, *, time_limit: float, seed: int,
                  warm_start: Choice | None):
         self.module = module
-        self.kill_at = time.perf_counter() + time_limit + GRACE
+        self.kill_at = time.perf_counter() + time_limit * (1 + GRACE_SHARE) + GRACE
         paths = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"{__package__}._worker"], text=True,
@@ -87,26 +87,39 @@ class Worker:
         self._process.wait()
 
 
-def race(standing: Standing, solvers: Sequence[str], deadline: float, seed: int) -> None:
-    """Run `solvers` (module names of this package) at once until one proves the optimum or time is up.
+@dataclass(frozen=True)
+class Entrant:
+    """A solver, a module of this package, and when it runs: seconds on the clock of perf_counter."""
 
-    `deadline` is on the clock of time.perf_counter. Improves `standing` in place; Ctrl-C stops the
+    solver: str
+    start: float
+    stop: float
+
+
+def race(standing: Standing, entrants: Sequence[Entrant], seed: int) -> None:
+    """Run the entrants, each in its time, until one proves the optimum or all are done.
+
+    Each starts from the best choice known by then. Improves `standing` in place; Ctrl-C stops the
     workers and is raised again.
     """
     inbox: queue.Queue = queue.Queue()
     graph_json = to_json(standing.graph)
-    limit = deadline - time.perf_counter()
-    if limit <= 0:
-        return
-    workers = [Worker(f"{__package__}.{s}", graph_json, inbox, time_limit=limit, seed=seed,
-                      warm_start=standing.choice) for s in solvers]
-    running = set(workers)
+    waiting = sorted(entrants, key=lambda e: e.start)
+    running: set[Worker] = set()
     try:
-        while running and not standing.proved:
+        while (waiting or running) and not standing.proved:
             now = time.perf_counter()
-            patience = min(w.kill_at for w in running) - now
+            while waiting and (waiting[0].start <= now or not running):
+                # Nobody at work is no reason to wait: the next one starts early.
+                entrant = waiting.pop(0)
+                if entrant.stop > now:
+                    running.add(Worker(f"{__package__}.{entrant.solver}", graph_json, inbox, seed=seed,
+                                       time_limit=entrant.stop - now, warm_start=standing.choice))
+            if not running:
+                continue
+            until = min([w.kill_at for w in running] + [e.start for e in waiting[:1]])
             try:
-                worker, message = inbox.get(timeout=max(0.0, patience))
+                worker, message = inbox.get(timeout=max(0.0, until - now))
             except queue.Empty:
                 for w in [w for w in running if w.kill_at <= time.perf_counter()]:
                     standing.failures.setdefault(w.module, "did not stop at its time limit")
@@ -115,8 +128,9 @@ def race(standing: Standing, solvers: Sequence[str], deadline: float, seed: int)
                 continue
             if worker in running and not _hear(standing, worker, message):
                 running.discard(worker)
+                worker.stop()
     finally:
-        for w in workers:
+        for w in running:
             w.stop()
 
 

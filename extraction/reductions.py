@@ -247,9 +247,12 @@ def settle_musts(form: NormalForm) -> bool:
         if len(form.members[c]) != 1:
             continue
         n = form.members[c][0]
-        reads = {d for d in form.reads[n] if form.members[d]}
-        changed |= not reads <= form.must
-        form.must |= reads
+        settled = [d for d in form.reads[n] if not form.members[d] and d in form.fixed]
+        if not all(form.decide(n, d, form.fixed[d]) for d in settled):
+            changed = True
+            continue
+        changed |= not form.reads[n] <= form.must
+        form.must |= form.reads[n]
         if c not in cycle:
             changed = True
             form.offset += form.price[n]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from extraction import ChoiceGraph, ExtractionError, extract
+from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract
 from extraction.io import FORMAT, from_json, parse_gym, read_json
 
 Record = dict[str, Any]
@@ -24,9 +24,14 @@ class Instance:
     path: Path
 
     def load(self) -> ChoiceGraph:
-        """Read it, as a choice-graph file or as an extraction-gym file."""
+        """Read it, as a choice-graph file or as an extraction-gym file.
+
+        Roots merged away are passed over, as lean-egg's files have them. Raises InvalidGraph.
+        """
         data = read_json(self.path)
-        return from_json(data) if data.get("format") == FORMAT else parse_gym(data)[0]
+        if data.get("format") == FORMAT:
+            return from_json(data)
+        return parse_gym(data, skip_missing_roots=True)[0]
 
 
 def instances(directory: Path) -> Iterator[Instance]:
@@ -60,20 +65,21 @@ def run_all(directory: Path, extractors: list[str], time_limit: float, seeds: li
     records: list[Record] = json.loads(out.read_text()) if out.exists() else []
     done = {_key(r) for r in records}
     for instance in instances(directory):
-        if only not in instance.name:
+        todo = [(e, seed) for e in extractors for seed in seeds
+                if (instance.name, e, seed, time_limit) not in done]
+        if only not in instance.name or not todo:
             continue
-        graph = None
-        for extractor in extractors:
-            for seed in seeds:
-                key = (instance.name, extractor, seed, time_limit)
-                if key in done:
-                    continue
-                graph = graph or instance.load()
-                record = run_cell(instance, graph, extractor, time_limit, seed)
-                records.append(record)
-                _replace(out, records)
-                say(f"{instance.name:60} {extractor:12} {record['cost']!s:>22} {record['status']:9} "
-                    f"{record['seconds']:.2f} s")
+        try:
+            graph = instance.load()
+        except InvalidGraph as error:
+            say(f"{instance.name:60} left out: {error}")
+            continue
+        for extractor, seed in todo:
+            record = run_cell(instance, graph, extractor, time_limit, seed)
+            records.append(record)
+            _replace(out, records)
+            say(f"{instance.name:60} {extractor:12} {record['cost']!s:>22} {record['status']:9} "
+                f"{record['seconds']:.2f} s")
     return records
 
 

@@ -9,6 +9,15 @@ Constructors (first argument: interned attributes; T: a class):
   M1 M2 M3  multiply-accumulate ops: pools, matmul, convolutions
   Opq       everything that is not modelled, and its further results
   Resized   a Move adjusted to its operand's size along one axis; only used by rules on concat, never extracted
+  Cut       a slice adjusted the same way; never extracted either
+Relations, that rules use to walk along the operands of a concat (`eqsat/rules/slicing.py`):
+  element   (vector, i, its i-th operand)
+  span      (concat, vector, i, its i-th operand, where that lies in the result)
+  split     (vector, i, the operands before i, the others)
+  stripped  (vector, f, type, n, xs): the first n operands are f x, x of that type
+and of `eqsat/rules/quantized.py`:
+  curve     (x, t, c): t = c(x) in every element, x INT8
+  scalar    (t, c): t is a constant of one element
 `type` gives shape and dtype of a class; two different ones for one class stop egglog: an unsound rule cannot pass.
 """
 from __future__ import annotations
@@ -27,11 +36,17 @@ DECLARATIONS = (
     "(constructor P1 (i64 T) T)", "(constructor P2 (i64 T T) T)", "(constructor P3 (i64 T T T) T)",
     "(constructor Ax (i64 T) T)", "(constructor Cat (i64 TV) T)",
     "(constructor M1 (i64 T) T)", "(constructor M2 (i64 T T) T)", "(constructor M3 (i64 T T T) T)",
-    "(constructor Opq (i64 TV) T)", "(constructor Resized (i64 i64 T) T)",
+    "(constructor Opq (i64 TV) T)", "(constructor Resized (i64 i64 T) T)", "(constructor Cut (i64 i64 T) T)",
     "(function type (T) i64 :no-merge)",
     "(relation position (i64))",
     "(relation element (TV i64 T))",
+    "(relation span (i64 TV i64 T i64))",
+    "(relation split (TV i64 TV TV))",
+    "(relation stripped (TV i64 i64 i64 TV))",
+    "(relation curve (T T i64))", "(relation scalar (T i64))",
 )
+#: Constructors that stand for an e-node that a rule has still to make.
+HELPERS = ("Resized", "Cut")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +171,13 @@ def _load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
     engine.run("(relation load-type (i64 i64))")
     engine.run("(rule ((load-type i s)) ((set (type (Node i)) s)) :ruleset load)")
     engine.load("load-type", types)
-    widest = 0
+    widest = 0                                           # a flat concat is about as wide as all the concats in it
     for (name, k), rows in tables.items():
         relation = f"load-{name}-{k}"
         xs = [f"x{i}" for i in range(k)]
         terms = " ".join(f"(Node {x})" for x in xs)
         if name in ("Cat", "Opq"):
-            widest = max(widest, k)
+            widest += k * len(rows)
             terms = f"(vec-of {terms})"
         engine.run(f"(relation {relation} ({' '.join(['i64'] * (k + 2))}))")
         engine.run(f"(rule (({relation} i a {' '.join(xs)})) ((union (Node i) ({name} a {terms}))) :ruleset load)")
@@ -185,7 +200,7 @@ def _freeze(engine: Engine, graph: TensorGraph, live: Sequence[int], saturation:
         elif name == "Node":
             if args[0] in wanted:
                 handle[args[0]] = c
-        elif name != "Resized":
+        elif name not in HELPERS:
             value = engine.intern[args[0]]
             children = args[1] if name in ("Cat", "Opq") else tuple(args[1:])
             if isinstance(value, Move):

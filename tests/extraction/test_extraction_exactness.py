@@ -29,7 +29,7 @@ from extraction.normal_form import NormalForm
 from extraction.reduce import export
 from extraction.reductions import drop_underivable
 
-from sample_graphs import Heard, brute_force, choice_graphs
+from tests.extraction.sample_graphs import Heard, brute_force, choice_graphs
 
 many = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 some = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -162,7 +162,7 @@ def test_cpsat():
 
     collect()
     script = ("import json,sys,time\n"
-              "from sample_graphs import Heard\n"
+              "from tests.extraction.sample_graphs import Heard\n"
               "from extraction import check, cpsat\n"
               "from extraction.io import from_json\n"
               "for job in json.load(sys.stdin):\n"

@@ -1,0 +1,29 @@
+"""Worker processes shared by all tests, and prices that never touch the user's cache."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from eqsat.tosa.worker import Pool, Worker
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Worker]:
+    """One process with Vela and the reference model."""
+    w = Worker()
+    yield w
+    w.close()
+
+
+@pytest.fixture(scope="session")
+def pool() -> Iterator[Pool]:
+    with Pool(1) as p:
+        yield p
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EQSAT_CACHE", str(tmp_path_factory.mktemp("prices")))
+        yield

@@ -1,0 +1,223 @@
+"""The portfolio and its workers: whatever a solver does, the answer is valid and no worse than greedy."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from extraction import ChoiceGraph, ExtractionError, Infeasible, SolverUnavailable, branch, check, exact, extract, k_best, portfolio, race
+from extraction.race import Entrant, Standing
+
+
+def hard_graph(seed: int = 0, layers: int = 12, width: int = 5) -> ChoiceGraph:
+    """Layers of classes with much sharing: too much for branch and bound and for greedy."""
+    rng = random.Random(seed)
+    rows = [[(0, list(range(1, width + 1)))]]
+    for layer in range(layers):
+        below = range(1 + (layer + 1) * width, 1 + (layer + 2) * width)
+        for _ in range(width):
+            rows.append([(rng.randint(1, 30), rng.sample(below, rng.randint(1, 3)) if layer < layers - 1 else [])
+                         for _ in range(3)])
+    return ChoiceGraph.build(rows, [0])
+
+
+def module(tmp_path, monkeypatch, body: str) -> str:
+    """The relative name, for a race, of a solver module with this `solve`."""
+    text = "def solve(graph, report, *, deadline, seed, warm_start):\n" + textwrap.indent(textwrap.dedent(body), "    ")
+    (tmp_path / "rogue_solver.py").write_text("import os, sys, time\n" + text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(race, "__package__", "extraction")
+    return "rogue_solver"
+
+
+@pytest.fixture
+def rogue(tmp_path, monkeypatch):
+    """Runs a solver with the given body against a small graph; the standing afterwards."""
+    def run(body: str, seconds: float = 20.0) -> Standing:
+        name = module(tmp_path, monkeypatch, body)
+        graph = ChoiceGraph.build([[(5, []), (1, [1])], [(2, []), (1, [0])]], [0])
+        standing = Standing(graph, graph.integral)
+        standing.offer({0: 0})
+        began = race.Worker.__init__
+
+        def start(self, solver, *rest, **named):
+            began(self, name, *rest, **named)
+        monkeypatch.setattr(race.Worker, "__init__", start)
+        race.race(standing, [Entrant(name, 0.0, time.perf_counter() + seconds)], 0)
+        return standing
+    return run
+
+
+@pytest.mark.parametrize(("body", "says"), [
+    ("os.abort()", "died"),
+    ("raise ValueError('no idea')", "no idea"),
+    ("import no_such_solver", "no_such_solver"),
+    ("report.choice({0: 1, 1: 3}); time.sleep(30)", "cyclic"),
+    ("report.choice({0: 1}); return 'optimal'", "no choice"),
+])
+def test_a_broken_solver_changes_nothing(rogue, body, says):
+    standing = rogue(body)
+    assert (standing.cost, standing.choice) == (5, {0: 0})
+    assert not standing.proved
+    assert says in " ".join(standing.failures.values())
+
+
+def test_a_solver_that_hangs_is_ended(rogue):
+    standing = rogue("time.sleep(1000)", seconds=0.5)
+    assert standing.cost == 5
+    assert "time limit" in " ".join(standing.failures.values())
+
+
+def test_prints_of_a_solver_do_not_garble_messages(rogue):
+    standing = rogue("print('hello'); os.write(1, b'{'); report.choice({0: 1, 1: 2}); report.bound(3.0); return 'limit'")
+    assert standing.cost == 3
+    assert standing.proved
+
+
+@pytest.mark.parametrize("method", ["asp", "ilp", "portfolio"])
+def test_solvers_in_workers_prove_the_same(method):
+    found = extract(hard_graph(), method, time_limit=60)
+    assert found.status == "optimal"
+    assert found.cost == check(hard_graph(), found.choice) == found.lower_bound
+    assert [c for _, c in found.trace] == sorted((c for _, c in found.trace), reverse=True)
+    assert found.trace[-1][1] == found.cost
+    assert found.cost == 308
+
+
+def test_lns_improves_on_greedy():
+    graph = hard_graph()
+    assert extract(graph, "lns", time_limit=3).cost < extract(graph, "dag_greedy").cost
+
+
+def test_never_worse_than_greedy_without_any_time():
+    graph = hard_graph()
+    assert extract(graph, time_limit=0.01).cost <= extract(graph, "tree_greedy").cost
+
+
+def test_warm_start_is_kept():
+    graph = hard_graph()
+    best = extract(graph, "asp", time_limit=60)
+    for method in ("dag_greedy", "portfolio"):
+        assert extract(graph, method, time_limit=0.01, warm_start=best).cost == best.cost
+
+
+def test_deterministic_for_a_seed():
+    for method in ("dag_greedy", "tree_greedy", "asp"):
+        first, second = (extract(hard_graph(1), method, time_limit=60, seed=3) for _ in range(2))
+        assert first.choice == second.choice, method
+
+
+def test_infeasible_is_named():
+    loop = ChoiceGraph.build([[(1, [1])], [(1, [0])]], [0])
+    for method in ("portfolio", "tree_greedy", "dag_greedy", "ilp"):
+        with pytest.raises(Infeasible, match="class"):
+            extract(loop, method)
+    quarrel = ChoiceGraph.build([[(1, [1, 2])], [(1, [2])], [(1, []), (2, [])]], [0], forbidden_pairs=[(0, 2), (1, 3)])
+    with pytest.raises(Infeasible):
+        extract(quarrel)
+
+
+def test_unknown_and_missing_extractors_are_named(monkeypatch):
+    with pytest.raises(ExtractionError, match="dag_greedy"):
+        extract(hard_graph(), "no_such_method")
+    monkeypatch.setattr(race, "Entrant", Entrant)
+    with pytest.raises(SolverUnavailable, match="no_such_module"):
+        exact.extract(hard_graph(), "no_such_module", time_limit=10, seed=0, warm_start=None)
+
+
+def test_small_graphs_need_no_process(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("a process was started")
+    monkeypatch.setattr(race.subprocess, "Popen", refuse)
+    chain = ChoiceGraph.build([[(1, [i + 1]), (3, [i + 1])] for i in range(500)] + [[(1, [])]], [0])
+    assert extract(chain).status == "optimal"
+    small = hard_graph(layers=4, width=3)
+    assert extract(small).status == "optimal"
+
+
+def test_branch_gives_up_on_hard_graphs():
+    with pytest.raises(branch.GiveUp):
+        branch.solve(hard_graph())
+
+
+def test_works_from_a_script_without_a_main_guard(tmp_path):
+    script = tmp_path / "user.py"
+    script.write_text("from extraction import extract\n"
+                      "from tests.extraction.test_extraction_portfolio import hard_graph\n"
+                      "print(extract(hard_graph(), time_limit=60).status)\n")
+    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True,
+                         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, cwd=tmp_path)
+    assert run.stdout.split() == ["optimal"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_returns_the_incumbent(tmp_path):
+    script = tmp_path / "user.py"
+    script.write_text("from extraction import extract, portfolio\n"
+                      "from tests.extraction.test_extraction_portfolio import hard_graph\n"
+                      "race = portfolio.race\n"
+                      "def announced(*a):\n"
+                      "    print('racing', flush=True)\n"
+                      "    race(*a)\n"
+                      "portfolio.race = announced\n"
+                      "graph = hard_graph(layers=60, width=30)\n"
+                      "print(extract(graph, time_limit=300).status, flush=True)\n")
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                               env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert process.stdout.readline().strip() == "racing"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.read().strip() == "feasible"
+    assert process.wait() == 0
+
+
+def test_k_best_is_distinct_valid_and_best_first():
+    graph = hard_graph()
+    found = k_best(graph, 6, time_limit=30, seed=0, max_ratio=1.05)
+    assert found[0].status == "optimal"
+    assert len(found) == 6
+    assert len({frozenset(e.choice.values()) for e in found}) == 6
+    costs = [e.cost for e in found]
+    assert costs == sorted(costs) == [check(graph, e.choice) for e in found]
+    assert costs[-1] <= 1.05 * costs[0]
+
+
+def test_k_best_finds_all_of_a_small_space():
+    graph = ChoiceGraph.build([[(1, [1]), (2, [1])], [(1, []), (3, [])]], [0])
+    assert [e.cost for e in k_best(graph, 10, max_ratio=3)] == [2, 3, 4, 5]
+    assert [e.cost for e in k_best(graph, 10, max_ratio=1.5)] == [2, 3]
+    assert len(k_best(graph, 1)) == 1
+    with pytest.raises(ExtractionError):
+        k_best(graph, 0)
+
+
+def test_entry_points_add_extractors(tmp_path, monkeypatch):
+    package = tmp_path / "theirs-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[extraction.extractors]\nfirst = theirs:extract\n")
+    (tmp_path / "theirs.py").write_text(
+        "from extraction import Extraction\n"
+        "def extract(graph, *, time_limit, seed, warm_start):\n"
+        "    return Extraction({0: 0}, 7, 0.0, 'feasible')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert extract(ChoiceGraph.build([[(7, [])]], [0]), "first").cost == 7
+
+
+def test_schedule_covers_the_whole_time():
+    plan = portfolio.schedule(100.0, 160.0)
+    assert min(e.start for e in plan) == 100.0
+    assert max(e.stop for e in plan) == 160.0
+    assert all(e.start < e.stop for e in plan)
+
+
+def test_the_package_stands_alone():
+    root = Path(race.__file__).parent
+    for path in root.glob("*.py"):
+        assert "eqsat" not in path.read_text(), path.name

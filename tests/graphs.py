@@ -1,0 +1,93 @@
+"""Small TensorGraphs that the tests share, quantized as ExecuTorch quantizes: INT8 values, INT32 sums, RESCALE between."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqsat.ir import TensorGraph
+
+SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3
+_SCALE = 1 << 30                                         # a multiplier of 2**30 and a shift of 30: times one
+
+
+def rescale(g: TensorGraph, x: int, dtype: str, *, multiplier: Sequence[int] = (_SCALE,), shift: Sequence[int] = (30,), in_zp: int = 0,
+            out_zp: int = 0, scale32: bool = True, rounding: int = SINGLE_ROUND, input_unsigned: bool = False,
+            output_unsigned: bool = False) -> int:
+    """RESCALE, per channel if there are several multipliers."""
+    return g.add("rescale", [x], multiplier=tuple(multiplier), shift=tuple(shift), in_zp=(in_zp,), out_zp=(out_zp,), dtype=dtype,
+                 scale32=scale32, rounding_mode=rounding, per_channel=len(multiplier) > 1, input_unsigned=input_unsigned,
+                 output_unsigned=output_unsigned)
+
+
+def clamp(g: TensorGraph, x: int, low: int, high: int) -> int:
+    size = {"INT8": 1, "INT16": 2}[g.nodes[x].dtype]
+    low_bytes, high_bytes = (v.to_bytes(size, "little", signed=True) for v in (low, high))
+    return g.add("clamp", [x], min_val=low_bytes, max_val=high_bytes, nan_mode=1)
+
+
+def relu(g: TensorGraph, x: int, zero: int = -128) -> int:
+    return clamp(g, x, zero, 127)
+
+
+def conv(g: TensorGraph, x: int, channels: int, kernel: int = 1, *, stride: int = 1, seed: int = 0) -> int:
+    """INT8 CONV2D with "same" padding for stride 1, and its per-channel RESCALE to INT8."""
+    rng = np.random.default_rng(seed)
+    depth, pad = g.nodes[x].shape[-1], (kernel - 1) // 2
+    w = g.add_const(rng.integers(-127, 128, (channels, kernel, kernel, depth)), "INT8")
+    b = g.add_const(rng.integers(-500, 500, channels), "INT32")
+    y = g.add("conv2d", [x, w, b], pad=(pad,) * 4, stride=(stride,) * 2, dilation=(1, 1), acc_type=1, local_bound=False,
+              in_zp=(-3,), w_zp=(0,))
+    scales = rng.integers(1 << 30, (1 << 31) - 1, channels)
+    return rescale(g, y, "INT8", multiplier=[int(s) for s in scales], shift=[38] * channels, out_zp=-5)
+
+
+def add(g: TensorGraph, x: int, y: int) -> int:
+    """A quantized addition: two RESCALEs to INT32, ADD, RESCALE to INT8."""
+    wide = [rescale(g, v, "INT32", shift=(20,), in_zp=zp) for v, zp in ((x, -3), (y, 4))]
+    return rescale(g, g.add("add", wide), "INT8", shift=(41,), out_zp=-7)
+
+
+def transpose(g: TensorGraph, x: int, *perms: int) -> int:
+    return g.add("transpose", [x], perms=perms)
+
+
+def reshape(g: TensorGraph, x: int, *shape: int) -> int:
+    return g.add("reshape", [x], shape=shape)
+
+
+def finish(g: TensorGraph, *outputs: int) -> TensorGraph:
+    g.outputs = list(outputs)
+    g.output_names = [f"y{i}" for i in range(len(outputs))]
+    return g
+
+
+def conv_graph() -> TensorGraph:
+    g = TensorGraph()
+    return finish(g, conv(g, g.add_input("x", (1, 8, 8, 16), "INT8"), 24, 3))
+
+
+def residual() -> TensorGraph:
+    """x + conv(relu(conv(x))), in one layout."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 8, 8, 16), "INT8")
+    y = conv(g, relu(g, conv(g, x, 16, 3, seed=1)), 16, seed=2)
+    return finish(g, add(g, x, y))
+
+
+def transposed_relus(between: int = 3) -> TensorGraph:
+    """conv, NHWC to NCHW, relus, back to NHWC, conv: the pair of transposes is of no use."""
+    g = TensorGraph()
+    y = transpose(g, conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 24), 0, 3, 1, 2)
+    for k in range(between):
+        y = relu(g, y, -100 + k)
+    return finish(g, conv(g, transpose(g, y, 0, 2, 3, 1), 16, seed=3))
+
+
+def channel_shuffle(groups: int = 2) -> TensorGraph:
+    """conv, a shuffle of the channels over reshape, transpose, reshape, conv."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 6, 6, 16), "INT8"), 16)
+    n, h, w, c = g.nodes[x].shape
+    y = transpose(g, reshape(g, x, n * h * w, groups, c // groups), 0, 2, 1)
+    return finish(g, conv(g, reshape(g, y, n, h, w, c), 8, seed=4))
