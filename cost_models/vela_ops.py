@@ -17,7 +17,7 @@ from cost_models.cache import PriceCache
 from cost_models.protocol import Fusion, Price, Unit
 from eqsat.ir import BYTES, OPS, GraphError, TensorGraph, Type, attrs_of
 from eqsat.movement import Move
-from eqsat.staging import Transposes, reordering, ways, written
+from eqsat.staging import Transposes, reordering, step_cycles, ways, written
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.vela import compile_tosa
@@ -33,10 +33,12 @@ _BANDWIDTH = {"u55": 8.0, "u65": 16.0, "u85": 32.0}
 _U55_TRANSPOSABLE = ("INT8", "INT16", "BOOL")
 #: A RESHAPE is free or a copy, depending on its surroundings; this small price breaks ties against it.
 _RESHAPE_SHARE = 0.02
+#: Cycles per element up to which a native transpose is expected to fuse into its producer on U85 without loss.
+_FUSABLE_CYCLES = 1.5
 _INT8_LIKE = ("INT8", "INT16")
 _MAC = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
 _ACTIVATION = ("clamp", "table")
-_MEASURED = ("concat", "slice", "pad", "tile", "reverse")
+_MEASURED = ("concat", "slice", "pad", "tile", "reverse", *_MAC, "reduce_max", "reduce_min")
 _BINARY = ("add", "sub", "mul", "maximum", "minimum")
 
 
@@ -97,7 +99,7 @@ class VelaOps:
     def _probe_for(self, u: Unit) -> tuple[str, bytes, frozenset[str]] | None:
         """(cache key, flatbuffer, names of its pads) for a unit that is measured, None for one that is estimated."""
         moved = any(op == "transpose" for op, _ in u.steps)
-        if not (moved or u.op in _MEASURED) or u.result.dtype not in (*_INT8_LIKE, "INT32"):
+        if not (moved or u.op in _MEASURED) or u.operands[0].dtype not in (*_INT8_LIKE, "INT32"):
             return None
         try:
             graph, pads = probe(u)
@@ -144,8 +146,12 @@ class VelaOps:
         if reader.op in _ACTIVATION and (fused_rescale or read.op in _MAC):
             return Fusion(of_reader=1.0)
         if self.target.family == "u85" and reader.op == "transpose" and reader.steps and fused_rescale and any(b.op in _MAC for b in behind):
+            perm, (_, h, w, c) = reader.attr("perms"), reader.operands[0].shape
+            native = tuple(p - 1 for p in perm[1:])
+            if step_cycles(h, w, c, native, 1, "u85") > _FUSABLE_CYCLES * h * w * c + 500:
+                return None                              # deep or shallow shapes: fused it costs many times as much as by itself
             # the types that swap H and W double the output path's work, the others are free (facts/vela: TRANSPOSE by target)
-            return Fusion(of_reader={(0, 1, 3, 2): 1.0, (0, 3, 1, 2): 1.0}.get(reader.attr("perms"), 0.5))
+            return Fusion(of_reader=1.0 if perm in ((0, 1, 3, 2), (0, 3, 1, 2)) else 0.5)
         return None
 
 
@@ -154,11 +160,18 @@ def _versions() -> str:
     return f"vela {version('ethos-u-vela')}"
 
 
+#: Appended to a multiply-accumulate op in its probe: the RESCALE that Vela fuses into it.
+_NARROWING = attrs_of({"multiplier": (1 << 30,), "shift": (38,), "in_zp": (0,), "out_zp": (0,), "dtype": "INT8", "scale32": True,
+                       "rounding_mode": 1, "per_channel": False, "input_unsigned": False, "output_unsigned": False})
+
+
 def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
-    """The unit between pads, and the pads' tensor names. Dtypes without CLAMP (INT32, BOOL) go bare."""
+    """The unit between pads, and the pads' tensor names. Units on dtypes without CLAMP (INT32, BOOL) go bare."""
     g = TensorGraph()
     limits = {"INT8": (-128, 127, 1), "INT16": (-(2**15), 2**15 - 1, 2)}
-    narrow = u.result.dtype in limits
+    steps = (*u.steps, ("rescale", _NARROWING)) if u.op in _MAC and u.operands[0].dtype == "INT8" and u.result.dtype == "INT32" else u.steps
+    result = "INT8" if steps is not u.steps else u.result.dtype
+    narrow = result in limits and u.operands[0].dtype in limits
     pads: list[int] = []
 
     def pad(x: int, cut: int) -> int:
@@ -176,7 +189,7 @@ def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
             if narrow:
                 operands[-1] = pad(operands[-1], 1)
                 seconds.append(pad(operands[-1], 2))
-    for op, attrs in u.steps:
+    for op, attrs in steps:
         operands = [g.add_with(op, operands, attrs)]
     g.outputs = [pad(operands[0], 1), pad(operands[0], 2), *seconds] if narrow else [operands[0]]
     g.output_names = [f"out{i}" for i in range(len(g.outputs))]

@@ -7,13 +7,16 @@ into its producer.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from cost_models.protocol import CostModel, Steps, Unit
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.ir import Attrs, GraphError, TensorGraph, attrs_of
 from extraction import ChoiceGraph
+
+#: A row of Vela's table that exceeds its price by this share and this many cycles corrects the price.
+_EXCESS, _EXCESS_CYCLES = 0.5, 1000
 
 
 def is_widening(op: str, attrs: Attrs) -> bool:
@@ -33,6 +36,31 @@ class Choices:
     units: list[Unit]
     operands: list[list[int]]
     steps: list[Steps]
+
+    def corrected(self, choice: Mapping[int, int], graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Mapping]) -> bool:
+        """Raises the price of units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they
+        and what is fused into them were priced at; true if there were any."""
+        named = {row["name"]: int(row["op_cycles"]) for row in rows}
+        readers = graph.readers()
+        cost = self.graph.cost.copy()
+        changed = False
+        for n in origin:
+            cycles = named.get(f"n{n}")
+            if cycles is None:
+                continue
+            group, stack = {origin[n]}, list(graph.nodes[n].inputs)
+            while stack:                                 # what has no row of its own and only this reader is part of the row
+                m = stack.pop()
+                if m in origin and f"n{m}" not in named and len(readers[m]) == 1:
+                    group.add(origin[m])
+                    stack.extend(graph.nodes[m].inputs)
+            excess = cycles - sum(self.graph.cost[g] for g in group)
+            if excess > _EXCESS * (cycles - excess) + _EXCESS_CYCLES:
+                cost[origin[n]] += excess
+                changed = True
+        if changed:
+            self.graph = replace(self.graph, cost=cost)
+        return changed
 
     def tensor_graph(self, choice: Mapping[int, int]) -> tuple[TensorGraph, dict[int, int]]:
         """The TensorGraph of a choice, with the source's inputs and outputs in order; and {node: choice node}."""

@@ -18,6 +18,7 @@ Source of the semantics: TOSA specification 1.0, chapter "Operators".
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +52,7 @@ class Const:
     __slots__ = ("data", "digest")
 
     def __init__(self, data: np.ndarray, dtype: str, shape: Sequence[int] | None = None):
-        data = np.ascontiguousarray(data).reshape(data.shape)
+        data = np.array(data, order="C") if data.flags.writeable else np.ascontiguousarray(data).reshape(data.shape)
         data.setflags(write=False)
         self.data = data
         key = f"{dtype}|{tuple(data.shape if shape is None else shape)}|".encode()
@@ -96,7 +97,7 @@ class Type:
 
     @property
     def elements(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
@@ -158,8 +159,23 @@ def _same(attrs: Mapping, xs: Sequence[Type]) -> Type:
     return xs[0]
 
 
+def _axis(attrs: Mapping, rank: int) -> int:
+    axis = attrs["axis"]
+    if not 0 <= axis < rank:
+        raise GraphError(f"axis {axis} is none of the {rank} axes")
+    return axis
+
+
+def _alike(xs: Sequence[Type]) -> None:
+    if len({x.dtype for x in xs}) != 1:
+        raise GraphError(f"operands of different dtypes {[x.dtype for x in xs]}: cast or rescale first")
+
+
 def _pointwise(dtype: str | None = None) -> Infer:
     def infer(attrs: Mapping, xs: Sequence[Type]) -> Type:
+        _alike(xs[-2:])                                  # the condition of a select is BOOL
+        if len(xs) == 3 and xs[0].dtype != "BOOL":
+            raise GraphError(f"the condition is {xs[0].dtype}, not BOOL")
         return Type(broadcast(x.shape for x in xs), dtype or xs[-1].dtype)
     return infer
 
@@ -168,13 +184,24 @@ def _with_dtype(attrs: Mapping, xs: Sequence[Type]) -> Type:
     return Type(xs[0].shape, attrs["dtype"])
 
 
+def _rescale(attrs: Mapping, xs: Sequence[Type]) -> Type:
+    channels = xs[0].shape[-1] if attrs["per_channel"] else 1
+    if not len(attrs["multiplier"]) == len(attrs["shift"]) == channels:
+        raise GraphError(f"{len(attrs['multiplier'])} multipliers and {len(attrs['shift'])} shifts for {channels} channels")
+    return _with_dtype(attrs, xs)
+
+
 def _mul(attrs: Mapping, xs: Sequence[Type]) -> Type:
+    _alike(xs)
     integer = xs[0].dtype.startswith("INT")
     return Type(broadcast(x.shape for x in xs), "INT32" if integer else xs[0].dtype)
 
 
 def _table(attrs: Mapping, xs: Sequence[Type]) -> Type:
-    return Type(xs[0].shape, "INT8" if xs[0].dtype == "INT8" else "INT32")
+    entries, dtype = {"INT8": (256, "INT8"), "INT16": (513, "INT32")}[xs[0].dtype]
+    if len(attrs["table"]) != entries:
+        raise GraphError(f"a table of {len(attrs['table'])} entries for {xs[0].dtype}, expected {entries}")
+    return Type(xs[0].shape, dtype)
 
 
 def _transpose(attrs: Mapping, xs: Sequence[Type]) -> Type:
@@ -185,13 +212,14 @@ def _transpose(attrs: Mapping, xs: Sequence[Type]) -> Type:
 
 
 def _reshape(attrs: Mapping, xs: Sequence[Type]) -> Type:
-    if np.prod(attrs["shape"], dtype=np.int64) != xs[0].elements:
+    if any(d < 1 for d in attrs["shape"]) or math.prod(attrs["shape"]) != xs[0].elements:
         raise GraphError(f"cannot reshape {xs[0].shape} to {attrs['shape']}: different numbers of elements")
     return Type(tuple(attrs["shape"]), xs[0].dtype)
 
 
 def _concat(attrs: Mapping, xs: Sequence[Type]) -> Type:
-    axis = attrs["axis"]
+    axis = _axis(attrs, min(len(x.shape) for x in xs))
+    _alike(xs)
     rest = {x.shape[:axis] + x.shape[axis + 1:] for x in xs}
     if len(rest) != 1:
         raise GraphError(f"cannot concatenate {[x.shape for x in xs]} along axis {axis}")
@@ -209,21 +237,30 @@ def _slice(attrs: Mapping, xs: Sequence[Type]) -> Type:
 
 def _pad(attrs: Mapping, xs: Sequence[Type]) -> Type:
     p = attrs["pads"]
+    if len(p) != 2 * len(xs[0].shape) or min(p, default=0) < 0:
+        raise GraphError(f"pads {p} for the shape {xs[0].shape}: give two numbers, not below 0, per axis")
     return Type(tuple(d + p[2 * i] + p[2 * i + 1] for i, d in enumerate(xs[0].shape)), xs[0].dtype)
 
 
 def _tile(attrs: Mapping, xs: Sequence[Type]) -> Type:
+    if min(attrs["multiples"], default=1) < 1:
+        raise GraphError(f"multiples {attrs['multiples']} below 1")
     return Type(tuple(d * m for d, m in zip(xs[0].shape, attrs["multiples"], strict=True)), xs[0].dtype)
+
+
+def _reverse(attrs: Mapping, xs: Sequence[Type]) -> Type:
+    _axis(attrs, len(xs[0].shape))
+    return xs[0]
 
 
 def _reduce(attrs: Mapping, xs: Sequence[Type]) -> Type:
     shape = list(xs[0].shape)
-    shape[attrs["axis"]] = 1
+    shape[_axis(attrs, len(shape))] = 1
     return Type(tuple(shape), xs[0].dtype)
 
 
 def _argmax(attrs: Mapping, xs: Sequence[Type]) -> Type:
-    a = attrs["axis"]
+    a = _axis(attrs, len(xs[0].shape))
     return Type(xs[0].shape[:a] + xs[0].shape[a + 1:], "INT32")
 
 
@@ -235,9 +272,15 @@ def _accumulator(attrs: Mapping, xs: Sequence[Type]) -> str:
     return {"INT8": "INT32", "INT16": "INT48", "INT4": "INT32"}.get(xs[0].dtype, xs[0].dtype)
 
 
+def _channels(x: int, weights: int, bias: Shape, out: int) -> None:
+    if x != weights or bias not in ((out,), (1,)):
+        raise GraphError(f"{x} channels meet weights for {weights}; the bias of shape {bias} is for {out} output channels")
+
+
 def _conv(kh_axis: int, channels: Callable[[Shape], int]) -> Infer:
     def infer(attrs: Mapping, xs: Sequence[Type]) -> Type:
-        (n, h, w, _), k = xs[0].shape, xs[1].shape
+        (n, h, w, c), k = xs[0].shape, xs[1].shape
+        _channels(c, k[-1 if kh_axis else 2], xs[2].shape, channels(k))
         top, bottom, left, right = attrs["pad"]
         (sy, sx), (dy, dx) = attrs["stride"], attrs["dilation"]
         return Type((n, _window(h, top, bottom, k[kh_axis], sy, dy), _window(w, left, right, k[kh_axis + 1], sx, dx),
@@ -246,14 +289,18 @@ def _conv(kh_axis: int, channels: Callable[[Shape], int]) -> Infer:
 
 
 def _transpose_conv(attrs: Mapping, xs: Sequence[Type]) -> Type:
-    (n, h, w, _), (oc, kh, kw, _) = xs[0].shape, xs[1].shape
+    (n, h, w, c), (oc, kh, kw, ic) = xs[0].shape, xs[1].shape
+    _channels(c, ic, xs[2].shape, oc)
     top, bottom, left, right = attrs["out_pad"]
     sy, sx = attrs["stride"]
     return Type((n, (h - 1) * sy + top + bottom + kh, (w - 1) * sx + left + right + kw, oc), _accumulator(attrs, xs))
 
 
 def _matmul(attrs: Mapping, xs: Sequence[Type]) -> Type:
-    return Type(xs[0].shape[:2] + xs[1].shape[2:], _accumulator(attrs, xs))
+    (n, h, c), (m, d, w) = xs[0].shape, xs[1].shape
+    if (n, c) != (m, d):
+        raise GraphError(f"cannot multiply {xs[0].shape} by {xs[1].shape}")
+    return Type((n, h, w), _accumulator(attrs, xs))
 
 
 def _pool(attrs: Mapping, xs: Sequence[Type]) -> Type:
@@ -290,7 +337,7 @@ _op("negate", 1, "pointwise", _same, numerics.negate, *_ZP)
 _op("clamp", 1, "pointwise", _same, numerics.clamp)
 _op("table", 1, "pointwise", _table, numerics.table, ("table", "table"))
 _op("cast", 1, "pointwise", _with_dtype, numerics.cast)
-_op("rescale", 1, "pointwise", _with_dtype, numerics.rescale, ("multiplier", "scale"), ("shift", "INT8"), *_ZP)
+_op("rescale", 1, "pointwise", _rescale, numerics.rescale, ("multiplier", "scale"), ("shift", "INT8"), *_ZP)
 
 for _name in ("add", "sub", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and",
               "logical_or", "logical_xor", "arithmetic_right_shift", "logical_left_shift", "logical_right_shift", "intdiv"):
@@ -304,9 +351,9 @@ _op("concat", -1, "concat", _concat, numerics.concat)
 _op("slice", 1, "axial", _slice, numerics.slice_, ("start", "SHAPE"), ("size", "SHAPE"))
 _op("pad", 1, "axial", _pad, numerics.pad, ("pads", "SHAPE"), ("value", "in0"))
 _op("tile", 1, "axial", _tile, numerics.tile, ("multiples", "SHAPE"))
-_op("reverse", 1, "axial", _same, numerics.reverse)
+_op("reverse", 1, "axial", _reverse, numerics.reverse)
 for _name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", "reduce_product"):
-    _op(_name, 1, "axial", _reduce, numerics.REDUCE[_name])
+    _op(_name, 1, "axial", _reduce, numerics.REDUCE.get(_name))
 _op("argmax", 1, "opaque", _argmax, numerics.argmax)
 
 _op("conv2d", 3, "mac", _conv(1, lambda k: k[0]), numerics.conv2d, ("in_zp", "in0"), ("w_zp", "in1"))
@@ -328,13 +375,19 @@ def infer(op: str, attrs: Attrs, operands: Sequence[Type]) -> Type:
         raise GraphError(f"{op}: {e}") from e
 
 
+#: Ops that give elements as they are, floats too.
+_MOVING = frozenset({"transpose", "reshape", "identity", "select", "concat", "slice", "pad", "tile", "reverse"})
+
+
 def evaluate_op(op: str, attrs: Attrs, operands: Sequence[np.ndarray], result: Type) -> np.ndarray:
-    """Value of one op in numpy, exactly as TOSA defines it. Raises GraphError for ops without semantics here."""
+    """Value of one op in numpy, exactly as TOSA defines it. Raises GraphError for ops without semantics here: opaque ones, and
+    arithmetic on floats, whose rounding TOSA leaves open."""
     fn = OPS[op].evaluate
-    if fn is None:
+    floats = result.dtype.startswith("FP") or any(x.dtype.kind == "f" for x in operands)
+    if fn is None or floats and op not in _MOVING:
         raise GraphError(f"{op} cannot be evaluated in numpy; use the reference model")
     out = fn(dict(attrs), operands, result)
-    return np.ascontiguousarray(out).astype(STORAGE[result.dtype], copy=False)
+    return np.asarray(out).astype(STORAGE[result.dtype], order="C", copy=False)
 
 
 # ---- graphs -------------------------------------------------------------------------------------

@@ -74,9 +74,6 @@ def table(a: A, x: X, t) -> np.ndarray:
 def cast(a: A, x: X, t) -> np.ndarray:
     if t.dtype == "BOOL":
         return x[0] != 0
-    if x[0].dtype.kind == "f" and t.dtype in LIMITS:
-        lo, hi = LIMITS[t.dtype]
-        return np.clip(np.rint(x[0].astype(np.float64)), lo, hi)
     return x[0]
 
 
@@ -122,8 +119,8 @@ def _intdiv(a: A, x: X, t) -> np.ndarray:
 
 
 BINARY = {
-    "add": lambda a, x, t: _arith(x, np.add),
-    "sub": lambda a, x, t: _arith(x, np.subtract),
+    "add": lambda a, x, t: _wide(x[0]) + _wide(x[1]),
+    "sub": lambda a, x, t: _wide(x[0]) - _wide(x[1]),
     "maximum": lambda a, x, t: np.maximum(*x),
     "minimum": lambda a, x, t: np.minimum(*x),
     "bitwise_and": lambda a, x, t: x[0] & x[1],
@@ -142,13 +139,7 @@ BINARY = {
 }
 
 
-def _arith(x: X, fn) -> np.ndarray:
-    return fn(*x) if x[0].dtype.kind == "f" else fn(_wide(x[0]), _wide(x[1]))
-
-
 def mul(a: A, x: X, t) -> np.ndarray:
-    if x[0].dtype.kind == "f":
-        return x[0] * x[1]
     shift = a["shift"][0]
     product = _wide(x[0]) * _wide(x[1])
     return (product + (1 << (shift - 1))) >> shift if shift else product
@@ -181,7 +172,6 @@ def reverse(a: A, x: X, t) -> np.ndarray:
 
 REDUCE = {
     "reduce_sum": lambda a, x, t: _wide(x[0]).sum(a["axis"], keepdims=True),
-    "reduce_product": lambda a, x, t: _wide(x[0]).prod(a["axis"], keepdims=True),
     "reduce_max": lambda a, x, t: x[0].max(a["axis"], keepdims=True),
     "reduce_min": lambda a, x, t: x[0].min(a["axis"], keepdims=True),
     "reduce_any": lambda a, x, t: x[0].any(a["axis"], keepdims=True),

@@ -32,13 +32,14 @@ class Options:
     """What a user may set.
 
     rules, externs: the identities to saturate with. budget: limits of the saturation. time_limit: seconds per
-    extraction. trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
+    extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice. trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
     """
 
     rules: Sequence[Rule] = tuple(RULES)
     externs: Sequence[Extern] = tuple(EXTERNS)
     budget: Budget = Budget()
     time_limit: float = 5.0
+    rounds: int = 3
     trials: int = 6
     cache: Path | None = None
 
@@ -134,33 +135,38 @@ def optimize_tosa(explicit: bytes, target: Target, *, stock: bytes | None = None
     return Result(
         tosa=best.tosa, chosen=best.name, cycles=best.estimate.cycles, stock_cycles=stock_estimate.cycles if stock_estimate else None,
         explicit_cycles=base.estimate.cycles, verified=True, stock_verified=stock_verified, by_kind=best.estimate.by_kind,
-        stock_by_kind=stock_estimate.by_kind if stock_estimate else {}, explicit_by_kind=base.estimate.by_kind, coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
+        stock_by_kind=stock_estimate.by_kind if stock_estimate else {}, explicit_by_kind=base.estimate.by_kind,
+        coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
         opaque=opaque, e_nodes=frozen.n_nodes if frozen else 0, stop=frozen.saturation.stop if frozen else "failed",
         candidates=len(candidates), seconds=clock.seconds, warnings=warnings)
 
 
 def search(frozen: Frozen, reference: TensorGraph, target: Target, pool: Pool, options: Options, clock: _Clock,
            warnings: list[str]) -> list[_Candidate]:
-    """Graphs that extraction finds, each compiled whole by Vela."""
+    """Graphs that extraction finds, each compiled whole by Vela; its table corrects prices between rounds."""
     cache = PriceCache(options.cache)
     seen: dict[bytes, _Candidate] = {}
 
-    def offer(found: Extraction) -> None:
-        graph, _ = choices.tensor_graph(found.choice)
+    def offer(found: Extraction) -> bool:
+        """Compiles a choice whole; true if Vela's table shows units that cost far more than their price, which is corrected."""
+        graph, origin = choices.tensor_graph(found.choice)
         buffer = dumps(graph)
-        if buffer not in seen:
-            with clock.stage("vela"):
-                seen[buffer] = _Candidate("eqsat", graph, buffer, compile_tosa(buffer, target, pool))
+        if buffer in seen:
+            return False
+        with clock.stage("vela"):
+            seen[buffer] = _Candidate("eqsat", graph, buffer, compile_tosa(buffer, target, pool))
+        return choices.corrected(found.choice, graph, origin, seen[buffer].estimate.rows)
 
     try:
-        model = VelaOps(target, pool, cache)
         with clock.stage("price"):
-            choices = choice.build(frozen, model)
-        found = None
+            choices = choice.build(frozen, VelaOps(target, pool, cache))
         for method in ("dag_greedy", "portfolio"):
-            with clock.stage("extract"):
-                found = extract(choices.graph, method, time_limit=options.time_limit, warm_start=found)
-            offer(found)
+            found = None
+            for _ in range(options.rounds):
+                with clock.stage("extract"):
+                    found = extract(choices.graph, method, time_limit=options.time_limit, warm_start=found)
+                if not offer(found):
+                    break
     except WorkerError as e:
         warnings.append(f"a candidate was dropped: {e}")
     finally:

@@ -17,7 +17,6 @@ from .graph import ChoiceGraph
 from .result import Extraction
 from .scaling import Scale
 
-
 CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
 """Core-guided search: unsatisfiable cores, cheapest last, each shrunk; raises the bound to a proof."""
 

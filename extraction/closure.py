@@ -15,6 +15,9 @@ CLOSURE_CLASSES = 25_000
 ROUNDS = 50
 """Visits per class after which the fixpoint is given up (dense cycles)."""
 
+FEW = 24
+"""Up to so many members a bit set is walked; a larger one is unpacked whole."""
+
 
 class Closure:
     """For each class of a NormalForm the bit set of classes in every derivation of it, itself included.
@@ -99,7 +102,14 @@ class Closure:
 
     def weight(self, bits: int) -> float:
         """The sum of the weights over a bit set."""
-        return float(self._flags(bits) @ self._weights)
+        if bits.bit_count() > FEW:
+            return float(self._flags(bits) @ self._weights)
+        total = 0.0
+        while bits:
+            i = bits.bit_length() - 1
+            total += self._weights[i]
+            bits ^= 1 << i
+        return total
 
     def _flags(self, bits: int) -> np.ndarray:
         n = len(self.classes)

@@ -31,7 +31,7 @@ def extract(graph: ChoiceGraph, solver: str, *, time_limit: float, seed: int,
     except KeyboardInterrupt:
         if not run.choice:
             raise
-    if run.standing is not None and run.standing.failures and run.standing.bound == float("-inf"):
+    if run.standing is not None and not run.standing.heard and run.standing.failures:
         raise SolverUnavailable(f"{solver}: {next(iter(run.standing.failures.values()))}")
     return run.result()
 
@@ -66,6 +66,7 @@ class Run:
             self.standing.offer({0: 0})
             self.standing.bound = self.standing.cost
             return
+        self.standing.bound = floor(small)
         try:
             again = greedy(small, time_limit=GREEDY_SHARE * self.time_limit, seed=seed)
             self.standing.offer(again.choice)
@@ -105,6 +106,14 @@ class Run:
         bound = float(self.cost) if optimal else min(self.lower_bound, float(self.cost))
         return Extraction(self.choice, self.cost, bound, "optimal" if optimal else "feasible",
                           self.trace, time.perf_counter() - self.begin, self.name)
+
+
+def floor(graph: ChoiceGraph) -> float:
+    """A lower bound at no cost: each root at its least price, any other class at that if negative."""
+    least = [float(graph.cost[graph.class_start[c]:graph.class_start[c + 1]].min())
+             for c in range(graph.n_classes)]
+    roots = set(graph.roots)
+    return sum(x if c in roots else min(0.0, x) for c, x in enumerate(least))
 
 
 def tainted(graph: ChoiceGraph) -> set[int]:

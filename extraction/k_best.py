@@ -10,10 +10,10 @@ import random
 import time
 
 from . import portfolio
+from .bottom_up import readers_of
 from .check import Choice, check, reachable
 from .dag_greedy import greedy_pass
 from .errors import ExtractionError, InvalidExtraction
-from .bottom_up import readers_of
 from .graph import ChoiceGraph
 from .local_search import LocalSearch
 from .prices import Prices

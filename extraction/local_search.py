@@ -16,7 +16,6 @@ from .check import Choice
 from .graph import ChoiceGraph
 from .prices import Prices
 
-
 WORK = 2_000_000
 """Visits of e-nodes after which `descend` stops: about a second."""
 

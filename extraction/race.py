@@ -37,6 +37,7 @@ class Standing:
     cost: float = float("inf")
     bound: float = float("-inf")
     infeasible: bool = False
+    heard: bool = False  # any solver's choice or bound
     failures: dict[str, str] = field(default_factory=dict)
     on_better: Callable[[Choice, float], None] = lambda choice, cost: None
 
@@ -142,8 +143,10 @@ def _hear(standing: Standing, worker: Worker, message: dict) -> bool:
         except InvalidExtraction as error:
             standing.failures[worker.module] = f"an invalid choice: {error}"
             return False
+        standing.heard = True
         return True
     if "bound" in message:
+        standing.heard = True
         standing.bound = max(standing.bound, message["bound"])
         return True
     if message["end"] == "infeasible":

@@ -36,7 +36,7 @@ def conv(g: TensorGraph, x: int, channels: int, kernel: int = 1, *, stride: int 
     depth, pad = g.nodes[x].shape[-1], (kernel - 1) // 2
     w = g.add_const(rng.integers(-127, 128, (channels, kernel, kernel, depth)), "INT8")
     b = g.add_const(rng.integers(-500, 500, channels), "INT32")
-    y = g.add("conv2d", [x, w, b], pad=(pad,) * 4, stride=(stride,) * 2, dilation=(1, 1), acc_type=1, local_bound=False,
+    y = g.add("conv2d", [x, w, b], pad=(pad,) * 4, stride=(stride,) * 2, dilation=(1, 1), acc_type=5, local_bound=False,
               in_zp=(-3,), w_zp=(0,))
     scales = rng.integers(1 << 30, (1 << 31) - 1, channels)
     return rescale(g, y, "INT8", multiplier=[int(s) for s in scales], shift=[38] * channels, out_zp=-5)

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from eqsat.egraph.engine import Budget, Engine, Extern, Rule, Saturation
+from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Engine, Extern, Rule, Saturation
 from eqsat.ir import OPS, Attrs, GraphError, Node, TensorGraph, Type, attrs_of, infer
 from eqsat.movement import Move
 
@@ -142,7 +142,7 @@ class Frozen:
         return sum(map(len, self.classes))
 
 
-def saturate(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern], budget: Budget = Budget()) -> Frozen:
+def saturate(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern], budget: Budget = DEFAULT_BUDGET) -> Frozen:
     """Loads `graph`, runs `rules` within `budget` and freezes the e-graph. Raises EngineError."""
     with Engine(DECLARATIONS, [*EXTERNS, *externs], [*ANALYSES, *rules]) as engine:
         live = graph.live()

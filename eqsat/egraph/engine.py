@@ -76,6 +76,9 @@ class Budget:
     passes: int = 40
 
 
+DEFAULT_BUDGET = Budget()
+
+
 @dataclass(frozen=True, slots=True)
 class Iteration:
     """One pass: e-nodes after it, seconds, matches per rule that matched."""
@@ -160,7 +163,7 @@ class Engine:
         """Live e-nodes: rows of the constructors (names in capitals), handles left out."""
         return sum(n for name, n in self.run("(print-size)")[0].sizes if name[0].isupper() and name != "Node")
 
-    def saturate(self, budget: Budget = Budget()) -> Saturation:
+    def saturate(self, budget: Budget = DEFAULT_BUDGET) -> Saturation:
         """Runs all rules until nothing changes or a limit is reached. Raises EngineError."""
         out, started = Saturation(), time.perf_counter()
         rewrites = [r for r in self._rules if not r.analysis]
@@ -232,7 +235,10 @@ class Engine:
                 if key in self._answered[e.name]:
                     continue
                 self._answered[e.name].add(key)
-                result = e.fn(*(self.intern[i] for i in key))
+                try:
+                    result = e.fn(*(self.intern[i] for i in key))
+                except Exception as error:  # noqa: BLE001 - a rule's mistake must not be the user's crash
+                    raise EngineError(f"extern {e.name}: {type(error).__name__}: {error}") from error
                 for values in [] if result is None else result if isinstance(result, list) else [result]:
                     rows.append(key + tuple(self.intern.id(v) for v in values))
             if rows:

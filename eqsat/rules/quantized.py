@@ -102,11 +102,12 @@ def _is_identity(f: Call, x: Type):
     return () if same and all(m == 1 << s for m, s in zip(a["multiplier"], a["shift"], strict=True)) else None
 
 
+#: Names end in words: a relation `curve` beside another named `curve1` makes egglog 13.2's generated symbols collide.
 EXTERNS = [
     Extern("curve_start", 1, 1, _start),
     Extern("curve_constant", 1, 1, _constant),
-    Extern("curve1", 2, 1, _follow),
-    Extern("curve2", 3, 1, _follow),
+    Extern("curve_of_one", 2, 1, _follow),
+    Extern("curve_of_two", 3, 1, _follow),
     Extern("curve_table", 1, 1, _table),
     Extern("curve_identity", 1, 0, lambda c: () if c.steps and c.dtype == "INT8" and c.values == IDENTITY.values else None),
     Extern("clamp_clamp", 3, 1, _clamp_clamp),
@@ -134,17 +135,17 @@ RULES = [
     R("curve-constant", "a constant of one element",
       ("(= t (Leaf k))",), "(scalar t c)", ("c", "curve_constant", "k"), analysis=True),
     R("curve-constant-unary", "f of one",
-      ("(= t (P1 f k))", "(scalar k d)"), "(scalar t c)", ("c", "curve1", "f d"), analysis=True),
+      ("(= t (P1 f k))", "(scalar k d)"), "(scalar t c)", ("c", "curve_of_one", "f d"), analysis=True),
     R("curve-start-unary", "x = id(x) for an INT8 x that f reads",
       ("(= t (P1 f x))", "(= s (type x))"), "(curve x x c)", ("c", "curve_start", "s"), analysis=True),
     *(R(f"curve-start-{side}", "the same for f of two operands",
         (f"(= t (P2 f {xs}))", "(= s (type x))"), "(curve x x c)", ("c", "curve_start", "s"), analysis=True) for side, xs in (("left", "x y"), ("right", "y x"))),
     R("curve-unary", "f c(x) = (c then f)(x)",
-      ("(= u (P1 f t))", "(curve x t d)"), "(curve x u c)", ("c", "curve1", "f d"), analysis=True),
+      ("(= u (P1 f t))", "(curve x t d)"), "(curve x u c)", ("c", "curve_of_one", "f d"), analysis=True),
     R("curve-left", "f c(x) k for a constant k of one element",
-      ("(= u (P2 f t k))", "(curve x t d)", "(scalar k e)"), "(curve x u c)", ("c", "curve2", "f d e"), analysis=True),
+      ("(= u (P2 f t k))", "(curve x t d)", "(scalar k e)"), "(curve x u c)", ("c", "curve_of_two", "f d e"), analysis=True),
     R("curve-right", "f k c(x)",
-      ("(= u (P2 f k t))", "(curve x t d)", "(scalar k e)"), "(curve x u c)", ("c", "curve2", "f e d"), analysis=True),
+      ("(= u (P2 f k t))", "(curve x t d)", "(scalar k e)"), "(curve x u c)", ("c", "curve_of_two", "f e d"), analysis=True),
     R("curve-both", "f c(x) d(x): both operands come from one x",
-      ("(= u (P2 f s t))", "(curve x s d)", "(curve x t e)"), "(curve x u c)", ("c", "curve2", "f d e"), analysis=True),
+      ("(= u (P2 f s t))", "(curve x s d)", "(curve x t e)"), "(curve x u c)", ("c", "curve_of_two", "f d e"), analysis=True),
 ]

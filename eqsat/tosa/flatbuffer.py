@@ -88,6 +88,8 @@ class _Reader:
         for i in range(self.block.TensorsLength()):
             t = self.block.Tensors(i)
             shape = tuple(int(d) for d in np.atleast_1d(t.ShapeAsNumpy())) if t.ShapeLength() else ()
+            if any(d < 1 for d in shape):
+                raise TosaError(f"{name}: tensor {t.Name().decode()!r} has a dim below 1 in {shape}: give every dim a fixed, positive size")
             self.tensors[t.Name().decode()] = (Type(shape, schema.DTYPE_NAME[t.Type()]), t)
         for i in range(self.block.ShapesLength()):
             s = self.block.Shapes(i)
@@ -95,6 +97,7 @@ class _Reader:
             self.constant[s.Name().decode()] = unpack(raw, "SHAPE", (s.Rank(),))
         for i in range(self.block.InputsLength()):
             t = self.block.Inputs(i).decode()
+            self._fresh(t)
             self.number[t] = self.graph.add_input(t, self.tensors[t][0].shape, self.tensors[t][0].dtype)
         for i in range(self.block.OperatorsLength()):
             self._operator(self.block.Operators(i))
@@ -108,20 +111,33 @@ class _Reader:
             raise TosaError(f"tensor {name!r} is read before it is written: the operators are not in order")
         return self.number[name]
 
+    def _fresh(self, name: str) -> None:
+        if name in self.number or name in self.constant:
+            raise TosaError(f"tensor {name!r} is written twice: give every result a name of its own")
+
     def _operator(self, op: Any) -> None:
         code = schema.OP_NAME[op.Op()]
         ins = [op.Inputs(i).decode() for i in range(op.InputsLength())]
         outs = [op.Outputs(i).decode() for i in range(op.OutputsLength())]
         if code in _STATEFUL:
             raise TosaError(f"operator {code} (state or control flow) is not supported: remove it from the graph")
-        if code in ("CONST", "CONST_SHAPE"):
-            if code == "CONST":
-                t, table = self.tensors[outs[0]]
-                raw = np.atleast_1d(table.DataAsNumpy()) if table.DataLength() else np.zeros(0, np.uint8)
-                self.constant[outs[0]] = unpack(raw, t.dtype, t.shape)
-                self.number[outs[0]] = self.graph.add_const(self.constant[outs[0]], t.dtype, t.shape)
+        if code.endswith("_SHAPE") and code != "CONST_SHAPE" or code == "DIM":
+            raise TosaError(f"operator {code} computes a shape at run time, which is not supported: make all shapes constant")
+        if code == "CONST_SHAPE":
+            if outs[0] not in self.constant:
+                raise TosaError(f"shape {outs[0]!r} has no value: the file is inconsistent; write it again")
             return
-        union = schema.UNION_NAME[op.AttributeType()]
+        for o in outs:
+            self._fresh(o)
+        if code == "CONST":
+            t, table = self.tensors[outs[0]]
+            raw = np.atleast_1d(table.DataAsNumpy()) if table.DataLength() else np.zeros(0, np.uint8)
+            self.constant[outs[0]] = unpack(raw, t.dtype, t.shape)
+            self.number[outs[0]] = self.graph.add_const(self.constant[outs[0]], t.dtype, t.shape)
+            return
+        union, expected = schema.UNION_NAME[op.AttributeType()], schema.union_for(code)
+        if union != expected and (union != "NONE" or schema.fields(expected)):
+            raise TosaError(f"{code} {outs} has attributes of the kind {union}, expected {expected}: the file is inconsistent")
         attrs = schema.read_attributes(union, op.Attribute())
         if len(outs) != 1 or not self._modelled(code.lower(), ins, outs[0], attrs):
             self._opaque(code, ins, outs, attrs)
@@ -135,7 +151,7 @@ class _Reader:
         if len(folded) != len(spec.folded) or any(f not in self.constant for f in folded) or any(i not in self.number for i in ins[:n]):
             return False
         for (attr, _), f in zip(spec.folded, folded, strict=True):
-            attrs[attr] = tuple(int(v) for v in self.constant[f].reshape(-1))
+            attrs[attr] = tuple(v.item() for v in self.constant[f].reshape(-1))
         want = self.tensors[out][0]
         if op in ("rescale", "cast"):
             attrs["dtype"] = want.dtype
@@ -155,10 +171,12 @@ class _Reader:
             if i in self.number:
                 operands.append(self.number[i])
                 shapes.append(None)
-            else:
+            elif i in self.constant:
                 shapes.append(tuple(int(v) for v in self.constant[i]))
+            else:
+                self._node(i)
         n = self.graph.add("opaque", operands, tosa=code, fields=attrs_of(attrs), shape_operands=tuple(shapes),
-                           shape=types[0].shape, dtype=types[0].dtype, results=len(outs))
+                           shape=types[0].shape, dtype=types[0].dtype, results=tuple(types))
         self.number[outs[0]] = n
         for k, (o, t) in enumerate(zip(outs, types, strict=True)):
             if k:
@@ -168,7 +186,8 @@ class _Reader:
 # ---- writing ------------------------------------------------------------------------------------
 
 def dumps(graph: TensorGraph) -> bytes:
-    """Writes a flatbuffer. Inputs keep their names and order; node n's tensor is named `n<number>`, or as the output slot.
+    """Writes a flatbuffer. Inputs keep their names and order; node n's tensor is named `n<number>`, or as the output slot;
+    where names of the graph begin with an "n", more of them stand before the number.
 
     A value in several output slots, or an input or constant that is an output, gets an IDENTITY per extra slot:
     Vela needs every output to be a tensor of its own.
@@ -180,14 +199,14 @@ class _Writer:
     def __init__(self, graph: TensorGraph):
         self.graph = graph
         self.b = flatbuffers.Builder(1 << 16)
-        self.names: dict[int, str] = {}
         self.tensors: list[int] = []
         self.shapes: list[int] = []
         self.operators: list[int] = []
         self.seen: dict[tuple, str] = {}
-        taken = {graph.nodes[i].attr("name") for i in graph.inputs}
+        inputs = [graph.nodes[i].attr("name") for i in graph.inputs]
+        self.named = {(i, 0): name for i, name in zip(graph.inputs, inputs, strict=True)}
+        taken = set(inputs)
         outputs: list[str] = []
-        named: dict[int, str] = {}
         identities: list[tuple[int, str]] = []
         for slot, n in enumerate(graph.outputs):
             name = graph.output_names[slot] if slot < len(graph.output_names) else f"output_{slot}"
@@ -195,21 +214,30 @@ class _Writer:
                 name += "_"
             taken.add(name)
             outputs.append(name)
-            if n in named or OPS[graph.nodes[n].op].kind == "leaf":
+            if self._value(n) in self.named or graph.nodes[n].op == "const":
                 identities.append((n, name))
             else:
-                named[n] = name
-        prefix = "n"
-        while any(t.startswith(prefix) and t[len(prefix):].isdigit() for t in taken):
-            prefix += "n"
-        self.prefix = prefix
+                self.named[self._value(n)] = name
+        self.prefix = "n"                                # of the names that are made up here
+        while any(t.startswith(self.prefix) for t in taken):
+            self.prefix += "n"
         for n in graph.live():
-            self.names[n] = named.get(n, f"{prefix}{n}")
             self._node(n, graph.nodes[n])
         for n, name in identities:
             self._tensor(name, graph.type(n))
-            self._operator("IDENTITY", [self.names[n]], [name], {})
-        self.buffer = self._finish([graph.nodes[i].attr("name") for i in graph.inputs], outputs)
+            self._operator("IDENTITY", [self._name(n)], [name], {})
+        self.buffer = self._finish(inputs, outputs)
+
+    def _value(self, n: int) -> tuple[int, int]:
+        """(node, number of its result) that node `n` stands for."""
+        node = self.graph.nodes[n]
+        return (node.inputs[0], node.attr("index")) if node.op == "item" else (n, 0)
+
+    def _name(self, n: int) -> str:
+        return self._result_name(*self._value(n))
+
+    def _result_name(self, n: int, k: int) -> str:
+        return self.named.get((n, k)) or f"{self.prefix}{n}" + (f"_{k}" if k else "")
 
     # -- pieces
     def _strings(self, values: Sequence[str], start) -> int:
@@ -281,10 +309,9 @@ class _Writer:
         return self.seen[key]
 
     def _node(self, n: int, node: Node) -> None:
-        name, t = self.names[n], Type(node.shape, node.dtype)
+        name, t = self._name(n), Type(node.shape, node.dtype)
         if node.op == "input":
-            self.names[n] = node.attr("name")
-            self._tensor(self.names[n], t)
+            self._tensor(name, t)
             return
         if node.op == "const":
             value: Const = node.attr("value")
@@ -303,20 +330,18 @@ class _Writer:
                   "in1": self.graph.nodes[node.inputs[min(1, len(node.inputs) - 1)]].dtype,
                   "table": "INT8" if node.dtype == "INT8" else "INT16",
                   "scale": "INT32" if attrs.get("scale32", True) else "INT16"}
-        ins = [self.names[i] for i in node.inputs]
+        ins = [self._name(i) for i in node.inputs]
         ins += [self._small(attrs[a], dtypes.get(d, d)) for a, d in spec.folded]
         self._tensor(name, t)
         self._operator(code, ins, [name], {f: attrs[f] for f in schema.fields(schema.union_for(code))})
 
     def _opaque(self, n: int, node: Node) -> None:
         operands = iter(node.inputs)
-        ins = [self.names[next(operands)] if s is None else self._small(s, "SHAPE") for s in node.attr("shape_operands")]
-        outs = [self.names[n]] + [f"{self.names[n]}_{k}" for k in range(1, node.attr("results"))]
-        self._tensor(outs[0], Type(node.shape, node.dtype))
-        for item, other in enumerate(self.graph.nodes):
-            if other.op == "item" and other.inputs == (n,):
-                self.names[item] = outs[other.attr("index")]
-                self._tensor(self.names[item], Type(other.shape, other.dtype))
+        ins = [self._name(next(operands)) if s is None else self._small(s, "SHAPE") for s in node.attr("shape_operands")]
+        types = node.attr("results")
+        outs = [self._result_name(n, k) for k in range(len(types))]
+        for name, t in zip(outs, types, strict=True):
+            self._tensor(name, t)
         self._operator(node.attr("tosa"), ins, outs, dict(node.attr("fields")))
 
     def _finish(self, inputs: list[str], outputs: list[str]) -> bytes:

@@ -28,7 +28,6 @@ from extraction.io import to_json
 from extraction.normal_form import NormalForm
 from extraction.reduce import export
 from extraction.reductions import drop_underivable
-
 from tests.extraction.sample_graphs import Heard, brute_force, choice_graphs
 
 many = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

@@ -1,0 +1,60 @@
+"""Another operator for the same integers, where the NPU has a cheaper one."""
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from eqsat.egraph.encoding import Call
+from eqsat.egraph.engine import Extern, Rule
+from eqsat.ir import Type, attrs_of
+from eqsat.movement import Move
+from eqsat.rules.weights import channel_order, constant
+
+_POOL_WINDOW = 256           # Vela's limit on a pool's height and width
+_MATRIX_CHANNELS = 512       # beyond this a 0/1 matrix costs more weights than any movement
+
+
+def _reduce_as_pool(call: Call, operand: Type):
+    """reduce_max along an axis = max_pool2d of [1, outer, axis, inner] with a window of the whole axis."""
+    if call.op != "reduce_max" or operand.dtype not in ("INT8", "INT16"):
+        return None
+    axis, shape = call.attr("axis"), operand.shape
+    if not 1 < shape[axis] <= _POOL_WINDOW:
+        return None
+    outer, inner = prod(shape[:axis]), prod(shape[axis + 1:])
+    pool = Call("max_pool2d", attrs_of({"kernel": (1, shape[axis]), "stride": (1, 1), "pad": (0, 0, 0, 0), "nan_mode": 1}))
+    after = (*shape[:axis], 1, *shape[axis + 1:])
+    return Move.reshape(shape, (1, outer, shape[axis], inner)), pool, Move.reshape((1, outer, 1, inner), after)
+
+
+def _order_as_conv(m: Move, operand: Type):
+    """An order of channels of an INT8 tensor = a 1x1 convolution with a 0/1 matrix and a RESCALE by one."""
+    order = channel_order(m)
+    if (order is None or operand.dtype != "INT8" or len(m.in_shape) != 4 or m.in_shape != m.out_shape or m.in_shape[0] != 1
+            or len(order) > _MATRIX_CHANNELS):
+        return None
+    n = len(order)
+    matrix = np.zeros((n, 1, 1, n), np.int8)
+    matrix[np.arange(n), 0, 0, order] = 1
+    conv = Call("conv2d", attrs_of({"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1), "local_bound": False, "acc_type": 5,
+                                    "in_zp": (0,), "w_zp": (0,)}))
+    return conv, constant(matrix, "INT8"), constant(np.zeros(n, np.int32), "INT32"), Call("rescale", UNIT_RESCALE)
+
+
+#: RESCALE from INT32 to INT8 by exactly one.
+UNIT_RESCALE = attrs_of({"multiplier": (1 << 30,), "shift": (30,), "in_zp": (0,), "out_zp": (0,), "dtype": "INT8", "scale32": True,
+                         "rounding_mode": 1, "per_channel": False, "input_unsigned": False, "output_unsigned": False})
+
+EXTERNS = [
+    Extern("reduce_as_pool", 2, 3, _reduce_as_pool),
+    Extern("order_as_conv", 2, 4, _order_as_conv),
+]
+
+F = "operators"
+RULES = [
+    Rule("reduce-pool", F, "reduce_max x = max_pool2d over the whole axis",
+         ("(= t (Ax f x))", "(= s (type x))"), ("(union t (Move q (M1 g (Move p x))))",), (("p g q", "reduce_as_pool", "f s"),)),
+    Rule("order-matrix", F, "Move m x = rescale by one (conv x M), m an order of channels, M its 0/1 matrix",
+         ("(= t (Move m x))", "(= s (type x))"), ("(union t (P1 r (M3 f x (Leaf w) (Leaf b))))",), (("f w b r", "order_as_conv", "m s"),)),
+]

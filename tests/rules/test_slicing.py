@@ -1,0 +1,372 @@
+"""Concat, slice and pad: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.rules.soundness import check, clamp, conv, cut, fires, only, ops_of_output, pad, rescale, shapes, slices, table
+
+from eqsat.ir import TensorGraph
+
+Case = Callable[[Callable], tuple[TensorGraph, int]]
+POSITIVE: list[tuple[str, Case]] = []
+NEGATIVE: list[tuple[str, Case]] = []
+
+
+def fires_on(rule: str):
+    return lambda case: POSITIVE.append((rule, case)) or case
+
+
+def spares(rule: str):
+    return lambda case: NEGATIVE.append((rule, case)) or case
+
+
+def given_input(draw, shape=None, dtype="INT8", name="x") -> tuple[TensorGraph, int]:
+    g = TensorGraph()
+    return g, g.add_input(name, shape or draw(shapes), dtype)
+
+
+def axis_of(draw, g: TensorGraph, x: int) -> int:
+    return draw(st.integers(0, len(g.nodes[x].shape) - 1))
+
+
+def resized(shape, axis: int, n: int) -> tuple[int, ...]:
+    return (*shape[:axis], n, *shape[axis + 1:])
+
+
+def along(g: TensorGraph, x: int, axis: int, start: int, size: int) -> int:
+    """Slice of x along one axis."""
+    shape = g.nodes[x].shape
+    return cut(g, x, resized([0] * len(shape), axis, start), resized(shape, axis, size))
+
+
+def joined(draw, k: int) -> tuple[TensorGraph, list[int], int, int]:
+    """(graph, k inputs, axis, their concat)."""
+    g, shape = TensorGraph(), draw(shapes)
+    axis = draw(st.integers(0, len(shape) - 1))
+    xs = [g.add_input(f"x{i}", resized(shape, axis, draw(st.integers(1, 4))), "INT8") for i in range(k)]
+    return g, xs, axis, g.add("concat", xs, axis=axis)
+
+
+# ---- slices -------------------------------------------------------------------------------------
+
+@fires_on("slice-slice")
+def _(draw):
+    g, x = given_input(draw)
+    inner = cut(g, x, *draw(slices(g.nodes[x].shape)))
+    return g, cut(g, inner, *draw(slices(g.nodes[inner].shape)))
+
+
+@fires_on("axial-nothing")
+def _(draw):
+    g, x = given_input(draw)
+    shape = g.nodes[x].shape
+    return g, clamp(g, cut(g, x, [0] * len(shape), shape) if draw(st.booleans()) else pad(g, x, [0] * 2 * len(shape)), -7, 7)
+
+
+@spares("axial-nothing")
+def _(draw):
+    g, x = given_input(draw, (3, *draw(shapes)))
+    return g, along(g, x, 0, draw(st.integers(0, 1)), 2) if draw(st.booleans()) else pad(g, x, resized([0] * 2 * len(g.nodes[x].shape), 1, 1))
+
+
+@fires_on("slice-const")
+def _(draw):
+    g, x = given_input(draw)
+    shape = g.nodes[x].shape
+    c = g.add_const(np.arange(np.prod(shape)).reshape(shape), "INT8")
+    new = pad(g, c, [1] * 2 * len(shape), -3) if draw(st.booleans()) else cut(g, c, *draw(slices(shape)))
+    return g, g.add("maximum", (new, new))
+
+
+@fires_on("slice-unary")
+def _(draw):
+    g, x = given_input(draw)
+    f = draw(st.sampled_from([lambda: clamp(g, x, -9, 50), lambda: table(g, x, 1), lambda: rescale(g, x, "INT32", in_zp=3)]))()
+    return g, cut(g, f, *draw(slices(g.nodes[x].shape)))
+
+
+@fires_on("slice-binary")
+def _(draw):
+    g, x = given_input(draw)
+    shape = g.nodes[x].shape
+    y = g.add_input("y", tuple(draw(st.sampled_from([1, n])) for n in shape), "INT8")
+    return g, cut(g, g.add("maximum", draw(st.permutations([x, y]))), *draw(slices(shape)))
+
+
+@fires_on("slice-select")
+def _(draw):
+    g, x = given_input(draw)
+    shape = g.nodes[x].shape
+    y = g.add_input("y", tuple(draw(st.sampled_from([1, n])) for n in shape), "INT8")
+    return g, cut(g, g.add("select", (g.add("greater", (x, y)), y, x)), *draw(slices(shape)))
+
+
+@fires_on("slice-axial")
+def _(draw):
+    g, x = given_input(draw)
+    shape = g.nodes[x].shape
+    if draw(st.booleans()):
+        f = g.add("reduce_max", (x,), axis=axis_of(draw, g, x))
+    else:
+        f = rescale(g, x, "INT8", [1 << 30, 1700000000, 1100000000, 1200000000, 1300000000, 2000000000][:shape[-1]], [31, 30, 32, 31, 30, 33][:shape[-1]])
+    return g, cut(g, f, *draw(slices(g.nodes[f].shape)))
+
+
+@spares("slice-axial")
+def _(draw):
+    g, x = given_input(draw)
+    tiled = g.add("tile", (x,), multiples=(2,) * len(g.nodes[x].shape))
+    return g, cut(g, tiled, *draw(slices(g.nodes[tiled].shape)))
+
+
+# ---- slices of concats --------------------------------------------------------------------------
+
+def spanning(draw, k: int, before: int, after: int) -> tuple[TensorGraph, int]:
+    """A slice that takes of k operands, with `before` and `after` others around them."""
+    g, xs, axis, c = joined(draw, before + k + after)
+    sizes = [g.nodes[x].shape[axis] for x in xs]
+    first, last = sum(sizes[:before]), sum(sizes[:before + k])
+    start = draw(st.integers(first, first + sizes[before] - 1))
+    end = draw(st.integers(max(start + 1, last - sizes[before + k - 1] + 1), last))
+    s, n = draw(slices(g.nodes[c].shape))
+    return g, cut(g, c, resized(s, axis, start), resized(n, axis, end - start))
+
+
+for number in (1, 2, 3, 4):
+    fires_on(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k, draw(st.integers(0, 1)), draw(st.integers(0, 1))))
+    spares(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k + 1, draw(st.integers(0, 1)), 0))
+    if number > 1:
+        spares(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k - 1, 1, 1))
+
+
+@fires_on("slice-concat-beside")
+def _(draw):
+    g = TensorGraph()
+    xs = [g.add_input(f"x{i}", (draw(st.integers(1, 4)), 3), "INT8") for i in range(draw(st.integers(1, 6)))]
+    c = g.add("concat", xs, axis=0)
+    return g, along(g, c, 1, draw(st.integers(0, 1)), 2)
+
+
+@spares("slice-concat-beside")
+def _(draw):
+    g, xs, axis, c = joined(draw, 3)
+    return g, along(g, c, axis, 1, 2)
+
+
+# ---- concats ------------------------------------------------------------------------------------
+
+@fires_on("concat-single")
+def _(draw):
+    g, x = given_input(draw)
+    return g, clamp(g, g.add("concat", (x,), axis=axis_of(draw, g, x)), -7, 7)
+
+
+@spares("concat-single")
+def _(draw):
+    g, x = given_input(draw)
+    return g, g.add("concat", (x, x), axis=axis_of(draw, g, x))
+
+
+def neighbours(draw, gap: int = 0, swap: bool = False, shift: int = 0) -> tuple[TensorGraph, int]:
+    """concat of slices of x: `gap` between them (negative: overlap), swapped, or off by `shift` along another axis."""
+    g, x = given_input(draw, (4, 7, 2))
+    a = cut(g, x, (0, 1, 0), (3, 3, 2))
+    b = cut(g, x, (shift, 4 + gap, 0), (3, 2, 2))
+    others = [clamp(g, a, -3, 3)] if draw(st.booleans()) else []
+    pair = [b, a] if swap else [a, b]
+    return g, g.add("concat", (*others, *pair) if draw(st.booleans()) else (*pair, *others), axis=1)
+
+
+fires_on("concat-slices")(neighbours)
+spares("concat-slices")(lambda draw: neighbours(draw, gap=draw(st.sampled_from([-1, 1]))))
+spares("concat-slices")(lambda draw: neighbours(draw, swap=True))
+spares("concat-slices")(lambda draw: neighbours(draw, shift=1))
+
+
+@spares("concat-slices")
+def _(draw):
+    g, x = given_input(draw, (4, 6))
+    y = g.add_input("y", (4, 6), "INT8")
+    return g, g.add("concat", (along(g, x, 1, 0, 3), along(g, y, 1, 3, 3)), axis=1)
+
+
+def constants(draw, apart: bool = False) -> tuple[TensorGraph, int]:
+    g, x = given_input(draw)
+    shape = g.nodes[x].shape
+    a, b = (g.add_const(np.full(shape, v), "INT8") for v in (3, -4))
+    order = [a, x, b] if apart else draw(st.sampled_from([[a, b, x], [x, a, b], [x, b, a, a]]))
+    return g, g.add("concat", order, axis=axis_of(draw, g, x))
+
+
+fires_on("concat-const")(constants)
+spares("concat-const")(lambda draw: constants(draw, apart=True))
+
+
+@fires_on("concat-flat")
+def _(draw):
+    g, x = given_input(draw, (2, 3))
+    inner = g.add("concat", (x, clamp(g, x, -5, 5), x), axis=0)
+    return g, g.add("concat", draw(st.sampled_from([[inner, x], [x, inner], [x, inner, x], [inner, inner]])), axis=0)
+
+
+@spares("concat-flat")
+def _(draw):
+    g, x = given_input(draw, (2, 3))
+    inner = g.add("concat", (x, x), axis=0)
+    return g, g.add("concat", (inner, inner), axis=1)
+
+
+UNARY = [lambda g, x: clamp(g, x, -9, 50), lambda g, x: table(g, x, 1), lambda g, x: rescale(g, x, "INT8", 1500000000, 31, 2, 9)]
+
+
+@fires_on("push-concat-unary")
+def _(draw):
+    g, _, _, c = joined(draw, draw(st.integers(2, 5)))
+    return g, draw(st.sampled_from(UNARY))(g, c)
+
+
+@spares("push-concat-unary")
+def _(draw):
+    g, _, _, c = joined(draw, 2)
+    return g, rescale(g, c, "INT32")
+
+
+@fires_on("pull-concat-unary")
+def _(draw):
+    g, xs, axis, _ = joined(draw, draw(st.integers(2, 5)))
+    f = draw(st.sampled_from([*UNARY, lambda g, x: rescale(g, x, "INT32", in_zp=4)]))
+    return g, g.add("concat", [f(g, x) for x in xs], axis=axis)
+
+
+@spares("pull-concat-unary")
+def _(draw):
+    g, xs, axis, _ = joined(draw, 3)
+    return g, g.add("concat", [table(g, x, i // 2) for i, x in enumerate(xs)], axis=axis)
+
+
+@spares("pull-concat-unary")
+def _(draw):
+    g, xs, axis, _ = joined(draw, 3)
+    wide = [g.add("add", (w, w)) for w in (rescale(g, x, "INT32") for x in xs)]
+    return g, g.add("concat", [rescale(g, w, "INT8", 1 << 30, 31) for w in wide], axis=axis)
+
+
+# ---- pads ---------------------------------------------------------------------------------------
+
+def some_pads(draw, shape) -> list[int]:
+    return [draw(st.integers(0, 2)) for _ in range(2 * len(shape))]
+
+
+@fires_on("slice-pad")
+def _(draw):
+    g, x = given_input(draw)
+    shape = g.nodes[x].shape
+    pads = some_pads(draw, shape)
+    size = [draw(st.integers(max(1, max(pads[2 * d:2 * d + 2]) + 1), n + sum(pads[2 * d:2 * d + 2]))) for d, n in enumerate(shape)]
+    total = [n + sum(pads[2 * d:2 * d + 2]) for d, n in enumerate(shape)]
+    return g, cut(g, pad(g, x, pads, 5), [draw(st.integers(0, t - s)) for t, s in zip(total, size, strict=True)], size)
+
+
+@spares("slice-pad")
+def _(draw):
+    g, x = given_input(draw, (3, 4))
+    return g, cut(g, pad(g, x, (0, 0, 2, 2), 5), (0, draw(st.sampled_from([0, 6]))), (3, 2))
+
+
+def padded_twice(draw, second: int) -> tuple[TensorGraph, int]:
+    g, x = given_input(draw)
+    shape = g.nodes[x].shape
+    return g, pad(g, pad(g, x, some_pads(draw, shape), 5), some_pads(draw, shape), second)
+
+
+fires_on("pad-pad")(lambda draw: padded_twice(draw, 5))
+spares("pad-pad")(lambda draw: padded_twice(draw, 4))
+
+
+@fires_on("pad-unary")
+def _(draw):
+    g, x = given_input(draw)
+    padded = pad(g, x, some_pads(draw, g.nodes[x].shape), draw(st.integers(-128, 127)))
+    return g, draw(st.sampled_from([*UNARY, lambda g, x: rescale(g, x, "INT32", in_zp=4)]))(g, padded)
+
+
+def padded_conv(draw, pads=None, value: int = 3, zp: int = 3, padding=(0, 0, 0, 0)) -> tuple[TensorGraph, int]:
+    g, x = given_input(draw, (1, 5, 6, 2))
+    dilation = draw(st.sampled_from([(1, 1), (2, 1)]))
+    pads = pads or (0, 0, draw(st.integers(0, 2)), 1, draw(st.integers(0, 2)), draw(st.integers(0, 1)), 0, 0)
+    return g, conv(g, pad(g, x, pads, value), 4, (3, 3), zp, padding, depthwise=draw(st.booleans()), dilation=dilation)
+
+
+fires_on("pad-conv")(padded_conv)
+fires_on("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 1, 1, 0, 0), padding=(1, 0, 0, 1)))
+spares("pad-conv")(lambda draw: padded_conv(draw, value=0))
+spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 0, 0, 1, 0)))
+spares("pad-conv")(lambda draw: padded_conv(draw, (0, 1, 1, 1, 0, 0, 0, 0)))
+spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 3, 0, 0, 0)))
+spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 0, 0, 2, 0, 0, 0), padding=(0, 0, 1, 0)))
+
+
+def padded_pool(draw, pads=(0, 0, 1, 0, 0, 1, 0, 0), value: int = -128, op: str = "max_pool2d") -> tuple[TensorGraph, int]:
+    g, x = given_input(draw, (1, 5, 5, 2))
+    attrs = {"in_zp": (-128,), "out_zp": (-128,), "acc_type": 5} if op == "avg_pool2d" else {"nan_mode": 1}
+    return g, g.add(op, (pad(g, x, pads, value),), kernel=(2, 2), stride=(1, 1), pad=(0, 0, 0, 0), **attrs)
+
+
+fires_on("pad-pool")(padded_pool)
+spares("pad-pool")(lambda draw: padded_pool(draw, value=-127))
+spares("pad-pool")(lambda draw: padded_pool(draw, (0, 0, 2, 0, 0, 0, 0, 0)))
+spares("pad-pool")(lambda draw: padded_pool(draw, op="avg_pool2d"))
+
+
+# ---- the tests ----------------------------------------------------------------------------------
+
+def _ids(cases):
+    return [f"{rule}-{i}" for i, (rule, _) in enumerate(cases)]
+
+
+@pytest.mark.parametrize(("rule", "case"), POSITIVE, ids=_ids(POSITIVE))
+@settings(max_examples=8, deadline=None)
+@given(st.data())
+def test_fires_and_is_exact(rule, case, data):
+    g, out = case(data.draw)
+    g.outputs = [out]
+    assert fires(g, rule)
+
+
+@pytest.mark.parametrize(("rule", "case"), NEGATIVE, ids=_ids(NEGATIVE))
+@settings(max_examples=4, deadline=None)
+@given(st.data())
+def test_spares_near_misses(rule, case, data):
+    g, out = case(data.draw)
+    g.outputs = [out]
+    assert not fires(g, rule)
+
+
+def test_streaming_state_is_a_slice_of_the_frame():
+    """state' = the last columns of concat(state, frame): the concat is not needed for it."""
+    g = TensorGraph()
+    state, frame = g.add_input("state", (1, 1, 4, 8), "INT8"), g.add_input("frame", (1, 1, 6, 8), "INT8")
+    both = g.add("concat", (state, frame), axis=2)
+    g.outputs = [along(g, both, 2, 6, 4)]
+    frozen = check(g)
+    assert "concat" not in ops_of_output(frozen)
+    assert any(e.op == "slice" and e.children == (frozen.handle[frame],) for e in frozen.classes[frozen.handle[g.outputs[0]]])
+
+
+def test_split_and_rejoined_around_a_table_is_the_table():
+    g = TensorGraph()
+    x = g.add_input("x", (1, 4, 9), "INT8")
+    parts = [table(g, along(g, x, 2, s, 3), 4) for s in (0, 3, 6)]
+    g.outputs = [g.add("concat", parts, axis=2)]
+    frozen = check(g)
+    assert any(e.op == "table" and e.children == (frozen.handle[x],) for e in frozen.classes[frozen.handle[g.outputs[0]]])
+
+
+def test_removed_nodes_are_gone():
+    """A class keeps no e-node that reads its own class, so no extraction can choose a slice of everything."""
+    g = TensorGraph()
+    x = g.add_input("x", (2, 3), "INT8")
+    g.outputs = [cut(g, x, (0, 0), (2, 3))]
+    assert ops_of_output(check(g, only("axial-nothing"))) == {"input"}
