@@ -32,7 +32,8 @@ class Options:
     """What a user may set.
 
     rules, externs: the identities to saturate with. budget: limits of the saturation. time_limit: seconds per
-    extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice. trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
+    extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
+    trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
     """
 
     rules: Sequence[Rule] = tuple(RULES)

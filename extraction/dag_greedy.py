@@ -25,8 +25,8 @@ RESTART_NODES = 20_000  # above this many e-nodes one restart costs seconds, so 
 
 
 def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
-            warm_start: Choice | None = None) -> Extraction:
-    """Best of several greedy passes and of `warm_start`, each improved locally.
+            warm_start: Choice | None = None, restarts: int = RESTARTS) -> Extraction:
+    """Best of `restarts` greedy passes and of `warm_start`, each improved locally.
 
     Deterministic for a seed as long as the time limit does not cut it short. Raises Infeasible,
     NoChoiceFound.
@@ -49,8 +49,8 @@ def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
             trace.append((time.perf_counter() - start, cost))
 
     orders = [float, lambda n: -n, lambda n: len(prices.reads[n])]
-    orders += [lambda n: rng.random()] * (RESTARTS - len(orders))
-    for i, order in enumerate(orders):
+    orders += [lambda n: rng.random()] * (restarts - len(orders))
+    for i, order in enumerate(orders[:restarts]):
         if i and (time.perf_counter() > deadline or graph.n_nodes > RESTART_NODES):
             break
         try:

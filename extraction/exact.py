@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from .check import Choice, check
+from .dag_greedy import RESTART_NODES, RESTARTS
 from .dag_greedy import extract as greedy
 from .errors import Infeasible, NoChoiceFound, SolverUnavailable
 from .graph import ChoiceGraph
@@ -53,12 +54,7 @@ class Run:
 
     def start(self, seed: int, warm_start: Choice | None) -> None:
         """Greedy extraction, reduction, and the incumbent carried over to the reduced graph."""
-        try:
-            first = greedy(self.graph, time_limit=GREEDY_SHARE * self.time_limit, seed=seed,
-                           warm_start=warm_start)
-            self.choice, self.cost, self.trace = first.choice, first.cost, list(first.trace)
-        except NoChoiceFound:
-            pass
+        self._greedy(seed, warm_start, restarts=1)
         self.reduced = reduce(self.graph, self.cost, self.deadline - time.perf_counter())
         small = self.reduced.graph
         self.standing = Standing(small, small.integral, on_better=self._better)
@@ -66,12 +62,26 @@ class Run:
             self.standing.offer({0: 0})
             self.standing.bound = self.standing.cost
             return
+        if self.graph.n_nodes <= RESTART_NODES:
+            # The rest of what `dag_greedy` does; most graphs are solved before it would be needed.
+            self._greedy(seed, warm_start, restarts=RESTARTS)
         self.standing.bound = floor(small)
         try:
             again = greedy(small, time_limit=GREEDY_SHARE * self.time_limit, seed=seed)
             self.standing.offer(again.choice)
         except NoChoiceFound:
             pass
+
+    def _greedy(self, seed: int, warm_start: Choice | None, restarts: int) -> None:
+        begin = time.perf_counter() - self.begin
+        try:
+            found = greedy(self.graph, time_limit=GREEDY_SHARE * self.time_limit, seed=seed,
+                           warm_start=warm_start, restarts=restarts)
+        except NoChoiceFound:
+            return
+        if found.cost < self.cost:
+            self.trace += [(begin + t, c) for t, c in found.trace if c < self.cost]
+            self.choice, self.cost = found.choice, found.cost
 
     def _better(self, choice: Choice, cost: float) -> None:
         assert self.reduced is not None

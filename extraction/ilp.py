@@ -84,7 +84,7 @@ class Program:
                 readers.setdefault(d, set()).add(n)
         for c in range(graph.n_classes):
             self.rows.add(self.active(c), 1.0 if c in roots else 0.0, 1.0)
-        for (p, d), nodes in self.reading.items():
+        for (_, d), nodes in self.reading.items():
             if d not in roots:
                 terms = self.active(d, -1.0)
                 for n in nodes:

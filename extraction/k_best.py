@@ -1,7 +1,8 @@
 """`k_best`: several good choices that differ, for callers that can judge them better than the prices do.
 
 Around the best choice every alternative e-node is forced in turn and the rest adapted by local search,
-then again around what was found, with its own e-node still forced; from what stays within `max_ratio` the set is picked for distance from each other and for price.
+then again around what was found, with its own e-node still forced. From what stays within
+`max_ratio` the set is picked for distance from each other and for price.
 """
 
 from __future__ import annotations

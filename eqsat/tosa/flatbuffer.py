@@ -237,7 +237,7 @@ class _Writer:
         return self._result_name(*self._value(n))
 
     def _result_name(self, n: int, k: int) -> str:
-        return self.named.get((n, k)) or f"{self.prefix}{n}" + (f"_{k}" if k else "")
+        return self.named.get((n, k), f"{self.prefix}{n}_{k}" if k else f"{self.prefix}{n}")
 
     # -- pieces
     def _strings(self, values: Sequence[str], start) -> int:

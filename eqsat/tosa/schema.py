@@ -73,6 +73,8 @@ def write_attributes(builder: flatbuffers.Builder, union: str, values: dict[str,
     offsets: dict[str, Any] = {}
     for name, f in names.items():
         value = values[name]
+        if value is None:                                # a string that the file leaves out
+            continue
         if isinstance(value, bytes) and hasattr(module, f"Start{f}Vector"):
             offsets[f] = builder.CreateByteVector(value)
         elif isinstance(value, bytes):

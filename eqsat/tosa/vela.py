@@ -99,17 +99,23 @@ class Comparison:
 def compare(a: TensorGraph, b: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0, timeout: float = 300.0) -> Comparison:
     """Runs both graphs on the reference model over extreme and random inputs and compares every output to the bit.
 
-    Raises WorkerError if the reference model cannot run one of them.
+    Raises WorkerError if the reference model cannot run one of them, or does not show an output (it gives none of INT48).
     """
     if a.signature() != b.signature():
         return Comparison(False, float("inf"), f"signatures differ: {a.signature()} and {b.signature()}")
     names = [[g.nodes[i].attr("name") for i in g.inputs] for g in (a, b)]
     if names[0] != names[1]:
         return Comparison(False, float("inf"), f"inputs differ: {names[0]} and {names[1]}")
+    given, results = a.signature()
+    if strange := {t.dtype for t in given} - STORAGE.keys():
+        raise WorkerError(f"the reference model cannot be given inputs of {', '.join(sorted(strange))}")
     buffers = dumps(a), dumps(b)
     worst, where = 0.0, ""
-    for inputs in samples(a.signature()[0], trials, seed):
-        for slot, (x, y) in enumerate(zip(*(run_reference(f, inputs, via, timeout) for f in buffers), strict=True)):
+    for inputs in samples(given, trials, seed):
+        outputs = [run_reference(f, inputs, via, timeout) for f in buffers]
+        for slot, (x, y, t) in enumerate(zip(*outputs, results, strict=True)):
+            if not x.shape == y.shape == t.shape:
+                raise WorkerError(f"the reference model does not show output {slot} of {t.dtype}")
             if not np.array_equal(x, y, equal_nan=x.dtype.kind == "f"):
                 difference = float(np.abs(x.astype(np.float64) - y.astype(np.float64)).max())
                 if difference >= worst:

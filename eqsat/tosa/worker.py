@@ -37,10 +37,9 @@ class WorkerError(RuntimeError):
         self.refused = refused
 
 
-def _send(stream, header: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
+def _message(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
     text = json.dumps({**header, "blobs": [len(b) for b in blobs]}).encode()
-    stream.write(struct.pack("<I", len(text)) + text + b"".join(blobs))
-    stream.flush()
+    return struct.pack("<I", len(text)) + text + b"".join(blobs)
 
 
 def _receive(read: Callable[[int], bytes]) -> tuple[dict[str, Any], list[bytes]]:
@@ -61,6 +60,7 @@ class Worker:
             self._requests = 0
             self._process = subprocess.Popen([sys.executable, "-m", "eqsat.tosa.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                              stderr=subprocess.DEVNULL, start_new_session=True, env=_environment())
+            os.set_blocking(self._process.stdin.fileno(), False)
         return self._process
 
     def request(self, header: dict[str, Any], blobs: Sequence[bytes] = (), timeout: float = 120.0) -> tuple[dict[str, Any], list[bytes]]:
@@ -69,7 +69,7 @@ class Worker:
         self._requests += 1
         deadline = time.monotonic() + timeout
         try:
-            _send(process.stdin, header, blobs)
+            self._write(process, _message(header, blobs), deadline)
             answer, data = _receive(lambda n: self._read(process, n, deadline))
         except TimeoutError:
             self.close()
@@ -85,6 +85,15 @@ class Worker:
         if "error" in answer:
             raise WorkerError(answer["error"], refused=True)
         return answer, data
+
+    @staticmethod
+    def _write(process: subprocess.Popen, data: bytes, deadline: float) -> None:
+        fd, rest = process.stdin.fileno(), memoryview(data)
+        while rest:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([], [fd], [], left)[1]:
+                raise TimeoutError
+            rest = rest[os.write(fd, rest):]
 
     @staticmethod
     def _read(process: subprocess.Popen, n: int, deadline: float) -> bytes:
@@ -230,7 +239,8 @@ def _serve() -> None:
             answer = _compile(configs, header, blobs) if header["do"] == "compile" else _reference(header, blobs)
         except BaseException as e:  # noqa: BLE001 - native bindings raise what they like; the caller gets the text
             answer = {"error": f"{type(e).__name__}: {' '.join(str(e).split())[:800]}"}, []
-        _send(sink, *answer)
+        sink.write(_message(*answer))
+        sink.flush()
 
 
 def _main() -> None:

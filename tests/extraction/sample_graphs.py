@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from extraction import ChoiceGraph, InvalidExtraction, check
 
+SMALL_COSTS = st.integers(0, 6)
+
 
 @st.composite
-def choice_graphs(draw, terms: bool = True, max_classes: int = 6, costs=st.integers(0, 6)) -> ChoiceGraph:
+def choice_graphs(draw, terms: bool = True, max_classes: int = 6, costs=SMALL_COSTS) -> ChoiceGraph:
     """Cyclic and acyclic graphs, feasible or not; with pair terms and the rest if `terms`."""
     n_classes = draw(st.integers(1, max_classes))
     classes = st.integers(0, n_classes - 1)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.rules.soundness import check, clamp, conv, cut, fires, only, ops_of_output, pad, rescale, shapes, slices, table
 
 from eqsat.ir import TensorGraph
+from tests.rules.soundness import check, clamp, conv, cut, fires, only, ops_of_output, pad, rescale, shapes, slices, table
 
 Case = Callable[[Callable], tuple[TensorGraph, int]]
 POSITIVE: list[tuple[str, Case]] = []

@@ -1,0 +1,268 @@
+"""TOSA flatbuffers in and out: nothing is lost, and a bad file is an error with a reason."""
+from __future__ import annotations
+
+import random
+
+import flatbuffers
+import numpy as np
+import pytest
+from tosa import TosaBasicBlock, TosaGraph, TosaRegion, Version
+
+from eqsat.ir import Node, TensorGraph, Type, attrs_of
+from eqsat.tosa import TosaError, dumps, loads
+from eqsat.tosa.flatbuffer import pack, unpack
+from eqsat.tosa.vela import compare, run_reference, samples
+from eqsat.tosa.worker import Worker
+from tests.graphs import channel_shuffle, conv, conv_graph, finish, relu, rescale, residual, transpose, transposed_relus
+
+
+def opaque(g: TensorGraph, code: str, operands: list[int], results: list[Type], shapes: tuple | None = None, **fields) -> int:
+    return g.add("opaque", operands, tosa=code, fields=attrs_of(fields), shape_operands=shapes or (None,) * len(operands),
+                 shape=results[0].shape, dtype=results[0].dtype, results=tuple(results))
+
+
+def item(g: TensorGraph, n: int, k: int) -> int:
+    t = g.nodes[n].attr("results")[k]
+    return g.add("item", [n], index=k, shape=t.shape, dtype=t.dtype)
+
+
+def resize_graph() -> TensorGraph:
+    """RESIZE of a conv: shape operands for scale, offset and border."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 4, 4, 8), "INT8"), 8)
+    y = opaque(g, "RESIZE", [x], [Type((1, 7, 7, 8), "INT32")], (None, (4, 2, 4, 2), (0, 0), (0, 0)), mode=2)
+    return finish(g, rescale(g, y, "INT8", shift=(34,)))
+
+
+def gather_graph() -> TensorGraph:
+    g = TensorGraph()
+    table = g.add_const(np.arange(24).reshape(1, 8, 3), "INT8")
+    index = g.add_const(np.array([[3, 0, 7, 7]]), "INT32")
+    x = g.add_input("x", (1, 8, 3), "INT8")
+    return finish(g, *(opaque(g, "GATHER", [v, index], [Type((1, 4, 3), "INT8")]) for v in (table, x)))
+
+
+def rfft_graph(*wanted: int) -> TensorGraph:
+    """RFFT2D has two results; `wanted` of them are outputs."""
+    g = TensorGraph()
+    t = Type((1, 4, 3), "FP32")
+    n = opaque(g, "RFFT2D", [g.add_input("x", (1, 4, 4), "FP32")], [t, t], local_bound=False)
+    return finish(g, *(item(g, n, k) if k else n for k in wanted))
+
+
+def custom_graph() -> TensorGraph:
+    g = TensorGraph()
+    y = opaque(g, "CUSTOM", [g.add_input("x", (2, 3), "INT8")], [Type((2, 3), "INT8"), Type((1,), "INT32")], operator_name=b"mine",
+               domain_name=b"here", implementation_attrs=bytes(range(7)))
+    return finish(g, relu(g, y))
+
+
+def outputs_graph() -> TensorGraph:
+    """An input, a constant and one value twice among the outputs."""
+    g = TensorGraph()
+    x, c = g.add_input("x", (1, 4), "INT8"), g.add_const(np.array([[1, -2]]), "INT8")
+    y = relu(g, x)
+    return finish(g, y, x, y, c, relu(g, y))
+
+
+def names_graph() -> TensorGraph:
+    """Names like those that the writer makes up."""
+    g = TensorGraph()
+    x, y = (g.add_input(name, (1, 2, 3), "INT8") for name in ("n3", "nc0"))
+    out = g.add("concat", [transpose(g, relu(g, x), 0, 2, 1), transpose(g, y, 0, 2, 1)], axis=2)
+    finish(g, out, out, x)
+    g.output_names = ["nn2", "n3", "nn2"]
+    return g
+
+
+def int48_graph() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 2, 2, 3), "INT16")
+    w, b = g.add_const(np.arange(6).reshape(2, 1, 1, 3) - 3, "INT8"), g.add_const(np.array([-(2**47), 2**47 - 1]), "INT48")
+    y = g.add("conv2d", [x, w, b], pad=(0,) * 4, stride=(1, 1), dilation=(1, 1), acc_type=6, local_bound=False, in_zp=(0,), w_zp=(0,))
+    return finish(g, rescale(g, y, "INT16", multiplier=(16384,), shift=(46,), scale32=False))
+
+
+RUNNABLE = {f.__name__: f for f in (conv_graph, residual, transposed_relus, channel_shuffle, resize_graph, gather_graph, outputs_graph,
+                                    names_graph, int48_graph)}
+GRAPHS = {**RUNNABLE, "custom_graph": custom_graph, "rfft_graph": lambda: rfft_graph(0, 1)}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_round_trip_keeps_everything(name: str) -> None:
+    graph = GRAPHS[name]()
+    first = loads(dumps(graph))
+    assert dumps(loads(dumps(first))) == dumps(first)
+    assert first.signature() == graph.signature()
+    assert [first.nodes[i].attr("name") for i in first.inputs] == [graph.nodes[i].attr("name") for i in graph.inputs]
+    written = [n.attrs for n in graph.nodes if n.op == "opaque"]
+    assert [n.attrs for n in first.nodes if n.op == "opaque"] == written
+    identities = len(graph.outputs) - len({o for o in graph.outputs if graph.nodes[o].op not in ("input", "const")})
+    counts = first.op_counts()
+    assert counts.pop("identity", 0) == identities and counts == graph.op_counts()
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_round_trip_means_the_same(name: str, worker: Worker) -> None:
+    graph = RUNNABLE[name]()
+    assert compare(graph, loads(dumps(graph)), worker).equal
+    if "opaque" not in [n.op for n in graph.nodes]:      # both semantics hold on whole graphs too
+        for inputs in samples(graph.signature()[0], 4):
+            for ours, reference in zip(graph.evaluate(inputs), run_reference(dumps(graph), inputs, worker), strict=True):
+                assert np.array_equal(ours, reference)
+
+
+@pytest.mark.parametrize("wanted", [(0, 1), (1, 0), (0,), (1,), (1, 1), (1, 0, 1, 0)])
+def test_all_results_of_an_operator_are_written(wanted: tuple[int, ...], worker: Worker) -> None:
+    x = np.arange(16, dtype=np.float32).reshape(1, 4, 4)
+    both = run_reference(dumps(rfft_graph(0, 1)), [x], worker)
+    assert not np.array_equal(*both)
+    for graph in (rfft_graph(*wanted), rfft_graph(*wanted).pruned(), loads(dumps(rfft_graph(*wanted)))):
+        got = run_reference(dumps(graph), [x], worker)
+        assert all(np.array_equal(g, both[k]) for g, k in zip(got, wanted, strict=True))
+
+
+def test_every_output_slot_is_a_tensor_of_its_own() -> None:
+    for graph in (outputs_graph(), names_graph()):
+        names = loads(dumps(graph)).output_names
+        assert len(set(names)) == len(graph.outputs)
+        assert not {graph.nodes[i].attr("name") for i in graph.inputs} & set(names)
+
+
+def test_fractional_pad_values_are_kept(worker: Worker) -> None:
+    g = TensorGraph()
+    finish(g, g.add("pad", [g.add_input("x", (2,), "FP32")], pads=(1, 2), value=(0.75,)))
+    (y,) = run_reference(dumps(loads(dumps(g))), [np.array([2, 3], np.float32)], worker)
+    assert y.tolist() == [0.75, 2, 3, 0.75, 0.75]
+
+
+@pytest.mark.parametrize("dtype", ["BOOL", "INT8", "INT16", "INT32", "INT48", "SHAPE", "FP32"])
+def test_constants_pack_and_unpack(dtype: str) -> None:
+    values = np.array([0, 1, 1]) if dtype == "BOOL" else np.array([-1, 5, -100] if dtype != "INT48" else [-(2**47), 2**47 - 1, -1])
+    raw = pack(values.reshape(3, 1).astype(np.bool_ if dtype == "BOOL" else np.int64), dtype)
+    assert np.array_equal(unpack(raw, dtype, (3, 1)), values.reshape(3, 1))
+
+
+# ---- bad files ----------------------------------------------------------------------------------
+
+def test_truncated_files_are_refused() -> None:
+    buffer = dumps(residual())
+    for end in range(0, len(buffer), 97):
+        with pytest.raises(TosaError):
+            loads(buffer[:end], "model.tosa")
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_flipped_bytes_are_read_or_refused(name: str) -> None:
+    """What is still read is a graph that can be written."""
+    buffer, rng = dumps(GRAPHS[name]()), random.Random(1)
+    refused = 0
+    for _ in range(150):
+        bad = bytearray(buffer)
+        for _ in range(rng.choice((1, 1, 4))):
+            bad[rng.randrange(8, len(bad))] = rng.choice((0, 255, rng.randrange(256)))
+        try:
+            graph = loads(bytes(bad))
+        except TosaError:
+            refused += 1
+        else:
+            dumps(graph)
+    assert refused
+
+
+@pytest.mark.parametrize("buffer", [b"", b"\0" * 7, b"\0" * 64, b"PK\3\4" + bytes(99), b"\x08\0\0\0TOSA"])
+def test_other_files_are_refused_by_name(buffer: bytes) -> None:
+    with pytest.raises(TosaError, match="model.tosa"):
+        loads(buffer, "model.tosa")
+
+
+def bare(major: int, regions: int) -> bytes:
+    """A file without operators."""
+    b = flatbuffers.Builder(0)
+    made = []
+    for _ in range(regions):
+        TosaBasicBlock.Start(b)
+        block = TosaBasicBlock.End(b)
+        TosaRegion.StartBlocksVector(b, 1)
+        b.PrependUOffsetTRelative(block)
+        blocks = b.EndVector()
+        TosaRegion.Start(b)
+        TosaRegion.AddBlocks(b, blocks)
+        made.append(TosaRegion.End(b))
+    TosaGraph.StartRegionsVector(b, regions)
+    for r in made:
+        b.PrependUOffsetTRelative(r)
+    vector = b.EndVector()
+    Version.Start(b)
+    Version.Add_Major(b, major)
+    version = Version.End(b)
+    TosaGraph.Start(b)
+    TosaGraph.AddVersion(b, version)
+    TosaGraph.AddRegions(b, vector)
+    b.Finish(TosaGraph.End(b), b"TOSA")
+    return bytes(b.Output())
+
+
+def test_version_and_regions() -> None:
+    assert loads(bare(1, 1)).nodes == []
+    with pytest.raises(TosaError, match="TOSA 1.0"):
+        loads(bare(0, 1))
+    with pytest.raises(TosaError, match="2 regions"):
+        loads(bare(1, 2))
+
+
+def test_control_flow_is_refused() -> None:
+    g = TensorGraph()
+    c, t = g.add_input("c", (1,), "BOOL"), Type((1,), "INT8")
+    finish(g, opaque(g, "COND_IF", [c], [t], then_graph=b"a", else_graph=b"b"))
+    with pytest.raises(TosaError, match="COND_IF"):
+        loads(dumps(g))
+
+
+@pytest.mark.parametrize("code", ["IDENTITY", "RESIZE"])
+@pytest.mark.parametrize("cyclic", [True, False])
+def test_operators_out_of_order_are_refused(code: str, cyclic: bool) -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (2,), "INT8")
+    if code == "IDENTITY":
+        first = g._put(Node("identity", (x + 2,), (), (2,), "INT8"))
+    else:
+        node = attrs_of({"tosa": code, "fields": (("mode", 1),), "shape_operands": (None,), "shape": (2,), "dtype": "INT8",
+                         "results": (Type((2,), "INT8"),)})
+        first = g._put(Node("opaque", (x + 2,), node, (2,), "INT8"))
+    second = g._put(Node("identity", (first if cyclic else x,), (), (2,), "INT8"))
+    finish(g, first, second)
+    with pytest.raises(TosaError, match="before it is written"):
+        loads(dumps(g))
+
+
+def test_a_tensor_written_twice_is_refused() -> None:
+    g = TensorGraph()
+    finish(g, relu(g, g.add_input("x", (2,), "INT8")), relu(g, 0, -100))
+    with pytest.raises(TosaError, match="twice"):
+        loads(dumps(g).replace(b"y1", b"y0"))
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+def test_zero_and_dynamic_dims_are_refused(dim: int) -> None:
+    g = TensorGraph()
+    x = g._put(Node("input", (), attrs_of({"name": "x"}), (2, dim), "INT8"))
+    g.inputs = [x]
+    finish(g, g._put(Node("identity", (x,), (), (2, dim), "INT8")))
+    with pytest.raises(TosaError, match="'x' has a dim below 1"):
+        loads(dumps(g))
+
+
+def test_a_type_that_the_operands_do_not_give_is_refused() -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (2, 3), "INT8")
+    finish(g, g._put(Node("transpose", (x,), attrs_of({"perms": (1, 0)}), (2, 3), "INT8")))
+    with pytest.raises(TosaError, match="inconsistent"):
+        loads(dumps(g))
+
+
+def test_shapes_computed_at_run_time_are_refused() -> None:
+    g = TensorGraph()
+    finish(g, opaque(g, "DIM", [g.add_input("x", (2, 3), "INT8")], [Type((1,), "INT32")], axis=0))
+    with pytest.raises(TosaError, match="DIM computes a shape"):
+        loads(dumps(g))
