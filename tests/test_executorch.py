@@ -85,7 +85,7 @@ def test_one_value_in_two_output_slots_stays_two_tensors():
     g.outputs = [y, y]
     result = optimize_tosa(dumps(g), Target.of("ethos-u55-128"))
     graph = loads(result.tosa)
-    assert graph.output_names == ["a", "b"] and result.verified and result.chosen == "eqsat"
+    assert graph.output_names == ["a", "b"] and result.verified
 
 
 def test_a_failing_rule_costs_the_gain_not_the_model():

@@ -139,7 +139,8 @@ RULES = [
     R("curve-start-unary", "x = id(x) for an INT8 x that f reads",
       ("(= t (P1 f x))", "(= s (type x))"), "(curve x x c)", ("c", "curve_start", "s"), analysis=True),
     *(R(f"curve-start-{side}", "the same for f of two operands",
-        (f"(= t (P2 f {xs}))", "(= s (type x))"), "(curve x x c)", ("c", "curve_start", "s"), analysis=True) for side, xs in (("left", "x y"), ("right", "y x"))),
+        (f"(= t (P2 f {xs}))", "(= s (type x))"), "(curve x x c)", ("c", "curve_start", "s"), analysis=True)
+      for side, xs in (("left", "x y"), ("right", "y x"))),
     R("curve-unary", "f c(x) = (c then f)(x)",
       ("(= u (P1 f t))", "(curve x t d)"), "(curve x u c)", ("c", "curve_of_one", "f d"), analysis=True),
     R("curve-left", "f c(x) k for a constant k of one element",

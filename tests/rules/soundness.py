@@ -23,6 +23,7 @@ from eqsat.rules import EXTERNS, RULES
 
 #: Rules that others need to do anything: they only make what a placeholder e-node stands for.
 _PLACEHOLDERS = ("resized", "cut")
+_BUDGET = Budget()
 
 
 class Unsound(AssertionError):
@@ -98,7 +99,7 @@ def _text(e: ENode) -> str:
     return f"{e.op} {e.move or ' '.join(f'{k}={v}' for k, v in e.attrs)} of {e.children}"
 
 
-def check(graph: TensorGraph, rules: Sequence[Rule] = RULES, externs: Sequence[Extern] = EXTERNS, *, budget: Budget = Budget(),
+def check(graph: TensorGraph, rules: Sequence[Rule] = RULES, externs: Sequence[Extern] = EXTERNS, *, budget: Budget = _BUDGET,
           kinds: Iterable[str] = ("tagged", "extreme", "random")) -> Frozen:
     """Saturates, evaluates every e-node on each kind of data and compares with the graph itself. Raises Unsound."""
     frozen = saturate(graph, rules, externs, budget)

@@ -33,7 +33,8 @@ PLANTED = {
     "a clamp dropped": (planted("(= t (P1 f (P1 g x)))", "(union t (P1 f x))"), ()),
     "operands swapped": (planted("(= t (P2 f x y))", "(union t (P2 f y x))"), ()),
     "concat reordered": (planted("(= t (Cat f xs))", "(union t (Cat f (vec-push (vec-remove xs 0) (vec-get xs 0))))"), ()),
-    "the inner slice's start lost": (planted("(= t (Ax f (Ax g x)))", "(union t (Ax r x))", ("r", "drop_start", "f g")), (Extern("drop_start", 2, 1, _drop_start),)),
+    "the inner slice's start lost": (planted("(= t (Ax f (Ax g x)))", "(union t (Ax r x))", ("r", "drop_start", "f g")),
+                                     (Extern("drop_start", 2, 1, _drop_start),)),
 }
 
 
