@@ -14,7 +14,7 @@ Relations, that rules use to walk along the operands of a concat (`eqsat/rules/s
   element   (vector, i, its i-th operand)
   span      (concat, vector, i, its i-th operand, where that lies in the result)
   split     (vector, i, the operands before i, the others)
-  stripped  (vector, f, type, n, xs): the first n operands are f x, x of that type
+  stripped  (vector, f, type, n) -> xs: the first n operands are f x, x of that type; one such xs, where there are several
 and of `eqsat/rules/quantized.py`:
   curve     (x, t, c): t = c(x) in every element, x INT8
   scalar    (t, c): t is a constant of one element
@@ -42,7 +42,7 @@ DECLARATIONS = (
     "(relation element (TV i64 T))",
     "(relation span (i64 TV i64 T i64))",
     "(relation split (TV i64 TV TV))",
-    "(relation stripped (TV i64 i64 i64 TV))",
+    "(function stripped (TV i64 i64 i64) TV :merge old)",
     "(relation curve (T T i64))", "(relation scalar (T i64))",
 )
 #: Constructors that stand for an e-node that a rule has still to make.

@@ -283,10 +283,11 @@ HELPERS = [
     R("split-next", "the same, split before the following ones",
       ("(split xs i p q)", "(< 0 (vec-length q))", "(= j (+ i 1))"), "(split xs j (vec-push p (vec-get q 0)) (vec-remove q 0))", analysis=True),
     R("strip-first", "operands of a concat without the f that they share: the first",
-      ("(= t (Cat g xs))", "(element xs 0 (P1 f x))", "(= s (type t))", "(= u (type x))"), "(stripped xs f u 1 (vec-of x))",
+      ("(= t (Cat g xs))", "(element xs 0 (P1 f x))", "(= s (type t))", "(= u (type x))"), "(set (stripped xs f u 1) (vec-of x))",
       ("", "no_wider", "u s"), analysis=True),
     R("strip-next", "the following ones",
-      ("(stripped xs f u i ys)", "(element xs i (P1 f x))", "(= j (+ i 1))"), "(stripped xs f u j (vec-push ys x))", analysis=True),
+      ("(= ys (stripped xs f u i))", "(element xs i (P1 f x))", "(= s (type x))", "(= s u)", "(= j (+ i 1))"), "(set (stripped xs f u j) (vec-push ys x))",
+      analysis=True),
 ]
 
 RULES = [
@@ -324,7 +325,7 @@ RULES = [
       ("(= t (P1 f c))", "(= c (Cat g xs))", "(= s (type t))", "(= u (type c))"), '(union t (Cat g (unstable-vec-map (unstable-fn "P1" f) xs)))',
       ("", "no_wider", "s u")),
     R("pull-concat-unary", "concat [f x, f y ..] = f (concat [x, y ..]), where that is no wider",
-      ("(= t (Cat g xs))", "(stripped xs f u n ys)", "(= n (vec-length xs))", "(= s (type t))"),
+      ("(= t (Cat g xs))", "(= ys (stripped xs f u n))", "(= n (vec-length xs))", "(= s (type t))"),
       "(let c (Cat g ys)) (set (type c) r) (union t (P1 f c))", ("r", "with_dtype_of", "s u")),
     R("slice-pad", "slice (pad x) = pad' (slice' x)",
       ("(= t (Ax f (Ax g x)))", "(= s (type x))"), "(union t (Ax p (Ax r x)))", ("p r", "slice_pad", "f g s")),
