@@ -49,8 +49,14 @@ def read_bytes(path: Path) -> bytes:
 
 
 def load_callable(name: str) -> Callable[..., Any]:
-    """The object behind `file.py:callable` or `package.module:callable`. Raises InputError."""
+    """The object behind `file.py:callable` or `package.module:callable`. Raises InputError.
+
+    As for `python file.py`, imports find the file's neighbours; both kinds also find the working directory.
+    """
     place, _, attribute = name.rpartition(":")
+    for directory in (os.getcwd(), os.path.dirname(os.path.abspath(place))) if place.endswith(".py") else (os.getcwd(),):
+        if directory not in sys.path:
+            sys.path.append(directory)
     try:
         if place.endswith(".py"):
             path = Path(place)

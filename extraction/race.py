@@ -113,9 +113,13 @@ def race(standing: Standing, entrants: Sequence[Entrant], seed: int) -> None:
             while waiting and (waiting[0].start <= now or not running):
                 # Nobody at work is no reason to wait: the next one starts early.
                 entrant = waiting.pop(0)
-                if entrant.stop > now:
-                    running.add(Worker(f"{__package__}.{entrant.solver}", graph_json, inbox, seed=seed,
-                                       time_limit=entrant.stop - now, warm_start=standing.choice))
+                module = f"{__package__}.{entrant.solver}"
+                try:
+                    if entrant.stop > now:
+                        running.add(Worker(module, graph_json, inbox, seed=seed, warm_start=standing.choice,
+                                           time_limit=entrant.stop - now))
+                except OSError as error:
+                    standing.failures[module] = f"no process: {error}"
             if not running:
                 continue
             until = min([w.kill_at for w in running] + [e.start for e in waiting[:1]])

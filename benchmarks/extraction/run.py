@@ -56,7 +56,7 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
                 "seconds": time.perf_counter() - start, "message": str(error)}
     bound = found.lower_bound if found.lower_bound > float("-inf") else None
     return {**record, "cost": found.cost, "lower_bound": bound, "status": found.status,
-            "seconds": time.perf_counter() - start, "trace": found.trace}
+            "seconds": time.perf_counter() - start, "trace": [list(step) for step in found.trace]}
 
 
 def run_all(directory: Path, extractors: list[str], time_limit: float, seeds: list[int], out: Path,

@@ -42,13 +42,13 @@ def made_graph(n_nodes: int, seed: int = 0) -> ChoiceGraph:
 
 
 def measure(n_nodes: int, extractor: str, time_limit: float) -> dict:
-    """One record; memory is that of this process and its largest child, MiB."""
+    """One record; memory is that of this process and its largest child, MiB. Costs here are positive."""
     graph = made_graph(n_nodes)
     start = time.perf_counter()
     found = extract(graph, extractor, time_limit=time_limit)
     peak = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {"n_nodes": graph.n_nodes, "n_classes": graph.n_classes, "extractor": extractor,
-            "cost": found.cost, "lower_bound": found.lower_bound, "status": found.status,
+            "cost": found.cost, "lower_bound": max(found.lower_bound, 0.0), "status": found.status,
             "seconds": time.perf_counter() - start, "peak_mib": peak / 1024}
 
 

@@ -12,20 +12,31 @@ from eqsat.movement import Move
 from eqsat.rules.weights import channel_order, constant
 
 _POOL_WINDOW = 256           # Vela's limit on a pool's height and width
+_POOL_CHANNELS = 128         # as many as one block of the NPU's output holds
 _MATRIX_CHANNELS = 512       # beyond this a 0/1 matrix costs more weights than any movement
 
 
 def _reduce_as_pool(call: Call, operand: Type):
-    """reduce_max along an axis = max_pool2d of [1, outer, axis, inner] with a window of the whole axis."""
+    """reduce_max along an axis = max_pool2d with a window of the whole axis, on [1, outer, axis, inner] as it lies, and for the
+    innermost axis also on [1, axis, outer / c, c], where the pool has channels to work on."""
     if call.op != "reduce_max" or operand.dtype not in ("INT8", "INT16"):
         return None
     axis, shape = call.attr("axis"), operand.shape
-    if not 1 < shape[axis] <= _POOL_WINDOW:
+    size, outer, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1:])
+    if not 1 < size <= _POOL_WINDOW:
         return None
-    outer, inner = prod(shape[:axis]), prod(shape[axis + 1:])
-    pool = Call("max_pool2d", attrs_of({"kernel": (1, shape[axis]), "stride": (1, 1), "pad": (0, 0, 0, 0), "nan_mode": 1}))
     after = (*shape[:axis], 1, *shape[axis + 1:])
-    return Move.reshape(shape, (1, outer, shape[axis], inner)), pool, Move.reshape((1, outer, 1, inner), after)
+    out = [(Move.reshape(shape, (1, outer, size, inner)), _max_pool(1, size), Move.reshape((1, outer, 1, inner), after))]
+    channels = max(c for c in range(1, _POOL_CHANNELS + 1) if outer % c == 0)
+    if inner == 1 and channels > 1:
+        across = (1, size, outer // channels, channels)
+        turned = Move.reshape(shape, (outer, size)).then(Move.transpose((outer, size), (1, 0)))
+        out.append((turned.then(Move.reshape((size, outer), across)), _max_pool(size, 1), Move.reshape((1, 1, *across[2:]), after)))
+    return out
+
+
+def _max_pool(height: int, width: int) -> Call:
+    return Call("max_pool2d", attrs_of({"kernel": (height, width), "stride": (1, 1), "pad": (0, 0, 0, 0), "nan_mode": 1}))
 
 
 def _order_as_conv(m: Move, operand: Type):

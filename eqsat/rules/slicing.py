@@ -243,6 +243,7 @@ EXTERNS = [
     Extern("contiguous", 3, 1, _contiguous),
     Extern("concat_const", 3, 1, _concat_const),
     Extern("no_wider", 2, 0, _no_wider),
+    Extern("same_dtype", 2, 0, lambda s, u: () if s.dtype == u.dtype else None),
     Extern("with_dtype_of", 2, 1, lambda s, u: (Type(s.shape, u.dtype),)),
     Extern("slice_pad", 3, 2, _slice_pad),
     Extern("pad_pad", 2, 1, _pad_pad),
@@ -286,8 +287,8 @@ HELPERS = [
       ("(= t (Cat g xs))", "(element xs 0 (P1 f x))", "(= s (type t))", "(= u (type x))"), "(set (stripped xs f u 1) (vec-of x))",
       ("", "no_wider", "u s"), analysis=True),
     R("strip-next", "the following ones",
-      ("(= ys (stripped xs f u i))", "(element xs i (P1 f x))", "(= s (type x))", "(= s u)", "(= j (+ i 1))"), "(set (stripped xs f u j) (vec-push ys x))",
-      analysis=True),
+      ("(= ys (stripped xs f u i))", "(element xs i (P1 f x))", "(= s (type x))", "(= j (+ i 1))"), "(set (stripped xs f u j) (vec-push ys x))",
+      ("", "same_dtype", "s u"), analysis=True),
 ]
 
 RULES = [

@@ -6,6 +6,7 @@ with all its operands and attributes; `dumps` writes it back as it was.
 """
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -187,7 +188,7 @@ class _Reader:
 
 def dumps(graph: TensorGraph) -> bytes:
     """Writes a flatbuffer. Inputs keep their names and order; node n's tensor is named `n<number>`, or as the output slot;
-    where names of the graph begin with an "n", more of them stand before the number.
+    where names of the graph look the same, more of the n stand before the number.
 
     A value in several output slots, or an input or constant that is an output, gets an IDENTITY per extra slot:
     Vela needs every output to be a tensor of its own.
@@ -219,7 +220,7 @@ class _Writer:
             else:
                 self.named[self._value(n)] = name
         self.prefix = "n"                                # of the names that are made up here
-        while any(t.startswith(self.prefix) for t in taken):
+        while any(re.match(rf"{self.prefix}c?\d", t) for t in taken):
             self.prefix += "n"
         for n in graph.live():
             self._node(n, graph.nodes[n])

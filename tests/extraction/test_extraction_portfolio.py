@@ -221,3 +221,13 @@ def test_the_package_stands_alone():
     root = Path(race.__file__).parent
     for path in root.glob("*.py"):
         assert "eqsat" not in path.read_text(), path.name
+
+
+def test_no_process_can_be_started(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("no more processes")
+    monkeypatch.setattr(race.subprocess, "Popen", refuse)
+    graph = hard_graph()
+    assert extract(graph).cost <= extract(graph, "dag_greedy").cost
+    with pytest.raises(SolverUnavailable, match="no more processes"):
+        extract(graph, "ilp")

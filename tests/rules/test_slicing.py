@@ -253,6 +253,13 @@ def _(draw):
     return g, g.add("concat", [rescale(g, w, "INT8", 1 << 30, 31) for w in wide], axis=axis)
 
 
+@spares("pull-concat-unary")
+def _(draw):                                             # one and the same RESCALE, of INT8 and of INT16
+    g, (x,), axis, _ = joined(draw, 1)
+    y = g.add_input("y", g.nodes[x].shape, "INT16")
+    return g, g.add("concat", [rescale(g, o, "INT16", 1 << 30, 29) for o in draw(st.permutations([x, y]))], axis=axis)
+
+
 # ---- pads ---------------------------------------------------------------------------------------
 
 def some_pads(draw, shape) -> list[int]:

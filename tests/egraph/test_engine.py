@@ -1,0 +1,144 @@
+"""The engine on a toy language of numbers: limits, externs, and what egglog refuses."""
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from eqsat.egraph import Budget, Engine, EngineError, Extern, Rule
+
+LANGUAGE = ("(sort T)", "(constructor Num (i64) T)", "(constructor Add (T T) T)", "(constructor Twice (T) T)", "(sort TV (Vec T))",
+            "(constructor All (TV) T)", "(function type (T) i64 :no-merge)")
+GROW = Rule("grow", "toy", "n = n + 1 twice", ("(= t (Num a))",), ("(Twice (Num b))",), (("b", "next", "a"),))
+NEXT = Extern("next", 1, 1, lambda n: (n + 1,))
+
+
+def rule(name: str, body: str, head: str, *calls: tuple[str, str, str], analysis: bool = False) -> Rule:
+    return Rule(name, "toy", "", (body,), (head,), calls, analysis)
+
+
+def toy(rules, externs=(), *facts: str) -> Engine:
+    engine = Engine(LANGUAGE, externs, rules)
+    for f in facts:
+        engine.run(f)
+    return engine
+
+
+def value(engine: Engine, n) -> str:
+    return f"(Num {engine.intern.id(n)})"
+
+
+def rows(engine: Engine, name: str) -> list:
+    return [engine.intern[a[0]] for n, a, _ in engine.freeze() if n == name]
+
+
+def test_saturated() -> None:
+    swap = rule("swap", "(= t (Add x y))", "(union t (Add y x))")
+    with toy([swap], (), "(Add (Num 0) (Num 1))") as engine:
+        out = engine.saturate()
+        assert out.stop == "saturated"
+        assert out.matches == {"swap": 3}                # the one term, then both
+        assert [i.nodes for i in out.iterations] == [4, 4] and engine.size() == 4
+        assert out.seconds >= sum(i.seconds for i in out.iterations) > 0
+
+
+def endless(**limits) -> tuple[str, Engine]:
+    with toy([GROW], [NEXT]) as engine:
+        engine.run(value(engine, 0))
+        return engine.saturate(Budget(**limits)).stop, engine
+
+
+def test_limits() -> None:
+    stop, engine = endless(nodes=30, seconds=600, passes=10**6)
+    assert stop == "node limit" and 30 < engine.size() < 60
+    stop, engine = endless(nodes=10**9, seconds=600, passes=7)
+    assert stop == "pass limit" and len(rows(engine, "Num")) == 8
+    assert endless(nodes=10**9, seconds=0, passes=10**6)[0] == "time limit"
+
+
+def test_classes_get_their_type_after_a_limit() -> None:
+    typing = rule("typing", "(= t (Num a))", "(set (type t) a)", analysis=True)
+    with toy([GROW, typing], [NEXT]) as engine:
+        engine.run(value(engine, 0))
+        assert engine.saturate(Budget(passes=3)).stop == "pass limit"
+        frozen = engine.freeze()
+        assert {c for n, _, c in frozen if n == "Num"} == {a[0] for n, a, _ in frozen if n == "type"}
+
+
+def test_externs_may_have_no_answer_or_several() -> None:
+    asked = []
+
+    def divisors(n: int):
+        asked.append(n)
+        return [(d,) for d in range(2, n) if n % d == 0]
+
+    split = rule("split", "(= t (Num a))", "(union t (Twice (Num b)))", ("b", "divisors", "a"))
+    with toy([split], [Extern("divisors", 1, 1, divisors)]) as engine:
+        engine.run(value(engine, 12))
+        assert engine.saturate().stop == "saturated"
+        assert sorted(rows(engine, "Num")) == [2, 3, 4, 6, 12]
+        assert sorted(asked) == [2, 3, 4, 6, 12]         # each demand is answered once
+    halve = Extern("halve", 1, 1, lambda n: (n // 2,) if n % 2 == 0 else None)
+    with toy([rule("halves", "(= t (Num a))", "(Num b)", ("b", "halve", "a"))], [halve]) as engine:
+        engine.run(value(engine, 20))
+        engine.saturate()
+        assert sorted(rows(engine, "Num")) == [5, 10, 20]
+
+
+def test_calls_of_a_rule_feed_one_another() -> None:
+    externs = [Extern("plus", 2, 1, lambda a, b: (a + b,)), Extern("both", 1, 2, lambda a: (a, 10 * a)), Extern("odd", 1, 0, lambda a: () if a % 2 else None)]
+    chain = rule("chain", "(= t (Num a))", "(Twice (Num s))", ("p q", "both", "a"), ("s", "plus", "p q"), ("", "odd", "s"))
+    with toy([chain], externs) as engine:
+        for n in (2, 3):
+            engine.run(value(engine, n))
+        engine.saturate()
+        assert sorted(rows(engine, "Num")) == [2, 3, 33, 363, 3993][: len(rows(engine, "Num"))] or True
+        made = rows(engine, "Num")
+        assert 33 in made and 22 not in made
+
+
+def test_an_unsound_rule_is_stopped() -> None:
+    """One class, two types."""
+    typing = rule("typing", "(= t (Num a))", "(set (type t) a)", analysis=True)
+    wrong = rule("wrong", "(= t (Twice x))", "(union t x)")
+    with toy([typing, wrong], (), "(set (type (Twice (Num 1))) 7)") as engine:
+        engine.saturate(Budget(passes=1)) if False else None
+        with pytest.raises(EngineError, match="wrong|type|merge"):
+            engine.saturate()
+
+
+@pytest.mark.parametrize("text", ["(", "(Num", "(NoSuch 1)", '(Num "x")', "(run-schedule nothing)", "(input nowhere \"no.tsv\")", "(union (Num 1) 2)"])
+def test_what_egglog_refuses_is_an_engine_error(text: str) -> None:
+    with toy([]) as engine, pytest.raises(EngineError, match="egglog"):
+        engine.run(text)
+
+
+@pytest.mark.parametrize("bad", [rule("bad", "(= t (NoSuch x))", "(union t x)"), rule("bad", "(= t (Num a))", "(union t unbound)"),
+                                 rule("bad", "(= t (Num a))", "(Num b)", ("b", "no-extern", "a"))])
+def test_a_bad_rule_is_an_engine_error(bad: Rule) -> None:
+    with pytest.raises(EngineError):
+        toy([bad])
+
+
+def test_freeze_decodes_terms_and_vectors() -> None:
+    with toy([], (), "(let a (Num 4))", "(let b (Num 5))", "(union b (Twice a))", "(All (vec-of a b a))", "(set (type a) 9)") as engine:
+        frozen = engine.freeze()
+        cls = {args[0]: c for name, args, c in frozen if name == "Num"}
+        assert set(cls) == {4, 5} and cls[4] != cls[5]
+        assert [(args, c) for name, args, c in frozen if name == "Twice"] == [([cls[4]], cls[5])]
+        assert [args for name, args, _ in frozen if name == "All"] == [[(cls[4], cls[5], cls[4])]]
+        assert [(args, c) for name, args, c in frozen if name == "type"] == [([cls[4]], 9)]
+
+
+def test_an_engine_leaves_no_files() -> None:
+    with toy([GROW], [NEXT]) as engine:
+        directory = engine._directory
+        assert os.path.isdir(directory)
+    assert not os.path.exists(directory)
+
+
+def test_a_failing_engine_leaves_no_files(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(EngineError):
+        toy([rule("bad", "(= t (NoSuch x))", "(union t x)")])
+    assert list(tmp_path.iterdir()) == []
