@@ -79,6 +79,8 @@ def test_only_the_optimizer_sees_everything() -> None:
         seen = {r for r in rooms if any(within(m, (r,)) for m in imports(file))}
         if file.name == "optimizer.py":
             assert seen == set(rooms)
+        elif file.name == "cli.py":
+            assert seen <= {"eqsat.rules"}               # to list them
         elif file.name != "choice.py":
             assert not seen, file.name
 

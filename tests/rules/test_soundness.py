@@ -64,7 +64,7 @@ def test_an_off_by_one_in_a_single_element_is_caught():
         check(g, [planted("(= t (P1 f x))", "(union t (P1 r x))", ("r", "spoil", "f"))], (Extern("spoil", 1, 1, lambda f: (spoiled,)),))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(small_graphs())
 def test_all_rules_together_on_random_graphs(g):
     check(g, RULES, EXTERNS, budget=Budget(nodes=3000, seconds=5), kinds=("random", "extreme"))

@@ -1,0 +1,147 @@
+"""Whatever happens to the file of prices costs only the cache."""
+from __future__ import annotations
+
+import math
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cost_models.cache import PriceCache, default_path
+
+WRITER = """
+import sys
+from pathlib import Path
+from cost_models.cache import PriceCache
+cache = PriceCache(Path(sys.argv[1]))
+for i in range(40):
+    cache.put({f"{sys.argv[2]}{i}": float(i), "shared": float(i)})
+    assert cache.get(["shared"])
+cache.close()
+"""
+
+
+def reopened(path: Path, *keys: str) -> dict[str, float]:
+    cache = PriceCache(path)
+    try:
+        return cache.get(keys)
+    finally:
+        cache.close()
+
+
+def test_prices_stay(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "prices.sqlite"
+    cache = PriceCache(path)
+    cache.put({"a": 1.5, "b": 0})
+    cache.put({"a": 2})
+    cache.put({})
+    assert cache.get(["a", "b", "c"]) == {"a": 2, "b": 0}
+    assert cache.get([]) == {}
+    cache.close()
+    assert reopened(path, "a") == {"a": 2}
+
+
+def test_many_keys(tmp_path: Path) -> None:
+    cache = PriceCache(tmp_path / "p")
+    prices = {f"k{i}": float(i) for i in range(1700)}
+    cache.put(prices)
+    assert cache.get(list(prices)) == prices
+    cache.close()
+
+
+def test_two_processes_write_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    root = Path(__file__).parents[2]
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, who], cwd=root) for who in "ab"]
+    assert [w.wait(120) for w in writers] == [0, 0]
+    keys = [f"{who}{i}" for who in "ab" for i in range(40)]
+    assert reopened(path, *keys) == {k: float(k[1:]) for k in keys}
+
+
+@pytest.mark.parametrize("content", [b"no database at all " * 99, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_corrupted_file_is_replaced(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "p"
+    path.write_bytes(content)
+    cache = PriceCache(path)
+    cache.put({"a": 3})
+    assert cache.get(["a"]) == {"a": 3}
+    cache.close()
+    assert reopened(path, "a") == {"a": 3}
+
+
+def test_a_file_damaged_inside_is_replaced_or_empty(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    cache = PriceCache(path)
+    cache.put({f"k{i}": i for i in range(2000)})
+    cache.close()
+    data = bytearray(path.read_bytes())
+    data[4096:] = b"\xee" * (len(data) - 4096)
+    path.write_bytes(data)
+    assert reopened(path, "k7") == {}
+    cache = PriceCache(path)
+    cache.put({"new": 1})
+    assert cache.get(["new"]) == {"new": 1}
+    cache.close()
+
+
+def test_a_database_in_use_is_not_thrown_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "p"
+    cache = PriceCache(path)
+    cache.put({"a": 1})
+    cache.close()
+    blocker = sqlite3.connect(path)
+    blocker.execute("pragma journal_mode=delete")
+    blocker.execute("begin exclusive")
+    connect = sqlite3.connect
+    monkeypatch.setattr("cost_models.cache.sqlite3.connect", lambda *a, **k: connect(*a, **{**k, "timeout": 0}))
+    other = PriceCache(path)
+    assert other.get(["a"]) == {}
+    other.close()
+    blocker.rollback()
+    blocker.close()
+    monkeypatch.undo()
+    assert reopened(path, "a") == {"a": 1}
+
+
+@pytest.mark.parametrize("where", ["file/prices.sqlite", "file/more/prices.sqlite", "directory"])
+def test_a_place_that_cannot_be_written_costs_only_the_cache(tmp_path: Path, where: str) -> None:
+    (tmp_path / "file").write_text("a regular file, no directory")
+    (tmp_path / "directory").mkdir()
+    cache = PriceCache(tmp_path / where)
+    cache.put({"a": 1})
+    assert cache.get(["a"]) == {}
+    cache.close()
+    assert (tmp_path / "file").read_text() == "a regular file, no directory" and (tmp_path / "directory").is_dir()
+
+
+@pytest.mark.parametrize("bad", [-1.0, -math.inf, math.nan])
+def test_what_is_no_price_is_refused(tmp_path: Path, bad: float) -> None:
+    cache = PriceCache(tmp_path / "p")
+    cache.put({"bad": bad})
+    cache.put({"good": 1})
+    assert cache.get(["bad", "good"]) == {"good": 1}
+    cache.close()
+
+
+def test_entries_are_numbers(tmp_path: Path) -> None:
+    """Also where somebody else wrote them."""
+    path = tmp_path / "p"
+    PriceCache(path).close()
+    db = sqlite3.connect(path)
+    for value in ("text", b"bytes"):
+        try:
+            db.execute("insert or replace into price values ('a', ?)", (value,))
+        except sqlite3.IntegrityError:
+            continue
+        db.commit()
+    db.close()
+    assert all(isinstance(v, float) for v in reopened(path, "a").values())
+
+
+def test_the_path_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "here"))
+    assert default_path() == tmp_path / "here" / "prices.sqlite"
+    monkeypatch.delenv("EQSAT_CACHE")
+    assert "eqsat" in str(default_path())
