@@ -17,6 +17,7 @@ from cost_models.cache import PriceCache
 from cost_models.protocol import Fusion, Price, Unit
 from eqsat.ir import BYTES, OPS, GraphError, TensorGraph, Type, attrs_of
 from eqsat.movement import Move
+from eqsat.numerics import LIMITS
 from eqsat.staging import Transposes, reordering, step_cycles, ways, written
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import dumps
@@ -143,7 +144,7 @@ class VelaOps:
         if reader.op in _BINARY and read.op == "rescale" and read.result.dtype == "INT32":
             return Fusion(of_read=1.0)
         fused_rescale = read.op == "rescale" and any(b.op in _MAC or b.op in _BINARY for b in behind)
-        if reader.op in _ACTIVATION and (fused_rescale or read.op in _MAC):
+        if reader.op in _ACTIVATION and (fused_rescale or read.op in _MAC) and not _is_noop(reader):
             return Fusion(of_reader=1.0)
         if self.target.family == "u85" and reader.op == "transpose" and reader.steps and fused_rescale and any(b.op in _MAC for b in behind):
             perm, (_, h, w, c) = reader.attr("perms"), reader.operands[0].shape
@@ -153,6 +154,16 @@ class VelaOps:
             # the types that swap H and W double the output path's work, the others are free (facts/vela: TRANSPOSE by target)
             return Fusion(of_reader=1.0 if perm in ((0, 1, 3, 2), (0, 3, 1, 2)) else 0.5)
         return None
+
+
+def _is_noop(u: Unit) -> bool:
+    """A CLAMP to the dtype's limits. Vela's U55/U65 estimate falls when one follows a convolution, hardware does not get
+    faster: it keeps its full price, so that its removal always wins (facts/vela: traps of the estimate)."""
+    if u.op != "clamp" or u.result.dtype not in LIMITS:
+        return False
+    size = BYTES[u.result.dtype]
+    lo, hi = (v.to_bytes(size, "little", signed=True) for v in LIMITS[u.result.dtype])
+    return (u.attr("min_val"), u.attr("max_val")) == (lo, hi)
 
 
 @cache

@@ -65,6 +65,7 @@ def test_prices_are_finite_and_answered_in_order(model: VelaOps) -> None:
 def test_measured_prices_are_remembered(model: VelaOps) -> None:
     todo = [move((1, 8, 8, 16), (0, 2, 1, 3)), *units(residual())]
     first = model.price(todo)
+
     class NoPool:
         def map(self, fn, items):
             assert not items, "measured again"
@@ -75,8 +76,8 @@ def test_measured_prices_are_remembered(model: VelaOps) -> None:
 
 def test_equal_movements_of_different_views_have_one_price(model: VelaOps) -> None:
     plain = move((36, 4, 16), (0, 2, 1))
-    m = Move.reshape((36, 64), (36, 4, 16)).then(plain.move)
-    (a, b) = model.price([plain, Unit((), (Type((36, 64), "INT8"),), plain.result, move=m)])
+    m = plain.move.then(Move.reshape((36, 16, 4), (36, 64)))
+    (a, b) = model.price([plain, Unit((), plain.operands, Type(m.out_shape, "INT8"), move=m)])
     assert a.cycles == b.cycles and a.steps != b.steps
 
 
