@@ -380,11 +380,11 @@ _MOVING = frozenset({"transpose", "reshape", "identity", "select", "concat", "sl
 
 
 def evaluate_op(op: str, attrs: Attrs, operands: Sequence[np.ndarray], result: Type) -> np.ndarray:
-    """Value of one op in numpy, exactly as TOSA defines it. Raises GraphError for ops without semantics here: opaque ones, and
-    arithmetic on floats, whose rounding TOSA leaves open."""
+    """Value of one op in numpy, exactly as TOSA defines it. Raises GraphError for ops without semantics here: opaque ones,
+    arithmetic on floats and a RESCALE that may round inexactly, whose results TOSA leaves open."""
     fn = OPS[op].evaluate
     floats = result.dtype.startswith("FP") or any(x.dtype.kind == "f" for x in operands)
-    if fn is None or floats and op not in _MOVING:
+    if fn is None or floats and op not in _MOVING or ("rounding_mode", numerics.INEXACT_ROUND) in attrs:
         raise GraphError(f"{op} cannot be evaluated in numpy; use the reference model")
     out = fn(dict(attrs), operands, result)
     return np.asarray(out).astype(STORAGE[result.dtype], order="C", copy=False)

@@ -14,8 +14,12 @@ from .race import Entrant, Standing, race
 from .reduce import Reduced, reduce
 from .result import Extraction, closes
 
-GREEDY_SHARE = 0.2
-"""Part of the time limit that greedy extraction may use."""
+GREEDY_SHARE = 0.5
+"""Part of the time limit that greedy extraction may use. It bounds its own work, a few seconds at most
+(see `local_search.WORK`), so only tight limits cut it short, and then it may find less than alone."""
+
+AGAIN_SHARE = 0.2
+"""Part of the time limit for greedy extraction on the reduced graph."""
 
 
 def extract(graph: ChoiceGraph, solver: str, *, time_limit: float, seed: int,
@@ -67,7 +71,7 @@ class Run:
             self._greedy(seed, warm_start, restarts=RESTARTS)
         self.standing.bound = floor(small)
         try:
-            again = greedy(small, time_limit=GREEDY_SHARE * self.time_limit, seed=seed)
+            again = greedy(small, time_limit=AGAIN_SHARE * self.time_limit, seed=seed)
             self.standing.offer(again.choice)
         except NoChoiceFound:
             pass

@@ -3,7 +3,8 @@
 Small remains are solved here, by branch and bound. Otherwise worker processes race, two at a time
 (one for each of two cores): core-guided clingo, which proves most graphs, runs through; beside it
 HiGHS for a first heat, then neighbourhood search; and late, where clingo's first way is stuck, its
-second takes its place. Never worse than `dag_greedy`.
+second takes its place. Never worse than `dag_greedy`, as long
+as that ends within its share of the time limit.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 
 from eqsat import ir, movement
 from eqsat.ir import OPS, Const, GraphError, TensorGraph, Type, attrs_of, broadcast, evaluate_op, infer
-from tests.graphs import add, clamp, conv, finish, relu, rescale, residual, transpose
+from tests.graphs import INEXACT_ROUND, add, clamp, conv, finish, relu, rescale, residual, transpose
 
 KINDS = {"leaf", "move", "pointwise", "axial", "concat", "mac", "opaque"}
 
@@ -169,6 +169,14 @@ def test_floats_are_moved_but_not_computed_with() -> None:
     assert moved.dtype == np.float32 and moved.tolist() == [[1.5], [-2.25]]
     with pytest.raises(GraphError, match="reference model"):
         evaluate_op("abs", (), [x], Type((1, 2), "FP32"))
+
+
+def test_inexact_rounding_is_not_computed() -> None:
+    """The reference model rounds it in floating point: no integer formula gives the same."""
+    g = TensorGraph()
+    finish(g, rescale(g, g.add_input("x", (2,), "INT8"), "INT8", rounding=INEXACT_ROUND))
+    with pytest.raises(GraphError, match="reference model"):
+        g.evaluate([np.zeros(2, np.int8)])
 
 
 def test_bytes_of_types() -> None:

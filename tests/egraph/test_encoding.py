@@ -9,7 +9,7 @@ from eqsat.egraph.engine import Budget, EngineError, Rule
 from eqsat.ir import OPS, TensorGraph, Type
 from eqsat.movement import Move
 from eqsat.rules import EXTERNS, RULES
-from tests.graphs import add, channel_shuffle, conv, conv_graph, finish, relu, rescale, residual, reshape, transpose, transposed_relus
+from tests.graphs import add, channel_shuffle, conv, conv_graph, finish, relu, rescale, reshape, residual, transpose, transposed_relus
 
 
 def everything() -> TensorGraph:

@@ -99,9 +99,8 @@ def test_an_unsound_rule_is_stopped() -> None:
     """One class, two types."""
     typing = rule("typing", "(= t (Num a))", "(set (type t) a)", analysis=True)
     wrong = rule("wrong", "(= t (Twice x))", "(union t x)")
-    with toy([typing, wrong], (), "(set (type (Twice (Num 1))) 7)") as engine:
-        with pytest.raises(EngineError, match="wrong|type|merge"):
-            engine.saturate()
+    with toy([typing, wrong], (), "(set (type (Twice (Num 1))) 7)") as engine, pytest.raises(EngineError, match="wrong|type|merge"):
+        engine.saturate()
 
 
 @pytest.mark.parametrize("text", ["(", "(Num", "(NoSuch 1)", '(Num "x")', "(run-schedule nothing)", "(input nowhere \"no.tsv\")", "(union (Num 1) 2)"])
