@@ -107,8 +107,7 @@ def optimize(
     except KeyboardInterrupt as e:
         raise _fail("interrupted; nothing was written", INTERRUPTED) from e
     if as_json:
-        record = asdict(result)
-        record.pop("tosa")
+        record = {k: v for k, v in asdict(result).items() if not isinstance(v, bytes)}
         print(json.dumps({"model": str(source), "target": target, "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles}, **{
             k: v for k, v in record.items() if k != "cycles"}}))
         return

@@ -24,7 +24,7 @@ from eqsat.target import Target
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.vela import Estimate, WorkerError, compare, compile_tosa
 from eqsat.tosa.worker import Pool
-from extraction import Extraction, extract
+from extraction import Extraction, ExtractionError, extract
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,13 @@ class Options:
 class Result:
     """Outcome for one graph. Cycles are Vela's totals; `stock_cycles` is None without a stock graph that Vela accepts.
 
-    chosen: "eqsat", "stock" or "explicit" (the input itself). verified: equal to the reference to the bit. stock_verified:
-    the same of the stock graph, None if it was not compared. seconds: by stage.
+    explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
+    verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
+    seconds: by stage.
     """
 
     tosa: bytes
+    explicit: bytes
     chosen: str
     cycles: int
     stock_cycles: int | None
@@ -126,7 +128,7 @@ def optimize_tosa(explicit: bytes, target: Target, *, stock: bytes | None = None
             with clock.stage("saturate"):
                 frozen = saturate(reference, options.rules, options.externs, options.budget)
             candidates += search(frozen, reference, target, pool, options, clock, warnings)
-        except (EngineError, GraphError) as e:
+        except (EngineError, GraphError, ExtractionError) as e:
             warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
         with clock.stage("verify"):
             best, stock_verified = _first_equal(candidates, base, pool, options, warnings)
@@ -134,7 +136,7 @@ def optimize_tosa(explicit: bytes, target: Target, *, stock: bytes | None = None
     opaque = {o.attr("tosa").lower(): 0 for o in reference.nodes if o.op == "opaque"}
     opaque = {k: counts.get(k, 0) for k in opaque}
     return Result(
-        tosa=best.tosa, chosen=best.name, cycles=best.estimate.cycles, stock_cycles=stock_estimate.cycles if stock_estimate else None,
+        tosa=best.tosa, explicit=explicit, chosen=best.name, cycles=best.estimate.cycles, stock_cycles=stock_estimate.cycles if stock_estimate else None,
         explicit_cycles=base.estimate.cycles, verified=True, stock_verified=stock_verified, by_kind=best.estimate.by_kind,
         stock_by_kind=stock_estimate.by_kind if stock_estimate else {}, explicit_by_kind=base.estimate.by_kind,
         coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),

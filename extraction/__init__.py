@@ -4,7 +4,7 @@
     g = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], roots=[0])
     extract(g).cost          # 3, proved optimal
 
-Stands alone: needs numpy, and highspy, clingo or ortools for the exact extractors that use them.
+Stands alone: needs numpy and networkx, and highspy, clingo or ortools for the exact extractors that use them.
 """
 
 from .api import available, extract
