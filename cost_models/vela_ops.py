@@ -144,7 +144,8 @@ class VelaOps:
         if reader.op in _BINARY and read.op == "rescale" and read.result.dtype == "INT32":
             return Fusion(of_read=1.0)
         fused_rescale = read.op == "rescale" and any(b.op in _MAC or b.op in _BINARY for b in behind)
-        if reader.op in _ACTIVATION and (fused_rescale or read.op in _MAC) and not _is_noop(reader):
+        after_matmul = any(b.op == "matmul" for b in behind)     # measured: nothing but the RESCALE fuses into a MATMUL
+        if reader.op in _ACTIVATION and (fused_rescale and not after_matmul or read.op in _MAC) and not _is_noop(reader):
             return Fusion(of_reader=1.0)
         if self.target.family == "u85" and reader.op == "transpose" and reader.steps and fused_rescale and any(b.op in _MAC for b in behind):
             perm, (_, h, w, c) = reader.attr("perms"), reader.operands[0].shape

@@ -63,7 +63,7 @@ def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
     if len(buffer) < 8 or buffer[4:8] != IDENTIFIER:
         raise TosaError(f"{name} is no TOSA flatbuffer (identifier 'TOSA' missing): give a .tosa file of TOSA 1.0")
     try:
-        return _Reader(bytes(buffer), name).graph
+        return _Reader(bytes(buffer), name).graph.pruned()
     except TosaError:
         raise
     except GraphError as e:
@@ -107,7 +107,14 @@ class _Reader:
             self.graph.outputs.append(self._node(t))
             self.graph.output_names.append(t)
 
+    def _is_tensor(self, name: str) -> bool:
+        return name in self.number or name in self.tensors and name in self.constant
+
     def _node(self, name: str) -> int:
+        """The node of a tensor; a constant gets one where it is first read as a tensor, as most are only folded."""
+        if name not in self.number and self._is_tensor(name):
+            t = self.tensors[name][0]
+            self.number[name] = self.graph.add_const(self.constant[name], t.dtype, t.shape)
         if name not in self.number:
             raise TosaError(f"tensor {name!r} is read before it is written: the operators are not in order")
         return self.number[name]
@@ -134,7 +141,6 @@ class _Reader:
             t, table = self.tensors[outs[0]]
             raw = np.atleast_1d(table.DataAsNumpy()) if table.DataLength() else np.zeros(0, np.uint8)
             self.constant[outs[0]] = unpack(raw, t.dtype, t.shape)
-            self.number[outs[0]] = self.graph.add_const(self.constant[outs[0]], t.dtype, t.shape)
             return
         union, expected = schema.UNION_NAME[op.AttributeType()], schema.union_for(code)
         if union != expected and (union != "NONE" or schema.fields(expected)):
@@ -149,15 +155,15 @@ class _Reader:
             return False
         n = len(ins) if spec.operands < 0 else spec.operands
         folded = ins[n:]
-        if len(folded) != len(spec.folded) or any(f not in self.constant for f in folded) or any(i not in self.number for i in ins[:n]):
+        if len(folded) != len(spec.folded) or any(f not in self.constant for f in folded) or not all(map(self._is_tensor, ins[:n])):
             return False
+        attrs, want = dict(attrs), self.tensors[out][0]
         for (attr, _), f in zip(spec.folded, folded, strict=True):
             attrs[attr] = tuple(v.item() for v in self.constant[f].reshape(-1))
-        want = self.tensors[out][0]
         if op in ("rescale", "cast"):
             attrs["dtype"] = want.dtype
-        operands = [self.number[i] for i in ins[:n]]
-        if any(self.graph.type(i).dtype not in STORAGE for i in operands):
+        operands = [self._node(i) for i in ins[:n]]
+        if any(t.dtype not in STORAGE for t in (want, *map(self.graph.type, operands))):
             return False
         got = infer(op, attrs_of(attrs), [self.graph.type(i) for i in operands])
         if got != want:
@@ -169,8 +175,8 @@ class _Reader:
         types = [self.tensors[o][0] for o in outs]
         operands, shapes = [], []
         for i in ins:                                    # shape operands travel in an attribute, None marks a tensor operand
-            if i in self.number:
-                operands.append(self.number[i])
+            if self._is_tensor(i):
+                operands.append(self._node(i))
                 shapes.append(None)
             elif i in self.constant:
                 shapes.append(tuple(int(v) for v in self.constant[i]))

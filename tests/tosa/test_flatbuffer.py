@@ -93,6 +93,7 @@ def test_round_trip_keeps_everything(name: str) -> None:
     graph = GRAPHS[name]()
     first = loads(dumps(graph))
     assert dumps(loads(dumps(first))) == dumps(first)
+    assert len(first.live()) == len(first.nodes)
     assert first.signature() == graph.signature()
     assert [first.nodes[i].attr("name") for i in first.inputs] == [graph.nodes[i].attr("name") for i in graph.inputs]
     written = [n.attrs for n in graph.nodes if n.op == "opaque"]
@@ -134,6 +135,17 @@ def test_fractional_pad_values_are_kept(worker: Worker) -> None:
     finish(g, g.add("pad", [g.add_input("x", (2,), "FP32")], pads=(1, 2), value=(0.75,)))
     (y,) = run_reference(dumps(loads(dumps(g))), [np.array([2, 3], np.float32)], worker)
     assert y.tolist() == [0.75, 2, 3, 0.75, 0.75]
+
+
+@pytest.mark.parametrize(("source", "target"), [("BF16", "INT8"), ("INT8", "BF16"), ("FP8E4M3", "FP16")])
+def test_dtypes_that_numpy_lacks_are_only_carried(source: str, target: str) -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (2, 3), source)
+    finish(g, g._put(Node("cast", (x,), attrs_of({"dtype": target}), (2, 3), target)))
+    read = loads(dumps(g))
+    assert read.op_counts() == {"cast": 1} and read.signature() == g.signature()
+    assert [(n.attr("tosa"), n.attr("fields")) for n in read.nodes if n.op == "opaque"] == [("CAST", ())]
+    assert dumps(loads(dumps(read))) == dumps(read)
 
 
 @pytest.mark.parametrize("dtype", ["BOOL", "INT8", "INT16", "INT32", "INT48", "SHAPE", "FP32"])
