@@ -28,6 +28,8 @@ class PriceCache:
     def _open(self) -> sqlite3.Connection:
         try:
             return self._connect()
+        except sqlite3.OperationalError:
+            raise                                        # in use or not writable: not ours to throw away
         except sqlite3.DatabaseError:
             self.path.unlink(missing_ok=True)            # corrupted: prices can always be measured again
             return self._connect()
@@ -35,7 +37,7 @@ class PriceCache:
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=10, check_same_thread=False)
         db.execute("pragma journal_mode=wal")
-        db.execute("create table if not exists price (key text primary key, cycles real not null check (cycles >= 0))")
+        db.execute("create table if not exists price (key text primary key, cycles real not null check (typeof(cycles) = 'real' and cycles >= 0))")
         db.execute("select count(*) from price").fetchone()
         return db
 

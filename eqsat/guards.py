@@ -16,6 +16,6 @@ def violations(graph: TensorGraph) -> list[str]:
                 out.append("RESCALE from INT32 to INT32 (Vela emits zeros on U55)")
             if node.dtype == "INT32" and len(reading) > 1:
                 out.append("one RESCALE to INT32 read by several operators (executorch issue 21415)")
-        if node.dtype == "INT48" and (len(reading) > 1 or any(graph.nodes[r].op != "rescale" for r in reading)):
+        if node.dtype == "INT48" and node.op != "const" and (len(reading) > 1 or any(graph.nodes[r].op != "rescale" for r in reading)):
             out.append("an INT48 result read by anything but its one RESCALE")
     return out

@@ -116,6 +116,13 @@ class Engine:
         self._externs = {e.name: e for e in externs}
         self._answered: dict[str, set[tuple[int, ...]]] = {e: set() for e in self._externs}
         self._rules: list[Rule] = []
+        try:
+            self._declare(declarations, rules)
+        except BaseException:
+            self.close()
+            raise
+
+    def _declare(self, declarations: Sequence[str], rules: Iterable[Rule]) -> None:
         self.run("(ruleset load)")
         self.run("(ruleset clear)")
         for line in declarations:
