@@ -27,13 +27,12 @@ def is_widening(op: str, attrs: Attrs) -> bool:
 
 @dataclass(slots=True)
 class Choices:
-    """A ChoiceGraph over the classes that the outputs can reach; per choice node its e-node, unit, price and TOSA steps."""
+    """A ChoiceGraph over the classes that the outputs can reach; per choice node its e-node, operand classes and TOSA steps."""
 
     graph: ChoiceGraph
     frozen: Frozen
     classes: list[int]
     enodes: list[ENode]
-    units: list[Unit]
     operands: list[list[int]]
     steps: list[Steps]
 
@@ -144,7 +143,7 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     per_reader = [i for i, c in enumerate(classes) if frozen.classes[c] and all(is_widening(e.op, e.attrs) for e in frozen.classes[c])]
     graph = ChoiceGraph.build([[(cost[n], operands[n]) for n in ns] for ns in nodes], [position[r] for r in roots],
                               pair_costs=pairs, per_reader=per_reader)
-    return Choices(graph, frozen, classes, enodes, units, operands, [p.steps for p in prices])
+    return Choices(graph, frozen, classes, enodes, operands, [p.steps for p in prices])
 
 
 def _constant(frozen: Frozen, cls: int):
