@@ -1,9 +1,10 @@
-"""The default model: data movement measured by Vela in context, arithmetic estimated, fusion as pairwise terms.
+"""The default model: what differs between alternatives measured by Vela in context, the rest estimated, fusion as pairwise terms.
 
-A unit of data movement is compiled between pads (CLAMPs with a second reader, which cannot fuse with it), and
-only the rows that are not pads count: so it sees the inner tensor formats, not those of graph inputs and outputs.
-Arithmetic ops are the same in nearly all alternatives; closed forms rank them well enough (output-path cycles per element
-and bytes per cycle of the family, facts measured on Vela 5.1). The whole-graph total has the last word.
+Reorderings, concats, slices, pads, pools, reductions and multiply-accumulate ops (with the RESCALE that fuses into them) are
+compiled between pads, CLAMPs with a second reader that cannot fuse with them, and only the rows that are not pads count: so a
+unit sees the inner tensor formats, not those of graph inputs and outputs. Elementwise ops are the same in nearly all alternatives;
+closed forms rank them well enough (output-path cycles per element and bytes per cycle of the family, facts measured on Vela 5.1).
+The whole-graph total has the last word.
 """
 from __future__ import annotations
 
