@@ -60,15 +60,16 @@ class VelaOps:
         self.target, self.pool, self.cache = target, pool, cache
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
-        moves = {(*reordering(u.move), u.result.dtype): None for u in units if u.move is not None}
-        best = dict(zip(moves, self._chains(list(moves)), strict=True))
+        moves = [None if u.move is None else (*reordering(u.move), u.result.dtype) for u in units]
+        distinct = [m for m in dict.fromkeys(moves) if m is not None]
+        best = dict(zip(distinct, self._chains(distinct), strict=True))
         others = iter(self._prices([u for u in units if u.move is None]))
         out = []
-        for u in units:
-            if u.move is None:
+        for u, move in zip(units, moves, strict=True):
+            if move is None:
                 out.append(Price(next(others), u.steps))
             else:
-                cycles, chain = best[*reordering(u.move), u.result.dtype]
+                cycles, chain = best[move]
                 out.append(Price(cycles, written(u.move, chain)))
         return out
 

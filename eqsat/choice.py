@@ -36,7 +36,7 @@ class Choices:
     operands: list[list[int]]
     steps: list[Steps]
 
-    def corrected(self, choice: Mapping[int, int], graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Mapping]) -> bool:
+    def corrected(self, graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Mapping]) -> bool:
         """Raises the price of units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they
         and what is fused into them were priced at; true if there were any."""
         named = {row["name"]: int(row["op_cycles"]) for row in rows}

@@ -46,7 +46,7 @@ def _canonical(axes: Sequence[Axis]) -> tuple[Axis, ...]:
     return tuple(out)
 
 
-def _split(size: int, stride: int, boundaries: Sequence[int]) -> list[Axis] | None:
+def split(size: int, stride: int, boundaries: Sequence[int]) -> list[Axis] | None:
     """Cut an axis wherever it crosses a boundary (a stride of the space that it walks through); None if it cannot."""
     pieces = []
     for b in sorted(boundaries, reverse=True):
@@ -117,7 +117,7 @@ class Move:
         mid = _strides([n for n, _ in self.axes])
         axes: list[Axis] = []
         for size, stride in after.axes:
-            pieces = _split(size, stride, mid)
+            pieces = split(size, stride, mid)
             if pieces is None:
                 return None
             for n, s in pieces:
@@ -200,6 +200,19 @@ class Move:
             out_shape[a.out_dim] *= size
         return Move(tuple(in_shape), tuple(out_shape), _canonical(axes))
 
+    def grow(self, in_dim: int, size: int) -> Move | None:
+        """The same reordering with the unit input dim `in_dim` grown to `size`, placed at the first unit dim of the output."""
+        unit = next((d for d, n in enumerate(self.out_shape) if n == 1), None)
+        atoms = self.atoms()
+        if unit is None or atoms is None:
+            return None
+        in_shape = (*self.in_shape[:in_dim], size, *self.in_shape[in_dim + 1:])
+        out_shape = (*self.out_shape[:unit], size, *self.out_shape[unit + 1:])
+        old, new = _strides(self.in_shape), _strides(in_shape)
+        axes = [(a.size, a.in_stride // old[a.in_dim] * new[a.in_dim]) for a in atoms]
+        before = sum(a.out_dim < unit for a in atoms)
+        return Move(in_shape, out_shape, _canonical([*axes[:before], (size, new[in_dim]), *axes[before:]]))
+
     # -- the way out ------------------------------------------------------------------------------
 
     def squeezed(self) -> tuple[Shape, tuple[int, ...]]:
@@ -229,11 +242,11 @@ def _atoms(m: Move) -> tuple[Atom, ...] | None:
     out: list[Atom] = []
     position = prod(m.out_shape)
     for size, stride in m.axes:
-        for n, s in _split(size, stride, ins) or [(0, 0)]:
+        for n, s in split(size, stride, ins) or [(0, 0)]:
             if n == 0:
                 return None
             position //= n
-            pieces = _split(n, position, outs)
+            pieces = split(n, position, outs)
             if pieces is None:
                 return None
             for pn, ps in pieces:

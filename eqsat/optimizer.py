@@ -127,7 +127,7 @@ def optimize_tosa(explicit: bytes, target: Target, *, stock: bytes | None = None
         try:
             with clock.stage("saturate"):
                 frozen = saturate(reference, options.rules, options.externs, options.budget)
-            candidates += search(frozen, reference, target, pool, options, clock, warnings)
+            candidates += search(frozen, target, pool, options, clock, warnings)
         except (EngineError, GraphError, ExtractionError) as e:
             warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
         with clock.stage("verify"):
@@ -144,8 +144,7 @@ def optimize_tosa(explicit: bytes, target: Target, *, stock: bytes | None = None
         candidates=len(candidates), seconds=clock.seconds, warnings=warnings)
 
 
-def search(frozen: Frozen, reference: TensorGraph, target: Target, pool: Pool, options: Options, clock: _Clock,
-           warnings: list[str]) -> list[_Candidate]:
+def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: _Clock, warnings: list[str]) -> list[_Candidate]:
     """Graphs that extraction finds, each compiled whole by Vela; its table corrects prices between rounds."""
     cache = PriceCache(options.cache)
     seen: dict[bytes, _Candidate] = {}
@@ -158,7 +157,7 @@ def search(frozen: Frozen, reference: TensorGraph, target: Target, pool: Pool, o
             return False
         with clock.stage("vela"):
             seen[buffer] = _Candidate("eqsat", graph, buffer, compile_tosa(buffer, target, pool))
-        return choices.corrected(found.choice, graph, origin, seen[buffer].estimate.rows)
+        return choices.corrected(graph, origin, seen[buffer].estimate.rows)
 
     try:
         with clock.stage("price"):

@@ -120,14 +120,14 @@ def test_rows_of_velas_table_correct_prices(model: VelaOps) -> None:
     choices = choices_of(channel_shuffle(), model)
     found = extract(choices.graph, "dag_greedy")
     graph, origin = choices.tensor_graph(found.choice)
-    assert not choices.corrected(found.choice, graph, origin, [])
+    assert not choices.corrected(graph, origin, [])
     before = choices.graph.cost.copy()
     n = next(n for n in origin if n not in graph.outputs)
     cycles = 10**6
-    assert choices.corrected(found.choice, graph, origin, [{"name": f"n{n}", "op_cycles": cycles}])
+    assert choices.corrected(graph, origin, [{"name": f"n{n}", "op_cycles": cycles}])
     changed = np.flatnonzero(choices.graph.cost != before)
     assert changed.tolist() == [origin[n]] and choices.graph.cost[origin[n]] <= cycles
-    assert not choices.corrected(found.choice, graph, origin, [{"name": f"n{n}", "op_cycles": cycles}])
+    assert not choices.corrected(graph, origin, [{"name": f"n{n}", "op_cycles": cycles}])
 
 
 def test_an_output_without_a_candidate_is_an_error(model: VelaOps) -> None:

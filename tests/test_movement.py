@@ -36,6 +36,14 @@ def build(shape, chain):
     return x, moves
 
 
+def composed(moves):
+    """The whole chain as one Move, or None."""
+    total = moves[0]
+    for m in moves[1:]:
+        total = total.then(m) if total else None
+    return total
+
+
 @settings(max_examples=400, deadline=None)
 @given(steps())
 def test_single_steps_inverse_and_composition(case):
@@ -65,10 +73,7 @@ def test_single_steps_inverse_and_composition(case):
 @given(steps(), st.data())
 def test_restrict_to_a_broadcast_operand(case, data):
     shape, chain = case
-    _, moves = build(shape, chain)
-    total = moves[0]
-    for m in moves[1:]:
-        total = total.then(m) if total else None
+    total = composed(build(shape, chain)[1])
     if total is None:
         return
     operand = tuple(1 if data.draw(st.booleans()) else d for d in shape)
@@ -84,10 +89,7 @@ def test_restrict_to_a_broadcast_operand(case, data):
 @given(steps(), st.data())
 def test_resize_keeps_the_reordering(case, data):
     shape, chain = case
-    _, moves = build(shape, chain)
-    total = moves[0]
-    for m in moves[1:]:
-        total = total.then(m) if total else None
+    total = composed(build(shape, chain)[1])
     if total is None:
         return
     dim = data.draw(st.integers(0, len(shape) - 1))

@@ -25,8 +25,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Engine, Extern, Rule, Saturation
-from eqsat.ir import OPS, Attrs, GraphError, Node, TensorGraph, Type, attrs_of, infer
+from eqsat.ir import OPS, STORAGE, Attrs, Const, GraphError, Node, TensorGraph, Type, attrs_of, infer
 from eqsat.movement import Move
 
 DECLARATIONS = (
@@ -68,6 +70,11 @@ class LeafValue:
     """An input or a constant with its type."""
 
     node: Node
+
+    @staticmethod
+    def constant(data: np.ndarray, dtype: str) -> LeafValue:
+        """The leaf of a constant array."""
+        return LeafValue(Node("const", (), attrs_of({"value": Const(np.asarray(data, STORAGE[dtype]), dtype)}), data.shape, dtype))
 
     @property
     def is_const(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from eqsat.egraph.encoding import Call
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.ir import Type
-from eqsat.movement import Move, _canonical, _strides
+from eqsat.movement import Move
 
 
 def _restrict(m: Move, operand: Type):
@@ -86,27 +86,13 @@ def _acted(call: Call, shape: tuple[int, ...]) -> list[int]:
     return [call.attr("axis")]
 
 
-def _grow(m: Move, dim: int, size: int) -> Move | None:
-    """`m` with its unit input dim `dim` grown to `size`, placed at the first unit dim of the output."""
-    unit = next((d for d, n in enumerate(m.out_shape) if n == 1), None)
-    atoms = m.atoms()
-    if unit is None or atoms is None:
-        return None
-    in_shape = (*m.in_shape[:dim], size, *m.in_shape[dim + 1:])
-    out_shape = (*m.out_shape[:unit], size, *m.out_shape[unit + 1:])
-    old, new = _strides(m.in_shape), _strides(in_shape)
-    axes = [(a.size, a.in_stride // old[a.in_dim] * new[a.in_dim]) for a in atoms]
-    before = sum(a.out_dim < unit for a in atoms)
-    return Move(in_shape, out_shape, _canonical([*axes[:before], (size, new[dim]), *axes[before:]]))
-
-
 def _push(m: Move, call: Call, operand: Type):
     """t = Move m (call x): (call', m') with t = call' (Move m' x)."""
     axes = _acted(call, operand.shape)
     shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
     before = m
     for d in shrunk:
-        before = before and _grow(before, d, operand.shape[d])
+        before = before and before.grow(d, operand.shape[d])
     if before is not None:
         before = before.resize({d: operand.shape[d] for d in axes if d not in shrunk})
     if before is None or before.in_shape != operand.shape:

@@ -1,11 +1,9 @@
 """Data movement alone: chains of transposes and reshapes in normal form, and movements of constants."""
 from __future__ import annotations
 
-import numpy as np
-
 from eqsat.egraph.encoding import LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import STORAGE, Const, Node, attrs_of
+from eqsat.ir import STORAGE
 from eqsat.movement import Move
 
 
@@ -18,8 +16,7 @@ def _fold(m: Move, leaf: LeafValue):
     node = leaf.node
     if not leaf.is_const or node.dtype not in STORAGE or node.shape != m.in_shape:
         return None
-    data = np.ascontiguousarray(m.apply(node.attr("value").data))
-    return (LeafValue(Node("const", (), attrs_of({"value": Const(data, node.dtype)}), m.out_shape, node.dtype)),)
+    return (LeafValue.constant(m.apply(node.attr("value").data), node.dtype),)
 
 
 EXTERNS = [

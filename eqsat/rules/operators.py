@@ -5,11 +5,11 @@ from math import prod
 
 import numpy as np
 
-from eqsat.egraph.encoding import Call
+from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.ir import Type, attrs_of
 from eqsat.movement import Move
-from eqsat.rules.weights import channel_order, constant
+from eqsat.rules.weights import channel_order
 
 _POOL_WINDOW = 256           # Vela's limit on a pool's height and width
 _POOL_CHANNELS = 128         # as many as one block of the NPU's output holds
@@ -50,7 +50,7 @@ def _order_as_conv(m: Move, operand: Type):
     matrix[np.arange(n), 0, 0, order] = 1
     conv = Call("conv2d", attrs_of({"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1), "local_bound": False, "acc_type": 5,
                                     "in_zp": (0,), "w_zp": (0,)}))
-    return conv, constant(matrix, "INT8"), constant(np.zeros(n, np.int32), "INT32"), Call("rescale", UNIT_RESCALE)
+    return conv, LeafValue.constant(matrix, "INT8"), LeafValue.constant(np.zeros(n, np.int32), "INT32"), Call("rescale", UNIT_RESCALE)
 
 
 #: RESCALE from INT32 to INT8 by exactly one.

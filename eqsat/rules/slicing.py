@@ -13,7 +13,7 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import BYTES, STORAGE, Const, GraphError, Node, Shape, Type, attrs_of, evaluate_op, infer
+from eqsat.ir import BYTES, STORAGE, GraphError, Shape, Type, attrs_of, evaluate_op, infer
 from eqsat.numerics import LIMITS
 
 #: The most operands that a slice may span; wider spans are rare and every number is a rule of its own.
@@ -85,11 +85,7 @@ def _slice_const(f: Call, leaf: LeafValue):
     if f.op not in ("slice", "pad") or not leaf.is_const or node.dtype not in STORAGE:
         return None
     t = infer(f.op, f.attrs, [Type(node.shape, node.dtype)])
-    return (_leaf(evaluate_op(f.op, f.attrs, [node.attr("value").data], t), node.dtype),)
-
-
-def _leaf(data: np.ndarray, dtype: str) -> LeafValue:
-    return LeafValue(Node("const", (), attrs_of({"value": Const(data, dtype)}), data.shape, dtype))
+    return (LeafValue.constant(evaluate_op(f.op, f.attrs, [node.attr("value").data], t), node.dtype),)
 
 
 # ---- slices of concats --------------------------------------------------------------------------
@@ -147,7 +143,7 @@ def _contiguous(g: Call, a: Call, b: Call):
 def _concat_const(g: Call, a: LeafValue, b: LeafValue):
     if not (a.is_const and b.is_const) or a.node.dtype not in STORAGE:
         return None
-    return (_leaf(np.concatenate([a.node.attr("value").data, b.node.attr("value").data], g.attr("axis")), a.node.dtype),)
+    return (LeafValue.constant(np.concatenate([a.node.attr("value").data, b.node.attr("value").data], g.attr("axis")), a.node.dtype),)
 
 
 def _no_wider(a: Type, b: Type):

@@ -12,8 +12,8 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import STORAGE, Const, Node, Type, attrs_of
-from eqsat.movement import Move, _split
+from eqsat.ir import STORAGE, Type
+from eqsat.movement import Move, split
 
 _MAX_CHANNELS = 2048
 
@@ -26,7 +26,7 @@ def channel_order(m: Move) -> tuple[int, ...] | None:
         return None
     pieces: list[tuple[int, int]] = []
     for size, stride in m.axes:
-        cut = _split(size, stride, [channels])
+        cut = split(size, stride, [channels])
         if cut is None:
             return None
         pieces += cut
@@ -41,11 +41,6 @@ def channel_order(m: Move) -> tuple[int, ...] | None:
     return tuple(int(i) for i in index)
 
 
-def constant(data: np.ndarray, dtype: str) -> LeafValue:
-    """A constant leaf."""
-    return LeafValue(Node("const", (), attrs_of({"value": Const(np.ascontiguousarray(data, STORAGE[dtype]), dtype)}), data.shape, dtype))
-
-
 def _value(leaf: LeafValue) -> np.ndarray | None:
     return leaf.node.attr("value").data if leaf.is_const and leaf.node.dtype in STORAGE else None
 
@@ -53,7 +48,7 @@ def _value(leaf: LeafValue) -> np.ndarray | None:
 def _taken(leaf: LeafValue, index: np.ndarray, axis: int) -> LeafValue:
     """The constant with `index` taken along `axis`; a bias of one element serves all channels and stays."""
     data = _value(leaf)
-    return leaf if data.ndim == 1 and data.size == 1 else constant(np.take(data, index, axis), leaf.node.dtype)
+    return leaf if data.ndim == 1 and data.size == 1 else LeafValue.constant(np.take(data, index, axis), leaf.node.dtype)
 
 
 def _conv_after_order(call: Call, m: Move, w: LeafValue):
@@ -140,7 +135,7 @@ def _conv_of_slice(call: Call, f: Call, whole: Type, w: LeafValue):
     data = _value(w)
     wide = np.zeros((*data.shape[:3], whole.shape[-1]), data.dtype)
     wide[..., found[0]: sum(found)] = data
-    return (constant(wide, w.node.dtype),)
+    return (LeafValue.constant(wide, w.node.dtype),)
 
 
 _CONV = ("(= c (M3 f x (Leaf w) (Leaf b)))",)
