@@ -12,37 +12,56 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import cost_models
 from cost_models.cache import PriceCache
-from cost_models.vela_ops import VelaOps
 from eqsat import choice
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.guards import violations
 from eqsat.ir import GraphError, TensorGraph
-from eqsat.rules import EXTERNS, RULES
+from eqsat.rules import EXTERNS
+from eqsat.rules.presets import PRESETS
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.vela import Estimate, WorkerError, compare, compile_tosa
 from eqsat.tosa.worker import Pool
-from extraction import Extraction, ExtractionError, extract
+from extraction import Extraction, ExtractionError, available, extract
+
+
+class OptionError(ValueError):
+    """An option that nobody knows; the message names it and the known ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may set.
+    """What a user may set. Raises OptionError for an unknown preset, extractor or cost model.
 
-    rules, externs: the identities to saturate with. budget: limits of the saturation. time_limit: seconds per
+    preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`. cost_model: of
+    `cost_models.available()` or `package.module:Class`. budget: limits of the saturation. time_limit: seconds per
     extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
     trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
+    rules, externs: identities of the user's own, besides the preset's.
     """
 
-    rules: Sequence[Rule] = tuple(RULES)
-    externs: Sequence[Extern] = tuple(EXTERNS)
+    preset: str = "all"
+    extractor: str = "portfolio"
+    cost_model: str = "vela_ops"
+    rules: Sequence[Rule] = ()
+    externs: Sequence[Extern] = ()
     budget: Budget = Budget()
     time_limit: float = 5.0
     rounds: int = 3
     trials: int = 6
     cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        for what, name, known in (("preset of rules", self.preset, PRESETS), ("extractor", self.extractor, available())):
+            if name not in known:
+                raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
+        try:
+            cost_models.find(self.cost_model)
+        except ValueError as e:
+            raise OptionError(str(e)) from e
 
 
 @dataclass(slots=True)
@@ -126,7 +145,7 @@ def optimize_tosa(explicit: bytes, target: Target, *, stock: bytes | None = None
         frozen = None
         try:
             with clock.stage("saturate"):
-                frozen = saturate(reference, options.rules, options.externs, options.budget)
+                frozen = saturate(reference, [*PRESETS[options.preset], *options.rules], [*EXTERNS, *options.externs], options.budget)
             candidates += search(frozen, target, pool, options, clock, warnings)
         except (EngineError, GraphError, ExtractionError) as e:
             warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
@@ -161,8 +180,8 @@ def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: 
 
     try:
         with clock.stage("price"):
-            choices = choice.build(frozen, VelaOps(target, pool, cache))
-        for method in ("dag_greedy", "portfolio"):
+            choices = choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache))
+        for method in dict.fromkeys(("dag_greedy", options.extractor)):
             found = None
             for _ in range(options.rounds):
                 with clock.stage("extract"):

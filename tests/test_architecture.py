@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 OURS = ("eqsat", "extraction", "cost_models", "benchmarks", "tests")
 GROUND = ("eqsat.ir", "eqsat.numerics", "eqsat.movement")
 TORCH = ("torch", "torchao", "executorch")
-TOP = ("eqsat.optimizer", "eqsat.executorch", "eqsat.compiling", "eqsat.cli", "eqsat.report", "eqsat.quantize")
+TOP = ("eqsat.optimizer", "eqsat.executorch", "eqsat.compiling", "eqsat.cli", "eqsat.bench", "eqsat.explain", "eqsat.quantize")
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -74,13 +74,11 @@ def test_torch_stays_out_of_the_core(file: str) -> None:
 
 def test_only_the_optimizer_sees_everything() -> None:
     """The doors see the optimizer, and none of the rooms that it puts together."""
-    rooms = ("eqsat.rules", "eqsat.choice", "eqsat.egraph.encoding", "extraction", "cost_models.vela_ops")
+    rooms = ("eqsat.rules", "eqsat.choice", "eqsat.egraph.encoding", "extraction", "cost_models")
     for file in sorted((ROOT / "eqsat").glob("*.py")):
         seen = {r for r in rooms if any(within(m, (r,)) for m in imports(file))}
         if file.name == "optimizer.py":
             assert seen == set(rooms)
-        elif file.name == "cli.py":
-            assert seen <= {"eqsat.rules"}               # to list them
         elif file.name != "choice.py":
             assert not seen, file.name
 
@@ -88,7 +86,7 @@ def test_only_the_optimizer_sees_everything() -> None:
 def test_nothing_below_sees_the_doors() -> None:
     for file in sorted([*(ROOT / "eqsat").rglob("*.py"), *(ROOT / "cost_models").rglob("*.py"), *(ROOT / "extraction").rglob("*.py")]):
         name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
-        if name not in TOP and name != "eqsat.__init__":
+        if not within(name, TOP) and name != "eqsat.__init__":
             assert [m for m in imports(file) if within(m, TOP)] == [], name
 
 

@@ -60,7 +60,7 @@ def test_never_worse_than_either_graph(build, target: Target, options: Options, 
 def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> None:
     """With no rules there is nothing else to find."""
     stock = dumps(plain_relus())
-    result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock, options=replace(options, rules=(), externs=()))
+    result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock, options=replace(options, preset="none"))
     assert (result.chosen, result.stock_verified, result.tosa) == ("stock", True, stock)
     assert result.cycles == result.stock_cycles == compile_tosa(stock, U55, worker).cycles < result.explicit_cycles
 
@@ -103,7 +103,7 @@ def test_stocks_own_failure_is_told(options: Options) -> None:
 @pytest.mark.parametrize("stock", [None, plain_relus, finish_early])
 def test_a_bad_rule_leaves_the_best_of_the_rest(stock, options: Options) -> None:
     result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock and dumps(stock()),
-                           options=replace(options, rules=(*options.rules, BAD)))
+                           options=replace(options, rules=(BAD,)))
     assert result.chosen == ("stock" if stock is plain_relus else "explicit") and result.verified
     assert result.stop == "failed" and result.e_nodes == 0
     assert any("EngineError" in w for w in result.warnings)
@@ -112,7 +112,7 @@ def test_a_bad_rule_leaves_the_best_of_the_rest(stock, options: Options) -> None
 def test_an_unsound_rule_is_caught_by_the_comparison(options: Options, worker: Worker) -> None:
     """It drops every unary op of one type: types fit, values do not."""
     wrong = Rule("wrong", "test", "f x = x", ("(= t (P1 f x))", "(= s (type t))", "(= s (type x))"), ("(union t x)",))
-    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, rules=(*options.rules, wrong)))
+    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, rules=(wrong,)))
     assert result.chosen == "explicit" and compare(transposed_relus(), loads(result.tosa), worker).equal
     assert any("differs" in w for w in result.warnings)
 

@@ -1,0 +1,3 @@
+from eqsat.cli import app
+
+app()

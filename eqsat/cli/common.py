@@ -1,0 +1,93 @@
+"""What the commands share: the app, the options that several take, how failures and results are shown."""
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from eqsat.files import InputError
+from eqsat.target import Target
+
+if TYPE_CHECKING:
+    from eqsat.optimizer import Options
+
+BAD_INPUT, FAILED, STEPPED_BACK, INTERRUPTED = 2, 3, 4, 130
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  help="Equality saturation for PyTorch models on Arm Ethos-U.")
+console = Console()
+status = Console(stderr=True)
+
+TargetOption = Annotated[str, typer.Option("--target", "-t", help="accelerator configuration, such as ethos-u85-256")]
+SystemOption = Annotated[str | None, typer.Option(help="Vela system config (default: ExecuTorch's for the target)")]
+MemoryOption = Annotated[str | None, typer.Option(help="Vela memory mode (default: ExecuTorch's for the target)")]
+ConfigOption = Annotated[str | None, typer.Option(help="Vela .ini file")]
+JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object instead of tables")]
+RulesOption = Annotated[str, typer.Option("--rules", help="preset of rules, see `eqsat rules`")]
+ExtractorOption = Annotated[str, typer.Option("--extractor", help="extractor: a built-in one or an entry point")]
+CostModelOption = Annotated[str, typer.Option("--cost-model", help="cost model: a built-in one, package.module:Class, or an entry point")]
+
+
+def fail(message: str, code: int) -> typer.Exit:
+    status.print(f"[red]error:[/red] {message}", soft_wrap=True, highlight=False)
+    return typer.Exit(code)
+
+
+def quiet() -> None:
+    """torch and executorch warn a lot on import and lowering; eqsat's own warnings are shown in the summary."""
+    warnings.filterwarnings("ignore")
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    import logging
+
+    logging.disable(logging.WARNING)
+
+
+def options(rules: str, extractor: str, cost_model: str) -> Options:
+    """The optimizer's options from the command line. Raises InputError for a name that nobody has."""
+    from eqsat.optimizer import OptionError, Options
+
+    try:
+        return Options(preset=rules, extractor=extractor, cost_model=cost_model)
+    except OptionError as e:
+        raise InputError(str(e)) from e
+
+
+def compile_spec(target: str, system_config: str | None, memory_mode: str | None, config: str | None):
+    Target.of(target)                                    # names the known targets for an unknown one
+    if config is not None and not Path(config).is_file():
+        raise InputError(f"the Vela config file {config} does not exist")
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    return EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
+
+
+def show(old: dict[str, int], new: dict[str, int], old_total: int | None, new_total: int | None, title: str, before: str = "stock") -> None:
+    console.print(title, style="bold", soft_wrap=True, highlight=False)
+    table = Table()
+    for column, justify in (("cycles by operator kind", "left"), (before, "right"), ("eqsat", "right"), ("ratio", "right")):
+        table.add_column(column, justify=justify)
+    for kind in sorted({*old, *new}, key=lambda k: -max(old.get(k, 0), new.get(k, 0))):
+        if old.get(kind, 0) or new.get(kind, 0):
+            table.add_row(kind, *_row(old.get(kind, 0), new.get(kind, 0)))
+    table.add_section()
+    table.add_row("total", *_row(old_total, new_total), style="bold")
+    console.print(table)
+
+
+def _row(old: int | None, new: int | None) -> tuple[str, str, str]:
+    ratio = f"{new / old:.3f}" if old and new is not None else ""
+    return f"{old:,}" if old is not None else "-", f"{new:,}" if new is not None else "-", ratio
+
+
+def lines(verified: bool, stock_verified: list[bool | None], coverage: float, seconds: dict[str, float], messages: list[str]) -> None:
+    for m in messages:
+        console.print(f"[yellow]warning:[/yellow] {m}", highlight=False)
+    if False in stock_verified:
+        console.print("[yellow]stock ExecuTorch's own result differs from the model for this graph; its cycles are no fair comparison[/yellow]")
+    console.print(f"verified bit for bit: {'yes' if verified else 'no'}; operators modelled: {coverage:.0%}", highlight=False)
+    console.print("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in seconds.items() if v >= 0.05), highlight=False)

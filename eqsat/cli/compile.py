@@ -1,0 +1,67 @@
+"""`eqsat compile`."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eqsat.cli.common import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    STEPPED_BACK,
+    ConfigOption,
+    CostModelOption,
+    ExtractorOption,
+    JsonOption,
+    MemoryOption,
+    RulesOption,
+    SystemOption,
+    TargetOption,
+    app,
+    compile_spec,
+    console,
+    fail,
+    lines,
+    options,
+    quiet,
+    show,
+    status,
+)
+from eqsat.files import InputError, check_output
+from eqsat.target import TargetError
+
+
+@app.command("compile")
+def compile_command(
+    model: Annotated[str, typer.Argument(help="a saved quantized ExportedProgram (.pt2), file.py:callable or module:callable")],
+    target: TargetOption,
+    output: Annotated[Path, typer.Option("--output", "-o", help="the .pte file to write")],
+    system_config: SystemOption = None, memory_mode: MemoryOption = None, config: ConfigOption = None,
+    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", cost_model: CostModelOption = "vela_ops", as_json: JsonOption = False,
+) -> None:
+    """Lower a PyTorch model to a .pte whose Ethos-U delegates are optimized."""
+    quiet()
+    try:
+        check_output(output)
+        spec = compile_spec(target, system_config, memory_mode, config)
+        from eqsat.compiling import compile_model
+
+        with status.status("starting") as line:
+            summary = compile_model(model, spec, output, options(rules, extractor, cost_model), lambda text: line.update(f"{model}: {text}"))
+    except (InputError, TargetError) as e:
+        raise fail(str(e), BAD_INPUT) from e
+    except KeyboardInterrupt as e:
+        raise fail("interrupted; nothing was written", INTERRUPTED) from e
+    except Exception as e:  # noqa: BLE001 - one line for a user, whatever ExecuTorch raises
+        raise fail(f"{model} could not be compiled for {target}: {type(e).__name__}: {' '.join(str(e).split())[:400]}", FAILED) from e
+    if as_json:
+        print(json.dumps(summary.as_dict()))
+    else:
+        show(summary.by_kind["stock"], summary.by_kind["eqsat"], summary.cycles["stock"], summary.cycles["eqsat"], f"{model} on {target}")
+        lines(summary.verified, summary.stock_verified, summary.coverage, summary.seconds, summary.warnings)
+        console.print(f"calibrated on: {summary.calibration}\nwrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))", highlight=False)
+    if summary.stepped_back:
+        raise typer.Exit(STEPPED_BACK)

@@ -1,0 +1,75 @@
+"""`eqsat optimize`."""
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eqsat.cli.common import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    ConfigOption,
+    CostModelOption,
+    ExtractorOption,
+    JsonOption,
+    MemoryOption,
+    RulesOption,
+    SystemOption,
+    TargetOption,
+    app,
+    compile_spec,
+    console,
+    fail,
+    lines,
+    options,
+    quiet,
+    show,
+    status,
+)
+from eqsat.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.target import Target, TargetError
+
+
+@app.command()
+def optimize(
+    source: Annotated[Path, typer.Argument(help="a .tosa file (TOSA 1.0 flatbuffer)")],
+    target: TargetOption,
+    output: Annotated[Path, typer.Option("--output", "-o", help="the .tosa file to write")],
+    system_config: SystemOption = None, memory_mode: MemoryOption = None, config: ConfigOption = None,
+    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", cost_model: CostModelOption = "vela_ops", as_json: JsonOption = False,
+) -> None:
+    """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit and never costs more."""
+    quiet()
+    try:
+        check_output(output)
+        flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
+        chosen = options(rules, extractor, cost_model)
+        buffer = read_bytes(source)
+        from eqsat.optimizer import optimize_tosa
+        from eqsat.tosa.flatbuffer import TosaError
+        from eqsat.tosa.worker import WorkerError
+
+        try:
+            with status.status(f"optimizing {source}"):
+                result = optimize_tosa(buffer, flags, options=chosen, name=str(source))
+        except TosaError as e:
+            raise InputError(str(e)) from e
+        except WorkerError as e:
+            raise fail(f"{source} cannot be compiled for {target}: {e}; nothing was written", FAILED) from e
+        write_atomically(output, result.tosa)
+    except (InputError, TargetError) as e:
+        raise fail(str(e), BAD_INPUT) from e
+    except KeyboardInterrupt as e:
+        raise fail("interrupted; nothing was written", INTERRUPTED) from e
+    if as_json:
+        record = {k: v for k, v in asdict(result).items() if not isinstance(v, bytes)}
+        print(json.dumps({"model": str(source), "target": target, "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles}, **{
+            k: v for k, v in record.items() if k != "cycles"}}))
+        return
+    show(result.explicit_by_kind, result.by_kind, result.explicit_cycles, result.cycles, f"{source} on {target}", before="before")
+    lines(result.verified, [], result.coverage, result.seconds, result.warnings)
+    console.print(f"wrote {output} ({len(result.tosa)} bytes)", highlight=False)
