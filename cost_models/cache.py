@@ -1,13 +1,32 @@
-"""Prices on disk: an SQLite table, safe with several processes, whose entries are numbers and never code."""
+"""Prices on disk: an SQLite table, safe with several processes, whose entries are numbers and never code.
+
+Keys say everything that a price depends on, versions of tools included (the models make them). Every entry carries a checksum of key
+and price: one that was damaged or written by somebody else is dropped when it is read. Beyond its limit the cache forgets
+what was not used for the longest time.
+"""
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sqlite3
+import struct
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
+
+#: Entries that a cache keeps; 100 bytes each on disk, more or less.
+LIMIT = 400_000
+#: Part of the limit that is dropped at once when it is passed, so that this is rare.
+_SPARE = 0.1
+#: Seconds for which a use is not noted again: reading stays reading.
+_FRESH = 6 * 3600
+#: What sqlite3 raises; its messages quote a damaged schema, which may be no text.
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+_TABLE = "create table if not exists checked (key text primary key, cycles real not null, mark blob not null, used integer not null)"
 
 
 def default_path() -> Path:
@@ -15,13 +34,31 @@ def default_path() -> Path:
     return Path(os.environ.get("EQSAT_CACHE") or platformdirs.user_cache_dir("eqsat")) / "prices.sqlite"
 
 
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What `eqsat cache info` tells: entries, the limit on them, bytes on disk."""
+
+    path: Path
+    entries: int
+    limit: int
+    bytes: int
+
+
+def _mark(key: str, cycles: float) -> bytes:
+    return hashlib.blake2b(key.encode() + struct.pack("<d", cycles), digest_size=8).digest()
+
+
+def _valid(key: str, cycles: object, mark: object) -> bool:
+    return isinstance(cycles, float) and 0 <= cycles < float("inf") and mark == _mark(key, cycles)
+
+
 class PriceCache:
     """Key -> cycles. Any failure of the disk costs only the cache: reads give nothing, writes are dropped."""
 
-    def __init__(self, path: Path | None = None):
-        self.path = path or default_path()
+    def __init__(self, path: Path | None = None, limit: int = LIMIT):
+        self.path, self.limit = path or default_path(), limit
         self._db: sqlite3.Connection | None = None
-        with contextlib.suppress(OSError, sqlite3.Error):
+        with contextlib.suppress(OSError, *_FAILURES):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = self._open()
 
@@ -30,30 +67,76 @@ class PriceCache:
             return self._connect()
         except sqlite3.OperationalError:
             raise                                        # in use or not writable: not ours to throw away
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
             self.path.unlink(missing_ok=True)            # corrupted: prices can always be measured again
             return self._connect()
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=10, check_same_thread=False)
+        db.text_factory = lambda raw: raw.decode(errors="replace")   # a damaged key is no key
         db.execute("pragma journal_mode=wal")
-        db.execute("create table if not exists price (key text primary key, cycles real not null check (typeof(cycles) = 'real' and cycles >= 0))")
-        db.execute("select count(*) from price").fetchone()
+        db.execute(_TABLE)
+        db.execute("select count(*) from checked").fetchone()
         return db
 
     def get(self, keys: Sequence[str]) -> dict[str, float]:
         out: dict[str, float] = {}
-        with contextlib.suppress(sqlite3.Error):
+        wrong: list[str] = []
+        stale: list[str] = []
+        now = int(time.time())
+        with contextlib.suppress(*_FAILURES):
             for i in range(0, len(keys) if self._db else 0, 500):
                 part = keys[i: i + 500]
                 marks = ",".join("?" * len(part))
-                out.update(self._db.execute(f"select key, cycles from price where key in ({marks})", part))
+                for key, cycles, mark, used in self._db.execute(f"select key, cycles, mark, used from checked where key in ({marks})", part):
+                    if not _valid(key, cycles, mark):
+                        wrong.append(key)
+                        continue
+                    out[key] = cycles
+                    if not isinstance(used, int) or abs(now - used) > _FRESH:
+                        stale.append(key)
+            if wrong or stale:
+                with self._db:
+                    self._db.executemany("delete from checked where key = ?", [(k,) for k in wrong])
+                    self._db.executemany("update checked set used = ? where key = ?", [(now, k) for k in stale])
         return out
 
     def put(self, prices: Mapping[str, float]) -> None:
-        if self._db and prices:
-            with contextlib.suppress(sqlite3.Error), self._db:
-                self._db.executemany("insert or replace into price values (?, ?)", list(prices.items()))
+        """Remembers prices; what is no number of cycles is left out."""
+        now = int(time.time())
+        rows = [(k, float(v), _mark(k, float(v)), now) for k, v in prices.items()]
+        rows = [r for r in rows if _valid(*r[:3])]
+        if self._db and rows:
+            with contextlib.suppress(*_FAILURES), self._db:
+                self._db.executemany("insert or replace into checked values (?, ?, ?, ?)", rows)
+                self._forget()
+
+    def _forget(self) -> None:
+        excess = self._count() - self.limit
+        if excess > 0:
+            drop = excess + int(_SPARE * self.limit)
+            self._db.execute("delete from checked where key in (select key from checked order by used limit ?)", (drop,))
+
+    def _count(self) -> int:
+        return self._db.execute("select count(*) from checked").fetchone()[0]
+
+    def info(self) -> Info:
+        entries = size = 0
+        with contextlib.suppress(OSError, *_FAILURES):
+            entries = self._count() if self._db else 0
+            size = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}*"))
+        return Info(self.path, entries, self.limit, size)
+
+    def clear(self) -> int:
+        """Forgets everything; the number of entries that there were."""
+        entries = self.info().entries
+        if self._db:
+            with contextlib.suppress(*_FAILURES):
+                with self._db:
+                    self._db.execute("delete from checked")
+                self._db.execute("vacuum")
+                self._db.execute("pragma wal_checkpoint(truncate)")
+        return entries
 
     def close(self) -> None:
         if self._db:

@@ -2,15 +2,19 @@
 
     edge = eqsat.to_edge_transform_and_lower(exported_program, compile_spec)
 
-replaces ExecuTorch's call of the same name; `eqsat.optimize_tosa` does the same for a TOSA flatbuffer.
+replaces ExecuTorch's call of the same name; `eqsat.optimize_tosa` does the same for a TOSA flatbuffer, and
+`eqsat.optimize` for a program before lowering.
 """
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from eqsat import runs, user_rules
+    from eqsat.egraph.engine import Extern, Rule
     from eqsat.executorch import EqsatWarning, lower_with_session, to_edge_transform_and_lower
     from eqsat.optimizer import Options, Result, optimize_tosa
+    from eqsat.program import ProgramReport, optimize
     from eqsat.target import Target, TargetError
 
 __version__ = "0.1.0"
@@ -18,16 +22,20 @@ __version__ = "0.1.0"
 _HOME = {
     "to_edge_transform_and_lower": "eqsat.executorch", "lower_with_session": "eqsat.executorch", "EqsatWarning": "eqsat.executorch",
     "optimize_tosa": "eqsat.optimizer", "Options": "eqsat.optimizer", "Result": "eqsat.optimizer",
-    "Target": "eqsat.target", "TargetError": "eqsat.target",
+    "optimize": "eqsat.program", "ProgramReport": "eqsat.program",
+    "Target": "eqsat.target", "TargetError": "eqsat.target", "Rule": "eqsat.egraph.engine", "Extern": "eqsat.egraph.engine",
 }
-__all__ = ["EqsatWarning", "Options", "Result", "Target", "TargetError", "lower_with_session", "optimize_tosa",
-           "to_edge_transform_and_lower"]
+_MODULES = ("runs", "user_rules")
+__all__ = ["EqsatWarning", "Extern", "Options", "ProgramReport", "Result", "Rule", "Target", "TargetError", "lower_with_session", "optimize",
+           "optimize_tosa", "runs", "to_edge_transform_and_lower", "user_rules"]
 
 
 def __getattr__(name: str):
     # torch and executorch take seconds to import: only what is used is loaded
-    if name in _HOME:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name in _MODULES:
+        return import_module(f"eqsat.{name}")
+    if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'eqsat' has no attribute {name!r}")

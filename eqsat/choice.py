@@ -2,7 +2,8 @@
 
 Every e-node becomes a candidate with a price in cycles; pairwise terms say what Vela fuses. A Move is one candidate
 whose TOSA steps the cost model settles, and on U85 a second one where a single native TRANSPOSE does it, because that can fuse
-into its producer.
+into its producer. A widening RESCALE stands once for every reader: its price is a pairwise term of each reader, and the
+candidate's own only where the outside world reads it.
 """
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from cost_models.protocol import CostModel, Steps, Unit
 from eqsat.egraph.encoding import ENode, Frozen
+from eqsat.guards import misplaced
 from eqsat.ir import Attrs, GraphError, TensorGraph, attrs_of
 from extraction import ChoiceGraph
 
@@ -27,7 +29,8 @@ def is_widening(op: str, attrs: Attrs) -> bool:
 
 @dataclass(slots=True)
 class Choices:
-    """A ChoiceGraph over the classes that the outputs can reach; per choice node its e-node, operand classes and TOSA steps."""
+    """A ChoiceGraph over the classes that the outputs can reach; per choice node its e-node, operand classes, TOSA steps and
+    cycles standing alone (inf where it cannot stand)."""
 
     graph: ChoiceGraph
     frozen: Frozen
@@ -35,6 +38,7 @@ class Choices:
     enodes: list[ENode]
     operands: list[list[int]]
     steps: list[Steps]
+    cycles: list[float]
 
     def corrected(self, graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Mapping]) -> bool:
         """Raises the price of units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they
@@ -53,9 +57,10 @@ class Choices:
                 if m in origin and f"n{m}" not in named and len(readers[m]) == 1:
                     group.add(origin[m])
                     stack.extend(graph.nodes[m].inputs)
-            excess = cycles - sum(self.graph.cost[g] for g in group)
+            excess = cycles - sum(self.cycles[g] for g in group)
             if excess > _EXCESS * (cycles - excess) + _EXCESS_CYCLES:
                 cost[origin[n]] += excess
+                self.cycles[origin[n]] += excess
                 changed = True
         if changed:
             self.graph = replace(self.graph, cost=cost)
@@ -106,10 +111,11 @@ def _units(e: ENode, frozen: Frozen, family: str) -> list[Unit]:
         return [Unit(((e.op, e.attrs),), operands, result, tuple(_constant(frozen, c) for c in e.children))]
     if e.move.is_view:
         return [Unit((("reshape", attrs_of({"shape": e.move.out_shape})),), operands, result)]
-    out = [Unit((), operands, result, move=e.move)]
+    from_input = any(f.op == "input" for f in frozen.classes[e.children[0]])
+    out = [Unit((), operands, result, tuple(_constant(frozen, c) for c in e.children), e.move, from_input)]
     direct = e.move.direct()
     if family == "u85" and direct is not None and len(direct) == 4 and direct[0] == 0 and direct != (0, 1, 2, 3):
-        out.append(Unit((("transpose", attrs_of({"perms": direct})),), operands, result))
+        out.append(Unit((("transpose", attrs_of({"perms": direct})),), operands, result, from_input=from_input))
     return out
 
 
@@ -131,19 +137,23 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
                     units.append(unit)
                     operands.append([position[ch] for ch in e.children])
     prices = model.price(units)
-    cost = [p.cycles for p in prices]
+    cost = [math.inf if misplaced(u.op, u.operands, u.result) else p.cycles for u, p in zip(units, prices, strict=True)]
+    widening = [is_widening(e.op, e.attrs) for e in enodes]
     pairs = {}
     for n, ops in enumerate(operands):
         for m in (m for cls in set(ops) for m in nodes[cls]):
             if math.isinf(cost[n]) or math.isinf(cost[m]):
                 continue
+            delta = cost[m] if widening[m] else 0.0
             fusion = model.fusion(units[n], units[m], [units[k] for ch in operands[m] for k in nodes[ch]])
             if fusion is not None:
-                pairs[n, m] = -(fusion.of_reader * cost[n] + fusion.of_read * cost[m])
-    per_reader = [i for i, c in enumerate(classes) if frozen.classes[c] and all(is_widening(e.op, e.attrs) for e in frozen.classes[c])]
-    graph = ChoiceGraph.build([[(cost[n], operands[n]) for n in ns] for ns in nodes], [position[r] for r in roots],
-                              pair_costs=pairs, per_reader=per_reader)
-    return Choices(graph, frozen, classes, enodes, operands, [p.steps for p in prices])
+                delta -= fusion.of_reader * cost[n] + fusion.of_read * cost[m]
+            if delta:
+                pairs[n, m] = delta
+    kept = {position[r] for r in roots}
+    own = [[(0.0 if widening[n] and c not in kept and not math.isinf(cost[n]) else cost[n], operands[n]) for n in ns] for c, ns in enumerate(nodes)]
+    graph = ChoiceGraph.build(own, [position[r] for r in roots], pair_costs=pairs)
+    return Choices(graph, frozen, classes, enodes, operands, [p.steps for p in prices], cost)
 
 
 def _constant(frozen: Frozen, cls: int):

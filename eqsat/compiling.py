@@ -15,6 +15,8 @@ import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
 
+from eqsat import pt2
+from eqsat.deviation import Deviation
 from eqsat.executorch import EqsatWarning, Session, lower_with_session
 from eqsat.files import InputError, load_callable, write_atomically
 from eqsat.optimizer import Options
@@ -26,13 +28,14 @@ Progress = Callable[[str], None]
 @dataclass(slots=True)
 class Summary:
     """What `eqsat compile` tells: Vela's cycles over all delegates (stock is None if ExecuTorch's own graph failed), by
-    operator kind, whether every delegate equals its reference to the bit, seconds by stage."""
+    operator kind, whether every delegate equals its reference to the bit or by how much a tolerant one does not, seconds by stage."""
 
     model: str
     target: str
     cycles: dict[str, int | None]
     by_kind: dict[str, dict[str, int]]
     verified: bool
+    deviations: list[Deviation | None]
     chosen: list[str]
     stock_verified: list[bool | None]
     coverage: float
@@ -56,10 +59,7 @@ def load_program(model: str, spec: EthosUCompileSpec, progress: Progress = lambd
         if not Path(model).is_file():
             raise InputError(f"{model} does not exist")
         progress("loading")
-        try:
-            program = torch.export.load(model)
-        except Exception as e:  # noqa: BLE001 - truncated archives raise many things
-            raise InputError(f"{model} cannot be loaded as an ExportedProgram ({type(e).__name__}): save it again with torch.export.save") from e
+        program = pt2.load(Path(model))
         _check(program, model)
         return program, "as saved"
     if ":" not in model:
@@ -84,8 +84,10 @@ def _check(program: ExportedProgram, model: str) -> None:
         raise InputError(f"{model} is a float model: quantize it (prepare_pt2e, calibrate, convert_pt2e) and export it again")
 
 
-def compile_model(model: str, spec: EthosUCompileSpec, output: Path, options: Options, progress: Progress = lambda _: None) -> Summary:
-    """Lowers `model`, writes the .pte to `output` and tells what was gained. Raises InputError; others come from ExecuTorch."""
+def compile_model(model: str, spec: EthosUCompileSpec, output: Path, options: Options, progress: Progress = lambda _: None,
+                  save: Path | None = None) -> Summary:
+    """Lowers `model`, writes the .pte to `output` and tells what was gained. save: where to save the run; of several delegates each gets
+    a directory in there, by number. Raises InputError; others come from ExecuTorch."""
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     program, calibration = load_program(model, spec, progress)
@@ -101,6 +103,15 @@ def compile_model(model: str, spec: EthosUCompileSpec, output: Path, options: Op
     if not session.results and not session.stepped_back:
         raise InputError(f"no part of {model} can run on {spec.target}: the partitioner found no delegate")
     write_atomically(output, buffer)
+    if save is not None and session.results:
+        several = len(session.results) > 1
+        if several:
+            try:
+                save.mkdir(exist_ok=True)
+            except OSError as e:
+                raise InputError(f"cannot make {save}: {e.strerror or e}; choose a writable place with --save") from e
+        for i, result in enumerate(session.results):
+            result.save(save / str(i) if several else save)
     return _summary(model, spec, session, calibration, len(buffer), seconds, [str(w.message) for w in caught if issubclass(w.category, EqsatWarning)])
 
 
@@ -123,6 +134,7 @@ def _summary(model: str, spec: EthosUCompileSpec, session: Session, calibration:
     known = bool(results) and not session.stepped_back
     return Summary(
         model=model, target=spec.target, by_kind=kinds, verified=known and all(r.verified for r in results),
+        deviations=[r.deviation for r in results],
         cycles={"stock": sum(stock) if known and None not in stock else None, "eqsat": sum(r.cycles for r in results) if known else None},
         chosen=[r.chosen for r in results], stock_verified=[r.stock_verified for r in results],
         coverage=min((r.coverage for r in results), default=0.0), delegates=len(results) + session.stepped_back,

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 
@@ -48,32 +49,36 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"cannot read {path}: {e.strerror or e}") from e
 
 
-def load_callable(name: str) -> Callable[..., Any]:
-    """The object behind `file.py:callable` or `package.module:callable`. Raises InputError.
+def load_module(place: str) -> ModuleType:
+    """The module of a `file.py` or a `package.module`. Raises InputError.
 
     As for `python file.py`, imports find the file's neighbours; both kinds also find the working directory.
     """
-    place, _, attribute = name.rpartition(":")
     for directory in (os.getcwd(), os.path.dirname(os.path.abspath(place))) if place.endswith(".py") else (os.getcwd(),):
         if directory not in sys.path:
             sys.path.append(directory)
     try:
-        if place.endswith(".py"):
-            path = Path(place)
-            if not path.is_file():
-                raise InputError(f"{place} does not exist")
-            spec = importlib.util.spec_from_file_location(f"eqsat_user_{path.stem}", path)
-            assert spec and spec.loader
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[spec.name] = module
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(place)
+        if not place.endswith(".py"):
+            return importlib.import_module(place)
+        path = Path(place)
+        if not path.is_file():
+            raise InputError(f"{place} does not exist")
+        spec = importlib.util.spec_from_file_location(f"eqsat_user_{path.stem}", path)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+        return module
     except InputError:
         raise
     except Exception as e:  # noqa: BLE001 - a user's file can raise anything
         raise InputError(f"cannot import {place}: {type(e).__name__}: {e}") from e
-    target = getattr(module, attribute, None)
+
+
+def load_callable(name: str) -> Callable[..., Any]:
+    """The object behind `file.py:callable` or `package.module:callable`. Raises InputError."""
+    place, _, attribute = name.rpartition(":")
+    target = getattr(load_module(place), attribute, None)
     if not callable(target):
         raise InputError(f"{place} has no callable {attribute!r}")
     return target

@@ -1,7 +1,14 @@
 """Graphs that must never reach Vela: patterns that it accepts and gets wrong (reported for, or met with, executorch 1.5.1)."""
 from __future__ import annotations
 
-from eqsat.ir import TensorGraph
+from collections.abc import Sequence
+
+from eqsat.ir import OPS, TensorGraph, Type
+
+
+def misplaced(op: str, operands: Sequence[Type], result: Type) -> bool:
+    """Whether an operator breaks a guard wherever it stands: INT48 sums may be read by a RESCALE alone."""
+    return op != "rescale" and OPS[op].kind not in ("leaf", "mac") and any(t.dtype == "INT48" for t in (*operands, result))
 
 
 def violations(graph: TensorGraph) -> list[str]:

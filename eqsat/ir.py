@@ -265,6 +265,8 @@ def _argmax(attrs: Mapping, xs: Sequence[Type]) -> Type:
 
 
 def _window(size: int, before: int, after: int, kernel: int, stride: int, dilation: int = 1) -> int:
+    if min(kernel, stride, dilation) < 1 or min(before, after) < 0:
+        raise GraphError(f"a window of {kernel} with stride {stride}, dilation {dilation} and pads {before}, {after}: pads are at least 0, the others 1")
     return (size - 1 + before + after - (kernel - 1) * dilation) // stride + 1
 
 
@@ -293,6 +295,8 @@ def _transpose_conv(attrs: Mapping, xs: Sequence[Type]) -> Type:
     _channels(c, ic, xs[2].shape, oc)
     top, bottom, left, right = attrs["out_pad"]
     sy, sx = attrs["stride"]
+    if min(sy, sx) < 1:
+        raise GraphError(f"strides {sy}, {sx} below 1")
     return Type((n, (h - 1) * sy + top + bottom + kh, (w - 1) * sx + left + right + kw, oc), _accumulator(attrs, xs))
 
 
@@ -314,6 +318,14 @@ def _declared(attrs: Mapping, xs: Sequence[Type]) -> Type:
     return Type(attrs["shape"], attrs["dtype"])
 
 
+def _fx(attrs: Mapping, xs: Sequence[Type]) -> Type:
+    return Type(broadcast(x.shape for x in xs), attrs["dtype"])
+
+
+def _reduce_fx(attrs: Mapping, xs: Sequence[Type]) -> Type:
+    return Type(_reduce(attrs, xs).shape, attrs["dtype"])
+
+
 def _no_infer(attrs: Mapping, xs: Sequence[Type]) -> Type:
     raise GraphError("a leaf has no inferred type")
 
@@ -326,6 +338,9 @@ _op("input", 0, "leaf", _no_infer, None)
 _op("const", 0, "leaf", _no_infer, None)
 _op("item", 1, "opaque", _declared, None)            # one result of an opaque op with several
 _op("opaque", -1, "opaque", _declared, None)
+
+_op("fx", -1, "pointwise", _fx, None)                # FX ops above TOSA's level, by the attribute "call" (eqsat/fx/lift.py)
+_op("reduce_fx", 1, "axial", _reduce_fx, None)
 
 _op("transpose", 1, "move", _transpose, numerics.transpose)
 _op("reshape", 1, "move", _reshape, numerics.reshape, ("shape", "SHAPE"))
@@ -405,6 +420,7 @@ class TensorGraph:
     outputs: list[int] = field(default_factory=list)
     output_names: list[str] = field(default_factory=list)
     _constants: dict[Node, int] = field(default_factory=dict, repr=False)
+    _names: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def _put(self, node: Node) -> int:
         if node.op == "const" and node in self._constants:
@@ -418,10 +434,13 @@ class TensorGraph:
         """A graph input; names are unique. Zero-size dims are refused (they crash Vela)."""
         if any(d < 1 for d in shape):
             raise GraphError(f"input {name!r} has a dim below 1 in {tuple(shape)}: give every dim a positive size")
-        if any(self.nodes[i].attr("name") == name for i in self.inputs):
+        if len(self._names) != len(self.inputs):
+            self._names = {self.nodes[i].attr("name") for i in self.inputs}
+        if name in self._names:
             raise GraphError(f"two inputs are named {name!r}")
         n = self._put(Node("input", (), attrs_of({"name": name}), tuple(shape), dtype))
         self.inputs.append(n)
+        self._names.add(name)
         return n
 
     def add_const(self, data: np.ndarray, dtype: str, shape: Sequence[int] | None = None) -> int:

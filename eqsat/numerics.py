@@ -195,23 +195,24 @@ def _taps(x: np.ndarray, a: A, kernel: tuple[int, int], out: tuple[int, ...], fi
 
 
 def _operands(a: A, x: X) -> tuple[np.ndarray, np.ndarray]:
-    return _wide(x[0]) - a["in_zp"][0], _wide(x[1]) - a["w_zp"][0]
+    """In float64: numpy multiplies those many times as fast, and they are exact up to 2**53, accumulators have 48 bits at most."""
+    return x[0].astype(np.float64) - a["in_zp"][0], x[1].astype(np.float64) - a["w_zp"][0]
 
 
 def conv2d(a: A, x: X, t) -> np.ndarray:
     data, w = _operands(a, x)
-    out = np.zeros(t.shape, np.int64) + x[2].astype(np.int64)
+    out = np.zeros(t.shape) + x[2]
     for i, j, view in _taps(data, a, w.shape[1:3], t.shape, 0):
         out += view @ w[:, i, j].T
-    return out
+    return _wide(out)
 
 
 def depthwise_conv2d(a: A, x: X, t) -> np.ndarray:
     data, w = _operands(a, x)                          # w: [KH, KW, C, M]
-    out = np.zeros(t.shape, np.int64) + x[2].astype(np.int64)
+    out = np.zeros(t.shape) + x[2]
     for i, j, view in _taps(data, a, w.shape[:2], t.shape, 0):
         out += (view[..., None] * w[i, j]).reshape(t.shape)
-    return out
+    return _wide(out)
 
 
 def transpose_conv2d(a: A, x: X, t) -> np.ndarray:
@@ -219,19 +220,19 @@ def transpose_conv2d(a: A, x: X, t) -> np.ndarray:
     (n, h, wd, _), (oc, kh, kw, _) = data.shape, w.shape
     (sy, sx), (top, _, left, _) = a["stride"], a["out_pad"]
     full = np.zeros((n, max(t.shape[1], (h - 1) * sy + kh + max(top, 0)) + kh,
-                     max(t.shape[2], (wd - 1) * sx + kw + max(left, 0)) + kw, oc), np.int64)
+                     max(t.shape[2], (wd - 1) * sx + kw + max(left, 0)) + kw, oc))
     oy, ox = max(-top, 0), max(-left, 0)
-    big = np.zeros((n, full.shape[1] + oy, full.shape[2] + ox, oc), np.int64)
+    big = np.zeros((n, full.shape[1] + oy, full.shape[2] + ox, oc))
     for i in range(kh):
         for j in range(kw):
             y0, x0 = i + top + oy, j + left + ox
             big[:, y0: y0 + (h - 1) * sy + 1: sy, x0: x0 + (wd - 1) * sx + 1: sx] += data @ w[:, i, j].T
-    return big[:, oy: oy + t.shape[1], ox: ox + t.shape[2]] + x[2].astype(np.int64)
+    return _wide(big[:, oy: oy + t.shape[1], ox: ox + t.shape[2]] + x[2])
 
 
 def matmul(a: A, x: X, t) -> np.ndarray:
     lhs, rhs = _operands(a, x)
-    return lhs @ rhs
+    return _wide(lhs @ rhs)
 
 
 def max_pool2d(a: A, x: X, t) -> np.ndarray:

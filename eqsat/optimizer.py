@@ -3,29 +3,45 @@
 The TOSA with explicit layout is the reference for meaning. The candidates are stock ExecuTorch's graph, the explicit graph
 itself and what extraction finds; Vela's total on the whole graph ranks them, and the first in that order that equals the
 reference to the bit on the TOSA reference model is the answer. Whatever fails costs a candidate, never the result.
+
+With tolerant numerics a second e-graph also has rules that save roundings (`eqsat/rules/tolerant.py`). What is found there competes with
+the exact candidates, and may differ from the reference within `Options.tolerance`; `Result.deviation` tells by how much it does.
 """
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import cost_models
 from cost_models.cache import PriceCache
+from cost_models.layout import Layout
 from eqsat import choice
+from eqsat.choice import Choices
+from eqsat.deviation import Deviation, deviation
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
+from eqsat.files import InputError
 from eqsat.guards import violations
 from eqsat.ir import GraphError, TensorGraph
-from eqsat.rules import EXTERNS
+from eqsat.rules import EXTERNS, tolerant
 from eqsat.rules.presets import PRESETS
+from eqsat.runs import Run
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.vela import Estimate, WorkerError, compare, compile_tosa
 from eqsat.tosa.worker import Pool
 from extraction import Extraction, ExtractionError, available, extract
+
+if TYPE_CHECKING:
+    from eqsat.explain import Explanation, Verdict
+
+
+NUMERICS = ("exact", "tolerant")
 
 
 class OptionError(ValueError):
@@ -40,12 +56,13 @@ class Options:
     `cost_models.available()` or `package.module:Class`. budget: limits of the saturation. time_limit: seconds per
     extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
     trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
+    numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
     rules, externs: identities of the user's own, besides the preset's.
     """
 
     preset: str = "all"
     extractor: str = "portfolio"
-    cost_model: str = "vela_ops"
+    cost_model: str = "vela_groups"
     rules: Sequence[Rule] = ()
     externs: Sequence[Extern] = ()
     budget: Budget = Budget()
@@ -53,9 +70,12 @@ class Options:
     rounds: int = 3
     trials: int = 6
     cache: Path | None = None
+    numerics: str = "exact"
+    tolerance: float = 16
 
     def __post_init__(self) -> None:
-        for what, name, known in (("preset of rules", self.preset, PRESETS), ("extractor", self.extractor, available())):
+        for what, name, known in (("preset of rules", self.preset, PRESETS), ("extractor", self.extractor, available()),
+                                  ("numerics", self.numerics, NUMERICS)):
             if name not in known:
                 raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
         try:
@@ -64,13 +84,26 @@ class Options:
             raise OptionError(str(e)) from e
 
 
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """One choice that was compiled whole: who found it in which round (from the second on, prices are corrected), its cost in cycles
+    as the cost model sees it, Vela's cycles, and the proved relative gap of the extraction (None: no bound)."""
+
+    extractor: str
+    round: int
+    predicted: float
+    cycles: int
+    gap: float | None
+
+
 @dataclass(slots=True)
 class Result:
     """Outcome for one graph. Cycles are Vela's totals; `stock_cycles` is None without a stock graph that Vela accepts.
 
     explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
-    seconds: by stage.
+    deviation: of a tolerant result that is not equal to the bit. seconds: by stage. run: all that was known, to save and to explain; None
+    if no alternative was found.
     """
 
     tosa: bytes
@@ -80,6 +113,7 @@ class Result:
     stock_cycles: int | None
     explicit_cycles: int
     verified: bool
+    deviation: Deviation | None
     stock_verified: bool | None
     by_kind: dict[str, int]
     stock_by_kind: dict[str, int]
@@ -89,8 +123,29 @@ class Result:
     e_nodes: int
     stop: str
     candidates: int
+    extractions: list[Extracted] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    run: Run | None = field(default=None, repr=False, compare=False)
+
+    def record(self) -> dict[str, Any]:
+        """The figures, as JSON holds them."""
+        return asdict(replace(self, run=None, tosa=b"", explicit=b"")) | {"tosa": len(self.tosa), "explicit": len(self.explicit)}
+
+    def save(self, place: str | Path) -> None:
+        """Saves the run (`eqsat/runs.py`). Raises InputError."""
+        self._needed().save(place)
+
+    def explain(self, node: int | None = None, rules: Sequence[Rule] = (), externs: Sequence[Extern] = ()) -> Explanation | Verdict:
+        """Why the result equals the input (`eqsat/explain`): the whole, or one node of the input. Rules of the user's own that took
+        part must be given again."""
+        explanation = self._needed().explain(rules, externs)
+        return explanation if node is None else explanation.op(node)
+
+    def _needed(self) -> Run:
+        if self.run is None:
+            raise InputError(f"there is no run to save or explain: {'; '.join(self.warnings) or 'no alternatives were found'}")
+        return self.run
 
 
 @dataclass(slots=True)
@@ -99,6 +154,10 @@ class _Candidate:
     graph: TensorGraph
     tosa: bytes
     estimate: Estimate
+    tolerant: bool = False
+    deviation: Deviation | None = None
+    choices: Choices | None = None
+    choice: Mapping[int, int] = field(default_factory=dict)
 
 
 class _Clock:
@@ -142,51 +201,75 @@ def optimize_tosa(explicit: bytes, target: Target, *, stock: bytes | None = None
                     candidates.append(_Candidate("stock", stock_graph, stock, stock_estimate))
                 except WorkerError as e:
                     warnings.append(f"Vela refuses stock's graph: {e}")
-        frozen = None
-        try:
-            with clock.stage("saturate"):
-                frozen = saturate(reference, [*PRESETS[options.preset], *options.rules], [*EXTERNS, *options.externs], options.budget)
-            candidates += search(frozen, target, pool, options, clock, warnings)
-        except (EngineError, GraphError, ExtractionError) as e:
-            warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
+        frozen, extractions = None, []
+        for extra in (None, tolerant)[:1 + (options.numerics == "tolerant")]:
+            try:
+                with clock.stage("saturate"):
+                    frozen = saturate(reference, [*PRESETS[options.preset], *options.rules, *(extra.RULES if extra else ())],
+                                      [*EXTERNS, *options.externs, *(extra.EXTERNS if extra else ())], options.budget)
+                if extra and not any(frozen.saturation.matches.get(r.name) for r in extra.RULES if not r.analysis):
+                    break                                # nothing to round less often: the exact candidates are all there are
+                found = search(frozen, target, pool, options, clock, warnings, extractions)
+                candidates += [replace(c, tolerant=extra is not None) for c in found]
+            except Exception as e:  # noqa: BLE001 - also a user's rule or cost model may be at fault: never worse
+                warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
         with clock.stage("verify"):
             best, stock_verified = _first_equal(candidates, base, pool, options, warnings)
+    run = _run(name, target, options, candidates, best, explicit, stock)
     counts = reference.op_counts()
     opaque = {o.attr("tosa").lower(): 0 for o in reference.nodes if o.op == "opaque"}
     opaque = {k: counts.get(k, 0) for k in opaque}
-    return Result(
+    result = Result(
         tosa=best.tosa, explicit=explicit, chosen=best.name, cycles=best.estimate.cycles, stock_cycles=stock_estimate.cycles if stock_estimate else None,
-        explicit_cycles=base.estimate.cycles, verified=True, stock_verified=stock_verified, by_kind=best.estimate.by_kind,
+        explicit_cycles=base.estimate.cycles, verified=best.deviation is None, deviation=best.deviation, stock_verified=stock_verified,
+        by_kind=best.estimate.by_kind,
         stock_by_kind=stock_estimate.by_kind if stock_estimate else {}, explicit_by_kind=base.estimate.by_kind,
         coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
         opaque=opaque, e_nodes=frozen.n_nodes if frozen else 0, stop=frozen.saturation.stop if frozen else "failed",
-        candidates=len(candidates), seconds=clock.seconds, warnings=warnings)
+        candidates=len(candidates), extractions=extractions, seconds=clock.seconds, warnings=warnings)
+    result.run = replace(run, result=result.record()) if run else None
+    return result
 
 
-def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: _Clock, warnings: list[str]) -> list[_Candidate]:
-    """Graphs that extraction finds, each compiled whole by Vela; its table corrects prices between rounds."""
+def _run(name: str, target: Target, options: Options, candidates: Sequence[_Candidate], best: _Candidate, explicit: bytes, stock: bytes | None) -> Run | None:
+    """What was known, around the chosen candidate or, where another graph won, the best that extraction found."""
+    found = best if best.choices else min((c for c in candidates if c.choices), key=lambda c: c.estimate.cycles, default=None)
+    if found is None:
+        return None
+    rules = [*PRESETS[options.preset], *options.rules, *(tolerant.RULES if found.tolerant else ())]
+    graphs = {"explicit": explicit, "chosen": best.tosa} | ({"stock": stock} if stock is not None else {})
+    plain = {k: getattr(options, k) for k in ("preset", "extractor", "cost_model", "time_limit", "rounds", "trials", "numerics", "tolerance")}
+    return Run(name, target, graphs, best.name, found.choices, found.choice, [r.name for r in rules],
+               {**plain, "budget": asdict(options.budget)}, tables={c.name: c.estimate.rows for c in candidates if c is found or not c.choices})
+
+
+def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: _Clock, warnings: list[str],
+           extractions: list[Extracted]) -> list[_Candidate]:
+    """Graphs that extraction finds, each compiled whole by Vela; its table corrects prices between rounds. Adds to `extractions`."""
     cache = PriceCache(options.cache)
     seen: dict[bytes, _Candidate] = {}
 
-    def offer(found: Extraction) -> bool:
+    def offer(found: Extraction, method: str, number: int) -> bool:
         """Compiles a choice whole; true if Vela's table shows units that cost far more than their price, which is corrected."""
         graph, origin = choices.tensor_graph(found.choice)
         buffer = dumps(graph)
-        if buffer in seen:
-            return False
-        with clock.stage("vela"):
-            seen[buffer] = _Candidate("eqsat", graph, buffer, compile_tosa(buffer, target, pool))
-        return choices.corrected(graph, origin, seen[buffer].estimate.rows)
+        known = buffer in seen
+        if not known:
+            with clock.stage("vela"):
+                seen[buffer] = _Candidate("eqsat", graph, buffer, compile_tosa(buffer, target, pool), choices=choices, choice=found.choice)
+        estimate = seen[buffer].estimate
+        extractions.append(Extracted(method, number, float(found.cost), estimate.cycles, found.gap if math.isfinite(found.gap) else None))
+        return not known and choices.corrected(graph, origin, estimate.rows)
 
     try:
         with clock.stage("price"):
             choices = choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache))
         for method in dict.fromkeys(("dag_greedy", options.extractor)):
             found = None
-            for _ in range(options.rounds):
+            for number in range(options.rounds):
                 with clock.stage("extract"):
                     found = extract(choices.graph, method, time_limit=options.time_limit, warm_start=found)
-                if not offer(found):
+                if not offer(found, method, number):
                     break
     except WorkerError as e:
         warnings.append(f"a candidate was dropped: {e}")
@@ -199,7 +282,7 @@ def _first_equal(candidates: Sequence[_Candidate], base: _Candidate, pool: Pool,
                  warnings: list[str]) -> tuple[_Candidate, bool | None]:
     """The cheapest candidate that is legal and equals the reference, and whether stock's does (None: not compared)."""
     stock_verified = None
-    for c in sorted(candidates, key=lambda c: c.estimate.cycles):
+    for c in sorted(candidates, key=lambda c: (c.estimate.cycles, c.tolerant)):
         if c is base:
             return c, stock_verified
         if reason := _unequal(c, base, pool, options):
@@ -221,8 +304,27 @@ def _unequal(c: _Candidate, base: _Candidate, pool: Pool, options: Options) -> s
         if not readers[i] and base_readers[j]:
             return f"input {c.graph.nodes[i].attr('name')!r} would no longer be read"
     try:
+        if c.tolerant:
+            found = deviation(base.graph, c.graph, pool, options.trials)
+            c.deviation = found if any(found.largest) else None
+            far = max(found.largest) > options.tolerance
+            return f"it differs from the exact graph by {max(found.largest):g} steps, more than {options.tolerance:g}" if far else ""
         outcome = compare(base.graph, c.graph, pool, options.trials)
     except WorkerError as e:
         return f"the reference model failed: {e}"
     return "" if outcome.equal else f"it differs from the graph before layout passes: {outcome.reason}"
 
+
+
+def cheapest_layout(graph: TensorGraph, target: Target, options: Options | None = None) -> tuple[TensorGraph, float, float]:
+    """The graph equal to `graph` whose data movement costs least by `cost_models.layout`, its cost and that of `graph` itself.
+
+    For graphs above TOSA's level, which Vela cannot price. Raises EngineError, GraphError, ExtractionError.
+    """
+    options = options or Options()
+    model = Layout(target)
+    before = extract(choice.build(saturate(graph, [], [], options.budget), model).graph, "dag_greedy").cost
+    frozen = saturate(graph, [*PRESETS[options.preset], *options.rules], [*EXTERNS, *options.externs], options.budget)
+    choices = choice.build(frozen, model)
+    found = extract(choices.graph, options.extractor, time_limit=options.time_limit)
+    return choices.tensor_graph(found.choice)[0], float(found.cost), float(before)

@@ -33,38 +33,63 @@ def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: in
     U85 writes whole bricks of 16 channels, and deep inputs split into many blocks. U55 and U65 are bound by memory, which
     short innermost axes use badly.
     """
-    size, out = h * w * c, (h, w, c)
-    depth = out[perm[2]]
+    depth = (h, w, c)[perm[2]]
     if family == "u85":
-        deep = max(1.0, c / 128) if perm != (1, 0, 2) else 1.0
-        return 300 + size * (0.5 * -(-depth // 16) * 16 / depth) * deep * max(1, element_bytes / 2)
-    inner = min(c, depth) * element_bytes
-    return 100 + size * element_bytes * (0.375 if inner >= 16 else 1.0) * (0.5 if family == "u65" else 1.0)
+        factor = -(-depth // 16) * 16 / depth * (max(1.0, c / 128) if perm != (1, 0, 2) else 1.0)
+    else:
+        factor = 1.0 if min(c, depth) * element_bytes >= 16 else 8 / 3
+    start, per_element = _ideal_step(element_bytes, family)
+    return start + h * w * c * per_element * factor
+
+
+def _ideal_step(element_bytes: int, family: str) -> tuple[float, float]:
+    """(cycles to start, cycles per element) of a native transpose whose shape wastes nothing."""
+    if family == "u85":
+        return 300, 0.5 * max(1, element_bytes / 2)
+    return 100, 0.375 * element_bytes * (0.5 if family == "u65" else 1.0)
 
 
 @lru_cache(maxsize=4096)
 def chains(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: str, keep: int = 4) -> tuple[tuple, ...]:
-    """The `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`, as ((h, w, c), native perm) each."""
-    n = len(sizes)
-    start, goal = tuple(range(n)), tuple(perm)
+    """The `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`, as ((h, w, c), native perm) each.
+
+    A* over the orders of the axes: what remains costs at least its least number of steps, each at its ideal.
+    """
+    start, goal = tuple(range(len(sizes))), tuple(perm)
+    place, steps_left = {axis: i for i, axis in enumerate(goal)}, _distances(len(sizes), family)
+    ideal, per_element = _ideal_step(element_bytes, family)
+    ideal += prod(sizes) * per_element
     done: dict[tuple[int, ...], int] = {}
     out: list[tuple] = []
-    heap: list[tuple[float, int, tuple[int, ...], tuple]] = [(0.0, 0, start, ())]
+    heap: list[tuple[float, int, float, tuple[int, ...], tuple]] = [(0.0, 0, 0.0, start, ())]
     tick = 0
     while heap and len(out) < keep:
-        cost, _, order, path = heapq.heappop(heap)
+        _, _, cost, order, path = heapq.heappop(heap)
         if order == goal:
             out.append(path)
             continue
-        if done.get(order, 0) >= keep or len(path) == _MAX_STEPS:
+        if done.get(order, 0) >= keep:
             continue
         done[order] = done.get(order, 0) + 1
         for shape, native, following in _moves(order, sizes, family):
-            if len(path) + 1 == _MAX_STEPS and following != goal:
+            left = steps_left.get(tuple(place[a] for a in following), _MAX_STEPS)
+            if len(path) + 1 + left > _MAX_STEPS:
                 continue
             tick += 1
-            heapq.heappush(heap, (cost + step_cycles(*shape, native, element_bytes, family), tick, following, (*path, (shape, native))))
+            so_far = cost + step_cycles(*shape, native, element_bytes, family)
+            heapq.heappush(heap, (so_far + left * ideal, tick, so_far, following, (*path, (shape, native))))
     return tuple(out)
+
+
+@lru_cache
+def _distances(n: int, family: str) -> dict[tuple[int, ...], int]:
+    """Order of n axes -> least number of native steps that sort it, up to _MAX_STEPS. (The natives' inverses are natives.)"""
+    goal = tuple(range(n))
+    found, front = {goal: 0}, [goal]
+    for steps in range(1, _MAX_STEPS + 1):
+        front = list(dict.fromkeys(f for order in front for _, _, f in _moves(order, (1,) * n, family) if f not in found))
+        found.update(dict.fromkeys(front, steps))
+    return found
 
 
 def _moves(order: tuple[int, ...], sizes: tuple[int, ...], family: str) -> Iterator[tuple[tuple[int, int, int], tuple[int, ...], tuple[int, ...]]]:

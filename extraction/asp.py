@@ -3,7 +3,8 @@
     { x(n) } :- reads of n are active.     active(c) :- x(n), n in c.     at most one x per class
 
 In a stable model everything active is founded on something active before it, so acyclicity comes
-with the semantics: no levels, no big constants. Roots are required, the price is minimised.
+with the semantics: no levels, no big constants. Roots are required, the price is minimised. What follows
+from the structure of the graph (see `structure`) is stated besides, because it makes cores small.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from .check import Choice
 from .graph import ChoiceGraph
 from .result import Extraction
 from .scaling import Scale
+from .structure import Step, knots, steps
 
 CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
-"""Core-guided search: unsatisfiable cores, cheapest last, each shrunk; raises the bound to a proof."""
+"""Core-guided search: unsatisfiable cores, dearest first, each shrunk; raises the bound to a proof."""
 
 
 def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
@@ -28,13 +30,18 @@ def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
 
 
 class Encoding:
-    """`graph`, which must be in normal form, as a ground program in a clingo Control."""
+    """`graph`, which must be in normal form, as a ground program in a clingo Control.
 
-    def __init__(self, graph: ChoiceGraph, options: Sequence[str], seed: int):
+    detours: state also which knots an active knot needs; it helps where most are needed, and burdens the search where few are.
+    """
+
+    def __init__(self, graph: ChoiceGraph, options: Sequence[str], seed: int, detours: bool = False):
         import clingo
 
         self.graph = graph
+        self.detours = detours
         self.scale = Scale(graph)
+        self.steps = steps(graph)
         self.control = clingo.Control(["--warn=none", f"--seed={seed}", *options])
         with self.control.backend() as backend:
             self._build(backend)
@@ -43,7 +50,7 @@ class Encoding:
         graph = self.graph
         self.active = [backend.add_atom() for _ in range(graph.n_classes)]
         self.node = [backend.add_atom() for _ in range(graph.n_nodes)]
-        weights: list[tuple[int, int]] = []
+        self.price = [self.scale.round(x) for x in graph.cost.tolist()]
         reads = [sorted(set(graph.children(n))) for n in range(graph.n_nodes)]
         for n, x in enumerate(self.node):
             backend.add_rule([x], [self.active[d] for d in reads[n]], choice=True)
@@ -54,15 +61,10 @@ class Encoding:
                 both = backend.add_atom()
                 backend.add_weight_rule([both], 2, [(x, 1) for x in nodes])
                 backend.add_rule([], [both])
-            weights.extend(self._stairs(backend, c))
         for r in graph.roots:
             backend.add_rule([], [-self.active[r]])
-        for (n, m), surcharge in graph.pair_costs.items():
-            pair = backend.add_atom()
-            backend.add_rule([pair], [self.node[n], self.node[m]])
-            weights.append((pair, self.scale.round(surcharge)))
-        for n, m in graph.forbidden_pairs:
-            backend.add_rule([], [self.node[n], self.node[m]])
+        weights = self._knots(backend)
+        weights += self._surcharges(backend)
         tainted = exact.tainted(graph) - set(graph.roots)
         if tainted:
             needed = {d: backend.add_atom() for d in tainted}
@@ -73,21 +75,73 @@ class Encoding:
                 backend.add_rule([], [self.active[d], -atom])
         backend.add_minimize(0, [(x, w) for x, w in weights if w])
 
-    def _stairs(self, backend, c: int) -> list[tuple[int, int]]:
+    def _knots(self, backend) -> list[tuple[int, int]]:
+        """Weighted atoms that add up to the prices of the choice.
+
+        The least price of the entries of a knot is counted on "the knot is active", and again on "two of its entries are
+        chosen" and so on: one atom for what else would take a core over all its classes.
+        """
+        weights: list[tuple[int, int]] = []
+        rest = self.price[:]
+        active: list[int] = []
+        for knot in knots(self.graph):
+            if len(knot.classes) == 1:
+                active.append(self.active[knot.classes[0]])
+            else:
+                entries = [self.node[n] for n in knot.entries]
+                active.append(backend.add_atom())
+                for x in entries:
+                    backend.add_rule([active[-1]], [x])
+                for c in knot.classes:
+                    backend.add_rule([], [self.active[c], -active[-1]])
+                least = min(self.price[n] for n in knot.entries)
+                if least > 0:
+                    weights.append((active[-1], least))
+                    for k in range(2, len({int(self.graph.node_class[n]) for n in knot.entries}) + 1):
+                        weights.append((backend.add_atom(), least))
+                        backend.add_weight_rule([weights[-1][0]], k, [(x, 1) for x in entries])
+                    for n in knot.entries:
+                        rest[n] -= least
+            for other, detours in knot.detours.items() if self.detours else ():
+                backend.add_rule([], [active[-1], -active[other], *(-self.node[n] for n in detours)])
+        return weights + [w for c in range(self.graph.n_classes) for w in self._stairs(backend, c, rest)]
+
+    def _stairs(self, backend, c: int, price: Sequence[int]) -> list[tuple[int, int]]:
         """Weighted atoms that add up to the price of c's choice, the least price on "c is active".
 
         Unsatisfiable cores over one atom for a class are far smaller than over all its e-nodes.
         """
-        price = {n: self.scale.round(float(self.graph.cost[n])) for n in self.graph.class_nodes(c)}
-        levels = sorted(set(price.values()))
+        nodes = self.graph.class_nodes(c)
+        levels = sorted({price[n] for n in nodes})
         stairs = [(self.active[c], levels[0])] if levels else []
         for low, high in zip(levels, levels[1:]):
             step = backend.add_atom()
-            for n, p in price.items():
-                if p >= high:
+            for n in nodes:
+                if price[n] >= high:
                     backend.add_rule([step], [self.node[n]])
             stairs.append((step, high - low))
         return stairs
+
+    def _surcharges(self, backend) -> list[tuple[int, int]]:
+        """Weighted atoms that add up to the surcharges of the choice; forbidden pairs become constraints."""
+        weights = []
+        for step in self.steps:
+            readers, read = (self._any(backend, nodes) for nodes in (step.readers, step.read))
+            if step.high == float("inf"):
+                backend.add_rule([], [readers, read])
+            else:
+                weights.append((backend.add_atom(), self._due(step)))
+                backend.add_rule([weights[-1][0]], [readers, read])
+        return weights
+
+    def _any(self, backend, nodes: Sequence[int]) -> int:
+        """An atom for "one of `nodes` is chosen"."""
+        if len(nodes) == 1:
+            return self.node[nodes[0]]
+        atom = backend.add_atom()
+        for n in nodes:
+            backend.add_rule([atom], [self.node[n]])
+        return atom
 
     def choice(self, model) -> dict[int, int]:
         """The choice that a model stands for."""
@@ -95,10 +149,13 @@ class Encoding:
 
     def cost(self, choice: Choice) -> int:
         """The scaled price of a choice."""
-        graph, chosen = self.graph, set(choice.values())
-        total = sum(self.scale.round(float(graph.cost[n])) for n in chosen)
-        return total + sum(self.scale.round(w) for (n, m), w in graph.pair_costs.items()
-                           if n in chosen and m in chosen)
+        chosen = set(choice.values())
+        due = (s for s in self.steps if s.high < float("inf") and not chosen.isdisjoint(s.readers) and not chosen.isdisjoint(s.read))
+        return sum(self.price[n] for n in chosen) + sum(map(self._due, due))
+
+    def _due(self, step: Step) -> int:
+        """The scaled price of a step; steps add up to the rounded surcharge, as `Scale` counts it."""
+        return self.scale.round(step.high) - self.scale.round(step.low)
 
     def solve(self, report, deadline: float, *, assumptions: Sequence[int] = (),
               at_most: int | None = None) -> str:
@@ -133,9 +190,9 @@ class Encoding:
 
 
 def solve(graph: ChoiceGraph, report, *, deadline: float, seed: int, warm_start: Choice | None,
-          options: Sequence[str] = CORES) -> str:
+          options: Sequence[str] = CORES, detours: bool = False) -> str:
     """Runs in a worker process; `graph` is in normal form."""
-    encoding = Encoding(graph, options, seed)
+    encoding = Encoding(graph, options, seed, detours)
     # Equal prices are allowed: the proof must not hinge on how the warm start was rounded.
     at_most = None if warm_start is None else encoding.cost(warm_start)
     status = encoding.solve(report, deadline, at_most=at_most)

@@ -42,10 +42,14 @@ def extract(graph: ChoiceGraph, solver: str, *, time_limit: float, seed: int,
 
 
 class Run:
-    """One extraction under way: the incumbent, the reduced graph, and what is known of it."""
+    """One extraction under way: the incumbent, the reduced graph, and what is known of it.
+
+    Works in whole numbers where the costs have a grain: `graph`, `cost`, `trace` and `lower_bound` count grains.
+    """
 
     def __init__(self, graph: ChoiceGraph, time_limit: float, name: str):
-        self.graph = graph
+        self.original = graph
+        self.graph, self.grain = graph.in_grains()
         self.name = name
         self.begin = time.perf_counter()
         self.time_limit = time_limit
@@ -117,9 +121,11 @@ class Run:
                 raise Infeasible("a solver proved that no choice avoids all forbidden pairs")
             raise NoChoiceFound("no choice was found within the time limit")
         optimal = self.proved
-        bound = float(self.cost) if optimal else min(self.lower_bound, float(self.cost))
-        return Extraction(self.choice, self.cost, bound, "optimal" if optimal else "feasible",
-                          self.trace, time.perf_counter() - self.begin, self.name)
+        cost = check(self.original, self.choice)
+        bound = float(cost) if optimal else min(self.grain * self.lower_bound, float(cost))
+        trace = [(t, self.original.total(self.grain * c)) for t, c in self.trace]
+        return Extraction(self.choice, cost, bound, "optimal" if optimal else "feasible",
+                          trace, time.perf_counter() - self.begin, self.name)
 
 
 def floor(graph: ChoiceGraph) -> float:

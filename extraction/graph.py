@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,12 @@ import numpy as np
 from .errors import InvalidGraph
 
 Row = tuple[float, Sequence[int]]
+
+GRAIN_DIGITS, GRAIN_LARGEST = 7, 2.0**40
+"""Decimal places of costs, and grains in a cost, up to which `in_grains` goes: sums of so many grains are exact in floats."""
+
+SINGLE = 6e-8
+"""Relative rounding error of single precision, 2**-24."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +160,27 @@ class ChoiceGraph:
         """Whether every cost and delta is a whole number, so that every total is one too."""
         return bool((self.cost == np.round(self.cost)).all()) and all(
             d == round(d) for d in self.pair_costs.values())
+
+    def in_grains(self) -> tuple[ChoiceGraph, float]:
+        """The graph with whole-number costs, and what one of them is worth here: (self, 1.0) if there is no such grain.
+
+        The grain is the largest number, a multiple of a power of ten, of which all costs and deltas are multiples. Decimals
+        stored in single precision, as measured costs often are, count as the decimals. Between two whole numbers lies no
+        total, so solvers can prove an optimum in this graph where floats leave a doubt.
+        """
+        prices = np.concatenate([self.cost, np.fromiter(self.pair_costs.values(), float, len(self.pair_costs))])
+        for digits in range(GRAIN_DIGITS + 1):
+            scaled = prices * 10.0**digits
+            whole = np.round(scaled)
+            if np.abs(whole).max(initial=0.0) > GRAIN_LARGEST:
+                break
+            noise = SINGLE * np.abs(scaled)
+            if (np.abs(scaled - whole) <= np.where(noise <= 0.5, np.clip(noise, 1e-6, 0.25), 1e-6)).all():
+                common = int(np.gcd.reduce(np.abs(whole).astype(np.int64), initial=0)) or 1
+                cost = whole[:self.n_nodes] / common
+                pairs = dict(zip(self.pair_costs, (whole[self.n_nodes:] / common).tolist(), strict=True))
+                return replace(self, cost=cost, pair_costs=pairs), common / 10.0**digits
+        return self, 1.0
 
     def total(self, value: float) -> float | int:
         """`value` as a cost of this graph: an int where all costs are whole numbers."""

@@ -6,8 +6,9 @@ One binary x[n] for each e-node; "class c is active" is the sum of its x.
 * if a choice in class p reads class d, d is active: one row per (p, d), which is stronger than one
   per e-node;
 * acyclicity: inside each strongly connected component a level for each class, readers below;
-* a surcharge of reader n over class d: n must find an e-node of d without surcharge or pay a share
-  f[n, m] <= x[m] for one with it;
+* a step of a surcharge (see `structure`): its readers must find an e-node without it, or pay it;
+* rows that follow from these for whole numbers but not for fractions: an active knot has an entry and what that reads, and two
+  classes are not each read from the other;
 * where negative prices could reward useless activity (see `normal_form`), a class may only be active
   if something active reads it; with acyclicity that means: if a root reaches it.
 """
@@ -23,6 +24,7 @@ from .check import Choice
 from .components import cyclic_component_of
 from .graph import ChoiceGraph
 from .result import Extraction
+from .structure import knots, steps
 
 
 def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
@@ -60,6 +62,7 @@ class Program:
         self.rows = Rows()
         self._classes()
         self._surcharges()
+        self._knots()
         self._levels()
 
     def column(self, cost: float, upper: float) -> int:
@@ -97,22 +100,35 @@ class Program:
             self.rows.add(terms, -inf, 0.0)
 
     def _surcharges(self) -> None:
-        graph, inf = self.graph, float("inf")
-        owner = graph.node_class.tolist()
-        shares: dict[tuple[int, int], dict[int, float]] = {}  # (class of reader, m) -> shares of m
-        for (n, d), paid in exact.surcharges(graph).items():
-            find = {n: -1.0}
-            for m in graph.class_nodes(d):
-                surcharge = paid.get(m, 0.0)
-                if surcharge == 0.0:
-                    find[m] = 1.0
-                elif surcharge < inf:
-                    share = self.column(surcharge, 1.0)
-                    find[share] = 1.0
-                    shares.setdefault((owner[n], m), {m: -1.0})[share] = 1.0
-            self.rows.add(find, 0.0, inf)
-        for terms in shares.values():
-            self.rows.add(terms, -inf, 0.0)
+        for step in steps(self.graph):
+            find = {**dict.fromkeys(step.readers, 1.0), **dict.fromkeys(step.free, -1.0)}
+            if step.high < float("inf"):
+                find[self.column(step.high - step.low, 1.0)] = -1.0
+            self.rows.add(find, -float("inf"), 0.0)
+
+    def _knots(self) -> None:
+        active: list[dict[int, float]] = []  # terms of "the knot is active"
+        for knot in knots(self.graph):
+            if len(knot.classes) == 1:
+                active.append(self.active(knot.classes[0]))
+            else:
+                active.append({self.column(0.0, 1.0): 1.0})
+                self._at_most(active[-1], dict.fromkeys(knot.entries, 1.0))
+                for c in knot.classes:
+                    self._at_most(self.active(c), active[-1])
+            for other, detours in knot.detours.items():
+                self._at_most(active[-1], active[other] | dict.fromkeys(detours, 1.0))
+        for (p, d), nodes in self.reading.items():
+            back = self.reading.get((d, p))
+            if back and p != d:
+                # what p reads from d is computed without p
+                self._at_most(dict.fromkeys(nodes, 1.0), {n: x for n, x in self.active(d).items() if n not in back})
+
+    def _at_most(self, less: dict[int, float], more: dict[int, float]) -> None:
+        terms = {column: -x for column, x in more.items()}
+        for column, x in less.items():
+            terms[column] = terms.get(column, 0.0) + x
+        self.rows.add(terms, -float("inf"), 0.0)
 
     def _levels(self) -> None:
         component = cyclic_component_of(exact.successors(self.graph))

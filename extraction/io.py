@@ -19,7 +19,9 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,17 @@ from .graph import ChoiceGraph
 FORMAT, VERSION = "choice-graph", 1
 
 from_rows = ChoiceGraph.build
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """What malformed data raises, as InvalidGraph."""
+    try:
+        yield
+    except InvalidGraph:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as e:
+        raise InvalidGraph(f"a malformed {what} ({type(e).__name__}: {e}); write it again") from e
 
 
 def to_json(graph: ChoiceGraph) -> dict[str, Any]:
@@ -48,11 +61,12 @@ def to_json(graph: ChoiceGraph) -> dict[str, Any]:
     }
 
 
+@_refusing(FORMAT)
 def from_json(data: Mapping[str, Any]) -> ChoiceGraph:
-    """The graph of an object of our format. Raises InvalidGraph on another format or version."""
-    if data.get("format") != FORMAT or data.get("version") != VERSION:
-        raise InvalidGraph(f"not a {FORMAT} of version {VERSION}: "
-                           f"{data.get('format')!r}, version {data.get('version')!r}")
+    """The graph of an object of our format. Raises InvalidGraph on another format or version, and on a damaged one."""
+    if not isinstance(data, Mapping) or data.get("format") != FORMAT or data.get("version") != VERSION:
+        found = (data.get("format"), data.get("version")) if isinstance(data, Mapping) else type(data).__name__
+        raise InvalidGraph(f"not a {FORMAT} of version {VERSION}: {found}")
     return ChoiceGraph.build(
         data["classes"], data["roots"],
         pair_costs={(n, m): d for n, m, d in data["pair_costs"]},
@@ -67,7 +81,7 @@ def save(graph: ChoiceGraph, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> ChoiceGraph:
-    """Read a graph in our format. Raises InvalidGraph on another format or version."""
+    """Read a graph in our format. Raises InvalidGraph on another format or version, and on a damaged file; OSError if there is none."""
     return from_json(read_json(path))
 
 
@@ -84,6 +98,7 @@ def read_gym(path: str | Path) -> ChoiceGraph:
     return parse_gym(read_json(path))[0]
 
 
+@_refusing("extraction-gym file")
 def parse_gym(
     data: Mapping[str, Any],
     cost: Callable[[Mapping[str, Any]], float] = lambda node: node.get("cost", 1.0),
@@ -95,7 +110,7 @@ def parse_gym(
     `cost` prices an e-node from its JSON object: egglog's files carry no cost for primitives, and
     not those of `set_cost`. `roots` names the root classes where the file does not.
     `skip_missing_roots`: pass over roots that no e-node is in (files written after a union may name
-    the class that was merged away). Raises InvalidGraph on a child or root that does not exist.
+    the class that was merged away). Raises InvalidGraph on a child or root that does not exist, and on malformed data.
     """
     nodes = data["nodes"]
     number: dict[str, int] = {}
@@ -145,10 +160,13 @@ def write_gym(graph: ChoiceGraph, path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """The content of a JSON file, gzip'd or not."""
+    """The content of a JSON file, gzip'd or not. Raises InvalidGraph if it is damaged."""
     opener = gzip.open if str(path).endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
-        return json.load(file)
+        try:
+            return json.load(file)
+        except (ValueError, EOFError, zlib.error, gzip.BadGzipFile, RecursionError) as e:
+            raise InvalidGraph(f"{path} is truncated or corrupted ({type(e).__name__}: {e}); write it again") from e
 
 
 def _write(path: str | Path, data: Any) -> None:

@@ -97,6 +97,9 @@ class NormalForm:
             for d, by_node in terms.items():
                 if d not in self.reads[n]:
                     continue
+                if len(by_node) < len(self.members[d]) and by_node.keys() <= alive and min(by_node.values()) > 0.0:
+                    kept[d] = by_node  # settled: one of d is free, and none of the others went
+                    continue
                 level = min((by_node.get(m, 0.0) for m in self.members[d]), default=0.0)
                 if level == math.inf:
                     self.remove(n)

@@ -1,10 +1,10 @@
 """`portfolio`, the default: greedy, reduce, then exact solvers against each other and against time.
 
-Small remains are solved here, by branch and bound. Otherwise worker processes race, two at a time
-(one for each of two cores): core-guided clingo, which proves most graphs, runs through; beside it
-HiGHS for a first heat, then neighbourhood search; and late, where clingo's first way is stuck, its
-second takes its place. Never worse than `dag_greedy`, as long
-as that ends within its share of the time limit.
+Small remains are solved here, by branch and bound. Otherwise worker processes race. Core-guided
+clingo proves most graphs, in one of two ways: told of knots it runs through; with shrunk cores until
+late, when disjoint cores take over. Beside them HiGHS runs for a first heat, then neighbourhood search.
+Three processes share two cores, because no graph tells beforehand who will be first. Never worse than
+`dag_greedy`, as long as that ends within its share of the time limit.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def schedule(now: float, deadline: float) -> list[Entrant]:
     left = deadline - now
     heat = now + min(FIRST_HEAT_SECONDS, FIRST_HEAT * left)
     change = now + SECOND_WAY * left
-    return [Entrant("asp", now, change), Entrant("ilp", now, heat), Entrant("lns", heat, deadline),
-            Entrant("asp_disjoint", change, deadline)]
+    return [Entrant("asp_knots", now, deadline), Entrant("asp", now, change), Entrant("ilp", now, heat),
+            Entrant("lns", heat, deadline), Entrant("asp_disjoint", change, deadline)]
 
 
 def _branch(run: Run) -> None:

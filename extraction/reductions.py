@@ -164,9 +164,9 @@ def drop_too_dear(form: NormalForm, closure: Closure, upper_bound: float) -> boo
         if not nodes:
             continue
         base = musts | closure.bits[c]
+        least = closure.weight(base) - floor[c]
         for n in list(nodes):
-            needed = base | closure.of_reads(form, n)
-            if closure.weight(needed) - floor[c] + form.price[n] > limit:
+            if least + closure.weight(closure.of_reads(form, n) & ~base) + form.price[n] > limit:
                 nodes.remove(n)
                 changed = True
     form.require_roots()

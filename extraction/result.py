@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-OPTIMAL_TOLERANCE = 1e-6
-"""Relative gap below which a bound proves a cost. Float costs cannot be compared more finely after a
-solver's own tolerances; whole-number costs are compared exactly instead (see `closes`)."""
+OPTIMAL_TOLERANCE = 1e-9
+"""Relative gap below which a bound proves a cost that has no grain; costs in grains are compared exactly
+instead (see `closes`, `ChoiceGraph.in_grains`)."""
+
+BOUND_NOISE = 1e-6
+"""Relative error of a solver's float bound, counted up to half a grain."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class Extraction:
 
 def closes(lower_bound: float, cost: float, integral: bool) -> bool:
     """Whether `lower_bound` proves that nothing is cheaper than `cost`."""
-    slack = OPTIMAL_TOLERANCE * max(1.0, abs(cost))
+    size = max(1.0, abs(cost))
     if integral:
         # Between cost - 1 and cost there is no other total; the slack absorbs float noise in a bound.
-        return lower_bound > cost - 1 + min(slack, 0.5)
-    return lower_bound >= cost - slack
+        return lower_bound > cost - 1 + min(BOUND_NOISE * size, 0.5)
+    return lower_bound >= cost - OPTIMAL_TOLERANCE * size

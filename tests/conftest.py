@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,3 +28,13 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EQSAT_CACHE", str(tmp_path_factory.mktemp("prices")))
         yield
+
+
+@pytest.fixture(scope="session")
+def zoo_run(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> Path:
+    """A benchmark run of one small model of the zoo on an Ethos-U85."""
+    from eqsat.bench import run
+
+    out = tmp_path_factory.mktemp("zoo_run")
+    run(["pixel_shuffle"], ["ethos-u85-256"], ["stock", "stock-without-layout-passes", "eqsat"], out)
+    return out

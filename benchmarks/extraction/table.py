@@ -27,7 +27,7 @@ def markdown(records: Sequence[Record], known: Known, main: str = "portfolio") -
     cells = _by_cell(records)
     names = sorted({r["instance"] for r in records})
     head = ["instance", "e-nodes"] + [f"{e} {what}" for e in extractors for what in ("cost", "s")]
-    head += ["bound", "best open source <= 900 s", "best published"]
+    head += ["bound"] + ["best open source <= 900 s", "best published"] * bool(known)
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name in names:
         runs = [r for e in extractors for r in cells.get((name, e), [])]
@@ -37,7 +37,8 @@ def markdown(records: Sequence[Record], known: Known, main: str = "portfolio") -
             row += [_cost(group), _seconds(group)]
         bounds = [r["lower_bound"] for r in runs if r["lower_bound"] is not None]
         row.append(_number(max(bounds)) if bounds else "")
-        row += [_published(open_source(known, name)), _published(published(known, name))]
+        if known:
+            row += [_published(open_source(known, name)), _published(published(known, name))]
         lines.append("| " + " | ".join(row) + " |")
     return "\n".join([*lines, "", *_summary(names, extractors, cells, known, main)]) + "\n"
 
@@ -98,6 +99,9 @@ def _summary(names: Sequence[str], extractors: Sequence[str], cells: Mapping[tup
         seconds = [median(r["seconds"] for r in g) for g in groups.values()]
         lines.append(f"- `{e}`: {proved} of {len(groups)} proved optimal; {sum(seconds):.1f} s in all, "
                      f"median {median(seconds):.2f} s, longest {max(seconds):.1f} s")
+    left = gaps([r for n in names for r in cells.get((n, main), [])]).get(main, {"gaps": {}})["gaps"]
+    if left:
+        lines.append(f"- gaps that `{main}` leaves: " + ", ".join(f"{n} {gap:.3%}" for n, gap in left.items()))
     for e in extractors:
         if e != main:
             pairs = {n: (_worst(cells[n, main]), _worst(cells[n, e]))

@@ -14,9 +14,10 @@ from eqsat.files import InputError
 from eqsat.target import Target
 
 if TYPE_CHECKING:
+    from eqsat.deviation import Deviation
     from eqsat.optimizer import Options
 
-BAD_INPUT, FAILED, STEPPED_BACK, INTERRUPTED = 2, 3, 4, 130
+BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED, INTERRUPTED = 2, 3, 4, 5, 6, 130
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
                   help="Equality saturation for PyTorch models on Arm Ethos-U.")
@@ -30,6 +31,11 @@ ConfigOption = Annotated[str | None, typer.Option(help="Vela .ini file")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object instead of tables")]
 RulesOption = Annotated[str, typer.Option("--rules", help="preset of rules, see `eqsat rules`")]
 ExtractorOption = Annotated[str, typer.Option("--extractor", help="extractor: a built-in one or an entry point")]
+UserRulesOption = Annotated[list[str] | None, typer.Option("--user-rules", help="rules of your own: file.py, package.module or an entry point in "
+                                                          "the group eqsat.rules; checked first, see `eqsat check-rules`; may be repeated")]
+SaveOption = Annotated[Path | None, typer.Option("--save", help="also save the run to this directory, for `eqsat explain` and `eqsat.runs`")]
+NumericsOption = Annotated[str, typer.Option("--numerics", help="exact: the same integers; tolerant: also rewrites that round less often")]
+ToleranceOption = Annotated[float, typer.Option("--tolerance", help="steps of an output's quantization by which a tolerant result may differ")]
 CostModelOption = Annotated[str, typer.Option("--cost-model", help="cost model: a built-in one, package.module:Class, or an entry point")]
 
 
@@ -47,12 +53,15 @@ def quiet() -> None:
     logging.disable(logging.WARNING)
 
 
-def options(rules: str, extractor: str, cost_model: str) -> Options:
-    """The optimizer's options from the command line. Raises InputError for a name that nobody has."""
+def options(rules: str, extractor: str, cost_model: str, numerics: str, tolerance: float, user_rules: list[str] | None = None) -> Options:
+    """The optimizer's options from the command line. Raises InputError for a name that nobody has and for rules that fail their check."""
+    from eqsat import user_rules as own
     from eqsat.optimizer import OptionError, Options
 
+    packs = [own.load(name) for name in user_rules or ()]
     try:
-        return Options(preset=rules, extractor=extractor, cost_model=cost_model)
+        return Options(preset=rules, extractor=extractor, cost_model=cost_model, numerics=numerics, tolerance=tolerance,
+                       rules=tuple(r for p in packs for r in p.rules), externs=tuple(e for p in packs for e in p.externs))
     except OptionError as e:
         raise InputError(str(e)) from e
 
@@ -84,10 +93,15 @@ def _row(old: int | None, new: int | None) -> tuple[str, str, str]:
     return f"{old:,}" if old is not None else "-", f"{new:,}" if new is not None else "-", ratio
 
 
-def lines(verified: bool, stock_verified: list[bool | None], coverage: float, seconds: dict[str, float], messages: list[str]) -> None:
+def lines(verified: bool, deviations: list[Deviation | None], stock_verified: list[bool | None], coverage: float, seconds: dict[str, float],
+          messages: list[str]) -> None:
     for m in messages:
         console.print(f"[yellow]warning:[/yellow] {m}", highlight=False)
     if False in stock_verified:
         console.print("[yellow]stock ExecuTorch's own result differs from the model for this graph; its cycles are no fair comparison[/yellow]")
-    console.print(f"verified bit for bit: {'yes' if verified else 'no'}; operators modelled: {coverage:.0%}", highlight=False)
+    for d in filter(None, deviations):
+        console.print(d.text, highlight=False, soft_wrap=True)
+    if not any(deviations):
+        console.print(f"verified bit for bit: {'yes' if verified else 'no'}", highlight=False)
+    console.print(f"operators modelled: {coverage:.0%}", highlight=False)
     console.print("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in seconds.items() if v >= 0.05), highlight=False)

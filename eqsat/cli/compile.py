@@ -17,9 +17,13 @@ from eqsat.cli.common import (
     ExtractorOption,
     JsonOption,
     MemoryOption,
+    NumericsOption,
     RulesOption,
+    SaveOption,
     SystemOption,
     TargetOption,
+    ToleranceOption,
+    UserRulesOption,
     app,
     compile_spec,
     console,
@@ -40,17 +44,24 @@ def compile_command(
     target: TargetOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="the .pte file to write")],
     system_config: SystemOption = None, memory_mode: MemoryOption = None, config: ConfigOption = None,
-    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", cost_model: CostModelOption = "vela_ops", as_json: JsonOption = False,
+    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", cost_model: CostModelOption = "vela_groups",
+    numerics: NumericsOption = "exact", tolerance: ToleranceOption = 16, as_json: JsonOption = False,
+    user_rules: UserRulesOption = None, save: SaveOption = None,
 ) -> None:
     """Lower a PyTorch model to a .pte whose Ethos-U delegates are optimized."""
     quiet()
     try:
         check_output(output)
+        if save:
+            from eqsat.runs import check_place
+
+            check_place(save)
         spec = compile_spec(target, system_config, memory_mode, config)
         from eqsat.compiling import compile_model
 
         with status.status("starting") as line:
-            summary = compile_model(model, spec, output, options(rules, extractor, cost_model), lambda text: line.update(f"{model}: {text}"))
+            chosen = options(rules, extractor, cost_model, numerics, tolerance, user_rules)
+            summary = compile_model(model, spec, output, chosen, lambda text: line.update(f"{model}: {text}"), save)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
     except KeyboardInterrupt as e:
@@ -61,7 +72,7 @@ def compile_command(
         print(json.dumps(summary.as_dict()))
     else:
         show(summary.by_kind["stock"], summary.by_kind["eqsat"], summary.cycles["stock"], summary.cycles["eqsat"], f"{model} on {target}")
-        lines(summary.verified, summary.stock_verified, summary.coverage, summary.seconds, summary.warnings)
+        lines(summary.verified, summary.deviations, summary.stock_verified, summary.coverage, summary.seconds, summary.warnings)
         console.print(f"calibrated on: {summary.calibration}\nwrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))", highlight=False)
     if summary.stepped_back:
         raise typer.Exit(STEPPED_BACK)

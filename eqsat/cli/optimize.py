@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -17,9 +16,13 @@ from eqsat.cli.common import (
     ExtractorOption,
     JsonOption,
     MemoryOption,
+    NumericsOption,
     RulesOption,
+    SaveOption,
     SystemOption,
     TargetOption,
+    ToleranceOption,
+    UserRulesOption,
     app,
     compile_spec,
     console,
@@ -40,14 +43,20 @@ def optimize(
     target: TargetOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="the .tosa file to write")],
     system_config: SystemOption = None, memory_mode: MemoryOption = None, config: ConfigOption = None,
-    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", cost_model: CostModelOption = "vela_ops", as_json: JsonOption = False,
+    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", cost_model: CostModelOption = "vela_groups",
+    numerics: NumericsOption = "exact", tolerance: ToleranceOption = 16, as_json: JsonOption = False,
+    user_rules: UserRulesOption = None, save: SaveOption = None,
 ) -> None:
-    """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit and never costs more."""
+    """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant) and never costs more."""
     quiet()
     try:
         check_output(output)
+        if save:
+            from eqsat.runs import check_place
+
+            check_place(save)
         flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
-        chosen = options(rules, extractor, cost_model)
+        chosen = options(rules, extractor, cost_model, numerics, tolerance, user_rules)
         buffer = read_bytes(source)
         from eqsat.optimizer import optimize_tosa
         from eqsat.tosa.flatbuffer import TosaError
@@ -61,15 +70,17 @@ def optimize(
         except WorkerError as e:
             raise fail(f"{source} cannot be compiled for {target}: {e}; nothing was written", FAILED) from e
         write_atomically(output, result.tosa)
+        if save:
+            result.save(save)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
     except KeyboardInterrupt as e:
         raise fail("interrupted; nothing was written", INTERRUPTED) from e
     if as_json:
-        record = {k: v for k, v in asdict(result).items() if not isinstance(v, bytes)}
+        record = result.record()
         print(json.dumps({"model": str(source), "target": target, "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles}, **{
             k: v for k, v in record.items() if k != "cycles"}}))
         return
     show(result.explicit_by_kind, result.by_kind, result.explicit_cycles, result.cycles, f"{source} on {target}", before="before")
-    lines(result.verified, [], result.coverage, result.seconds, result.warnings)
+    lines(result.verified, [result.deviation], [], result.coverage, result.seconds, result.warnings)
     console.print(f"wrote {output} ({len(result.tosa)} bytes)", highlight=False)

@@ -1,18 +1,37 @@
 """`eqsat rules`."""
 from __future__ import annotations
 
-from rich.table import Table
+import json
+from types import ModuleType
 
-from eqsat.cli.common import app, console
+from rich.table import Table
+from rich.text import Text
+
+from eqsat.cli.common import JsonOption, app, console
 
 
 @app.command()
-def rules() -> None:
-    """List the families and rules with their statements."""
-    from eqsat.rules import FAMILIES
+def rules(as_json: JsonOption = False) -> None:
+    """List the families with their rules, and the presets, with their statements."""
+    from eqsat.rules import FAMILIES, tolerant
+    from eqsat.rules.presets import CATALOGUE
 
-    for family in FAMILIES:
-        table = Table(title=(family.__doc__ or family.__name__).split("\n")[0], title_justify="left", show_header=False, box=None)
-        for r in family.RULES:
-            table.add_row(f"[bold]{r.name}[/bold]", r.statement)
-        console.print(table)
+    families = {_title(f): [{"name": r.name, "statement": r.statement, "analysis": r.analysis} for r in f.RULES] for f in (*FAMILIES, tolerant)}
+    if as_json:
+        presets = [{"name": p.name, "statement": p.statement, "rules": [r.name for r in p.rules]} for p in CATALOGUE]
+        print(json.dumps({"families": families, "presets": presets}))
+        return
+    for title, listed in families.items():
+        console.print(_table(title, [(r["name"], r["statement"]) for r in listed if not r["analysis"]]))
+    console.print(_table("Presets (--rules NAME)", [(f"{p.name} ({len([r for r in p.rules if not r.analysis])})", p.statement) for p in CATALOGUE]))
+
+
+def _title(family: ModuleType) -> str:
+    return (family.__doc__ or family.__name__).split("\n")[0]
+
+
+def _table(title: str, rows: list[tuple[str, str]]) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False, box=None)
+    for name, statement in rows:
+        table.add_row(Text(name, style="bold"), Text(statement))   # statements have brackets, which are no markup
+    return table

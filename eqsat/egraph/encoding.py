@@ -18,6 +18,9 @@ Relations, that rules use to walk along the operands of a concat (`eqsat/rules/s
 and of `eqsat/rules/quantized.py`:
   curve     (x, t, c): t = c(x) in every element, x INT8
   scalar    (t, c): t is a constant of one element
+and of `eqsat/rules/tolerant.py`:
+  chain     (x, t, c): t = c(x) in every element, c given per channel, x INT8
+  known     (t, k): t is the constant k
 `type` gives shape and dtype of a class; two different ones for one class stop egglog: an unsound rule cannot pass.
 """
 from __future__ import annotations
@@ -27,7 +30,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Engine, Extern, Rule, Saturation
+from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Engine, Extern, Rule, Saturation, Watch
 from eqsat.ir import OPS, STORAGE, Attrs, Const, GraphError, Node, TensorGraph, Type, attrs_of, infer
 from eqsat.movement import Move
 
@@ -46,6 +49,7 @@ DECLARATIONS = (
     "(relation split (TV i64 TV TV))",
     "(function stripped (TV i64 i64 i64) TV :merge old)",
     "(relation curve (T T i64))", "(relation scalar (T i64))",
+    "(relation chain (T T i64))", "(relation known (T i64))",
 )
 #: Constructors that stand for an e-node that a rule has still to make.
 HELPERS = ("Resized", "Cut")
@@ -149,12 +153,18 @@ class Frozen:
         return sum(map(len, self.classes))
 
 
-def saturate(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern], budget: Budget = DEFAULT_BUDGET) -> Frozen:
-    """Loads `graph`, runs `rules` within `budget` and freezes the e-graph. Raises EngineError."""
+def saturate(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern], budget: Budget = DEFAULT_BUDGET,
+             watch: Watch | None = None) -> Frozen:
+    """Loads `graph`, runs `rules` within `budget` and freezes the e-graph. `watch` is called after loading and at the end, with an empty
+    name, and between as `Engine.saturate` says. Raises EngineError."""
     with Engine(DECLARATIONS, [*EXTERNS, *externs], [*ANALYSES, *rules]) as engine:
         live = graph.live()
         _load(engine, graph, live)
-        result = engine.saturate(budget)
+        if watch:
+            watch(engine, "")
+        result = engine.saturate(budget, watch)
+        if watch:
+            watch(engine, "")
         return _freeze(engine, graph, live, result)
 
 

@@ -36,6 +36,10 @@ class Interner:
             self._values.append(value)
         return found
 
+    def known(self, value: Any) -> int | None:
+        """The id of a value that has one."""
+        return self._ids.get(value)
+
     def __getitem__(self, i: int) -> Any:
         return self._values[i]
 
@@ -106,6 +110,10 @@ class Saturation:
         return out
 
 
+#: Sees the engine after a rule (by name) changed the e-graph.
+Watch = Callable[["Engine", str], None]
+
+
 class Engine:
     """One e-graph. Not for use from two threads (egglog's binding forbids it); use as a context manager."""
 
@@ -116,6 +124,7 @@ class Engine:
         self._externs = {e.name: e for e in externs}
         self._answered: dict[str, set[tuple[int, ...]]] = {e: set() for e in self._externs}
         self._rules: list[Rule] = []
+        self._watch: Watch | None = None
         try:
             self._declare(declarations, rules)
         except BaseException:
@@ -170,8 +179,10 @@ class Engine:
         """Live e-nodes: rows of the constructors (names in capitals), handles left out."""
         return sum(n for name, n in self.run("(print-size)")[0].sizes if name[0].isupper() and name != "Node")
 
-    def saturate(self, budget: Budget = DEFAULT_BUDGET) -> Saturation:
-        """Runs all rules until nothing changes or a limit is reached. Raises EngineError."""
+    def saturate(self, budget: Budget = DEFAULT_BUDGET, watch: Watch | None = None) -> Saturation:
+        """Runs all rules until nothing changes or a limit is reached. `watch(engine, rule name)` is called after every rule
+        that changed the e-graph. Raises EngineError."""
+        self._watch = watch
         out, started = Saturation(), time.perf_counter()
         rewrites = [r for r in self._rules if not r.analysis]
         analyses = [r for r in self._rules if r.analysis]
@@ -207,6 +218,8 @@ class Engine:
         for r in rules:
             report = self.run(f"(run-schedule rs.{r.name})")[0].report
             updated |= report.updated
+            if report.updated and self._watch:
+                self._watch(self, r.name)
             n = sum(report.num_matches_per_rule.values())
             if n:
                 matches[r.name] = matches.get(r.name, 0) + n
@@ -262,37 +275,27 @@ class Engine:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def freeze(self) -> list[tuple[str, list[Any], int]]:
+    def freeze(self) -> list[tuple[str, tuple[Any, ...], int]]:
         """All rows of the constructors and of `type` as (name, arguments, class): i64s as ints, terms and vectors of terms as class numbers."""
+        return self.rows(lambda name: name[0].isupper() or name == "type", {})
+
+    def rows(self, wanted: Callable[[str], bool], number: dict[Any, int]) -> list[tuple[str, tuple[Any, ...], Any]]:
+        """As `freeze`, of all functions whose names are wanted; the result of a relation is None. `number` numbers the classes: given
+        again it gives a class that has lived on its old number."""
         frozen = self._egraph.freeze()
-        number: dict[Any, int] = {}
-
-        def cls(value: Any) -> int:
-            return number.setdefault(value, len(number))
-
         decoded: dict[Any, int] = {}
 
-        def integer(value: Any) -> int:
-            if value not in decoded:
-                decoded[value] = self._egraph.value_to_i64(value)
-            return decoded[value]
+        def decode(kind: str, value: Any) -> Any:
+            if kind == "T":
+                return number.setdefault(value, len(number))
+            if kind == "i64":
+                if value not in decoded:
+                    decoded[value] = self._egraph.value_to_i64(value)
+                return decoded[value]
+            return tuple(number.setdefault(v, len(number)) for v in self._egraph.value_to_vec(value)) if kind == "TV" else None
 
-        out = []
-        for name, f in frozen.functions.items():
-            if not (name[0].isupper() or name == "type"):
-                continue
-            kinds = f.input_sorts
-            for row in f.rows:
-                args: list[Any] = []
-                for kind, value in zip(kinds, row.inputs, strict=True):
-                    if kind == "i64":
-                        args.append(integer(value))
-                    elif kind == "T":
-                        args.append(cls(value))
-                    else:
-                        args.append(tuple(cls(v) for v in self._egraph.value_to_vec(value)))
-                out.append((name, args, integer(row.output) if name == "type" else cls(row.output)))
-        return out
+        return [(name, tuple(map(decode, f.input_sorts, row.inputs)), decode(f.output_sort, row.output))
+                for name, f in frozen.functions.items() if wanted(name) for row in f.rows]
 
     def close(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)

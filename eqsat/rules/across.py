@@ -5,6 +5,8 @@ have no matching movement get the inverse, which vanishes where it meets its cou
 """
 from __future__ import annotations
 
+import numpy as np
+
 from eqsat.egraph.encoding import Call
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.ir import Type
@@ -132,7 +134,37 @@ def _resized(m: Move, axis: int, operand: Type):
     return None if r is None or r.in_shape != operand.shape else (r,)
 
 
+def _concat_rescale(f: Call, g: Call, result: Type):
+    """A per-channel RESCALE of a concat along another axis."""
+    return () if f.op == "rescale" and g.attr("axis") != len(result.shape) - 1 else None
+
+
+def _channel_of(m: Move) -> tuple[int, ...] | None:
+    """For each index along m's last input axis, the last output axis's index that it goes to; None if others decide on that too."""
+    atoms = m.atoms()
+    last, channels = len(m.in_shape) - 1, m.out_shape[-1]
+    if atoms is None or any(a.in_dim != last for a in atoms if a.out_dim == len(m.out_shape) - 1):
+        return None
+    index = np.zeros(m.in_shape[-1], np.int64)
+    for a in atoms:
+        if a.out_dim == len(m.out_shape) - 1:
+            index += np.arange(m.in_shape[-1]) // a.in_stride % a.size * (a.out_stride % channels)
+    return tuple(index.tolist())
+
+
+def _rescale_regrouped(f: Call, m: Move, x: Type):
+    """rescale (Move m x) = Move m (rescale' x), m a view that makes channels of a part of x's last axis."""
+    if f.op != "rescale" or not m.is_view or m.in_shape[-1] == m.out_shape[-1] or m.in_shape != x.shape:
+        return None
+    channels = _channel_of(m)
+    if channels is None:
+        return None
+    return (f.with_attrs(**{k: tuple(f.attr(k)[c] for c in channels) for k in ("multiplier", "shift")}),)
+
+
 EXTERNS = [
+    Extern("concat_rescale", 3, 0, _concat_rescale),
+    Extern("rescale_regrouped", 3, 1, _rescale_regrouped),
     Extern("restrict", 2, 1, _restrict),
     Extern("inverse_for", 3, 1, _inverse_for),
     Extern("push", 3, 2, _push),
@@ -178,6 +210,11 @@ RULES = [
       ("(= t (Cat f xs))", "(element xs i (Move m y))", "(= s (type t))"),
       ('(let c (Cat g (unstable-vec-map (unstable-fn "Resized" w a) xs)))', "(set (type c) r)", "(union t (Move p c))"),
       (("g a w p r", "concat_pull", "f m s"),)),
+    R("push-concat-rescale", F, "rescale (concat xs) = concat of rescale x, per channel, the concat along another axis",
+      ("(= t (Ax f c))", "(= c (Cat g xs))", "(= s (type c))"), ('(union t (Cat g (unstable-vec-map (unstable-fn "Ax" f) xs)))',),
+      (("", "concat_rescale", "f g s"),)),
+    R("rescale-view", F, "rescale (Move m x) = Move m (rescale' x), per channel, m a view that makes channels of a part of x's last axis",
+      ("(= t (Ax f (Move m x)))", "(= s (type x))"), ("(union t (Move m (Ax g x)))",), (("g", "rescale_regrouped", "f m s"),)),
     R("resized", F, "a movement adjusted to one operand of a concat",
       ("(= t (Resized m a x))", "(= s (type x))"), ("(union t (Move r x))",), (("r", "resized", "m a s"),)),
 ]

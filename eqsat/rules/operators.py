@@ -48,10 +48,47 @@ def _order_as_conv(m: Move, operand: Type):
     n = len(order)
     matrix = np.zeros((n, 1, 1, n), np.int8)
     matrix[np.arange(n), 0, 0, order] = 1
-    conv = Call("conv2d", attrs_of({"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1), "local_bound": False, "acc_type": 5,
-                                    "in_zp": (0,), "w_zp": (0,)}))
+    conv = Call("conv2d", attrs_of({**POINTWISE_CONV, "in_zp": (0,), "w_zp": (0,)}))
     return conv, LeafValue.constant(matrix, "INT8"), LeafValue.constant(np.zeros(n, np.int32), "INT32"), Call("rescale", UNIT_RESCALE)
 
+
+def _one_reduction(f: Call, g: Call, x: Type):
+    """Two reductions of a kind along neighbouring axes = one along both as a single axis: view, reduction, view."""
+    if f.op != g.op or f.op not in _TWICE or abs(f.attr("axis") - g.attr("axis")) != 1:
+        return None
+    low = min(f.attr("axis"), g.attr("axis"))
+    merged = (*x.shape[:low], x.shape[low] * x.shape[low + 1], *x.shape[low + 2:])
+    return (Move.reshape(x.shape, merged), f.with_attrs(axis=low),
+            Move.reshape((*merged[:low], 1, *merged[low + 1:]), (*x.shape[:low], 1, 1, *x.shape[low + 2:])))
+
+
+#: Reductions that may be made in two steps; a sum is exact in INT32 as long as the whole sum is, which TOSA demands of both.
+_TWICE = ("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all")
+
+
+def _interleaved(m: Move, leaf: LeafValue):
+    """[planes, rest] to [rest, planes], few planes of an INT8 input (a picture from NCHW to NHWC) = a convolution with a 0/1
+    kernel as high as there are planes, on [1, planes, rest / k, k], that gives k * planes channels."""
+    if leaf.is_const or leaf.node.dtype != "INT8" or len(m.axes) != 2 or m.axes[1][1] == 1 or m.axes[1][0] > _PLANES:
+        return None
+    rest, planes = m.axes[0][0], m.axes[1][0]
+    k = max(c for c in range(1, _STEP + 1) if rest % c == 0)
+    if k == 1:
+        return None
+    kernel = np.zeros((k, planes, planes, 1, k), np.int8)
+    for c in range(planes):
+        kernel[np.arange(k), c, c, 0, np.arange(k)] = 1
+    conv = Call("conv2d", attrs_of({**POINTWISE_CONV, "in_zp": (0,), "w_zp": (0,)}))
+    return (Move.reshape(m.in_shape, (1, planes, rest // k, k)), conv, LeafValue.constant(kernel.reshape(k * planes, planes, 1, k), "INT8"),
+            LeafValue.constant(np.zeros(k * planes), "INT32"), Call("rescale", UNIT_RESCALE),
+            Move.reshape((1, 1, rest // k, k * planes), m.out_shape))
+
+
+#: Most planes, and most elements of a row at once: what keeps the kernel small and the NPU's channels filled.
+_PLANES, _STEP = 8, 16
+
+#: Attributes of a 1x1 convolution of INT8 tensors, but for the zero points.
+POINTWISE_CONV = {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1), "local_bound": False, "acc_type": 5}
 
 #: RESCALE from INT32 to INT8 by exactly one.
 UNIT_RESCALE = attrs_of({"multiplier": (1 << 30,), "shift": (30,), "in_zp": (0,), "out_zp": (0,), "dtype": "INT8", "scale32": True,
@@ -60,6 +97,8 @@ UNIT_RESCALE = attrs_of({"multiplier": (1 << 30,), "shift": (30,), "in_zp": (0,)
 EXTERNS = [
     Extern("reduce_as_pool", 2, 3, _reduce_as_pool),
     Extern("order_as_conv", 2, 4, _order_as_conv),
+    Extern("one_reduction", 3, 3, _one_reduction),
+    Extern("interleaved", 2, 6, _interleaved),
 ]
 
 F = "operators"
@@ -68,4 +107,9 @@ RULES = [
          ("(= t (Ax f x))", "(= s (type x))"), ("(union t (Move q (M1 g (Move p x))))",), (("p g q", "reduce_as_pool", "f s"),)),
     Rule("order-matrix", F, "Move m x = rescale by one (conv x M), m an order of channels, M its 0/1 matrix",
          ("(= t (Move m x))", "(= s (type x))"), ("(union t (P1 r (M3 f x (Leaf w) (Leaf b))))",), (("f w b r", "order_as_conv", "m s"),)),
+    Rule("reduce-reduce", F, "reduce (reduce x) along neighbouring axes = view (reduce (view x)) along both as one",
+         ("(= t (Ax f (Ax g x)))", "(= s (type x))"), ("(union t (Move q (Ax h (Move p x))))",), (("p h q", "one_reduction", "f g s"),)),
+    Rule("planes-conv", F, "Move m x = view (rescale by one (conv (view x) K)), x a graph input, m from few planes to their pixels, K a 0/1 kernel",
+         ("(= t (Move m (Leaf x)))",), ("(union t (Move q (P1 r (M3 f (Move p (Leaf x)) (Leaf w) (Leaf b)))))",),
+         (("p f w b r q", "interleaved", "m x"),)),
 ]

@@ -41,20 +41,21 @@ def channel_order(m: Move) -> tuple[int, ...] | None:
     return tuple(int(i) for i in index)
 
 
-def _value(leaf: LeafValue) -> np.ndarray | None:
+def value_of(leaf: LeafValue) -> np.ndarray | None:
+    """The array of a constant that numpy can hold, or None."""
     return leaf.node.attr("value").data if leaf.is_const and leaf.node.dtype in STORAGE else None
 
 
 def _taken(leaf: LeafValue, index: np.ndarray, axis: int) -> LeafValue:
     """The constant with `index` taken along `axis`; a bias of one element serves all channels and stays."""
-    data = _value(leaf)
+    data = value_of(leaf)
     return leaf if data.ndim == 1 and data.size == 1 else LeafValue.constant(np.take(data, index, axis), leaf.node.dtype)
 
 
 def _conv_after_order(call: Call, m: Move, w: LeafValue):
     """conv (Move m x) w = conv (view x) w'."""
     order = channel_order(m)
-    if order is None or call.op != "conv2d" or _value(w) is None or len(order) != w.node.shape[3]:
+    if order is None or call.op != "conv2d" or value_of(w) is None or len(order) != w.node.shape[3]:
         return None
     return Move.reshape(m.in_shape, m.out_shape), _taken(w, np.argsort(order), 3)
 
@@ -62,7 +63,7 @@ def _conv_after_order(call: Call, m: Move, w: LeafValue):
 def _order_after_conv(m: Move, call: Call, w: LeafValue, b: LeafValue):
     """Move m (conv x w b) = view (conv x w' b')."""
     order = channel_order(m)
-    if order is None or call.op != "conv2d" or _value(w) is None or _value(b) is None or m.in_shape[-1] != m.out_shape[-1]:
+    if order is None or call.op != "conv2d" or value_of(w) is None or value_of(b) is None or m.in_shape[-1] != m.out_shape[-1]:
         return None
     return Move.reshape(m.in_shape, m.out_shape), _taken(w, np.array(order), 0), _taken(b, np.array(order), 0)
 
@@ -70,7 +71,7 @@ def _order_after_conv(m: Move, call: Call, w: LeafValue, b: LeafValue):
 def _order_across_depthwise(m: Move, call: Call, w: LeafValue, b: LeafValue, operand: Type):
     """Move m (depthwise x w b) = depthwise (Move m' x) w' b', with the same order on the operand's shape."""
     order = channel_order(m)
-    if (order is None or call.op != "depthwise_conv2d" or m.in_shape != m.out_shape or _value(w) is None or _value(b) is None
+    if (order is None or call.op != "depthwise_conv2d" or m.in_shape != m.out_shape or value_of(w) is None or value_of(b) is None
             or w.node.shape[3] != 1):
         return None
     index = np.array(order)
@@ -121,7 +122,7 @@ def _channel_range(call: Call, operand: Type) -> tuple[int, int] | None:
 def _slice_of_conv(f: Call, call: Call, result: Type, w: LeafValue, b: LeafValue):
     """slice (conv x w b) = conv x w' b', its output channels sliced."""
     found = _channel_range(f, result)
-    if found is None or call.op != "conv2d" or _value(w) is None or _value(b) is None:
+    if found is None or call.op != "conv2d" or value_of(w) is None or value_of(b) is None:
         return None
     index = np.arange(found[0], sum(found))
     return _taken(w, index, 0), _taken(b, index, 0)
@@ -130,9 +131,9 @@ def _slice_of_conv(f: Call, call: Call, result: Type, w: LeafValue, b: LeafValue
 def _conv_of_slice(call: Call, f: Call, whole: Type, w: LeafValue):
     """conv (slice x) w = conv x w', with zero weights for the channels left out."""
     found = _channel_range(f, whole)
-    if found is None or call.op != "conv2d" or _value(w) is None or whole.shape[-1] > _MAX_CHANNELS or call.attr("w_zp") != (0,):
+    if found is None or call.op != "conv2d" or value_of(w) is None or whole.shape[-1] > _MAX_CHANNELS or call.attr("w_zp") != (0,):
         return None
-    data = _value(w)
+    data = value_of(w)
     wide = np.zeros((*data.shape[:3], whole.shape[-1]), data.dtype)
     wide[..., found[0]: sum(found)] = data
     return (LeafValue.constant(wide, w.node.dtype),)

@@ -6,20 +6,27 @@ with all its operands and attributes; `dumps` writes it back as it was.
 """
 from __future__ import annotations
 
+import math
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flatbuffers
 import numpy as np
 from tosa import TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion, TosaShape, TosaTensor, Version
 
-from eqsat.ir import OPS, STORAGE, Const, GraphError, Node, TensorGraph, Type, attrs_of, infer
+from eqsat.ir import OPS, STORAGE, Const, GraphError, Node, Op, TensorGraph, Type, attrs_of, infer
 from eqsat.tosa import schema
 
 IDENTIFIER = b"TOSA"
 _STATEFUL = {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LOOP"}
+#: Bytes that may be read per byte of the file, and at least: parts of a flatbuffer may be shared, so a small file can stand for an endless graph.
+_SHARED, _LEAST = 16, 1 << 20
+_MESSAGE = 500                                           # characters of an error: names come from the file
+_STRING = 16                                             # what reading a string costs besides its length
+#: Bits per element of the dtypes that numpy lacks.
+_BITS = {"INT4": 4, "BF16": 16, "FP8E4M3": 8, "FP8E5M2": 8, "FP6E2M3": 6, "FP6E3M2": 6, "FP4E2M1": 4, "FP8UE8M0": 8, "INT64": 64, "MXINT8": 8}
 
 
 class TosaError(ValueError):
@@ -27,22 +34,19 @@ class TosaError(ValueError):
 
 
 def unpack(raw: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
-    """Values of a constant from its little-endian bytes; raw bytes for dtypes numpy lacks."""
-    count = int(np.prod(shape, dtype=np.int64))
+    """Values of a constant from its little-endian bytes; raw bytes for dtypes numpy lacks. Raises TosaError where there are too few."""
+    count = math.prod(shape)
+    storage = np.dtype(np.int64 if dtype == "SHAPE" else STORAGE.get(dtype, np.uint8))
+    bits = 48 if dtype == "INT48" else _BITS.get(dtype, 8 * storage.itemsize)
+    if 8 * raw.size < count * bits:
+        raise TosaError(f"a {dtype} constant of shape {tuple(shape)} has only {raw.size} bytes: the file is truncated; write it again")
     if dtype == "INT48":
         six = raw[: 6 * count].reshape(count, 6)
         wide = np.zeros((count, 8), np.uint8)
         wide[:, :6] = six
         wide[:, 6:] = np.where(six[:, 5:] & 0x80, 0xFF, 0)
         return wide.view(np.int64).reshape(shape)
-    if dtype == "SHAPE":
-        return raw[: 8 * count].view(np.int64).reshape(shape)
-    if dtype not in STORAGE:
-        return raw
-    storage = np.dtype(STORAGE[dtype])
-    if raw.size < count * storage.itemsize:
-        raise TosaError(f"a {dtype} constant of shape {tuple(shape)} has only {raw.size} bytes: the file is truncated; write it again")
-    return raw[: count * storage.itemsize].view(storage).reshape(shape)
+    return raw if dtype in _BITS else raw[: count * storage.itemsize].view(storage).reshape(shape)
 
 
 def pack(data: np.ndarray, dtype: str) -> np.ndarray:
@@ -56,6 +60,15 @@ def pack(data: np.ndarray, dtype: str) -> np.ndarray:
     return np.ascontiguousarray(data, STORAGE[dtype]).reshape(-1).view(np.uint8)
 
 
+def _folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Mapping[str, Any]) -> list[str]:
+    """Dtypes of the constant operands of an op, as the op table says."""
+    if not spec.folded:
+        return []
+    known = {"in0": operands[0], "in1": operands[min(1, len(operands) - 1)], "out": result, "table": "INT8" if result == "INT8" else "INT16",
+             "scale": "INT32" if attrs.get("scale32", True) else "INT16"}
+    return [known.get(dtype, dtype) for _, dtype in spec.folded]
+
+
 # ---- reading ------------------------------------------------------------------------------------
 
 def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
@@ -64,13 +77,19 @@ def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
         raise TosaError(f"{name} is no TOSA flatbuffer (identifier 'TOSA' missing): give a .tosa file of TOSA 1.0")
     try:
         return _Reader(bytes(buffer), name).graph.pruned()
-    except TosaError:
-        raise
-    except GraphError as e:
-        raise TosaError(f"{name}: {e}") from e
+    except (TosaError, GraphError) as e:
+        text = str(e) if len(str(e)) <= _MESSAGE else f"{str(e)[:_MESSAGE]}..."
+        raise TosaError(text if text.startswith(name) else f"{name}: {text}") from e
     except (struct.error, IndexError, TypeError, UnicodeDecodeError, ValueError, OverflowError, AttributeError, KeyError,
             MemoryError, RecursionError) as e:
         raise TosaError(f"{name} is truncated or corrupted ({type(e).__name__}: {e}): write it again") from e
+
+
+def tensor_names(buffer: bytes) -> dict[str, int]:
+    """{tensor: its node in `loads(buffer)`}, for a buffer that `loads` reads."""
+    reader = _Reader(bytes(buffer), "the TOSA buffer")
+    place = {n: i for i, n in enumerate(reader.graph.live())}
+    return {name: place[n] for name, n in reader.number.items() if n in place}
 
 
 class _Reader:
@@ -82,30 +101,54 @@ class _Reader:
         if root.RegionsLength() != 1 or root.Regions(0).BlocksLength() != 1:
             raise TosaError(f"{name} has {root.RegionsLength()} regions: control flow is not supported; inline it before")
         self.block = root.Regions(0).Blocks(0)
+        self.name = name
+        self.left = max(_LEAST, _SHARED * len(buffer))
         self.graph = TensorGraph()
         self.number: dict[str, int] = {}                 # tensor name -> node
         self.constant: dict[str, np.ndarray] = {}        # name -> value of constants and shapes
         self.tensors: dict[str, tuple[Type, Any]] = {}
         for i in range(self.block.TensorsLength()):
             t = self.block.Tensors(i)
+            label = self._text(t.Name())
+            if label in self.tensors:
+                raise TosaError(f"tensor {label!r} is declared twice: give every tensor a name of its own")
+            self._spend(4 * t.ShapeLength())
             shape = tuple(int(d) for d in np.atleast_1d(t.ShapeAsNumpy())) if t.ShapeLength() else ()
             if any(d < 1 for d in shape):
-                raise TosaError(f"{name}: tensor {t.Name().decode()!r} has a dim below 1 in {shape}: give every dim a fixed, positive size")
-            self.tensors[t.Name().decode()] = (Type(shape, schema.DTYPE_NAME[t.Type()]), t)
+                raise TosaError(f"{name}: tensor {label!r} has a dim below 1 in {shape}: give every dim a fixed, positive size")
+            dtype = schema.DTYPE_NAME[t.Type()]
+            if dtype in ("UNKNOWN", "SHAPE"):
+                raise TosaError(f"{name}: tensor {label!r} has elements of the type {dtype}: the file is inconsistent; write it again")
+            self.tensors[label] = (Type(shape, dtype), t)
         for i in range(self.block.ShapesLength()):
             s = self.block.Shapes(i)
-            raw = np.atleast_1d(s.DataAsNumpy()) if s.DataLength() else np.zeros(0, np.uint8)
-            self.constant[s.Name().decode()] = unpack(raw, "SHAPE", (s.Rank(),))
+            self.constant[self._text(s.Name())] = unpack(self._data(s), "SHAPE", (s.Rank(),))
         for i in range(self.block.InputsLength()):
-            t = self.block.Inputs(i).decode()
+            t = self._text(self.block.Inputs(i))
             self._fresh(t)
             self.number[t] = self.graph.add_input(t, self.tensors[t][0].shape, self.tensors[t][0].dtype)
         for i in range(self.block.OperatorsLength()):
             self._operator(self.block.Operators(i))
         for i in range(self.block.OutputsLength()):
-            t = self.block.Outputs(i).decode()
+            t = self._text(self.block.Outputs(i))
             self.graph.outputs.append(self._node(t))
             self.graph.output_names.append(t)
+
+    def _spend(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise TosaError(f"{self.name} shares its parts so often that it is much larger than its bytes: it is corrupted or made to do harm")
+
+    def _text(self, raw: bytes | None) -> str:
+        if raw is None:
+            raise TosaError(f"{self.name} has a part without a name: it is corrupted; write it again")
+        self._spend(_STRING + len(raw))
+        return raw.decode()
+
+    def _data(self, table: Any) -> np.ndarray:
+        """Bytes of a tensor or shape."""
+        self._spend(table.DataLength())
+        return np.atleast_1d(table.DataAsNumpy()) if table.DataLength() else np.zeros(0, np.uint8)
 
     def _is_tensor(self, name: str) -> bool:
         return name in self.number or name in self.tensors and name in self.constant
@@ -125,8 +168,10 @@ class _Reader:
 
     def _operator(self, op: Any) -> None:
         code = schema.OP_NAME[op.Op()]
-        ins = [op.Inputs(i).decode() for i in range(op.InputsLength())]
-        outs = [op.Outputs(i).decode() for i in range(op.OutputsLength())]
+        ins = [self._text(op.Inputs(i)) for i in range(op.InputsLength())]
+        outs = [self._text(op.Outputs(i)) for i in range(op.OutputsLength())]
+        if code == "UNKNOWN":
+            raise TosaError(f"the operator that makes {outs} has no kind: the file is inconsistent; write it again")
         if code in _STATEFUL:
             raise TosaError(f"operator {code} (state or control flow) is not supported: remove it from the graph")
         if code.endswith("_SHAPE") and code != "CONST_SHAPE" or code == "DIM":
@@ -137,15 +182,16 @@ class _Reader:
             return
         for o in outs:
             self._fresh(o)
+        if len(set(outs)) < max(1, len(outs)):
+            raise TosaError(f"{code} has the results {outs}: give it at least one, and every result a name of its own")
         if code == "CONST":
             t, table = self.tensors[outs[0]]
-            raw = np.atleast_1d(table.DataAsNumpy()) if table.DataLength() else np.zeros(0, np.uint8)
-            self.constant[outs[0]] = unpack(raw, t.dtype, t.shape)
+            self.constant[outs[0]] = unpack(self._data(table), t.dtype, t.shape)
             return
         union, expected = schema.UNION_NAME[op.AttributeType()], schema.union_for(code)
         if union != expected and (union != "NONE" or schema.fields(expected)):
             raise TosaError(f"{code} {outs} has attributes of the kind {union}, expected {expected}: the file is inconsistent")
-        attrs = schema.read_attributes(union, op.Attribute())
+        attrs = schema.read_attributes(union, op.Attribute(), self._spend)
         if len(outs) != 1 or not self._modelled(code.lower(), ins, outs[0], attrs):
             self._opaque(code, ins, outs, attrs)
 
@@ -158,6 +204,9 @@ class _Reader:
         if len(folded) != len(spec.folded) or any(f not in self.constant for f in folded) or not all(map(self._is_tensor, ins[:n])):
             return False
         attrs, want = dict(attrs), self.tensors[out][0]
+        expected = _folded_dtypes(spec, [self.tensors[i][0].dtype for i in ins[:n]], want.dtype, attrs)
+        if expected != [self.tensors[f][0].dtype if f in self.tensors else "SHAPE" for f in folded]:
+            return False                                 # written back in the dtypes that it should have, it would mean something else
         for (attr, _), f in zip(spec.folded, folded, strict=True):
             attrs[attr] = tuple(v.item() for v in self.constant[f].reshape(-1))
         if op in ("rescale", "cast"):
@@ -217,6 +266,8 @@ class _Writer:
         identities: list[tuple[int, str]] = []
         for slot, n in enumerate(graph.outputs):
             name = graph.output_names[slot] if slot < len(graph.output_names) else f"output_{slot}"
+            if name in taken:
+                name = f"{name}_{slot}"
             while name in taken:
                 name += "_"
             taken.add(name)
@@ -333,12 +384,9 @@ class _Writer:
         attrs = dict(node.attrs)
         spec = OPS[node.op]
         code = node.op.upper()
-        dtypes = {"in0": self.graph.nodes[node.inputs[0]].dtype, "out": node.dtype,
-                  "in1": self.graph.nodes[node.inputs[min(1, len(node.inputs) - 1)]].dtype,
-                  "table": "INT8" if node.dtype == "INT8" else "INT16",
-                  "scale": "INT32" if attrs.get("scale32", True) else "INT16"}
+        dtypes = _folded_dtypes(spec, [self.graph.nodes[i].dtype for i in node.inputs], node.dtype, attrs)
         ins = [self._name(i) for i in node.inputs]
-        ins += [self._small(attrs[a], dtypes.get(d, d)) for a, d in spec.folded]
+        ins += [self._small(attrs[a], dtype) for (a, _), dtype in zip(spec.folded, dtypes, strict=True)]
         self._tensor(name, t)
         self._operator(code, ins, [name], {f: attrs[f] for f in schema.fields(schema.union_for(code))})
 

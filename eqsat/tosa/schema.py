@@ -6,6 +6,7 @@ also one that eqsat does not model, keeps its attributes exactly.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -50,16 +51,20 @@ def union_for(op: str) -> str:
     return next((u for u in UNION_CODE if u.lower() == plain), "NONE")
 
 
-def read_attributes(union: str, table: Any) -> dict[str, Any]:
-    """Attributes of one operator: vectors of bytes as `bytes`, other vectors as tuples, scalars as int or bool."""
-    if union == "NONE" or table is None:
+def read_attributes(union: str, table: Any, spend: Callable[[int], None] = lambda size: None) -> dict[str, Any]:
+    """Attributes of one operator: vectors of bytes as `bytes`, other vectors as tuples, scalars as int or bool. `spend` is told the bytes
+    of every vector before it is read. Raises ValueError if the table is missing."""
+    if union == "NONE":
         return {}
+    if table is None:
+        raise ValueError(f"{union} is declared and missing")
     _, cls, names = _table(union)
     view = cls()
     view.Init(table.Bytes, table.Pos)
     out: dict[str, Any] = {}
     for name, f in names.items():
         if hasattr(view, f + "AsNumpy"):
+            spend(4 * getattr(view, f + "Length")())
             array = np.atleast_1d(getattr(view, f + "AsNumpy")()) if getattr(view, f + "Length")() else np.zeros(0, np.int32)
             out[name] = array.tobytes() if array.dtype == np.uint8 else tuple(int(v) for v in array)
         else:

@@ -23,11 +23,15 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, memory figures (bytes, bytes moved)."""
+    """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, per memory its peak use and
+    the bytes read and written; the bytes of the command stream and of the encoded weights, or of the .tflite that Vela wrote; and
+    the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses)."""
 
     cycles: int
     rows: tuple[dict, ...] = field(repr=False)
-    memory: dict = field(repr=False)
+    memory: dict[str, dict[str, int]] = field(repr=False)
+    binary: tuple[int, ...] = ()
+    cpu_operators: int = 0
 
     @property
     def by_kind(self) -> dict[str, int]:
@@ -40,8 +44,17 @@ class Estimate:
 
 def compile_tosa(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
     """Compiles a flatbuffer for `target`. Raises WorkerError with Vela's reason, `refused` if it said no."""
-    answer, _ = via.request({"do": "compile", "flags": list(target.flags)}, [buffer], timeout)
-    return Estimate(answer["cycles"], tuple(answer["rows"]), answer["memory"])
+    return _compile(buffer, "TOSA", target, via, timeout)
+
+
+def compile_tflite(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
+    """The same of a .tflite model."""
+    return _compile(buffer, "TFLITE", target, via, timeout)
+
+
+def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeout: float) -> Estimate:
+    answer, _ = via.request({"do": "compile", "format": form, "flags": list(target.flags)}, [buffer], timeout)
+    return Estimate(answer["cycles"], tuple(answer["rows"]), answer["memory"], tuple(answer["binary"]), answer["cpu_operators"])
 
 
 def compile_graph(graph: TensorGraph, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
@@ -123,4 +136,4 @@ def compare(a: TensorGraph, b: TensorGraph, via: Pool | Worker, trials: int = 6,
     return Comparison(not where, worst, where)
 
 
-__all__ = ["KINDS", "Comparison", "Estimate", "WorkerError", "compare", "compile_graph", "compile_tosa", "run_reference", "samples"]
+__all__ = ["KINDS", "Comparison", "Estimate", "WorkerError", "compare", "compile_graph", "compile_tflite", "compile_tosa", "run_reference", "samples"]

@@ -14,6 +14,7 @@ import json
 import os
 import queue
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -27,14 +28,17 @@ import numpy as np
 
 _STACK = 512 << 20
 _RECYCLE = 4000
+#: Module that a worker imports -> the package that has it.
+_PACKAGES = {"ethosu": "ethos-u-vela", "tosa_reference_model": "tosa-tools", "tosa": "tosa-tools"}
 
 
 class WorkerError(RuntimeError):
-    """A request that the worker refused (`refused` true: Vela or the model said no) or did not survive."""
+    """A request that the worker refused (`refused` true: Vela or the model said no) or did not survive (`killed` true: somebody else
+    ended it, such as a system without memory)."""
 
-    def __init__(self, message: str, refused: bool = False):
+    def __init__(self, message: str, refused: bool = False, killed: bool = False):
         super().__init__(message)
-        self.refused = refused
+        self.refused, self.killed = refused, killed
 
 
 def _message(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
@@ -78,7 +82,7 @@ class Worker:
             code = process.wait()
             self.close()
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
-            raise WorkerError(f"the worker died in {header['do']} ({how})") from None
+            raise WorkerError(f"the worker died in {header['do']} ({how})", killed=code == -signal.SIGKILL) from None
         except BaseException:
             self.close()                                 # an interrupted exchange leaves the pipes out of step
             raise
@@ -109,6 +113,12 @@ class Worker:
             out += piece
         return bytes(out)
 
+    def kill(self) -> None:
+        """Ends the process, so that a request under way in another thread fails now."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
     def close(self) -> None:
         if self._process is not None:
             self._process.kill()
@@ -126,7 +136,7 @@ def _environment() -> dict[str, str]:
 
 
 class Pool:
-    """A fixed number of workers behind threads; use as a context manager."""
+    """A fixed number of workers behind threads; use as a context manager. A request whose worker was killed is made once more."""
 
     def __init__(self, size: int | None = None):
         self.size = size or max(1, min(os.cpu_count() or 1, 4))
@@ -135,20 +145,35 @@ class Pool:
         for w in self._all:
             self._idle.put(w)
         self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="eqsat-worker")
+        self._closed = False
 
     def request(self, *args, **kwargs) -> tuple[dict[str, Any], list[bytes]]:
         worker = self._idle.get()
         try:
-            return worker.request(*args, **kwargs)
+            return self._ask(worker, args, kwargs)
+        except WorkerError as e:
+            if not e.killed:
+                raise
+            return self._ask(worker, args, kwargs)
         finally:
             self._idle.put(worker)
+
+    def _ask(self, worker: Worker, args: tuple, kwargs: dict) -> tuple[dict[str, Any], list[bytes]]:
+        if self._closed:
+            raise WorkerError("the workers are gone")
+        return worker.request(*args, **kwargs)
 
     def map(self, fn: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """`fn` over `items`, at most `size` at a time; exceptions propagate."""
         return list(self._threads.map(fn, items))
 
     def close(self) -> None:
-        self._threads.shutdown(cancel_futures=True)
+        """Ends everything at once, requests under way included."""
+        self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for w in self._all:
+            w.kill()
+        self._threads.shutdown()
         for w in self._all:
             w.close()
 
@@ -193,7 +218,9 @@ def _compile(configs: dict, header: dict, blobs: list[bytes]) -> tuple[dict, lis
     if flags not in configs:
         configs[flags] = _vela_config(flags)
     accelerator, config, options = configs[flags]
-    model = regor.compile(accelerator, blobs[0], "TOSA", config, options=options)
+    if header["format"] == "TFLITE":
+        options = options.replace("output_format=Raw", "output_format=TFLite", 1)
+    model = regor.compile(accelerator, blobs[0], header["format"], config, options=options)
     report = model.perf_report
     rows = []
     tables = model.opt_database.tables
@@ -201,9 +228,26 @@ def _compile(configs: dict, header: dict, blobs: list[bytes]) -> tuple[dict, lis
         t = tables["perf"]
         keep = [i for i, h in enumerate(t.header) if h in ("operator", "name", "op_cycles", "npu_cycles", "mac_count")]
         rows = [{t.header[i]: row[i] for i in keep} for row in t.data]
-    memories = {name: {k: getattr(m, k) for k in dir(m) if not k.startswith("_") and isinstance(getattr(m, k), int)}
+        if header["format"] == "TOSA":
+            for row, source in zip(rows, _sources(tables, blobs[0])):
+                row["source"] = source
+    memories = {name: {"peak": int(m.peakUsage),
+                       "read": sum(a.bytesRead for a in m.accesses.values()), "written": sum(a.bytesWritten for a in m.accesses.values())}
                 for name, m in report.memories.items()}
-    return {"cycles": int(report.totalCycles), "npu_cycles": int(report.npuCycles), "rows": rows, "memory": memories}, []
+    return {"cycles": int(report.totalCycles), "npu_cycles": int(report.npuCycles), "rows": rows, "memory": memories,
+            "binary": [len(model.command_stream), len(model.read_only.data)] if header["format"] == "TOSA" else [len(model.model)],
+            "cpu_operators": int(report.cpuOps)}, []
+
+
+def _sources(tables: dict, buffer: bytes) -> list[str]:
+    """Per row of Vela's table the result of the TOSA operator that it is made from ("": of none)."""
+    from tosa.TosaGraph import TosaGraph
+
+    block = TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
+    operator = {row[0]: int(row[-1]) for row in tables["source"].data}          # the last column counts the operators of the flatbuffer
+    column = list(tables["perf"].header).index("source_id")
+    numbers = [operator.get(row[column], -1) for row in tables["perf"].data]
+    return [block.Operators(k).Outputs(0).decode() if 0 <= k < block.OperatorsLength() else "" for k in numbers]
 
 
 def _reference(header: dict, blobs: list[bytes]) -> tuple[dict, list[bytes]]:
@@ -237,6 +281,9 @@ def _serve() -> None:
         header, blobs = _receive(read)
         try:
             answer = _compile(configs, header, blobs) if header["do"] == "compile" else _reference(header, blobs)
+        except ImportError as e:
+            package = _PACKAGES.get((e.name or "").partition(".")[0], "")
+            answer = {"error": f"{e}" + (f": pip install {package}" if package else "")}, []
         except BaseException as e:  # noqa: BLE001 - native bindings raise what they like; the caller gets the text
             answer = {"error": f"{type(e).__name__}: {' '.join(str(e).split())[:800]}"}, []
         sink.write(_message(*answer))

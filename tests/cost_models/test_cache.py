@@ -116,7 +116,7 @@ def test_a_place_that_cannot_be_written_costs_only_the_cache(tmp_path: Path, whe
     assert (tmp_path / "file").read_text() == "a regular file, no directory" and (tmp_path / "directory").is_dir()
 
 
-@pytest.mark.parametrize("bad", [-1.0, -math.inf, math.nan])
+@pytest.mark.parametrize("bad", [-1.0, -math.inf, math.inf, math.nan])
 def test_what_is_no_price_is_refused(tmp_path: Path, bad: float) -> None:
     cache = PriceCache(tmp_path / "p")
     cache.put({"bad": bad})
@@ -125,19 +125,47 @@ def test_what_is_no_price_is_refused(tmp_path: Path, bad: float) -> None:
     cache.close()
 
 
-def test_entries_are_numbers(tmp_path: Path) -> None:
-    """Also where somebody else wrote them."""
+@pytest.mark.parametrize("damage", ["cycles = 7.0", "cycles = 'text'", "cycles = -1.0", "mark = x'00'", "mark = substr(mark, 1, 3)", "key = 'b'"])
+def test_an_entry_that_was_damaged_is_dropped(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "p"
-    PriceCache(path).close()
+    cache = PriceCache(path)
+    cache.put({"a": 3, "good": 1})
+    cache.close()
     db = sqlite3.connect(path)
-    for value in ("text", b"bytes"):
-        try:
-            db.execute("insert or replace into price values ('a', ?)", (value,))
-        except sqlite3.IntegrityError:
-            continue
-        db.commit()
+    db.execute(f"update checked set {damage} where key = 'a'")
+    db.commit()
+    assert reopened(path, "a", "b", "good") == {"good": 1}
+    assert db.execute("select key from checked where key in ('a', 'b')").fetchall() == []
     db.close()
-    assert all(isinstance(v, float) for v in reopened(path, "a").values())
+
+
+def test_what_was_not_used_is_forgotten_first(tmp_path: Path) -> None:
+    path = tmp_path / "p"
+    cache = PriceCache(path, limit=10)
+    cache.put({f"k{i}": i for i in range(10)})
+    cache.close()
+    db = sqlite3.connect(path)
+    db.execute("update checked set used = 1000 + rowid")         # long ago, in the order in which they came
+    db.commit()
+    db.close()
+    cache = PriceCache(path, limit=10)
+    assert cache.get(["k0", "k1"]) == {"k0": 0, "k1": 1}
+    cache.put({"new": 1})
+    left = cache.get([f"k{i}" for i in range(10)] + ["new"])
+    assert {"k0", "k1", "new"} <= left.keys() and "k2" not in left and len(left) == cache.info().entries <= 10
+    cache.close()
+
+
+def test_info_and_clear(tmp_path: Path) -> None:
+    cache = PriceCache(tmp_path / "p")
+    cache.put({f"k{i}": i for i in range(1000)})
+    full = cache.info()
+    assert (full.entries, full.path) == (1000, tmp_path / "p") and full.bytes > 20_000
+    assert cache.clear() == 1000
+    assert cache.info().entries == 0 and cache.info().bytes < full.bytes and cache.get(["k1"]) == {}
+    cache.put({"a": 1})
+    assert cache.get(["a"]) == {"a": 1}
+    cache.close()
 
 
 def test_the_path_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,37 @@
-"""Traps of Vela's estimate are not exploited."""
-import numpy as np
+"""Traps of Vela's estimate are not exploited: for each, that it is there, and that no model that prices in cycles falls into it.
 
-from eqsat.ir import TensorGraph
+On the day Vela mends one, its test that it is there fails, and both may go.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cost_models
+from cost_models.cache import PriceCache
+from cost_models.node_model import units_of
+from eqsat.egraph.encoding import saturate
+from eqsat.ir import OPS, TensorGraph
 from eqsat.optimizer import optimize_tosa
+from eqsat.rules import EXTERNS
+from eqsat.rules.presets import PRESETS
 from eqsat.target import Target
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.vela import compile_graph
+from eqsat.tosa.worker import Pool
+from tests.graphs import channel_shuffle, clamp, conv, finish, transpose, transposed_relus
+
+MODELS = ("analytic", "vela_groups", "vela_graph")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PriceCache]:
+    with closing(PriceCache(tmp_path_factory.mktemp("traps") / Path("prices"))) as c:
+        yield c
 
 
 def convolution(noop: bool) -> TensorGraph:
@@ -22,12 +48,66 @@ def convolution(noop: bool) -> TensorGraph:
     return g
 
 
-def test_the_trap_is_there(pool):
-    """Without it the next test would show nothing; on the day Vela mends it, both may go."""
+# ---- a CLAMP that does nothing lowers the U55/U65 estimate of a convolution -----------------------
+
+def test_a_noop_clamp_lowers_the_estimate(pool: Pool) -> None:
     target = Target.of("ethos-u55-128")
     assert compile_graph(convolution(True), target, pool).cycles < compile_graph(convolution(False), target, pool).cycles
 
 
-def test_a_noop_clamp_is_never_inserted():
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_noop_clamp_has_its_full_price(name: str, target: str, pool: Pool, cache: PriceCache) -> None:
+    """Also behind a convolution, where a clamp that does something fuses: leaving it out is always cheaper."""
+    model = cost_models.find(name)(Target.of(target), pool, cache)
+    units = units_of(convolution(True))
+    mac, rescale, noop = (next(u for u in units.values() if u.op == op) for op in ("conv2d", "rescale", "clamp"))
+    assert model.price([noop])[0].cycles > 0
+    assert model.fusion(noop, rescale, [mac]) is None
+    g = TensorGraph()
+    y = conv(g, g.add_input("x", (1, 8, 8, 16), "INT8"), 16)
+    real = units_of(finish(g, clamp(g, y, -128, 126)))
+    mac, rescale, real_clamp = (next(u for u in real.values() if u.op == op) for op in ("conv2d", "rescale", "clamp"))
+    assert model.fusion(real_clamp, rescale, [mac]).of_reader == 1
+
+
+def test_a_noop_clamp_is_never_inserted() -> None:
     result = optimize_tosa(dumps(convolution(False)), Target.of("ethos-u55-128"))
     assert "clamp" not in loads(result.tosa).op_counts()
+
+
+# ---- RESIZE, GATHER and SCATTER cost nothing on U85 ------------------------------------------------
+
+@pytest.mark.parametrize("make", [channel_shuffle, transposed_relus])
+def test_no_rule_writes_an_op_that_costs_nothing(make) -> None:
+    """RESIZE, GATHER and SCATTER are not in the op table: what a graph brings stays as it is, and nothing else becomes one."""
+    assert not {"resize", "gather", "scatter"} & OPS.keys()
+    frozen = saturate(make(), PRESETS["all"], EXTERNS)
+    ops = {e.op for nodes in frozen.classes for e in nodes}
+    assert ops <= {*OPS, "move"} and "opaque" not in ops
+
+
+# ---- U55 and U65 transposes are estimated far cheaper than copies -----------------------------------
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
+def test_transposes_are_not_sought_because_they_look_cheap(target: str) -> None:
+    """A graph without movement stays without: there is no rule that gains by putting a transpose where a copy was."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16)
+    both = g.add("concat", [x, clamp(g, x, -90, 90), x], axis=3)
+    result = optimize_tosa(dumps(finish(g, conv(g, both, 8, seed=3), clamp(g, x, -50, 50))), Target.of(target))
+    assert loads(result.tosa).op_counts().get("transpose", 0) == 0
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_pair_of_transposes_never_beats_nothing(name: str, target: str, pool: Pool, cache: PriceCache) -> None:
+    model = cost_models.find(name)(Target.of(target), pool, cache)
+
+    def graph(moved: bool) -> TensorGraph:
+        g = TensorGraph()
+        y = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16)
+        y = clamp(g, transpose(g, y, 0, 2, 1, 3), -90, 90) if moved else clamp(g, y, -90, 90)
+        y = transpose(g, y, 0, 2, 1, 3) if moved else y
+        return finish(g, conv(g, y, 8, seed=3))
+    assert model.total(graph(True)) > model.total(graph(False))

@@ -121,9 +121,9 @@ def test_freeze_decodes_terms_and_vectors() -> None:
         frozen = engine.freeze()
         cls = {args[0]: c for name, args, c in frozen if name == "Num"}
         assert set(cls) == {4, 5} and cls[4] != cls[5]
-        assert [(args, c) for name, args, c in frozen if name == "Twice"] == [([cls[4]], cls[5])]
-        assert [args for name, args, _ in frozen if name == "All"] == [[(cls[4], cls[5], cls[4])]]
-        assert [(args, c) for name, args, c in frozen if name == "type"] == [([cls[4]], 9)]
+        assert [(args, c) for name, args, c in frozen if name == "Twice"] == [((cls[4],), cls[5])]
+        assert [args for name, args, _ in frozen if name == "All"] == [((cls[4], cls[5], cls[4]),)]
+        assert [(args, c) for name, args, c in frozen if name == "type"] == [((cls[4],), 9)]
 
 
 def test_an_engine_leaves_no_files() -> None:

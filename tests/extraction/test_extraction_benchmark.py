@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.extraction import run, scale, table
+from benchmarks.extraction import run, scale, table, zoo
+from eqsat.tosa import dumps
 from extraction import ChoiceGraph, check, extract
 from extraction.io import save, write_gym
+from tests.graphs import channel_shuffle
 
 GRAPH = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], [0])
 
@@ -60,3 +62,22 @@ def test_made_graphs_of_the_scale_plot_are_feasible_and_cyclic():
     assert any(d < graph.node_class[n] for n in range(graph.n_nodes) for d in graph.children(n))
     found = extract(graph, "dag_greedy")
     assert found.cost == check(graph, found.choice)
+
+
+def test_graphs_saved_at_the_hook_point_become_choice_graphs(tmp_path):
+    (tmp_path / "pixel_shuffle.0.ethos-u55-128.explicit.tosa").write_bytes(dumps(channel_shuffle()))
+    options = ["--models", "pixel_shuffle", "--targets", "ethos-u55-128", "--tosa", str(tmp_path), "--out", str(tmp_path / "graphs")]
+    zoo.main(options)
+    (instance,) = run.instances(tmp_path / "graphs")
+    assert instance.name == "pixel_shuffle.0.ethos-u55-128"
+    graph = instance.load()
+    found = extract(graph)
+    assert found.status == "optimal" and 0 < found.cost == check(graph, found.choice)
+    written = instance.path.stat().st_mtime_ns
+    zoo.main(options)
+    assert instance.path.stat().st_mtime_ns == written
+
+
+def test_gaps_are_stated():
+    record = {"instance": "a", "extractor": "portfolio", "seed": 0, "n_nodes": 1, "cost": 4, "lower_bound": 3.0, "status": "feasible", "seconds": 1.0}
+    assert "gaps that `portfolio` leaves: a 25.000%" in table.markdown([record], {})

@@ -1,5 +1,8 @@
 """The checker: what counts as valid, and what it costs."""
 
+import math
+
+import numpy as np
 import pytest
 
 from extraction import ChoiceGraph, InvalidExtraction, InvalidGraph, check, dag_cost, reachable, tree_cost
@@ -79,3 +82,19 @@ def test_infinite_cost_is_a_forbidden_node():
     assert g.forbidden == {0}
     with pytest.raises(InvalidExtraction):
         check(g, {0: 0})
+
+
+@pytest.mark.parametrize(("costs", "delta", "grain"), [
+    ([3, 6], -3, 3.0),
+    ([1.25, 0.5], 0.75, 0.25),
+    ([float(np.float32(0.123)), float(np.float32(4.56))], 0, 0.003),  # decimals in single precision
+    ([math.pi, 1], 0, None),
+])
+def test_grains(costs, delta, grain):
+    graph = ChoiceGraph.build([[(costs[0], [1])], [(costs[1], [])]], [0], pair_costs={(0, 1): delta} if delta else None)
+    whole, worth = graph.in_grains()
+    if grain is None:
+        assert (whole, worth) == (graph, 1.0)
+        return
+    assert whole.integral and worth == pytest.approx(grain)
+    assert worth * check(whole, {0: 0, 1: 1}) == pytest.approx(check(graph, {0: 0, 1: 1}))

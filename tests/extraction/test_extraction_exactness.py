@@ -18,6 +18,7 @@ from extraction import (
     NoChoiceFound,
     Reduced,
     asp,
+    asp_knots,
     branch,
     check,
     extract,
@@ -98,7 +99,7 @@ def test_solvers_without_reductions(graph):
     if raw is None:
         return
     expected = brute_force(graph)
-    for name, solve in (("branch", branch.solve), ("asp", in_process(asp)), ("ilp", in_process(ilp))):
+    for name, solve in (("branch", branch.solve), ("asp", in_process(asp)), ("asp_knots", in_process(asp_knots)), ("ilp", in_process(ilp))):
         choice = solve(raw.graph)
         found = None if choice is None else check(graph, raw.lift(choice))
         assert found == expected, name

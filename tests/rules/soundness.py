@@ -1,4 +1,4 @@
-"""The soundness checker: every e-node of a saturated e-graph is evaluated, and all of one class must agree to the bit.
+"""Graphs for the soundness tests, and the checker of `eqsat/soundness.py` with the project's rules as defaults.
 
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (2, 3), "INT8")
@@ -10,24 +10,20 @@ Reusable by every family: `check` for a graph, `small_graphs` for random ones, `
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.egraph.encoding import ENode, Frozen, saturate
-from eqsat.egraph.engine import Budget, Extern, Rule
-from eqsat.ir import STORAGE, GraphError, TensorGraph, Type, evaluate_op
-from eqsat.numerics import LIMITS
+from eqsat import soundness
+from eqsat.egraph.encoding import Frozen
+from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Extern, Rule
+from eqsat.ir import STORAGE, TensorGraph, Type
 from eqsat.rules import EXTERNS, RULES
+from eqsat.soundness import data
 
 #: Rules that others need to do anything: they only make what a placeholder e-node stands for.
 _PLACEHOLDERS = ("resized", "cut")
-_BUDGET = Budget()
-
-
-class Unsound(AssertionError):
-    """Two e-nodes of one class with different values; the message names them and a place where they differ."""
 
 
 def only(*names: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
@@ -37,78 +33,10 @@ def only(*names: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
     return [r for r in rules if r.name in names or r.analysis or r.name in _PLACEHOLDERS]
 
 
-# ---- evaluation ---------------------------------------------------------------------------------
-
-def data(t: Type, kind: str, seed: int = 0) -> np.ndarray:
-    """Test data: "tagged" (each element its own number, as far as the dtype goes), "extreme" (both limits and their neighbours), "random"."""
-    low, high = LIMITS[t.dtype]
-    if kind == "tagged":
-        flat = (np.arange(t.elements) * 37 + 11 * seed) % (high - low + 1) + (low if high < 2**20 else 0)
-    elif kind == "extreme":
-        flat = np.array([low, high, 0, min(low + 1, high), max(high - 1, low)])[(np.arange(t.elements) + seed) % 5]
-    else:
-        flat = np.random.default_rng(seed).integers(low, high, t.elements, endpoint=True)
-    return flat.reshape(t.shape).astype(STORAGE[t.dtype])
-
-
-def _evaluate(e: ENode, values: Mapping[int, np.ndarray], t: Type, inputs: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    if e.op == "input":
-        return inputs[dict(e.attrs)["name"]]
-    if e.op == "const":
-        return dict(e.attrs)["value"].data
-    operands = [values[c] for c in e.children]
-    if e.move is not None:
-        return e.move.apply(operands[0])
-    try:
-        return evaluate_op(e.op, e.attrs, operands, t)
-    except GraphError:
-        return None                                      # opaque
-
-
-def class_values(frozen: Frozen, inputs: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
-    """{class: value}. Raises Unsound where the e-nodes of a class differ.
-
-    Classes are computed as their operands become known, so e-nodes on a cycle are reached too: each is evaluated once.
-    """
-    values: dict[int, np.ndarray] = {}
-    origin: dict[int, ENode] = {}
-    waiting = [(e, set(e.children)) for nodes in frozen.classes for e in nodes]
-    while True:
-        later, before = [], len(values)
-        for e, needs in waiting:
-            if not needs <= values.keys():
-                later.append((e, needs))
-                continue
-            t = frozen.types[e.cls]
-            value = _evaluate(e, values, t, inputs)
-            if value is None:
-                continue
-            assert value.shape == t.shape, f"{e.op} {e.attrs} has shape {value.shape}, its class {t.shape}"
-            known = values.setdefault(e.cls, value)
-            if known is value:
-                origin[e.cls] = e
-            elif not np.array_equal(known, value):
-                at = tuple(int(i) for i in np.argwhere(known != value)[0])
-                raise Unsound(f"{_text(origin[e.cls])} = {known[at]}, but {_text(e)} = {value[at]} at {at}")
-        if len(later) == len(waiting) or (not later and before == len(values)):
-            return values
-        waiting = later
-
-
-def _text(e: ENode) -> str:
-    return f"{e.op} {e.move or ' '.join(f'{k}={v}' for k, v in e.attrs)} of {e.children}"
-
-
-def check(graph: TensorGraph, rules: Sequence[Rule] = RULES, externs: Sequence[Extern] = EXTERNS, *, budget: Budget = _BUDGET,
-          kinds: Iterable[str] = ("tagged", "extreme", "random")) -> Frozen:
+def check(graph: TensorGraph, rules: Sequence[Rule] = RULES, externs: Sequence[Extern] = EXTERNS, *, budget: Budget = DEFAULT_BUDGET,
+          kinds: Iterable[str] = soundness.KINDS) -> Frozen:
     """Saturates, evaluates every e-node on each kind of data and compares with the graph itself. Raises Unsound."""
-    frozen = saturate(graph, rules, externs, budget)
-    for kind in kinds:
-        given = [data(graph.type(i), kind, seed) for seed, i in enumerate(graph.inputs)]
-        values = class_values(frozen, {graph.nodes[i].attr("name"): x for i, x in zip(graph.inputs, given, strict=True)})
-        for o, want in zip(graph.outputs, graph.evaluate(given), strict=True):
-            assert np.array_equal(values[frozen.handle[o]], want), "an output class lost the value of the graph"
-    return frozen
+    return soundness.check(graph, rules, externs, budget=budget, kinds=kinds).frozen
 
 
 def fires(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES, externs: Sequence[Extern] = EXTERNS) -> bool:

@@ -1,0 +1,148 @@
+"""What each family of rules contributes, and what the presets reach alone.
+
+    python -m benchmarks.ablation --tosa DIR --targets ethos-u55-128,ethos-u85-256 --out benchmarks/results/ablation
+
+DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`. Every graph is optimized with all
+rules, with all but one family for each family, and with each preset. Analyses stay: they only tell rules what a value is. `records.jsonl`
+has a line per graph and set of rules; an interrupted run goes on where it stopped, unless the sources have changed. `table.md` is made from it.
+Cycles are Vela's totals, delegates of a model summed.
+"""
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.resumable import OPTIMIZER, ROOT, Log, sources
+from eqsat.egraph.engine import Rule
+from eqsat.optimizer import Options, optimize_tosa
+from eqsat.rules import FAMILIES, RULES
+from eqsat.rules.presets import PRESETS
+from eqsat.target import Target
+
+ALL = "all"
+WITHOUT = "without "
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One delegate's graph before the layout passes (`explicit`) and as stock lowers it."""
+
+    model: str
+    delegate: str
+    target: str
+    explicit: Path
+    stock: Path
+
+
+def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] = ()) -> Iterator[Graph]:
+    """The saved graphs that have both files; `models`, `targets`: only these, if given."""
+    for explicit in sorted(directory.glob("*.explicit.tosa")):
+        model, delegate, target = explicit.name.removesuffix(".explicit.tosa").rsplit(".", 2)
+        stock = explicit.with_name(explicit.name.replace(".explicit.", ".stock."))
+        if stock.exists() and (not models or model in models) and (not targets or target in targets):
+            yield Graph(model, delegate, target, explicit, stock)
+
+
+def families() -> list[str]:
+    return list(dict.fromkeys(r.family for family in FAMILIES for r in family.RULES))
+
+
+def rule_sets() -> dict[str, tuple[Rule, ...]]:
+    """Column -> rules: all, all but each family's rewrites, each preset."""
+    without = {WITHOUT + f: tuple(r for r in RULES if r.analysis or r.family != f) for f in families()}
+    return {ALL: tuple(RULES), **without, **{name: tuple(rules) for name, rules in PRESETS.items() if name != ALL}}
+
+
+def measure(graph: Graph, rules: Sequence[Rule], options: Mapping) -> dict:
+    """Cycles of stock and of eqsat with `rules` and nothing else."""
+    started = time.perf_counter()
+    result = optimize_tosa(graph.explicit.read_bytes(), Target.of(graph.target), stock=graph.stock.read_bytes(),
+                           options=Options(preset="none", rules=tuple(rules), **options))
+    return {"stock": result.stock_cycles, "eqsat": result.cycles, "chosen": result.chosen, "verified": result.verified, "e_nodes": result.e_nodes,
+            "stop": result.stop, "warnings": result.warnings, "seconds": round(time.perf_counter() - started, 2)}
+
+
+def ratios(records: Sequence[Mapping]) -> dict[str, dict[str, dict[str, float]]]:
+    """{target: {column: {model: cycles over stock's}}}; a model without a stock graph that Vela accepts is left out."""
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    unknown = {(r["target"], r["model"]) for r in records if not r["stock"]}
+    for r in records:
+        if (r["target"], r["model"]) not in unknown:
+            total = sums.setdefault((r["target"], r["column"], r["model"]), [0, 0])
+            total[0] += r["stock"]
+            total[1] += r["eqsat"]
+    out: dict[str, dict[str, dict[str, float]]] = {}
+    for (target, column, model), (stock, ours) in sums.items():
+        out.setdefault(target, {}).setdefault(column, {})[model] = ours / stock
+    return out
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def table(records: Sequence[Mapping]) -> str:
+    """Markdown: per target the ratio to stock of every model and column with geometric means, and what each family contributes."""
+    lines = ["# Ablation", "", "Cycles relative to stock ExecuTorch; lower is better. Made by `python -m benchmarks.ablation`.", ""]
+    for target, columns in sorted(ratios(records).items()):
+        names = [c for c in rule_sets() if c in columns]
+        models = sorted({m for c in columns.values() for m in c})
+        whole = [m for m in models if all(m in columns[c] for c in names)]
+        lines += [f"## {target}", "", f"| model | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
+        lines += [f"| {m} | {' | '.join(f'{columns[c][m]:.3f}' if m in columns[c] else '-' for c in names)} |" for m in models]
+        if not whole:
+            continue
+        lines += [f"| **geometric mean of {len(whole)}** | {' | '.join(f'**{geometric_mean([columns[c][m] for m in whole]):.3f}**' for c in names)} |", ""]
+        if ALL not in columns:
+            continue
+        lines += ["| family | ratio without it / with all, geometric mean | most on a model | on which |", "|---|--:|--:|---|"]
+        for name in (n for n in names if n.startswith(WITHOUT)):
+            gain = {m: columns[name][m] / columns[ALL][m] for m in whole}
+            best = max(gain, key=gain.__getitem__)
+            lines.append(f"| {name.removeprefix(WITHOUT)} | {geometric_mean(list(gain.values())):.3f} | {gain[best]:.3f} | {best} |")
+        lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+def run(found: Sequence[Graph], out: Path, options: Mapping, columns: Sequence[str] = ()) -> str:
+    """Fills `out`/records.jsonl and writes `out`/table.md, whose text it returns."""
+    out.mkdir(parents=True, exist_ok=True)
+    log = Log(out / "records.jsonl", sources(OPTIMIZER))
+    done = {(r["model"], r["delegate"], r["target"], r["column"]) for r in log.records}
+    for graph in found:
+        for column, rules in rule_sets().items():
+            cell = {"model": graph.model, "delegate": graph.delegate, "target": graph.target, "column": column}
+            if tuple(cell.values()) not in done and (not columns or column in columns):
+                record = {**cell, **measure(graph, rules, options)}
+                log.add(record)
+                print(*cell.values(), record["stock"], record["eqsat"], record["seconds"], flush=True)
+    text = table(log.records)
+    (out / "table.md").write_text(text)
+    return text
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tosa", type=Path, required=True)
+    parser.add_argument("--models", default="", help="default: all in the directory")
+    parser.add_argument("--targets", default="", help="default: all in the directory")
+    parser.add_argument("--columns", default="", help="sets of rules, by their names in the table; default: all")
+    parser.add_argument("--extractor", default=Options().extractor)
+    parser.add_argument("--time-limit", type=float, default=Options().time_limit, help="seconds per extraction")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/ablation")
+    args = parser.parse_args(argv)
+    models, targets, columns = ([n for n in text.split(",") if n] for text in (args.models, args.targets, args.columns))
+    if unknown := set(columns) - set(rule_sets()):
+        parser.error(f"no such set of rules: {', '.join(sorted(unknown))}; there are {', '.join(rule_sets())}")
+    found = list(graphs(args.tosa, models, targets))
+    if not found:
+        parser.error(f"no <model>.<delegate>.<target>.explicit.tosa with its .stock.tosa in {args.tosa} fits")
+    print(run(found, args.out, {"extractor": args.extractor, "time_limit": args.time_limit}, columns))
+
+
+if __name__ == "__main__":
+    main()

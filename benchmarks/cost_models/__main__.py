@@ -1,0 +1,76 @@
+"""The accuracy of cost models against Vela's total.
+
+    python -m benchmarks.cost_models --models emg,my.py:make --targets ethos-u55-128,ethos-u85-256 --samples 200 --json OUT
+    python -m benchmarks.cost_models --unseen --json OUT
+
+Beside OUT, a list of records: OUT.points.jsonl with every truth and prediction (a cell that is there is not run again), a table
+in OUT.md and a scatter plot per target. Errors and regret are fractions. `--tosa DIR` takes graphs saved as
+`<model>.<delegate>.<target>.explicit.tosa` instead of lowering the models. `--cost-model` adds one: `package.module:Class` or `file.py:Class`.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.cost_models import table
+from benchmarks.cost_models.lowered import graphs, saved
+from benchmarks.cost_models.run import ORACLE, Cell, label, run_cell
+from benchmarks.cost_models.unseen import UNSEEN
+from benchmarks.models import ZOO
+from eqsat.target import Target
+from eqsat.tosa.worker import Pool
+
+MODELS = ("op_count", "bytes_moved", "analytic", "vela_groups", ORACLE)
+TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cost_models", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", help="comma-separated: names of the zoo, or file.py:callable (default: the zoo)")
+    parser.add_argument("--unseen", action="store_true", help="the networks that no model was tuned on")
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--samples", type=int, default=200, help="equivalent graphs per model and target")
+    parser.add_argument("--cost-model", action="append", default=[], help="one more model (repeatable)")
+    parser.add_argument("--tosa", type=Path, help="directory of saved graphs")
+    parser.add_argument("--json", type=Path, required=True)
+    args = parser.parse_args(argv)
+    names = (*MODELS, *args.cost_model)
+    models = args.models.split(",") if args.models else [] if args.unseen else list(ZOO)
+    models += [f"benchmarks.cost_models.unseen:{n}" for n in UNSEEN] if args.unseen else []
+    points = args.json.with_suffix(".points.jsonl")
+    cells = [Cell(**json.loads(line)) for line in points.read_text().splitlines()] if points.exists() else []
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+
+    def say(text: str) -> None:
+        print(f"[{time.perf_counter() - started:6.0f} s] {text}", file=sys.stderr, flush=True)
+
+    def have(model: str, target: str) -> bool:
+        return any(c.target == target and c.model.partition("#")[0] == label(model) and c.wanted >= args.samples
+                   and {label(n) for n in names} <= c.points.keys() for c in cells)
+
+    for model in models:
+        for target in args.targets.split(","):
+            if have(model, target):
+                continue
+            spec = Target.of(target)
+            for name, explicit in saved(args.tosa, model, target) if args.tosa else graphs(model, target):
+                where = f"{name} {target}"
+                with Pool() as pool:
+                    cell = run_cell(name, explicit, spec, args.samples, names, pool, lambda text, where=where: say(f"{where}: {text}"))
+                if cell is None:
+                    say(f"{where}: Vela takes no graph")
+                    continue
+                cells = [c for c in cells if (c.model, c.target) != (cell.model, cell.target)] + [cell]
+                points.write_text("".join(json.dumps(c.as_dict()) + "\n" for c in cells))
+                args.json.write_text(json.dumps([r for c in cells for r in c.records()], indent=1))
+                say(f"{where}: " + ", ".join(f"{r['cost_model']} {r['mape']:.2%}" for r in cell.records()))
+    table.write(cells, args.json)
+    print(table.markdown(cells))
+
+
+if __name__ == "__main__":
+    main()

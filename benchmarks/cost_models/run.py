@@ -1,0 +1,132 @@
+"""One cell of the benchmark: a model on a target, all cost models on its sample."""
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import cost_models
+from benchmarks.cost_models.metrics import compare
+from benchmarks.cost_models.sample import Sample, draw, saturated
+from cost_models.cache import PriceCache
+from eqsat import choice
+from eqsat.egraph.encoding import Frozen
+from eqsat.files import load_callable
+from eqsat.ir import TensorGraph
+from eqsat.target import Target
+from eqsat.tosa.worker import Pool
+
+#: The oracle, whose totals are the truth.
+ORACLE = "vela_graph"
+
+
+@dataclass(slots=True)
+class Cell:
+    """What was drawn and predicted for one model (one delegate of it) on one target; `points` by cost model, in the order of `truth`."""
+
+    model: str
+    target: str
+    wanted: int
+    e_nodes: int
+    stop: str
+    how: list[str]
+    truth: list[float]
+    points: dict[str, list[float]]
+    in_cycles: dict[str, bool]
+    ms: dict[str, float]
+    ms_first: dict[str, float]
+    price_seconds: dict[str, tuple[float, float]]
+
+    def records(self) -> list[dict]:
+        """A record per cost model. ms: per prediction, by a model that has seen all of it; ms_first: by one that starts from nothing.
+        price_cold_s, price_warm_s: seconds for the prices of the whole e-graph, likewise."""
+        base = {"model": self.model, "target": self.target, "samples": len(self.truth), "wanted": self.wanted,
+                "distinct_totals": len(set(self.truth)), "e_nodes": self.e_nodes, "best": min(self.truth), "worst": max(self.truth)}
+        return [{**base, "cost_model": name, **compare(self.truth, p, self.in_cycles[name]), "ms": self.ms[name], "ms_first": self.ms_first[name],
+                 **dict(zip(("price_cold_s", "price_warm_s"), self.price_seconds.get(name, ())))} for name, p in self.points.items()]
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+
+def find(name: str):
+    """A cost model's class: by name, as `package.module:Class` or `file.py:Class`."""
+    return load_callable(name) if ".py:" in name else cost_models.find(name)
+
+
+def label(name: str) -> str:
+    """How a cost model is called in tables: a class by itself."""
+    return name.rpartition(":")[2]
+
+
+def run_cell(model: str, explicit: bytes, target: Target, wanted: int, names: Sequence[str], pool: Pool, progress=lambda _: None) -> Cell | None:
+    """The cell of one graph. None if Vela takes no graph of the sample. Prices start from nothing: the cache is the cell's own."""
+    progress("saturating")
+    frozen = saturated(explicit)
+    with tempfile.TemporaryDirectory() as d:
+        cache = PriceCache(Path(d) / "prices.sqlite")
+        try:
+            cost_models.find(ORACLE)(target, pool, cache).total(frozen.source)                 # starts the workers
+            seconds = {label(n): _price_seconds(frozen, n, target, pool, cache) for n in names if n != ORACLE}
+            progress("drawing graphs")
+            sample = draw(frozen, cost_models.find(cost_models.DEFAULT)(target, pool, cache), wanted)
+            return predict(model, sample, target, wanted, names, pool, cache, frozen.n_nodes, frozen.saturation.stop, seconds, progress)
+        finally:
+            cache.close()
+
+
+def predict(model: str, sample: Sequence[Sample], target: Target, wanted: int, names: Sequence[str], pool: Pool, cache: PriceCache,
+            e_nodes: int = 0, stop: str = "", seconds: dict | None = None, progress=lambda _: None) -> Cell | None:
+    """Every cost model on `sample`."""
+    progress(f"compiling {len(sample)} graphs")
+    oracle = cost_models.find(ORACLE)(target, pool, cache)
+    started = time.perf_counter()
+    truth = pool.map(oracle.total, [s.graph for s in sample])
+    whole = (time.perf_counter() - started) * 1e3 * min(pool.size, len(sample)) / max(1, len(sample))
+    taken = [(s, t) for s, t in zip(sample, truth, strict=True) if t < math.inf]
+    if not taken:
+        return None
+    graphs, truth = [s.graph for s, _ in taken], [t for _, t in taken]
+    cell = Cell(model, target.accelerator, wanted, e_nodes, stop, [s.how for s, _ in taken], truth, {}, {}, {}, {}, seconds or {})
+    for name in names:
+        progress(f"{name} on {len(graphs)} graphs")
+        make, key = find(name), label(name)
+        if name == ORACLE:
+            cell.points[key], cell.in_cycles[key], cell.ms[key], cell.ms_first[key] = truth, True, whole, whole
+            continue
+        cell.ms_first[key], _ = _timed(make(target, pool, cache), graphs)
+        one = make(target, pool, cache)
+        cell.ms[key], cell.points[key] = _timed(one, graphs)
+        cell.in_cycles[key] = one.in_cycles
+    return cell
+
+
+def _timed(model, graphs: Sequence[TensorGraph]) -> tuple[float, list[float]]:
+    started = time.perf_counter()
+    points = [float(model.total(g)) for g in graphs]
+    return (time.perf_counter() - started) * 1e3 / len(graphs), points
+
+
+def _price_seconds(frozen: Frozen, name: str, target: Target, pool: Pool, cache: PriceCache) -> tuple[float, float]:
+    """Seconds that a model takes for the prices of an e-graph, the first time and again."""
+    out: list[float] = []
+    for _ in range(2):
+        model = find(name)(target, pool, cache)
+        model.price = _clocked(model.price, out)
+        choice.build(frozen, model)
+    return out[0], out[1]
+
+
+def _clocked(function: Callable, seconds: list[float]) -> Callable:
+    def call(*args):
+        started = time.perf_counter()
+        result = function(*args)
+        seconds.append(time.perf_counter() - started)
+        return result
+    return call
+
+
+__all__ = ["ORACLE", "Cell", "find", "label", "predict", "run_cell"]

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.drills import DRILLS, NotPossible, disk, files, interrupts, large, workers  # noqa: F401 - they register their drills
+from benchmarks.drills.table import markdown
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.drills", description="Do harm, and see what comes of it.")
+    parser.add_argument("--only", help="drills whose names contain this")
+    parser.add_argument("--out", type=Path, help="directory for drills.json and drills.md")
+    args = parser.parse_args()
+    records = []
+    for d in DRILLS.values():
+        if args.only and args.only not in d.name:
+            continue
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="eqsat-drill-") as place:
+            try:
+                passed, observed = d.run(Path(place))
+            except NotPossible as e:
+                passed, observed = None, f"not possible here: {e}"
+            except Exception as e:  # noqa: BLE001 - a drill that breaks is one that failed
+                passed, observed = False, f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
+            observed = observed.replace(place, "DIR")
+        records.append({"drill": d.name, "done": d.done, "expected": d.expected, "observed": observed, "passed": passed,
+                        "seconds": round(time.monotonic() - started, 1)})
+        print({True: "passed", False: "FAILED", None: "not possible"}[passed], d.name, "|", observed, f"({records[-1]['seconds']} s)", flush=True)
+    if args.out:
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / "drills.json").write_text(json.dumps(records, indent=1) + "\n")
+        (args.out / "drills.md").write_text(markdown(records))
+    if any(r["passed"] is False for r in records):
+        raise SystemExit(1)
+
+
+main()

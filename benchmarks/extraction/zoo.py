@@ -1,0 +1,86 @@
+"""The zoo's own e-graphs as choice graphs: `python -m benchmarks.extraction.zoo --models A,B --targets T,U --out DIR`.
+
+Each model is lowered by ExecuTorch up to the point where eqsat takes over, saturated, priced in cycles by the default cost
+model, and written as `<model>.<delegate>.<target>.json.gz` (see `extraction.io`), one file for each delegate. With `--tosa DIR`
+the graphs at that point are read from `<model>.<delegate>.<target>.explicit.tosa` instead. Files that are there are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import cost_models
+from benchmarks.models import ZOO
+from cost_models.cache import PriceCache
+from eqsat import choice
+from eqsat.bench.lowering import prepare
+from eqsat.egraph.encoding import saturate
+from eqsat.optimizer import Options
+from eqsat.rules import EXTERNS
+from eqsat.rules.presets import PRESETS
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import loads
+from eqsat.tosa.worker import Pool
+from extraction import ChoiceGraph
+from extraction.io import save
+
+TARGETS = ("ethos-u55-128", "ethos-u85-256")
+
+
+def choice_graph(tosa: bytes, target: Target, pool: Pool, cache: PriceCache) -> ChoiceGraph:
+    """The choice graph of a TOSA graph with explicit layout, as the optimizer builds it by default; prices in cycles."""
+    options = Options()
+    frozen = saturate(loads(tosa), PRESETS[options.preset], EXTERNS, options.budget)
+    return choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache)).graph
+
+
+def lowered(model: str, target: str) -> Iterator[tuple[int, bytes]]:
+    """(delegate, TOSA with explicit layout) of a zoo model, by ExecuTorch."""
+    files, _ = prepare(f"benchmarks.models.{model}:model", target)
+    for name, tosa in files.items():
+        delegate, _, kind = name.partition(".")
+        if kind == "explicit":
+            yield int(delegate), tosa
+
+
+def saved(directory: Path, model: str, target: str) -> Iterator[tuple[int, bytes]]:
+    """(delegate, TOSA with explicit layout) of a model from files."""
+    for path in sorted(directory.glob(f"{model}.*.{target}.explicit.tosa")):
+        yield int(path.name.removeprefix(f"{model}.").split(".")[0]), path.read_bytes()
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Parse, build, write."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.extraction.zoo", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(ZOO), help="comma-separated names (default: the whole zoo)")
+    parser.add_argument("--targets", default=",".join(TARGETS), help="comma-separated accelerator configurations")
+    parser.add_argument("--tosa", type=Path, help="directory of graphs that were saved before; nothing is lowered")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args(argv)
+    args.out.mkdir(parents=True, exist_ok=True)
+    cache = PriceCache()
+    with Pool() as pool:
+        for model in args.models.split(","):
+            for name in args.targets.split(","):
+                target = Target.of(name)
+                if args.tosa is None and any(args.out.glob(f"{model}.*.{name}.json.gz")):
+                    continue
+                delegates = lowered(model, name) if args.tosa is None else saved(args.tosa, model, name)
+                for i, tosa in delegates:
+                    path = args.out / f"{model}.{i}.{name}.json.gz"
+                    if path.exists():
+                        continue
+                    start = time.perf_counter()
+                    graph = choice_graph(tosa, target, pool, cache)
+                    save(graph, path)
+                    print(f"{path.name:50} {graph.n_classes:6} classes {graph.n_nodes:6} e-nodes {len(graph.pair_costs):6} pair terms "
+                          f"{time.perf_counter() - start:.1f} s", flush=True)
+    cache.close()
+
+
+if __name__ == "__main__":
+    main()

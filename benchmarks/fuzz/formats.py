@@ -1,0 +1,264 @@
+"""The formats: how a valid file is made, how it is damaged, and how it is read.
+
+`read` answers "accepted" or the class of the named error; whatever else it raises is a finding.
+"""
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.fuzz.corpus import finish, graphs
+from benchmarks.fuzz.mutate import BLIND, mutated
+from eqsat.ir import TensorGraph
+from eqsat.tosa import TosaError, dumps, loads
+
+
+class Finding(Exception):
+    """What should not have happened, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """prepare: makes the corpus in a directory, which may take what `read` must not. damage: all mutators, or the blind ones only.
+    read: reads one damaged file in a directory of its own."""
+
+    name: str
+    prepare: Callable[[Path], None]
+    damage: Callable[[random.Random, Sequence[bytes]], tuple[bytes, str]]
+    read: Callable[[bytes, Path], str]
+
+
+def error_class(e: BaseException) -> str:
+    """The error's name and message without what depends on the file; the cause where that is another kind of error."""
+    name, cause = type(e).__name__, e.__cause__
+    if isinstance(cause, MemoryError):
+        raise Finding("the memory limit was reached") from e
+    if cause is not None and type(cause).__name__ not in (name, "GraphError"):
+        return f"{name} from {type(cause).__name__}"
+    text = re.sub(r"^\S*(/\S*|the TOSA buffer):? ", "", str(e))
+    for pattern in (r"'[^']*'|\"[^\"]*\"", r"\([^()]*\)", r"\([^()]*\)", r"\[[^\[\]]*\]", r"Type\S*", r"-?\d+(, -?\d+)*"):
+        text = re.sub(pattern, "_", text)
+    return f"{name}: {text[:110]}"
+
+
+def transposes() -> TensorGraph:
+    """A pair of transposes around a clamp, of no use."""
+    g = TensorGraph()
+    x = g.add("transpose", (g.add_input("x", (1, 4, 4, 8), "INT8"),), perms=(0, 3, 1, 2))
+    x = g.add("transpose", (g.add("clamp", (x,), min_val=b"\0", max_val=b"\x7f", nan_mode=1),), perms=(0, 2, 3, 1))
+    return finish(g, g.add("clamp", (x,), min_val=b"\5", max_val=b"\x60", nan_mode=1))
+
+
+# ---- TOSA -----------------------------------------------------------------------------------------
+
+def _write_graphs(place: Path) -> None:
+    for i, g in enumerate(graphs()):
+        (place / f"{i}.tosa").write_bytes(dumps(g))
+
+
+def _read_tosa(data: bytes, _: Path) -> str:
+    """An accepted file can be written, and what is written is read as the same."""
+    try:
+        graph = loads(data)
+    except TosaError as e:
+        return error_class(e)
+    written = dumps(graph)
+    if dumps(loads(written)) != written:
+        raise Finding("written and read, the graph is another")
+    return "accepted"
+
+
+# ---- e-graphs on damaged graphs -------------------------------------------------------------------
+
+def _search(data: bytes, _: Path) -> str:
+    """An accepted graph goes on to saturation and extraction, without Vela, which would refuse most of them."""
+    from cost_models.op_count import OpCount
+    from eqsat import choice
+    from eqsat.egraph.encoding import saturate
+    from eqsat.egraph.engine import Budget, EngineError
+    from eqsat.ir import GraphError
+    from eqsat.rules import EXTERNS
+    from eqsat.rules.presets import PRESETS
+    from eqsat.target import Target
+    from extraction import ExtractionError, extract
+
+    try:
+        graph = loads(data)
+        frozen = saturate(graph, PRESETS["all"], EXTERNS, Budget(nodes=2000, seconds=1, passes=4))
+        choices = choice.build(frozen, OpCount(Target.of("ethos-u85-256")))
+        dumps(choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)[0])
+    except (TosaError, EngineError, GraphError, ExtractionError) as e:
+        return error_class(e)
+    return "accepted"
+
+
+# ---- choice graphs, saved runs, prices, records, programs -----------------------------------------
+
+def _saved_run(place: Path) -> Path:
+    """A saved run of a small graph."""
+    from eqsat.optimizer import Options, optimize_tosa
+    from eqsat.target import Target
+
+    run = place / "run"
+    if not run.exists():
+        options = Options(cost_model="op_count", time_limit=1, cache=place / "prices")
+        optimize_tosa(dumps(transposes()), Target.of("ethos-u85-256"), options=options).save(run)
+        (place / "prices").unlink(missing_ok=True)
+    return run
+
+
+def _write_choice_graphs(place: Path) -> None:
+    from eqsat.codec import CHOICE_GRAPH
+
+    data = (_saved_run(place) / CHOICE_GRAPH).read_bytes()
+    shutil.rmtree(place / "run")
+    (place / "a.gz").write_bytes(data)
+    (place / "a.json").write_bytes(gzip.decompress(data))
+
+
+def _read_choice_graph(data: bytes, place: Path) -> str:
+    from extraction import InvalidGraph
+    from extraction.io import load
+
+    path = place / ("graph.json.gz" if data[:2] == b"\x1f\x8b" else "graph.json")
+    path.write_bytes(data)
+    try:
+        load(path)
+    except InvalidGraph as e:
+        return error_class(e)
+    return "accepted"
+
+
+def _write_run(place: Path) -> None:
+    """A file for each of a run's, its name before its bytes; packed ones unpacked, as damage to a packed one is always seen."""
+    for file in sorted(_saved_run(place).iterdir()):
+        data = file.read_bytes()
+        (place / file.name).write_bytes(gzip.decompress(data) if file.suffix == ".gz" else data)
+
+
+def _damage_run(r: random.Random, corpus: Sequence[bytes]) -> tuple[bytes, str]:
+    k = r.randrange(len(corpus))
+    data, how = mutated(r, [corpus[k]], BLIND)
+    return bytes([k, r.randrange(2)]) + data, how
+
+
+def _read_run(data: bytes, place: Path) -> str:
+    """The damaged file stands among the sound ones, every other time with a manifest that knows it."""
+    from eqsat import archive, runs
+    from eqsat.archive import ArchiveError
+
+    source, target = place.parent / "corpus" / "run", place / "run"
+    names = sorted(p.name for p in source.parent.iterdir() if p.is_file())
+    name, sealed, content = names[data[0]], data[1], data[2:]
+    content = gzip.compress(content, 1) if name.endswith(".gz") else content
+    shutil.rmtree(target, ignore_errors=True)
+    if sealed and name != archive.MANIFEST:
+        info, files = archive.read(source, runs.FORMAT, runs.VERSION)
+        archive.write(target, runs.FORMAT, runs.VERSION, info, {**files, name: content})
+    else:
+        shutil.copytree(source, target)
+        (target / name).write_bytes(content)
+    try:
+        runs.load(target)
+    except ArchiveError as e:
+        return error_class(e)
+    return "accepted"
+
+
+_PRICES = {f"key{i}": float(i) for i in range(60)}
+
+
+def _write_prices(place: Path) -> None:
+    from cost_models.cache import PriceCache
+
+    cache = PriceCache(place / "prices.sqlite")
+    cache.put(_PRICES)
+    cache.clear()                                        # into the one file
+    cache.put(_PRICES)
+    cache.close()
+
+
+def _read_prices(data: bytes, place: Path) -> str:
+    from cost_models.cache import PriceCache
+
+    for old in place.glob("prices*"):
+        old.unlink()
+    (place / "prices.sqlite").write_bytes(data)
+    cache = PriceCache(place / "prices.sqlite")
+    found = cache.get(list(_PRICES))
+    cache.put({"new": 1.0})
+    cache.info()
+    cache.close()
+    if wrong := {k: v for k, v in found.items() if _PRICES[k] != v}:
+        raise Finding(f"wrong prices {wrong}")
+    return f"accepted, {'all' if len(found) == len(_PRICES) else 'some' if found else 'no'} prices left"
+
+
+def _write_records(place: Path) -> None:
+    record = {"model": "m", "target": "ethos-u85-256", "configuration": "eqsat", "cycles": 7, "seconds": {"vela": 1.5}, "by_kind": {"rescale": 7}}
+    text = "".join(json.dumps({**record, "model": f"m{i}", "cycles": i}) + "\n" for i in range(6))
+    (place / "records.jsonl").write_text(text)
+
+
+def _read_records(data: bytes, place: Path) -> str:
+    from eqsat.bench.records import RunFiles
+    from eqsat.files import InputError
+
+    (place / "records.jsonl").write_bytes(data)
+    try:
+        files = RunFiles(place)
+        files.close()
+    except InputError as e:
+        return error_class(e)
+    return f"accepted, {'all' if len(files.records) == 6 else 'some' if files.records else 'no'} records left"
+
+
+def _write_programs(place: Path) -> None:
+    import torch
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    from eqsat.quantize import quantize
+
+    class Small(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = torch.nn.Conv2d(2, 3, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.conv(x))
+
+    torch.manual_seed(0)
+    torch.export.save(quantize(Small(), (torch.randn(1, 2, 4, 4),), EthosUCompileSpec("ethos-u55-128")), str(place / "small.pt2"))
+
+
+def _read_program(data: bytes, place: Path) -> str:
+    from eqsat import pt2
+    from eqsat.files import InputError
+
+    (place / "p.pt2").write_bytes(data)
+    try:
+        pt2.load(place / "p.pt2")
+    except InputError as e:
+        return error_class(e)
+    return "accepted"
+
+
+def _blind(r: random.Random, corpus: Sequence[bytes]) -> tuple[bytes, str]:
+    return mutated(r, corpus, BLIND)
+
+
+FORMATS = {f.name: f for f in (
+    Format("tosa", _write_graphs, mutated, _read_tosa),
+    Format("search", _write_graphs, mutated, _search),
+    Format("choice-graph", _write_choice_graphs, _blind, _read_choice_graph),
+    Format("run", _write_run, _damage_run, _read_run),
+    Format("prices", _write_prices, _blind, _read_prices),
+    Format("records", _write_records, _blind, _read_records),
+    Format("pt2", _write_programs, _blind, _read_program),
+)}

@@ -1,0 +1,109 @@
+"""`eqsat.optimize` before lowering over the zoo: stock, `optimize` alone, eqsat's lowering alone, both (Vela's total cycles).
+
+    python -m benchmarks.optimize_program --models emg,unet --targets ethos-u55-128,ethos-u85-256 --out benchmarks/results/optimize_program
+
+Every cell is a process of its own: the model is quantized, `eqsat.optimize(check="lower")` lowers it and its candidate by stock
+ExecuTorch and by eqsat, and keeps the better. `records.jsonl` has a line per cell, the candidate's cycles included where it
+was not taken; a run that was interrupted goes on where it stopped; `table.md` is made from it.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.models import ZOO, load
+
+ROOT = Path(__file__).parent.parent
+TARGETS = ("ethos-u55-128", "ethos-u85-256")
+COLUMNS = ("stock", "optimize", "eqsat", "both")
+
+
+def measure(model: str, target: str) -> dict:
+    """The record of one cell, measured in this process."""
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    import eqsat
+    from eqsat.program import lowered
+    from eqsat.quantize import quantize
+
+    spec = EthosUCompileSpec(target)
+    program = quantize(*load(model), spec)
+    new, report = eqsat.optimize(program, target=spec)
+    old, candidate = report.lowered or (lowered(program, spec, eqsat.Options()),) * 2
+    taken = candidate if report.changed else old
+    return {"name": model, "target": target, "changed": report.changed, "reason": report.reason, "outside": [old.outside, taken.outside],
+            "cycles": {"stock": old.stock, "optimize": taken.stock, "eqsat": old.eqsat, "both": taken.eqsat},
+            "candidate": asdict(candidate) if report.lowered else None, "modelled": report.modelled, "ops": report.ops, "exact": report.exact,
+            "trials": report.trials, "largest_difference": report.largest_difference, "seconds": report.seconds, "warnings": report.warnings}
+
+
+def run_cell(model: str, target: str, timeout: float) -> dict:
+    """The record of one cell, measured in a process of its own; a failure is a record with its error."""
+    command = [sys.executable, "-m", "benchmarks.optimize_program", "--cell", model, target]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return {"name": model, "target": target, "error": f"took over {timeout:.0f} s"}
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        return {"name": model, "target": target, "error": done.stderr.strip()[-500:]}
+    return json.loads(lines[-1])
+
+
+def table(records: list[dict]) -> str:
+    """Markdown: a row per cell, geometric means of the ratios to stock per target."""
+    lines = ["| model | target | stock | optimize alone | eqsat's lowering alone | both | ratio of both to eqsat's alone | outcome |",
+             "|---|---|--:|--:|--:|--:|--:|---|"]
+    ratios: dict[str, list[tuple[float, ...]]] = {}
+    for r in sorted(records, key=lambda r: (ZOO.index(r["name"]), r["target"])):
+        head = f"| {r['name']} | {r['target']} "
+        if "error" in r or None in r["cycles"].values():
+            lines.append(f"{head}| - | - | - | - | - | {' '.join(r.get('error', 'a delegate failed').split())[-80:]} |")
+            continue
+        cycles = [r["cycles"][c] for c in COLUMNS]
+        ratios.setdefault(r["target"], []).append(tuple(c / cycles[0] for c in cycles))
+        outcome = "changed" if r["changed"] else r["reason"]
+        lines.append(f"{head}| {' | '.join(f'{c:,}' for c in cycles)} | {cycles[3] / cycles[2]:.3f} | {outcome} |")
+    for target, rows in ratios.items():
+        means = [math.exp(sum(math.log(row[k]) for row in rows) / len(rows)) for k in range(4)]
+        lines.append(f"| **geometric mean of {len(rows)}, to stock** | {target} | {' | '.join(f'**{m:.3f}**' for m in means)} | "
+                     f"**{means[3] / means[2]:.3f}** | |")
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(ZOO))
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/optimize_program")
+    parser.add_argument("--timeout", type=float, default=3600, help="seconds per cell")
+    parser.add_argument("--cell", nargs=2, metavar=("MODEL", "TARGET"), help="measure one cell here and print its record")
+    args = parser.parse_args(argv)
+    if args.cell:
+        print(json.dumps(measure(*args.cell)))
+        return
+    args.out.mkdir(parents=True, exist_ok=True)
+    path = args.out / "records.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    records = [r for r in records if "error" not in r]
+    done = {(r["name"], r["target"]) for r in records}
+    for model in args.models.split(","):
+        for target in args.targets.split(","):
+            if (model, target) in done:
+                continue
+            record = run_cell(model, target, args.timeout)
+            records.append(record)
+            path.write_text("".join(json.dumps(r) + "\n" for r in records))
+            (args.out / "table.md").write_text(table(records))
+            print(model, target, record.get("error") or record["cycles"], flush=True)
+    (args.out / "table.md").write_text(table(records))
+    print(table(records))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""A TensorGraph under construction with its random numbers: operators as ExecuTorch quantizes them, within what TOSA defines.
+
+INT8 values have zero points, sums are INT32 (INT48 behind INT16 products), a RESCALE stands at every change of scale.
+Magnitudes stay where no operator overflows, which TOSA would leave undefined.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from eqsat.ir import STORAGE, TensorGraph
+from eqsat.numerics import LIMITS
+
+#: No tensor gets larger than this.
+MOST_ELEMENTS = 1500
+#: Shift of a RESCALE by one with a multiplier of 2**30.
+_ONE = 30
+
+
+class Unfit(Exception):
+    """The block that was drawn cannot follow the value that was drawn."""
+
+
+class Builder:
+    """Draws and adds operators. `values` are the nodes that later operators may read."""
+
+    def __init__(self, rng: np.random.Generator):
+        self.rng, self.g = rng, TensorGraph()
+        self.values: list[int] = []
+
+    # -- drawing
+
+    def int(self, low: int, high: int) -> int:
+        return int(self.rng.integers(low, high, endpoint=True))
+
+    def of(self, *options):
+        return options[self.int(0, len(options) - 1)]
+
+    def chance(self, share: float) -> bool:
+        return bool(self.rng.random() < share)
+
+    def array(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> np.ndarray:
+        limits = LIMITS[dtype]
+        return self.rng.integers(limits[0] if low is None else low, limits[1] if high is None else high, shape, endpoint=True).astype(STORAGE[dtype])
+
+    def zero(self, dtype: str) -> int:
+        """A zero point: only INT8 has any but 0, and -128, 0 and small ones are the common ones."""
+        return self.of(-128, 0, 3, self.int(-128, 127)) if dtype == "INT8" else 0
+
+    # -- looking
+
+    def shape(self, x: int) -> tuple[int, ...]:
+        return self.g.nodes[x].shape
+
+    def dtype(self, x: int) -> str:
+        return self.g.nodes[x].dtype
+
+    def size(self, x: int) -> int:
+        return prod(self.shape(x))
+
+    def want(self, condition: bool) -> None:
+        """Raises Unfit unless the condition holds."""
+        if not condition:
+            raise Unfit
+
+    def like(self, x: int, other_than: bool = False) -> list[int]:
+        """Values of x's shape and dtype, x itself among them unless `other_than`."""
+        return [v for v in self.values if self.shape(v) == self.shape(x) and self.dtype(v) == self.dtype(x) and not (other_than and v == x)]
+
+    # -- leaves
+
+    def input(self, shape: Sequence[int], dtype: str = "INT8") -> int:
+        return self.g.add_input(f"x{len(self.g.inputs)}", tuple(shape), dtype)
+
+    def const(self, shape: Sequence[int], dtype: str = "INT8", low: int | None = None, high: int | None = None) -> int:
+        return self.g.add_const(self.array(shape, dtype, low, high), dtype)
+
+    # -- data movement
+
+    def add(self, op: str, *xs: int, **attrs) -> int:
+        return self.g.add(op, xs, **attrs)
+
+    def transpose(self, x: int, *perms: int) -> int:
+        return self.add("transpose", x, perms=tuple(perms))
+
+    def reshape(self, x: int, *shape: int) -> int:
+        return self.add("reshape", x, shape=tuple(shape))
+
+    def slice(self, x: int, axis: int, start: int, size: int) -> int:
+        """Along one axis."""
+        starts, sizes = [0] * len(self.shape(x)), list(self.shape(x))
+        starts[axis], sizes[axis] = start, size
+        return self.add("slice", x, start=tuple(starts), size=tuple(sizes))
+
+    def pad(self, x: int, pads: Sequence[int], value: int) -> int:
+        grown = prod(d + pads[2 * i] + pads[2 * i + 1] for i, d in enumerate(self.shape(x)))
+        self.want(grown <= MOST_ELEMENTS)
+        return self.add("pad", x, pads=tuple(pads), value=(value,))
+
+    def concat(self, axis: int, *xs: int) -> int:
+        self.want(sum(map(self.size, xs)) <= MOST_ELEMENTS)
+        return self.add("concat", *xs, axis=axis)
+
+    # -- pointwise
+
+    def rescale(self, x: int, dtype: str, multiplier: Sequence[int] = (1 << _ONE,), shift: Sequence[int] = (_ONE,), in_zp: int = 0, out_zp: int = 0,
+                scale32: bool = True, rounding: int = 1, per_channel: bool | None = None, unsigned: str = "") -> int:
+        """unsigned: "", "input" or "output"; unsigned values are for the edges of a graph, signed operators may not read them."""
+        return self.add("rescale", x, dtype=dtype, multiplier=tuple(multiplier), shift=tuple(shift), in_zp=(in_zp,), out_zp=(out_zp,), scale32=scale32,
+                        rounding_mode=rounding, per_channel=len(multiplier) > 1 if per_channel is None else per_channel, input_unsigned=unsigned == "input",
+                        output_unsigned=unsigned == "output")
+
+    def widen(self, x: int, up: int = 0) -> int:
+        """INT8 or INT16 to INT32, times 2**up."""
+        dtype = self.dtype(x)
+        return self.rescale(x, "INT32", (1 << _ONE,), (_ONE - up,), in_zp=self.zero(dtype))
+
+    def narrow(self, x: int, down: int, dtype: str = "INT8", channels: int = 1) -> int:
+        """A sum to INT8 or INT16 by 1/2 to 1 times 2**-down, per channel if there are several."""
+        wide = self.dtype(x) == "INT48"
+        top = 15 if wide else 31
+        multiplier = [self.int(1 << (top - 1), (1 << top) - 1) for _ in range(channels)]
+        shift = [min(62, top + down + self.int(0, 1)) for _ in range(channels)]
+        return self.rescale(x, dtype, multiplier, shift, out_zp=self.zero(dtype), scale32=not wide, per_channel=channels > 1,
+                            rounding=1 if wide else self.of(1, 1, 3))
+
+    def clamp(self, x: int) -> int:
+        """A CLAMP of INT8 or INT16, often a ReLU at a zero point."""
+        dtype = self.dtype(x)
+        self.want(dtype in ("INT8", "INT16"))
+        low, high = LIMITS[dtype]
+        a = self.of(low, 0, self.int(low, high // 2))
+        b = self.of(high, max(a, self.int(0, high)))
+        kind = STORAGE[dtype]
+        return self.add("clamp", x, min_val=kind(a).tobytes(), max_val=kind(b).tobytes(), nan_mode=1)
+
+    def table(self, x: int) -> int:
+        """A random, a smooth or an identical table of INT8; one of INT16 with its RESCALE back."""
+        dtype = self.dtype(x)
+        self.want(dtype in ("INT8", "INT16"))
+        if dtype == "INT8":
+            points = np.arange(-128, 128)
+            smooth = np.clip(np.round(127 * np.tanh(points / self.int(10, 90))), -128, 127)
+            return self.add("table", x, table=tuple(int(v) for v in self.of(smooth, smooth, self.rng.integers(-128, 128, 256), points)))
+        entries = np.round(16000 * np.tanh((np.arange(513) - 256) / self.int(40, 200)))
+        return self.rescale(self.add("table", x, table=tuple(int(v) for v in entries)), "INT16", (1 << _ONE,), (_ONE + 7,))
+
+    def unary(self, x: int) -> int:
+        """Something INT8 or INT16 to the same dtype, element by element."""
+        dtype = self.dtype(x)
+        self.want(dtype in ("INT8", "INT16"))
+        kind = self.int(0, 5)
+        if kind <= 1:
+            return self.clamp(x)
+        if kind == 2:
+            return self.table(x)
+        if kind == 3:
+            zp = self.zero(dtype)
+            multiplier = self.of(1 << 30, self.int(1 << 30, (1 << 31) - 1))
+            unsigned = "input" if dtype == "INT8" and self.g.nodes[x].op == "input" and self.chance(0.3) else ""
+            return self.rescale(x, dtype, (multiplier,), (self.of(30, 31),), in_zp=zp, out_zp=self.of(zp, self.zero(dtype)), unsigned=unsigned)
+        if kind == 4:
+            return self.add("negate", x, in_zp=(self.zero(dtype),), out_zp=(self.zero(dtype),))
+        return self.of(lambda: self.add("bitwise_not", x), lambda: self.add("identity", x))()
+
+    # -- shapes
+
+    def four(self, x: int) -> int:
+        """x as [N, H, W, C] with at most a reshape."""
+        shape = self.shape(x)
+        if len(shape) == 4:
+            return x
+        if len(shape) < 4:
+            return self.reshape(x, *self.of((1,) * (4 - len(shape)) + shape, (*shape[:-1], *(1,) * (4 - len(shape)), shape[-1])))
+        return self.reshape(x, prod(shape[:-3]), *shape[-3:])
+
+    def three(self, x: int) -> int:
+        shape = self.shape(x)
+        if len(shape) == 3:
+            return x
+        if len(shape) < 3:
+            return self.reshape(x, *(1,) * (3 - len(shape)), *shape)
+        return self.reshape(x, prod(shape[:-2]), *shape[-2:])

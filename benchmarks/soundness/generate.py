@@ -1,0 +1,85 @@
+"""Random legal TensorGraphs over all operators, of the shapes that networks have.
+
+>>> g = random_graph(7)
+>>> 5 <= sum(g.op_counts().values()), random_graph(7) == g
+(True, True)
+
+A graph is a string of blocks (`moving.py`, `computing.py`, `products.py`), each behind the newest value or, for forks, an older one. It is
+legal for the TOSA reference model, level 8K; Vela takes most of them.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.soundness import computing, products
+from benchmarks.soundness.builder import MOST_ELEMENTS, Builder, Unfit
+from benchmarks.soundness.moving import BLOCKS, part
+from eqsat.ir import OPS, GraphError, TensorGraph
+
+assert computing.__name__ and products.__name__          # their blocks are registered by importing them
+_FIRST_SHAPES = ((1, 6, 6, 8), (1, 8, 4, 4), (1, 4, 5, 6), (2, 4, 4, 4), (1, 3, 8, 8), (1, 16, 12), (4, 6, 8), (1, 24), (6, 10), (1, 1, 20, 6),
+                 (2, 3, 2, 4, 5), (12,), (1, 2, 6, 2, 4, 2))
+
+
+def random_graph(seed: int, fewest: int = 5, most: int = 40) -> TensorGraph:
+    """The graph of a seed, of about `fewest` to `most` operators; equal seeds give equal graphs."""
+    rng = np.random.default_rng(seed)
+    while True:
+        b = Builder(rng)
+        wanted = b.int(fewest, most)
+        shape = b.of(*_FIRST_SHAPES)
+        dtype = b.of("INT8", "INT8", "INT8", "INT8", "INT8", "INT8", "INT16")
+        b.values = [b.input(shape, dtype) for _ in range(b.of(1, 1, 1, 2))]
+        # a few kinds of blocks per graph, so that they meet often
+        weights = np.array([w for w, _ in BLOCKS]) * rng.choice([0.05, 1.0, 4.0], len(BLOCKS), p=[0.5, 0.3, 0.2])
+        for _ in range(4 * wanted):
+            if _operators(b.g) >= wanted:
+                break
+            _grow(b, weights / weights.sum())
+        if _operators(b.g) >= fewest:
+            return _finished(b)
+
+
+def _operators(g: TensorGraph) -> int:
+    return sum(OPS[n.op].kind != "leaf" for n in g.nodes)
+
+
+def _grow(b: Builder, weights: np.ndarray) -> None:
+    """One more block, if the one that is drawn fits."""
+    x = b.values[-1] if b.chance(0.75) else b.of(*b.values)
+    fn = BLOCKS[int(b.rng.choice(len(BLOCKS), p=weights))][1]
+    if b.size(x) > MOST_ELEMENTS // 2:
+        fn = part
+    nodes, inputs = len(b.g.nodes), len(b.g.inputs)
+    try:
+        new = fn(b, x)
+    except (Unfit, GraphError):                          # what it had begun goes
+        if len(b.g.inputs) == inputs:
+            b.g = _first(b.g, nodes)
+        return
+    b.values += [v for v in new if len(b.shape(v)) >= 1]
+
+
+def _first(g: TensorGraph, count: int) -> TensorGraph:
+    out = TensorGraph(nodes=g.nodes[:count], inputs=list(g.inputs))
+    out._constants.update({n: k for n, k in g._constants.items() if k < count})
+    return out
+
+
+def _finished(b: Builder) -> TensorGraph:
+    """With outputs: the newest value, whatever nobody reads, now and then one that is read too, one twice, or an input."""
+    read = {i for n in b.g.nodes for i in n.inputs}
+    loose = [v for v in dict.fromkeys(b.values) if v not in read]
+    inside = [v for v in dict.fromkeys(b.values) if v in read and b.g.nodes[v].op != "input"]
+    b.rng.shuffle(loose)
+    outputs = list(dict.fromkeys([b.values[-1], *map(int, loose[:3]), *([b.of(*inside)] if inside and b.chance(0.3) else [])]))
+    b.g.outputs = [o for o in outputs if b.g.nodes[o].op not in ("input", "const")] or [b.unary(b.values[0])]
+    if b.dtype(b.g.outputs[0]) == "INT8" and b.chance(0.1):
+        b.g.outputs[0] = b.rescale(b.g.outputs[0], "INT8", out_zp=b.zero("INT8"), unsigned="output")
+    if b.chance(0.1):                                    # one value in two slots, or an input as it is
+        b.g.outputs.append(b.of(b.g.outputs[0], b.values[0]))
+    b.g.output_names = [f"y{i}" for i in range(len(b.g.outputs))]
+    g = b.g.pruned()
+    unread = [i for i, readers in g.readers().items() if g.nodes[i].op == "input" and not readers and i not in g.outputs]
+    g.inputs = [i for i in g.inputs if i not in unread]
+    return g.pruned()

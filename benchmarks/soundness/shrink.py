@@ -1,0 +1,55 @@
+"""A smaller graph with the same failure, by cutting it above and below."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from eqsat.ir import OPS, GraphError, Node, TensorGraph, attrs_of
+
+
+def shrink(graph: TensorGraph, fails: Callable[[TensorGraph], bool], tries: int = 80) -> TensorGraph:
+    """Greedy: the first cut that still fails is kept, until none does or `tries` graphs have been tried."""
+    left = tries
+    smaller = True
+    while smaller:
+        smaller = False
+        for candidate in _cuts(graph):
+            if not left:
+                return graph
+            left -= 1
+            if fails(candidate):
+                graph, smaller = candidate, True
+                break
+    return graph
+
+
+def _cuts(graph: TensorGraph) -> Iterator[TensorGraph]:
+    """Graphs with fewer operators: one output alone, an inner node as the only output, an inner node as an input."""
+    if len(graph.outputs) > 1:
+        for o in graph.outputs:
+            yield _with_output(graph, o)
+    inner = [n for n in graph.live() if OPS[graph.nodes[n].op].kind != "leaf" and graph.nodes[n].dtype != "INT48"]
+    for n in inner:
+        if graph.outputs != [n]:
+            yield _with_output(graph, n)
+    for n in reversed(inner):
+        if n not in graph.outputs:
+            yield _with_input(graph, n)
+
+
+def _with_output(graph: TensorGraph, n: int) -> TensorGraph:
+    return _read(TensorGraph(nodes=graph.nodes, inputs=graph.inputs, outputs=[n], output_names=["y"]))
+
+
+def _with_input(graph: TensorGraph, n: int) -> TensorGraph:
+    nodes = list(graph.nodes)
+    nodes[n] = Node("input", (), attrs_of({"name": f"cut{n}"}), nodes[n].shape, nodes[n].dtype)
+    return _read(TensorGraph(nodes=nodes, inputs=[*graph.inputs, n], outputs=graph.outputs, output_names=graph.output_names))
+
+
+def _read(graph: TensorGraph) -> TensorGraph:
+    """Without inputs that nobody reads."""
+    readers = graph.readers()
+    graph.inputs = [i for i in graph.inputs if readers[i] or i in graph.outputs]
+    if not graph.outputs:
+        raise GraphError("a graph needs an output")
+    return graph.pruned()

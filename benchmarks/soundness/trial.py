@@ -1,0 +1,138 @@
+"""One graph through everything: its e-graph checked node by node, several extractions compared on the TOSA reference model.
+
+Extractions, greedy all: one by `Bytes`, the others by random prices, so that e-nodes that no sensible cost would choose are met
+too; the full optimizer, with Vela's prices, runs on a share of the graphs.
+"""
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+
+from benchmarks.soundness.prices import Bytes
+from eqsat import choice
+from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
+from eqsat.guards import violations
+from eqsat.ir import GraphError, TensorGraph
+from eqsat.optimizer import Options, optimize_tosa
+from eqsat.rules import EXTERNS
+from eqsat.soundness import Unsound, check
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import dumps, loads
+from eqsat.tosa.vela import WorkerError, compile_tosa, run_reference, samples
+from eqsat.tosa.worker import Pool
+from extraction import ExtractionError, Infeasible, tree_greedy
+
+#: E-graphs stop here: random graphs grow faster than networks, and nothing is lost by checking what was reached.
+BUDGET = Budget(nodes=1200, seconds=10.0)
+#: What the input data is: all low, alternating limits, random (`eqsat.tosa.vela.samples`).
+_SAMPLES = (0, 2, 3)
+
+
+@dataclass(slots=True)
+class Record:
+    """What happened to one graph. failures: in words, empty if all is well; refused: extractions that the cost model or Vela forbid.
+
+    vela: Vela accepts the source graph. optimized: what the full optimizer chose, "" where it did not run.
+    """
+
+    seed: int
+    target: str
+    operators: int
+    ops: list[str] = field(default_factory=list)
+    e_nodes: int = 0
+    evaluated: int = 0
+    stop: str = ""
+    extracted: int = 0
+    refused: list[str] = field(default_factory=list)
+    vela: bool = False
+    optimized: str = ""
+    rules: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+
+def run(graph: TensorGraph, seed: int, target: Target, pool: Pool, rules: Sequence[Rule], externs: Sequence[Extern], *, random: int = 3,
+        full: bool = False, budget: Budget = BUDGET) -> Record:
+    """Checks `graph`; `random`: number of random extractions; `full`: also by the whole optimizer, with Vela's prices."""
+    started = time.perf_counter()
+    counts = graph.op_counts()
+    out = Record(seed, target.accelerator, sum(counts.values()), list(counts))
+    try:
+        checked = check(graph, rules, externs, budget=budget)
+        out.e_nodes, out.evaluated, out.stop = checked.frozen.n_nodes, checked.evaluated, checked.frozen.saturation.stop
+        out.rules = sorted(checked.frozen.saturation.matches)
+        rng = np.random.default_rng(seed)
+        choices = choice.build(checked.frozen, Bytes(target, rng))
+        buffers: dict[bytes, str] = {}
+        for k in range(1 + random):
+            plan = choices.graph if k == 0 else replace(choices.graph, cost=rng.exponential(1.0, choices.graph.n_nodes), pair_costs={})
+            try:
+                selection = tree_greedy.extract(plan).choice
+            except Infeasible:                           # the source itself has what the target's guards forbid
+                out.refused.append("no legal extraction")
+                choices = choice.build(checked.frozen, Bytes(Target.of("ethos-u85-256"), rng))
+                selection = tree_greedy.extract(choices.graph).choice
+            found, _ = choices.tensor_graph(selection)
+            if violations(found):
+                out.refused.append(f"guard: {violations(found)[0]}")
+            buffers.setdefault(dumps(found), f"extraction {k}")
+        out.extracted = len(buffers)
+        _compare(graph, buffers, pool, out)
+        _vela(graph, buffers, target, pool, full, rules, externs, out)
+    except (Unsound, EngineError, GraphError, ExtractionError) as e:
+        out.failures.append(f"{type(e).__name__}: {e}")
+    out.seconds = round(time.perf_counter() - started, 3)
+    return out
+
+
+def _compare(graph: TensorGraph, buffers: dict[bytes, str], pool: Pool, out: Record) -> None:
+    """Every extraction, written and read again, against the source graph: signature, and values on the reference model."""
+    source = dumps(graph)
+    same = {b: loads(b).signature() == graph.signature() for b in buffers}
+    out.failures += [f"{buffers[b]} changes the signature" for b, equal in same.items() if not equal]
+    drawn = samples(graph.signature()[0], max(_SAMPLES) + 1, out.seed)
+    for k in _SAMPLES:
+        try:
+            want = run_reference(source, drawn[k], pool)
+        except WorkerError as e:
+            out.failures.append(f"the reference model refuses the source graph: {e}")
+            return
+        for x, y in zip(want, graph.evaluate(drawn[k]), strict=True):
+            if not np.array_equal(x, y):
+                out.failures.append("numpy and the reference model differ on the source graph")
+        for buffer, name in buffers.items():
+            try:
+                got = run_reference(buffer, drawn[k], pool)
+            except WorkerError as e:
+                out.failures.append(f"the reference model refuses {name}: {e}")
+                continue
+            if not all(np.array_equal(x, y) for x, y in zip(want, got, strict=True)):
+                out.failures.append(f"{name} differs on the reference model")
+
+
+def _vela(graph: TensorGraph, buffers: dict[bytes, str], target: Target, pool: Pool, full: bool, rules: Sequence[Rule], externs: Sequence[Extern],
+          out: Record) -> None:
+    """Whether Vela takes the source and the first extraction; the whole optimizer where it does."""
+    source = dumps(graph)
+    try:
+        compile_tosa(source, target, pool)
+    except WorkerError:
+        return
+    out.vela = True
+    try:
+        compile_tosa(next(iter(buffers)), target, pool)
+    except WorkerError as e:
+        out.refused.append(f"Vela: {e}")
+    if full:
+        own = tuple(e for e in externs if e not in EXTERNS)
+        options = Options(preset="none", rules=tuple(rules), externs=own, budget=BUDGET, extractor="dag_greedy", rounds=2, trials=4)
+        result = optimize_tosa(source, target, options=options)
+        out.optimized = result.chosen
+        wrong = [w for w in result.warnings if "differs" in w or "reference model" in w or "guard" in w]
+        out.failures += [f"the optimizer: {w}" for w in wrong]

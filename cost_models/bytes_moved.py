@@ -1,0 +1,24 @@
+"""Bytes that an op reads and writes, as memory-bound cost models count them (nncase's is one). A baseline.
+
+A RESHAPE is free. What fuses is not known here: a RESCALE counts like any other op.
+"""
+from __future__ import annotations
+
+from cost_models.node_model import NodeModel
+from cost_models.protocol import Traffic, Unit
+
+
+class BytesMoved(NodeModel):
+    """Prices are bytes, not cycles."""
+
+    in_cycles = False
+
+    def traffic(self, unit: Unit) -> Traffic:
+        if unit.op == "reshape":
+            return Traffic()
+        constants = sum(t.bytes for k, t in enumerate(unit.operands) if unit.is_constant(k))
+        return Traffic(sum(t.bytes for t in unit.operands) - constants + unit.result.bytes, constants)
+
+    def cycles(self, unit: Unit) -> float:
+        moved = self.traffic(unit)
+        return moved.activations + moved.constants

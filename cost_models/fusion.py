@@ -1,0 +1,53 @@
+"""What Vela fuses, as pairwise terms: facts measured on Vela 5.1, shared by the models that price in cycles."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cost_models.protocol import Fusion, Unit
+from eqsat.ir import BYTES
+from eqsat.numerics import LIMITS
+from eqsat.staging import step_cycles
+
+MACS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
+ACTIVATIONS = ("clamp", "table")
+SUMS = ("add", "sub", "mul", "maximum", "minimum")
+#: Cycles per element up to which a native transpose is expected to fuse into its producer on U85 without loss.
+_FUSABLE_CYCLES = 1.5
+
+
+def fuses(reader: Unit, read: Unit, behind: Sequence[Unit], family: str) -> Fusion | None:
+    """The term of `reader` reading `read`, whose operands may come from `behind`."""
+    arithmetic = read.op in MACS or read.op in SUMS
+    if reader.op == "rescale" and arithmetic and reader.operands[0].dtype in ("INT32", "INT48"):
+        return Fusion(of_reader=1.0)
+    if reader.op in SUMS and read.op == "rescale" and read.result.dtype == "INT32":
+        return Fusion(of_read=1.0)
+    fused_rescale = read.op == "rescale" and any(b.op in MACS or b.op in SUMS for b in behind)
+    after_matmul = any(b.op == "matmul" for b in behind)         # measured: nothing but the RESCALE fuses into a MATMUL
+    if reader.op in ACTIVATIONS and (fused_rescale and not after_matmul or read.op in MACS) and not is_noop(reader):
+        return Fusion(of_reader=1.0)
+    if family == "u85" and reader.op == "transpose" and reader.steps and fused_rescale and any(b.op in MACS for b in behind):
+        return _fused_transpose(reader)
+    return None
+
+
+def _fused_transpose(reader: Unit) -> Fusion | None:
+    """U85 conv, depthwise conv and pools write one of the native transposes themselves."""
+    perm, shape = reader.attr("perms"), reader.operands[0].shape
+    if len(perm) != 4 or perm[0] != 0:
+        return None
+    native = tuple(p - 1 for p in perm[1:])
+    if step_cycles(*shape[1:], native, 1, "u85") > _FUSABLE_CYCLES * shape[1] * shape[2] * shape[3] + 500:
+        return None                                      # deep or shallow shapes: fused it costs many times as much as by itself
+    # the types that swap H and W double the output path's work, the others are free (measured)
+    return Fusion(of_reader=1.0 if perm in ((0, 1, 3, 2), (0, 3, 1, 2)) else 0.5)
+
+
+def is_noop(u: Unit) -> bool:
+    """A CLAMP to the dtype's limits. Vela's U55/U65 estimate falls when one follows a convolution, hardware does not get
+    faster: it keeps its full price, so that its removal always wins (measured on Vela 5.1)."""
+    if u.op != "clamp" or u.result.dtype not in LIMITS:
+        return False
+    size = BYTES[u.result.dtype]
+    lo, hi = (v.to_bytes(size, "little", signed=True) for v in LIMITS[u.result.dtype])
+    return (u.attr("min_val"), u.attr("max_val")) == (lo, hi)

@@ -1,0 +1,21 @@
+"""The oracle: a graph compiled whole. Nothing smaller than a graph has a price of its own, so an extraction is guided by the groups'."""
+from __future__ import annotations
+
+import math
+
+from cost_models.vela_groups import VelaGroups
+from eqsat.ir import TensorGraph
+from eqsat.tosa.vela import compile_graph
+from eqsat.tosa.worker import WorkerError
+
+
+class VelaGraph(VelaGroups):
+    """Prices candidates as `VelaGroups` does, and whole graphs as Vela does."""
+
+    grain = "graph"
+
+    def total(self, graph: TensorGraph) -> float:
+        try:
+            return float(compile_graph(graph, self.target, self.pool).cycles)
+        except WorkerError:
+            return math.inf

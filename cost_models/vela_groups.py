@@ -1,0 +1,232 @@
+"""The default model: fused groups measured by Vela in context, remembered on disk; what fuses between units as pairwise terms.
+
+A unit is compiled between pads, CLAMPs with a second reader that cannot fuse with them, and only the rows that are not pads
+count: so it sees the inner tensor formats, not those of graph inputs and outputs (a movement that reads an input is measured on
+an input). Multiply-accumulate ops carry the RESCALE that fuses into them, sums and products the RESCALEs before and behind, so
+that their own price is that of the fused group, and the pairwise terms take the RESCALEs' prices off. Scales, zero points and
+tables do not change what an op costs by itself: units that differ in nothing else share a price. Units whose ends have no pad
+(INT32, BOOL) are estimated by a closed form.
+
+A whole graph is cut into its real groups, each measured with its real neighbours (`windows.py`).
+"""
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+
+from cost_models.cache import PriceCache
+from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_noop
+from cost_models.legality import legal, legal_transpose
+from cost_models.protocol import Fusion, Price, Unit
+from cost_models.windows import LIMITS, Windows, add_pad, group_cycles
+from eqsat.ir import BYTES, OPS, Attrs, GraphError, TensorGraph, Type, attrs_of
+from eqsat.movement import Move
+from eqsat.staging import Transposes, reordering, ways, written
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.tosa.vela import compile_tosa
+from eqsat.tosa.worker import Pool, WorkerError
+
+#: Output-path cycles per element of an op that runs by itself: (add-like, other elementwise), by family.
+_OUTPUT_PATH = {"u55": (1.5, 0.75), "u65": (1.5, 0.75), "u85": (0.25, 0.25)}
+#: Cycles per element of a RESCALE, CLAMP, TABLE or copy that does not fuse (a 1x1 pool), by family.
+_UNFUSED = {"u55": 1.0, "u65": 1.0, "u85": 0.6}
+#: Bytes per cycle of the memory that holds activations.
+_BANDWIDTH = {"u55": 8.0, "u65": 16.0, "u85": 32.0}
+#: A RESHAPE is free or a copy, depending on its surroundings; this small price breaks ties against it.
+_RESHAPE_SHARE = 0.02
+_MEASURED = ("concat", "slice", "pad", "tile", "reverse", *MACS, "reduce_max", "reduce_min", "rescale", *ACTIVATIONS, *SUMS)
+
+
+class VelaGroups:
+    """See the module's text. `pool`: Vela workers; `cache`: prices on disk."""
+
+    grain = "group"
+    in_cycles = True
+
+    def __init__(self, target: Target, pool: Pool, cache: PriceCache):
+        self.target, self.pool, self.cache = target, pool, cache
+        self._known: dict[str, float] = {}
+
+    def price(self, units: Sequence[Unit]) -> list[Price]:
+        moves = [None if u.move is None else (*reordering(u.move), u.result.dtype, u.from_input) for u in units]
+        distinct = [m for m in dict.fromkeys(moves) if m is not None]
+        best = dict(zip(distinct, self._chains(distinct), strict=True))
+        others = iter(self._prices([u for u in units if u.move is None]))
+        out = []
+        for u, move in zip(units, moves, strict=True):
+            if move is None:
+                out.append(Price(next(others), u.steps))
+            else:
+                cycles, chain = best[move]
+                out.append(Price(cycles, written(u.move, chain)))
+        return out
+
+    def _chains(self, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...], str, bool]]) -> list[tuple[float, Transposes]]:
+        """The cheapest legal chain of each reordering, measured."""
+        options = [[c for c in ways(sizes, perm, BYTES.get(dtype, 4), self.target.family)
+                    if all(legal_transpose(shape, dtype, self.target.family) for shape, _ in c)] for sizes, perm, dtype, _ in moves]
+        units = []
+        for (sizes, perm, dtype, from_input), chains in zip(moves, options, strict=True):
+            m = Move.transpose(sizes, perm)
+            units += [Unit(written(m, c), (Type(m.in_shape, dtype),), Type(m.out_shape, dtype), from_input=from_input) for c in chains]
+        prices = iter(self._prices(units))
+        return [min(((next(prices), c) for c in chains), key=lambda pc: (pc[0], len(pc[1])), default=(math.inf, ())) for chains in options]
+
+    def _prices(self, units: Sequence[Unit]) -> list[float]:
+        probes: dict[str, tuple[bytes, frozenset[str]]] = {}
+        keys: list[str | None] = []
+        seen: dict[Unit, str | None] = {}
+        for u in units:
+            plain = canonical(u)
+            if plain not in seen:
+                found = self._probe_for(plain)
+                seen[plain] = found[0] if found else None
+                if found:
+                    probes[found[0]] = found[1:]
+            keys.append(seen[plain])
+        known = self._recall(list(probes), lambda k: self._measure(*probes[k]))
+        return [math.inf if not legal(u, self.target.family) else known[key] if key is not None else self._estimate(u)
+                for u, key in zip(units, keys, strict=True)]
+
+    def _recall(self, keys: Sequence[str], measure) -> dict[str, float]:
+        """Prices by key: remembered here, on disk, or measured by the pool; what Vela refuses is asked again in the next process."""
+        self._known.update(self.cache.get([k for k in keys if k not in self._known]))
+        missing = [k for k in dict.fromkeys(keys) if k not in self._known]
+        measured = dict(zip(missing, self.pool.map(measure, missing), strict=True))
+        self.cache.put({k: v for k, v in measured.items() if v < math.inf})
+        self._known.update(measured)
+        return {k: self._known[k] for k in keys}
+
+    def _probe_for(self, u: Unit) -> tuple[str, bytes, frozenset[str]] | None:
+        """(cache key, flatbuffer, names of its pads) for a unit that is measured, None for one that is estimated."""
+        moved = any(op == "transpose" for op, _ in u.steps)
+        if not (moved or u.op in _MEASURED) or u.operands[0].dtype not in (*LIMITS, "INT32"):
+            return None
+        if u.op in ("rescale", *ACTIVATIONS) and not {u.operands[0].dtype, u.result.dtype} <= LIMITS.keys():
+            return None
+        try:
+            graph, pads = probe(u)
+        except GraphError:
+            return None
+        buffer = dumps(graph)
+        key = hashlib.blake2b(buffer + self._context(), digest_size=16).hexdigest()
+        return key, buffer, pads
+
+    def _context(self) -> bytes:
+        """What else a price depends on."""
+        return repr((self.target.flags, _versions())).encode()
+
+    def _measure(self, buffer: bytes, pads: frozenset[str]) -> float:
+        try:
+            rows = compile_tosa(buffer, self.target, self.pool, timeout=60).rows
+        except WorkerError:
+            return math.inf
+        return float(sum(int(r["op_cycles"]) for r in rows if r["name"] not in pads))
+
+    def total(self, graph: TensorGraph) -> float:
+        """The sum of the graph's fused groups, each measured with its neighbours."""
+        windows = Windows(graph, self.target.family)
+        context = hashlib.blake2b(self._context(), digest_size=8).hexdigest()
+        by_key = {f"{w.key}-{context}": w for w in windows.all}
+
+        def measure(key: str) -> float:
+            buffer, names = windows.probe(by_key[key])
+            try:
+                return group_cycles(compile_tosa(buffer, self.target, self.pool, timeout=60).rows, names)
+            except WorkerError:
+                return math.inf
+        known = self._recall(list(by_key), measure)
+        return sum(known[f"{w.key}-{context}"] for w in windows.all)
+
+    def _estimate(self, u: Unit) -> float:
+        family, elements = self.target.family, u.result.elements
+        if u.op == "transpose":                          # of a dtype that is not probed
+            return u.result.elements
+        kind = OPS[u.op].kind
+        moved = sum(t.bytes for t in (*u.operands, u.result)) / _BANDWIDTH[family]
+        if kind == "leaf":
+            return 0.0
+        if u.op == "reshape":
+            return 1.0 + _RESHAPE_SHARE * u.result.bytes
+        if kind == "mac":
+            weights = u.operands[1].bytes if len(u.operands) > 1 else 1
+            return 1.0 + moved + elements * max(1.0, weights / max(1, u.result.shape[-1])) / 64
+        if u.op in ("slice", "concat"):
+            return 1.0 + 0.02 * elements
+        if u.op in ("rescale", *ACTIVATIONS):
+            return 1.0 + max(_UNFUSED[family] * elements, moved)
+        add, other = _OUTPUT_PATH[family]
+        return 1.0 + max((add if u.op in ("add", "sub") else other) * elements, moved)
+
+    def fusion(self, reader: Unit, read: Unit, behind: Sequence[Unit]) -> Fusion | None:
+        return fuses(reader, read, behind, self.target.family)
+
+
+@cache
+def _versions() -> str:
+    return f"vela {version('ethos-u-vela')}"
+
+
+def _scaled(dtype: str, multiplier: int, shift: int) -> Attrs:
+    return attrs_of({"multiplier": (multiplier,), "shift": (shift,), "in_zp": (0,), "out_zp": (0,), "dtype": dtype, "scale32": True,
+                     "rounding_mode": 1, "per_channel": False, "input_unsigned": False, "output_unsigned": False})
+
+
+#: The RESCALEs in a probe: to INT8 behind sums (Vela fuses it), to INT32 before them (times one, which fuses on every target).
+_NARROWING, _WIDENING = _scaled("INT8", 1 << 30, 38), _scaled("INT32", 1 << 30, 30)
+
+
+def canonical(u: Unit) -> Unit:
+    """The unit that stands for all of its price: numbers that do not change the cost of a pointwise op are put away."""
+    if len(u.steps) != 1 or u.op not in ("rescale", *ACTIVATIONS, *SUMS) or is_noop(u):
+        return u
+    attrs = dict(u.steps[0][1])
+    if u.op == "rescale":
+        if all(m == 1 << s for m, s in zip(attrs["multiplier"], attrs["shift"])):
+            return u                                     # times one: Vela removes it
+        channels = len(attrs["multiplier"])
+        attrs |= {"multiplier": (1518500250,) * channels, "shift": (31,) * channels, "in_zp": (0,), "out_zp": (0,)}
+    elif u.op == "table":
+        attrs["table"] = tuple(range(len(attrs["table"])))
+    elif u.op == "clamp":
+        size = BYTES[u.result.dtype]
+        attrs |= {"min_val": (0).to_bytes(size, "little"), "max_val": (99).to_bytes(size, "little")}
+    return Unit(((u.op, attrs_of(attrs)),), u.operands, u.result)
+
+
+def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
+    """The unit between pads, and the pads' tensor names. Units on dtypes without CLAMP go bare, sums and products of INT32
+    between RESCALEs."""
+    g = TensorGraph()
+    wide = u.op in SUMS and all(t.dtype == "INT32" for t in (*u.operands, u.result))
+    narrowed = wide or u.op in MACS and u.operands[0].dtype == "INT8" and u.result.dtype == "INT32"
+    steps = (*u.steps, ("rescale", _NARROWING)) if narrowed else u.steps
+    result = "INT8" if narrowed else u.result.dtype
+    narrow = result in LIMITS and (wide or u.operands[0].dtype in LIMITS)
+    pads: list[int] = []
+
+    def pad(x: int, cut: int) -> int:
+        pads.append(add_pad(g, x, cut))
+        return pads[-1]
+
+    operands, seconds = [], []
+    for k, t in enumerate(u.operands):
+        if u.is_constant(k):
+            operands.append(g.add_const(u.constants[k].data, t.dtype, t.shape))
+            continue
+        operands.append(g.add_input(f"in{k}", t.shape, "INT8" if wide else t.dtype))
+        if narrow and not u.from_input:
+            operands[-1] = pad(operands[-1], 1)
+            seconds.append(pad(operands[-1], 2))
+        if wide:
+            operands[-1] = g.add_with("rescale", [operands[-1]], _WIDENING)
+    for op, attrs in steps:
+        operands = [g.add_with(op, operands, attrs)]
+    g.outputs = [pad(operands[0], 1), pad(operands[0], 2), *seconds] if narrow else [operands[0]]
+    g.output_names = [f"out{i}" for i in range(len(g.outputs))]
+    slots = dict(zip(g.outputs, g.output_names, strict=True))
+    return g, frozenset(slots.get(n, f"n{n}") for n in pads)

@@ -1,0 +1,160 @@
+"""The code blocks of a page, run as a reader would run them.
+
+    python -m docs.blocks docs/start.md ...      # runs pages and writes what their blocks print into the pages
+
+Blocks are run in order in one directory, which shows the repository's `examples` and `benchmarks`:
+
+* `python` blocks share a namespace; one that begins with `# NAME.py` is saved under that name instead;
+* `bash` blocks run in a shell that knows `eqsat` and `python`;
+* a `toml` block with entry points is that of an installed package from there on;
+* a `text` block behind one of them is what it prints, without lines of wall time.
+
+`<!-- setup ... -->` holds Python that a page needs and does not show. A block whose first line is `# not run: REASON` is left out.
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+LANGUAGES = ("python", "bash", "toml", "text")
+NOT_RUN = "# not run: "
+_FENCE = re.compile(r"^(?:```(?P<language>\w*|\{[\w-]+\}[^\n]*)|<!-- setup)\n(?P<code>.*?)^(?:```|-->)$", re.M | re.S)
+_FILE = re.compile(r"# (\w+\.py)\n")
+_VOLATILE = ("seconds: ",)
+#: Directives that hold no code of their own.
+_SHOWN = ("{toctree}", "{literalinclude}")
+
+
+class BlockError(Exception):
+    """A block that fails, or prints something else than its page says; the message names page and line."""
+
+
+@dataclass(slots=True)
+class Block:
+    language: str
+    code: str
+    line: int
+    start: int
+    end: int
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path) -> list[Block]:
+    """The blocks of a page with the line of their first line of code. Raises BlockError for a language that cannot be run."""
+    text, out = page.read_text(encoding="utf-8"), []
+    for m in _FENCE.finditer(text):
+        language = "python" if m["language"] is None else m["language"]
+        line = text.count("\n", 0, m.start("code")) + 1
+        if language.startswith(_SHOWN):
+            continue
+        if language not in LANGUAGES:
+            raise BlockError(f"{page.name}:{line}: no block of the language {language!r} can be run; use {', '.join(LANGUAGES)}")
+        out.append(Block(language, m["code"], line, m.start("code"), m.end("code")))
+    return out
+
+
+def run(page: Path, directory: Path) -> list[tuple[Block, str]]:
+    """Runs a page's blocks in `directory`; gives each `text` block and what it should say. Raises BlockError."""
+    for name in ("examples", "benchmarks"):
+        (directory / name).symlink_to(ROOT / name)
+    shell = environment(directory)
+    names: dict[str, Any] = {"__name__": f"docs.{page.stem}"}
+    printed, outputs, here = "", [], os.getcwd()
+    os.chdir(directory)
+    sys.path.insert(0, str(directory))
+    try:
+        for b in blocks(page):
+            where = f"{page.name}:{b.line}"
+            if b.language == "text":
+                outputs.append((b, printed))
+            elif b.code.startswith(NOT_RUN):
+                printed = ""
+            elif b.language == "toml":
+                _install(b.code, directory)
+            elif b.language == "bash":
+                printed = _stable(_bash(b.code, directory, shell, where))
+            elif m := _FILE.match(b.code):
+                (directory / m[1]).write_text(b.code)
+            else:
+                printed = _stable(_python(b, page, names, where))
+    finally:
+        os.chdir(here)
+        sys.path.remove(str(directory))
+    return outputs
+
+
+def environment(directory: Path) -> dict[str, str]:
+    programs = directory / ".bin"
+    programs.mkdir()
+    for name, arguments in (("eqsat", "-m eqsat.cli"), ("python", "")):
+        (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+        (programs / name).chmod(0o755)
+    return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": f"{directory}{os.pathsep}{ROOT}",
+            "COLUMNS": "120", "PYTHONIOENCODING": "utf-8"}
+
+
+def _bash(code: str, directory: Path, shell: dict[str, str], where: str) -> str:
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", code], cwd=directory, env=shell, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise BlockError(f"{where}: exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def _python(block: Block, page: Path, names: dict[str, Any], where: str) -> str:
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), names)
+    except Exception as e:
+        raise BlockError(f"{where}: {type(e).__name__}: {e}") from e
+    return out.getvalue()
+
+
+def _install(code: str, directory: Path) -> None:
+    """The package's metadata, where Python looks for that of installed packages."""
+    project = tomllib.loads(code)["project"]
+    info = directory / f"{project['name'].replace('-', '_')}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n")
+    groups = project["entry-points"].items()
+    (info / "entry_points.txt").write_text("".join(f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in e.items()) for g, e in groups))
+
+
+def _stable(text: str) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines() if not line.startswith(_VOLATILE))
+
+
+def check(page: Path, directory: Path) -> None:
+    """Runs a page and compares what its blocks print. Raises BlockError."""
+    for block, printed in run(page, directory):
+        if block.code != printed:
+            raise BlockError(f"{page.name}:{block.line}: the page says\n{block.code}\nbut it prints\n{printed}\n"
+                             f"If that is right: python -m docs.blocks {page.relative_to(ROOT)}")
+
+
+def update(page: Path, directory: Path) -> None:
+    """Runs a page and writes what its blocks print into it. Raises BlockError."""
+    outputs = run(page, directory)
+    text = page.read_text(encoding="utf-8")
+    for block, printed in reversed(outputs):
+        text = text[:block.start] + printed + text[block.end:]
+    page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as made:
+            update(Path(name).resolve(), Path(made))

@@ -1,0 +1,23 @@
+"""Sphinx: python -m sphinx -W --keep-going docs build/docs"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import eqsat  # noqa: E402
+from docs.generate import fill  # noqa: E402
+
+project, author, release = "eqsat", "the eqsat authors", eqsat.__version__
+copyright = "the eqsat authors, Apache-2.0"
+extensions = ["myst_parser"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = f"eqsat {release}"
+html_show_sphinx = html_copy_source = False
+exclude_patterns = ["_build"]
+
+
+def setup(app) -> None:
+    def source_read(_, page: str, content: list[str]) -> None:
+        content[0] = fill(content[0])
+
+    app.connect("source-read", source_read)

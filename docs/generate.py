@@ -1,0 +1,116 @@
+"""The parts of pages that are made from the code's own tables and from recorded results, when the site is built.
+
+A line `<!-- generated: NAME -->` of a page is replaced by what PARTS[NAME] gives.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).parent.parent
+_MARK = re.compile(r"^<!-- generated: (.+) -->$", re.M)
+_CODE_OR_SPECIAL = re.compile(r"(`[^`]+`)|([\\`*_\[\]<>|$#])")
+
+
+def fill(text: str) -> str:
+    """A page with its generated parts. Raises KeyError for a part that nobody makes."""
+    return _MARK.sub(lambda m: PARTS[m[1]](), text)
+
+
+def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(columns)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(r) + " |" for r in lines) + "\n"
+
+
+def _plain(text: str) -> str:
+    return _CODE_OR_SPECIAL.sub(lambda m: m[1] or f"\\{m[2]}", " ".join(text.split()))
+
+
+def _first_line(module: ModuleType) -> str:
+    return " ".join((module.__doc__ or "").split("\n\n")[0].split())
+
+
+def _rule_rows(family: ModuleType) -> list[tuple[str, str]]:
+    return [(f"`{r.name}`", _plain(r.statement)) for r in family.RULES if not r.analysis]
+
+
+def rules() -> str:
+    """A section per family of exact rules."""
+    from eqsat.rules import FAMILIES
+
+    return "\n".join(f"## {f.__name__.rpartition('.')[2]}\n\n{_plain(_first_line(f))}\n\n{_table(('rule', 'identity'), _rule_rows(f))}" for f in FAMILIES)
+
+
+def presets() -> str:
+    from eqsat.rules.presets import CATALOGUE
+
+    return _table(("preset", "rules", "what it is"),
+                  [(f"`{p.name}`", str(sum(not r.analysis for r in p.rules)), _plain(p.statement)) for p in CATALOGUE])
+
+
+def tolerant() -> str:
+    from eqsat.rules import tolerant as family
+
+    return f"Bound of every rule: **{family.BOUND} steps** of its result.\n\n{_table(('rule', 'identity and bound'), _rule_rows(family))}"
+
+
+def extractors() -> str:
+    from extraction.api import BUILT_IN
+
+    return _table(("extractor", "what it does"), [(f"`{n}`", _plain(_first_line(import_module(f"extraction.{n}")).partition(": ")[2])) for n in BUILT_IN])
+
+
+def cost_models() -> str:
+    from cost_models import BUILT_IN, find
+
+    return _table(("cost model", "grain", "in cycles", "what it is"),
+                  [(f"`{n}`", find(n).grain, "yes" if find(n).in_cycles else "no", _plain(_first_line(import_module(place.partition(":")[0]))))
+                   for n, place in BUILT_IN.items()])
+
+
+def commands() -> str:
+    """A section per command with its help, arguments and options."""
+    import typer
+
+    from eqsat.cli import app
+
+    out = []
+    for path, command in _commands(typer.main.get_command(app), "eqsat"):
+        rows = [(f"`{p.name.upper() if p.param_type_name == 'argument' else ', '.join(p.opts)}`", _plain(getattr(p, "help", "") or ""))
+                for p in command.params if p.name != "help"]
+        out.append(f"## {path}\n\n{_plain(command.help or '')}\n\n{_table(('argument or option', 'meaning'), rows) if rows else ''}")
+    return "\n".join(out)
+
+
+def _commands(command, path: str):
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield path, command
+    for name, c in sorted((inner or {}).items()):
+        yield from _commands(c, f"{path} {name}")
+
+
+def results(directory: str) -> str:
+    """The Markdown files that benchmarks wrote below a directory, a section each."""
+    found = [p for pattern in ("*/report/report.md", "*/*.md", "*.md") for p in sorted((ROOT / directory).glob(pattern))]
+    return "\n".join(_section(p) for p in found)
+
+
+def _section(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    place = path.relative_to(ROOT)
+    title = f"## {path.stem}\n\n" if not text.startswith("# ") else ""
+    body = title + re.sub(r"^#", "##", text, flags=re.M)
+    head, _, rest = body.partition("\n")
+    return f"{head}\n\nFrom `{place}`.\n{rest}\n"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "rules": rules, "presets": presets, "tolerant": tolerant, "extractors": extractors, "cost models": cost_models, "commands": commands,
+    **{f"results of {d}": partial(results, d) for d in ("benchmarks/results", "benchmarks/extraction/results", "benchmarks/cost_models/results")},
+}

@@ -1,0 +1,13 @@
+"""Benchmarks: models x targets x configurations, a record on disk per cell.
+
+>>> # run(["emg", "mine.py:make"], ["ethos-u85-256"], ["stock", "eqsat"], Path("RUN"))
+
+`cells` names what is measured, `lowering` runs ExecuTorch once per model and target, `measure` gives the figures of a cell,
+`litert` those of the other way to an Ethos-U, `isolated` is the process that a task runs in, `records` the files of a run, and
+`run` puts them together.
+"""
+from eqsat.bench.cells import Configuration, Model
+from eqsat.bench.isolated import Limits
+from eqsat.bench.run import run
+
+__all__ = ["Configuration", "Limits", "Model", "run"]

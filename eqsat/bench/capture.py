@@ -1,0 +1,53 @@
+"""A delegate that keeps the graphs at the hook point; its payload is stock's, compiled by Vela."""
+from __future__ import annotations
+
+import time
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import final
+
+from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
+from executorch.backends.arm.tosa.backend import TOSABackend
+from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+from torch.export import ExportedProgram
+
+from eqsat.bench.lowering import rounded
+from eqsat.fx.arm import HookPoint, lower
+from eqsat.target import Target
+from eqsat.tosa.vela import compile_tosa
+from eqsat.tosa.worker import Pool, WorkerError
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One delegate: its graphs, bytes of command stream and weights in its payload (None: Vela refuses it), seconds that this took."""
+
+    hook: HookPoint
+    binary_bytes: int | None
+    vela_seconds: float
+
+
+#: What the lowering that runs in this thread has captured, in order of the delegates.
+CAPTURED: ContextVar[list[Captured]] = ContextVar("eqsat_captured")
+
+
+@final
+class GraphCapture(BackendDetails):
+    """ExecuTorch finds it by its name; nothing is registered."""
+
+    @staticmethod
+    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        spec = EthosUCompileSpec._from_list(compile_specs)
+        program = GraphCapture.copy_exported_program_for_preprocess(edge_program, compile_specs)
+        hook = lower(program, TOSABackend.filter_tosa_compile_specs(spec))
+        started = time.perf_counter()
+        tosa = hook.stock or hook.explicit
+        try:
+            with Pool(1) as pool:
+                binary = rounded(compile_tosa(tosa, Target.from_compile_spec(spec), pool).binary)
+            payload = EthosUBackend._compile_tosa_flatbuffer(tosa, spec).processed_bytes
+        except WorkerError:
+            binary, payload = None, b""
+        CAPTURED.get().append(Captured(hook, binary, time.perf_counter() - started))
+        return PreprocessResult(processed_bytes=payload)

@@ -1,0 +1,178 @@
+"""What is measured: models, configurations, and the keys by which a finished cell is known again."""
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eqsat.files import InputError, read_bytes
+
+if TYPE_CHECKING:
+    from eqsat.optimizer import Options
+
+ENTRY_POINTS = "eqsat.models"
+ZOO = "benchmarks.models"
+STOCK, EXPLICIT, LITERT, EQSAT = "stock", "stock-without-layout-passes", "litert", "eqsat"
+KINDS = (STOCK, EXPLICIT, LITERT, EQSAT)
+
+#: What decides the graph at the hook point, and what decides the figures from there on: packages and sources of ours.
+_LOWERING = (("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela"),
+             ("eqsat/fx/arm.py", "eqsat/quantize.py", "eqsat/bench/capture.py", "eqsat/bench/lowering.py"))
+_MEASURING = (("ethos-u-vela", "tosa-tools", "egglog", "highspy", "clingo", "ortools", "networkx", "numpy"),
+              ("eqsat/*.py", "eqsat/egraph", "eqsat/rules", "eqsat/tosa", "eqsat/bench/measure.py", "extraction", "cost_models"))
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """How a graph gets from the hook point to Vela: one of KINDS, for `eqsat` with options of the optimizer."""
+
+    kind: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @staticmethod
+    def parse(text: str) -> Configuration:
+        """`stock`, `eqsat`, `eqsat:preset=none,extractor=dag_greedy`. Raises InputError that names what there is."""
+        kind, _, rest = text.partition(":")
+        if kind not in KINDS or (rest and kind != EQSAT):
+            raise InputError(f"no configuration is called {text!r}: use {', '.join(KINDS)}, the last with options as in eqsat:preset=all,extractor=portfolio")
+        from eqsat.optimizer import Options  # reports read records without the optimizer
+
+        known = {f.name: type(f.default) for f in fields(Options) if isinstance(f.default, (str, int, float))}
+        given: dict[str, Any] = {}
+        for pair in filter(None, rest.split(",")):
+            name, _, value = pair.partition("=")
+            name = name.strip().replace("-", "_")
+            if name not in known:
+                raise InputError(f"{text!r}: no option of eqsat is called {name!r}; there are {', '.join(known)}")
+            try:
+                given[name] = known[name](value)
+            except ValueError as e:
+                raise InputError(f"{text!r}: {name} is a number") from e
+        made = Configuration(kind, tuple(sorted(given.items())))
+        if kind == EQSAT:
+            made.optimizer_options()
+        return made
+
+    def optimizer_options(self, **more: Any) -> Options:
+        from eqsat.optimizer import OptionError, Options
+
+        try:
+            return Options(**dict(self.options), **more)
+        except OptionError as e:
+            raise InputError(str(e)) from e
+
+    @property
+    def name(self) -> str:
+        return self.kind + (":" if self.options else "") + ",".join(f"{k.replace('_', '-')}={v}" for k, v in self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model as the user names it (`reference`), the short name that records and files have, and where it is."""
+
+    name: str
+    reference: str
+
+    @staticmethod
+    def find(text: str) -> Model:
+        """A `.tosa` or `.pt2` path, `file.py:callable`, `module:callable`, an entry point of `eqsat.models`, or a name of the zoo.
+
+        Raises InputError with the remedy.
+        """
+        if text.endswith((".tosa", ".pt2")):
+            if not Path(text).is_file():
+                raise InputError(f"{text} does not exist")
+            return Model(_file_name(Path(text).stem), str(Path(text).resolve()))
+        if ":" in text:
+            place, _, attribute = text.rpartition(":")
+            stem = Path(place).stem if place.endswith(".py") else place.rpartition(".")[2]
+            reference = f"{Path(place).resolve()}:{attribute}" if place.endswith(".py") else text
+            return Model(_file_name(stem if attribute == "model" else f"{stem}-{attribute}"), reference)
+        named = {e.name: e.value for e in entry_points(group=ENTRY_POINTS)}
+        if text in named:
+            return Model(_file_name(text), named[text])
+        if text in zoo():
+            return Model(text, f"{ZOO}.{text}:model")
+        raise InputError(f"no model is called {text!r}: the zoo {'has ' + ', '.join(zoo()) if zoo() else 'is found in a clone of the repository only'}; "
+                         f"or give a .tosa or .pt2 file, file.py:callable, module:callable, or an entry point in the group {ENTRY_POINTS!r}")
+
+    def fingerprint(self) -> str:
+        """Hash of the file that the model comes from; what that file imports is not part of it. Raises InputError."""
+        place = self.reference.rpartition(":")[0] if ":" in self.reference else self.reference
+        if not place.endswith((".py", ".tosa", ".pt2")):
+            _see_working_directory()
+            try:
+                spec = importlib.util.find_spec(place)
+            except ImportError as e:
+                raise InputError(f"cannot import {place}: {e}") from e
+            if spec is None or not spec.origin:
+                raise InputError(f"there is no module {place}")
+            place = spec.origin
+        return digest(read_bytes(Path(place)), self.reference.rpartition(":")[2])
+
+
+@cache
+def zoo() -> tuple[str, ...]:
+    """Names of the zoo, if the working directory is a clone."""
+    _see_working_directory()
+    try:
+        return importlib.import_module(ZOO).ZOO
+    except ImportError:
+        return ()
+
+
+def _see_working_directory() -> None:
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def _file_name(text: str) -> str:
+    """A dot separates the parts of a saved graph's name, so a model's has none."""
+    return re.sub(r"[^\w-]", "-", text)
+
+
+def digest(*parts: bytes | str) -> str:
+    h = hashlib.sha256()
+    for p in parts:
+        data = p.encode() if isinstance(p, str) else p
+        h.update(len(data).to_bytes(8, "little") + data)
+    return h.hexdigest()[:24]
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    out = {}
+    for p in packages:
+        try:
+            out[p] = version(p)
+        except PackageNotFoundError:
+            out[p] = "absent"
+    return out
+
+
+@cache
+def lowering_fingerprint() -> str:
+    return _fingerprint(*_LOWERING)
+
+
+@cache
+def measuring_fingerprint() -> str:
+    return _fingerprint(*_MEASURING)
+
+
+def _fingerprint(packages: Iterable[str], places: Iterable[str]) -> str:
+    root = Path(__file__).parent.parent.parent
+    files = sorted({f for p in places for f in (root.glob(p) if p.endswith(".py") else (root / p).rglob("*.py"))})
+    return digest(repr(versions(packages)), *(f.read_bytes() for f in files))
+
+
+def all_versions() -> dict[str, str]:
+    return versions(dict.fromkeys(("eqsat", *_LOWERING[0], *_MEASURING[0])))

@@ -1,0 +1,56 @@
+"""Converts a PyTorch model to an int8 .tflite. Runs in an environment of its own (see `litert`), so it imports nothing of eqsat.
+
+    python litert_convert.py REFERENCE OUT.tflite
+"""
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import time
+
+import torch
+
+
+def load(reference):
+    place, _, attribute = reference.rpartition(":")
+    sys.path[:0] = [os.getcwd(), *([os.path.dirname(place)] if place.endswith(".py") else [])]
+    if place.endswith(".py"):
+        spec = importlib.util.spec_from_file_location("model_of_a_user", place)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    else:
+        module = importlib.import_module(place)
+    made = getattr(module, attribute)()
+    return made[0].eval(), tuple(made[1]), made[2] if len(made) == 3 else None
+
+
+def like(inputs, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(x.shape, generator=generator, dtype=x.dtype) if x.is_floating_point() else x for x in inputs)
+
+
+def main(reference, out):
+    import litert_torch
+    from ai_edge_litert.interpreter import Interpreter
+    from ai_edge_quantizer import quantizer, recipe
+
+    module, inputs, batches = load(reference)
+    started = time.perf_counter()
+    floating = f"{out}.float"
+    litert_torch.convert(module, inputs).export(floating)
+    converted = time.perf_counter()
+    signatures = Interpreter(model_path=floating).get_signature_list()
+    (name, signature), = signatures.items()
+    # the same batches that ExecuTorch's path is calibrated on: the example and three random ones like it
+    given = batches or [inputs, *(like(inputs, seed) for seed in range(3))]
+    data = {name: [dict(zip(signature["inputs"], (x.numpy() for x in batch))) for batch in given]}
+    maker = quantizer.Quantizer(floating)
+    maker.load_quantization_recipe(recipe.static_wi8_ai8())
+    maker.quantize(maker.calibrate(data)).export_model(out, overwrite=True)
+    os.unlink(floating)
+    print(json.dumps({"convert": converted - started, "quantize": time.perf_counter() - converted}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,69 @@
+"""ExecuTorch's lowering, once per model and target: the graphs at eqsat's hook point and what is needed besides them."""
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+from eqsat.files import InputError, read_bytes
+from eqsat.target import Target
+
+
+def prepare(reference: str, target: str) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record) of a PyTorch model on a target.
+
+    The side record: Vela's flags, seconds by stage, why stock's graph of a delegate is missing, how the model was calibrated, and
+    `pte_frame_bytes`, what a .pte has besides command stream and weights, each rounded up to 16 bytes. Raises InputError, or what
+    ExecuTorch raises.
+    """
+    from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.exir.backend.partitioner import DelegationSpec
+
+    from eqsat.bench.capture import CAPTURED, GraphCapture
+    from eqsat.compiling import load_program
+
+    logging.disable(logging.WARNING)
+    warnings.filterwarnings("ignore")
+    compiled_for = Target.of(target)
+    started = time.perf_counter()
+    spec = EthosUCompileSpec(compiled_for.accelerator)
+    program, calibration = load_program(reference, spec)
+    quantized = time.perf_counter()
+    partitioner = EthosUPartitioner(spec)
+    partitioner.delegation_spec = DelegationSpec(GraphCapture.__name__, spec._to_list())
+    token = CAPTURED.set([])
+    try:
+        edge = to_edge_transform_and_lower(program, partitioner=[partitioner])
+        found = CAPTURED.get()
+    finally:
+        CAPTURED.reset(token)
+    lowered = time.perf_counter()
+    if not found:
+        raise InputError(f"no part of {reference} can run on {target}: the partitioner found no delegate")
+    pte = len(edge.to_executorch().buffer)
+    hooks = [c.hook for c in found]
+    files = {f"{i}.{kind}": data for i, h in enumerate(hooks) for kind, data in (("explicit", h.explicit), ("stock", h.stock)) if data is not None}
+    tails = sum(h.stock_seconds for h in hooks), sum(h.explicit_seconds for h in hooks)
+    seconds = {"load and quantize": quantized - started, "stock passes": tails[0], "explicit passes": tails[1],
+               "lowering": lowered - quantized - sum(tails) - sum(c.vela_seconds for c in found)}
+    payloads = [c.binary_bytes for c in found]
+    return files, {"flags": list(compiled_for.flags), "seconds": {k: round(v, 3) for k, v in seconds.items()},
+                   "stock_errors": [h.stock_error for h in hooks], "calibration": calibration,
+                   "pte_frame_bytes": pte - sum(payloads) if None not in payloads else None}
+
+
+def as_given(path: Path, target: str) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The same of a `.tosa` file, which stands for itself. Raises InputError."""
+    return {"0.explicit": read_bytes(path)}, {"flags": list(Target.of(target).flags), "seconds": {}, "stock_errors": ["a .tosa file has no stock graph"],
+                                              "calibration": "", "pte_frame_bytes": None}
+
+
+def rounded(sizes) -> int:
+    """Bytes that blocks of these sizes take in ExecuTorch's payload, which pads each to 16."""
+    return sum(-(-n // 16) * 16 for n in sizes)
+
+
+__all__ = ["as_given", "prepare", "rounded"]

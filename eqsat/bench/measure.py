@@ -1,0 +1,116 @@
+"""The figures of one cell, from the graphs at the hook point."""
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from eqsat.bench.cells import EXPLICIT, STOCK, Configuration
+from eqsat.bench.lowering import rounded
+from eqsat.optimizer import Options, optimize_tosa
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import loads
+from eqsat.tosa.vela import Estimate, compare, compile_tosa
+from eqsat.tosa.worker import Pool
+
+Fields = dict[str, Any]
+
+
+def measure(configuration: Configuration, flags: list[str], files: dict[str, bytes], side: Fields,
+            cold: bool) -> tuple[Fields, dict[str, bytes], list[list[dict]]]:
+    """(fields of the record, the graph that Vela got per delegate, Vela's table per delegate); sums are over the delegates.
+
+    cold: with an empty price cache, so that seconds are those of a first compilation and no cell depends on another.
+    Raises RuntimeError if stock has no graph, else what Vela or the reference model refuse.
+    """
+    target = Target.from_flags(flags)
+    figures = [_delegate(configuration, target, files, i, side, cold) for i in range(len(side["stock_errors"]))]
+    total: Fields = {"delegates": len(figures)}
+    estimates: list[Estimate] = [f.pop("estimate") for f in figures]
+    tosas = {str(i): f.pop("tosa") for i, f in enumerate(figures)}
+    for name in ("cycles", "op_counts", "by_kind", "by_operator", "weight_bytes", "seconds", "e_nodes"):
+        total[name] = _sum([f[name] for f in figures if name in f])
+    total["memory"] = _memory(estimates)
+    total["encoded_weight_bytes"] = sum(e.binary[1] for e in estimates)
+    binary = sum(rounded(e.binary) for e in estimates)
+    total["pte_bytes"] = None if side["pte_frame_bytes"] is None else side["pte_frame_bytes"] + binary
+    total["verified"] = all(f["verified"] for f in figures)
+    total["max_difference"] = max(f["max_difference"] for f in figures)
+    for name in ("stop", "chosen", "extractions", "coverage", "warnings", "deviation"):
+        total[name] = [f[name] for f in figures if name in f]
+    gaps = [f["gap"] for f in figures if "gap" in f]
+    total["gap"] = None if None in gaps or not gaps else max(gaps)
+    total["seconds"] = {k: round(v, 3) for k, v in {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}.items()}
+    return total, tosas, [list(e.rows) for e in estimates]
+
+
+def _delegate(configuration: Configuration, target: Target, files: dict[str, bytes], i: int, side: Fields, cold: bool) -> Fields:
+    explicit, stock = files[f"{i}.explicit"], files.get(f"{i}.stock")
+    if configuration.kind not in (STOCK, EXPLICIT):
+        return _optimized(configuration, target, explicit, stock, side["stock_errors"][i], cold)
+    tosa = explicit if configuration.kind == EXPLICIT else stock
+    if tosa is None:
+        raise RuntimeError(f"there is no stock graph: {side['stock_errors'][i]}")
+    with Pool(1) as pool:
+        compile_tosa(explicit, target, pool)             # the worker's imports are not Vela's time
+        started = time.perf_counter()
+        estimate = compile_tosa(tosa, target, pool)
+        seconds = time.perf_counter() - started
+        outcome = compare(loads(explicit), loads(tosa), pool, Options().trials) if tosa is not explicit else None
+    return {**_graph(tosa, estimate), "seconds": {"vela": seconds}, "verified": outcome is None or outcome.equal,
+            "max_difference": _finite(outcome.max_difference) if outcome else 0.0}
+
+
+def _optimized(configuration: Configuration, target: Target, explicit: bytes, stock: bytes | None, error: str, cold: bool) -> Fields:
+    with tempfile.TemporaryDirectory() as own:
+        options = configuration.optimizer_options(**({"cache": Path(own) / "prices.sqlite"} if cold else {}))
+        result = optimize_tosa(explicit, target, stock=stock, stock_error=error if stock is None else "", options=options)
+    with Pool(1) as pool:
+        estimate = compile_tosa(result.tosa, target, pool)
+    found = [e for e in result.extractions if e.extractor == options.extractor]
+    return {**_graph(result.tosa, estimate), "seconds": result.seconds, "verified": result.verified,
+            "max_difference": max(result.deviation.largest) if result.deviation else 0.0,
+            "e_nodes": result.e_nodes, "stop": result.stop, "chosen": result.chosen, "extractions": [asdict(e) for e in result.extractions],
+            "coverage": result.coverage, "warnings": result.warnings, "deviation": None if result.deviation is None else asdict(result.deviation),
+            "gap": found[0].gap if found else None}
+
+
+def _graph(tosa: bytes, estimate: Estimate) -> Fields:
+    graph = loads(tosa)
+    by_operator: dict[str, Counter] = {}
+    for row in estimate.rows:
+        by_operator.setdefault(row["operator"], Counter()).update(operators=1, cycles=int(row["op_cycles"]))
+    return {"tosa": tosa, "estimate": estimate, "cycles": estimate.cycles, "by_kind": estimate.by_kind, "by_operator": by_operator,
+            "op_counts": graph.op_counts(), "weight_bytes": sum(graph.type(n).bytes for n in graph.live() if graph.nodes[n].op == "const")}
+
+
+def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -> dict[str, float]:
+    """What this configuration needs of the lowering: one of the two tails behind the hook point, eqsat both."""
+    unused = {STOCK: "explicit passes", EXPLICIT: "stock passes"}.get(configuration.kind)
+    return {k: v for k, v in seconds.items() if k != unused}
+
+
+def _memory(estimates: list[Estimate]) -> dict[str, dict[str, int]]:
+    """Per memory: the largest peak of a delegate, since they run one after the other; bytes read and written in all."""
+    out: dict[str, dict[str, int]] = {}
+    for e in estimates:
+        for name, m in e.memory.items():
+            if any(m.values()):
+                old = out.get(name, {"peak": 0, "read": 0, "written": 0})
+                out[name] = {"peak": max(old["peak"], m["peak"]), "read": old["read"] + m["read"], "written": old["written"] + m["written"]}
+    return out
+
+
+def _sum(values: list) -> Any:
+    """Numbers added, tables added entry by entry."""
+    if values and isinstance(values[0], dict):
+        return {k: _sum([v[k] for v in values if k in v]) for k in dict.fromkeys(k for v in values for k in v)}
+    return sum(values)
+
+
+def _finite(x: float) -> float | None:
+    return x if math.isfinite(x) else None

@@ -1,0 +1,215 @@
+"""A run: plan, lower, measure, keep. Tasks go to any `concurrent.futures` executor, so one machine and a Dask cluster are alike."""
+from __future__ import annotations
+
+import heapq
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from eqsat.bench import isolated, litert, lowering
+from eqsat.bench.cells import LITERT, STOCK, Configuration, Model, digest, lowering_fingerprint, measuring_fingerprint
+from eqsat.bench.isolated import Limits, TaskFailed, TaskLost
+from eqsat.bench.records import Place, Record, RunFiles
+from eqsat.files import InputError
+from eqsat.target import ACCELERATORS, TargetError
+
+#: Called with (lowerings and cells done, their number in all, what happened).
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a task, as data that any executor can carry: a value, or an error, which may be `lost` and not the task's own."""
+
+    value: Any = None
+    peak_mib: float = 0.0
+    error: str = ""
+    lost: bool = False
+
+
+def attempt(function: str, args: tuple, limits: Limits) -> Outcome:
+    """`isolated.call` with failures as values; runs in a thread here or on a Dask worker."""
+    try:
+        value, peak = isolated.call(function, args, limits)
+        return Outcome(value, round(peak, 1))
+    except TaskFailed as e:
+        return Outcome(error=str(e))
+    except TaskLost as e:
+        return Outcome(error=str(e), lost=True)
+
+
+@contextmanager
+def executor(jobs: int = 1, scheduler: str | None = None) -> Iterator[Executor]:
+    """Threads, each with a process for its tasks, or the workers of the Dask scheduler at an address. Raises InputError."""
+    if scheduler is None:
+        pool = ThreadPoolExecutor(jobs, thread_name_prefix="eqsat-bench")
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            isolated.stop_all()                          # what still runs ends as lost, and its thread with it
+            pool.shutdown()
+            isolated.stop_all()
+        return
+    try:
+        from distributed import Client
+    except ImportError as e:
+        raise InputError("--scheduler needs Dask: pip install 'eqsat[dask]'") from e
+    try:
+        client = Client(scheduler, timeout=8)
+    except (OSError, ValueError) as e:
+        raise InputError(f"no Dask scheduler answers at {scheduler}: {e}") from e
+    with client:
+        yield client.get_executor(pure=False)
+
+
+def run(models: Sequence[str], targets: Sequence[str], configurations: Sequence[str], out: Path, *, jobs: int = 1, scheduler: str | None = None,
+        pool: Executor | None = None, limits: Limits | None = None, cold: bool = False, litert_environment: Path | None = None,
+        progress: Progress = lambda done, total, what: None) -> list[Record]:
+    """Measures every cell that `out` does not hold yet and gives all records of the plan in its order.
+
+    models: see `Model.find`. configurations: see `Configuration.parse`. Tasks run in `jobs` local processes, or on the Dask cluster of
+    `scheduler`, or in an executor of the caller's. cold: see `measure`. Raises InputError before anything starts. A cell that fails is
+    a record with `error`; one whose process was killed or passed a limit has also `lost` and is tried again by the next run. An
+    interruption leaves a valid partial run.
+    """
+    plan = _Plan([Model.find(m) for m in models], list(targets), [Configuration.parse(c) for c in configurations], litert_environment)
+    files = RunFiles(out)
+    files.about(models=list(models), targets=list(targets), configurations=[c.name for c in plan.configurations], jobs=jobs, cold=cold)
+    with closing(files), nullcontext(pool) if pool else executor(jobs, scheduler) as chosen:
+        width = jobs if pool is None and scheduler is None else sys.maxsize
+        return _Run(plan, files, chosen, width, limits or Limits(), cold, progress).all()
+
+
+class _Plan:
+    def __init__(self, models: list[Model], targets: list[str], configurations: list[Configuration], environment: Path | None):
+        if unknown := [t for t in targets if t not in ACCELERATORS]:
+            raise TargetError(f"unknown target {unknown[0]!r}: use one of {', '.join(ACCELERATORS)}")
+        names = [m.name for m in models]
+        if twice := [n for n in names if names.count(n) > 1]:
+            raise InputError(f"two models would be called {twice[0]!r}: rename one of the files")
+        if not models or not targets or not configurations:
+            raise InputError("a run needs at least one model, target and configuration")
+        if any(c.kind == LITERT for c in configurations):
+            litert.check(environment)
+        self.configurations, self.environment = configurations, environment
+        self.pairs = [(m, t) for m in models for t in targets]
+        self.fingerprints = {m.name: m.fingerprint() for m in models}
+
+    def of(self, model: Model) -> list[Configuration]:
+        """Configurations that make sense for a model: a .tosa file has no stock graph and no PyTorch module."""
+        return [c for c in self.configurations if not (model.reference.endswith(".tosa") and c.kind in (STOCK, LITERT))
+                and not (model.reference.endswith(".pt2") and c.kind == LITERT)]
+
+    def places(self) -> list[Place]:
+        return [(m.name, t, c.name) for m, t in self.pairs for c in self.of(m)]
+
+
+class _Run:
+    """Tasks wait here until one of `width` places is free: lowerings, then cells, then the LiteRT path, so that a process seldom has
+    to change its work."""
+
+    def __init__(self, plan: _Plan, files: RunFiles, pool: Executor, width: int, limits: Limits, cold: bool, progress: Progress):
+        self.plan, self.files, self.pool, self.width, self.limits, self.cold, self.progress = plan, files, pool, width, limits, cold, progress
+        self.ready: list[tuple[int, int, Callable[[Outcome], None], str, tuple]] = []
+        self.pending: dict[Future, Callable[[Outcome], None]] = {}
+        self.number = count()
+        lowerings = sum(any(c.kind != LITERT for c in plan.of(m)) for m, _ in plan.pairs)
+        self.total, self.done = len(plan.places()) + lowerings, 0
+
+    def all(self) -> list[Record]:
+        self.progress(0, self.total, "starting")
+        try:
+            for model, target in self.plan.pairs:
+                self._start(model, target)
+            while self._fill():
+                for future in wait(self.pending, return_when=FIRST_COMPLETED).done:
+                    then = self.pending.pop(future)
+                    try:
+                        outcome = future.result()
+                    except Exception as e:  # noqa: BLE001 - a scheduler's own failure is this cell's loss
+                        outcome = Outcome(error=f"{type(e).__name__}: {e}", lost=True)
+                    then(outcome)
+        finally:
+            for future in self.pending:
+                future.cancel()
+            self.files.finish(self.plan.places())
+        return [self.files.records[p] for p in self.plan.places()]
+
+    def _add_task(self, rank: int, then: Callable[[Outcome], None], function: str, *args: Any) -> None:
+        heapq.heappush(self.ready, (rank, next(self.number), then, function, args))
+
+    def _fill(self) -> bool:
+        """Submits what there is room for; whether anything is under way."""
+        while self.ready and len(self.pending) < self.width:
+            _, _, then, function, args = heapq.heappop(self.ready)
+            self.pending[self.pool.submit(attempt, function, args, self.limits)] = then
+        return bool(self.pending)
+
+    def _start(self, model: Model, target: str) -> None:
+        for c in self.plan.of(model):
+            if c.kind == LITERT:
+                key = digest(self.plan.fingerprints[model.name], target, litert.fingerprint())
+                if not self._known(key, model, target, c):
+                    self._add_task(2, partial(self._measured, key, model, target, c), "eqsat.bench.litert:measure", model.reference, target,
+                                   str(self.plan.environment))
+        if not any(c.kind != LITERT for c in self.plan.of(model)):
+            return
+        key = digest(self.plan.fingerprints[model.name], target, lowering_fingerprint())
+        saved = self.files.graphs(model.name, target)
+        if saved and saved[1]["key"] == key:
+            self._lowered(key, model, target, Outcome(saved))
+        elif model.reference.endswith(".tosa"):
+            self._lowered(key, model, target, Outcome(lowering.as_given(Path(model.reference), target)))
+        else:
+            self._add_task(0, partial(self._lowered, key, model, target), "eqsat.bench.lowering:prepare", model.reference, target)
+
+    def _lowered(self, key: str, model: Model, target: str, outcome: Outcome) -> None:
+        mine = [c for c in self.plan.of(model) if c.kind != LITERT]
+        if outcome.error:
+            self._count(f"{model.name} {target}: the lowering failed")
+            for c in mine:
+                self._add({"key": digest(key, c.name), "error": outcome.error, **({"lost": True} if outcome.lost else {})}, model, target, c)
+            return
+        graphs, side = outcome.value
+        if "key" not in side:
+            side["key"] = key
+            self.files.save_graphs(model.name, target, graphs, side)
+        self._count(f"{model.name} {target}: lowered")
+        about = [side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")]
+        for c in mine:
+            cell = digest(*(graphs[n] for n in sorted(graphs)), json.dumps(about), c.name, measuring_fingerprint())
+            if not self._known(cell, model, target, c):
+                self._add_task(1, partial(self._measured, cell, model, target, c), "eqsat.bench.measure:measure", c, side["flags"], graphs, side, self.cold)
+
+    def _known(self, key: str, model: Model, target: str, c: Configuration) -> bool:
+        old = self.files.records.get((model.name, target, c.name))
+        known = old is not None and old["key"] == key and "lost" not in old
+        if known:
+            self._count(f"{model.name} {target} {c.name}: there already")
+        return known
+
+    def _measured(self, key: str, model: Model, target: str, c: Configuration, outcome: Outcome) -> None:
+        if outcome.error:
+            self._add({"key": key, "error": outcome.error, **({"lost": True} if outcome.lost else {})}, model, target, c)
+            return
+        fields, tosas, rows = outcome.value
+        record = {"key": key, **fields, "peak_mib": outcome.peak_mib}
+        self.files.save_chosen({"model": model.name, "target": target, "configuration": c.name}, tosas, rows)
+        self._add(record, model, target, c)
+
+    def _add(self, fields: Record, model: Model, target: str, c: Configuration) -> None:
+        record = {"model": model.name, "target": target, "configuration": c.name, **fields}
+        self.files.add(record)
+        self._count(f"{model.name} {target} {c.name}: " + (record.get("error") or f"{record['cycles']:,} cycles"))
+
+    def _count(self, what: str) -> None:
+        self.done += 1
+        self.progress(self.done, self.total, what)

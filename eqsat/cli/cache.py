@@ -1,0 +1,35 @@
+"""`eqsat cache info` and `eqsat cache clear`."""
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import typer
+
+from eqsat.cli.common import JsonOption, app, console
+
+cache_app = typer.Typer(no_args_is_help=True, help="The measured prices on disk.")
+app.add_typer(cache_app, name="cache")
+
+
+@cache_app.command("info")
+def info(as_json: JsonOption = False) -> None:
+    """Where the prices are, how many, and how much room they take."""
+    from cost_models.cache import PriceCache
+
+    with closing(PriceCache()) as cache:
+        found = cache.info()
+    if as_json:
+        print(json.dumps({"path": str(found.path), "entries": found.entries, "limit": found.limit, "bytes": found.bytes}))
+    else:
+        console.print(f"{found.path}\n{found.entries:,} of at most {found.limit:,} prices, {found.bytes:,} bytes", highlight=False, soft_wrap=True)
+
+
+@cache_app.command("clear")
+def clear() -> None:
+    """Forget all prices; they are measured again when they are needed."""
+    from cost_models.cache import PriceCache
+
+    with closing(PriceCache()) as cache:
+        entries = cache.clear()
+        console.print(f"{cache.path}\n{entries:,} prices forgotten", highlight=False, soft_wrap=True)

@@ -1,0 +1,67 @@
+"""`eqsat explain`."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eqsat.cli.common import BAD_INPUT, INTERRUPTED, app, fail, status
+from eqsat.files import InputError, check_output, write_atomically
+
+
+@app.command()
+def explain(
+    run: Annotated[Path, typer.Argument(help="a directory made by `--save` of `eqsat compile` or `eqsat optimize`")],
+    node: Annotated[str | None, typer.Argument(help="an operator of the source graph, such as n57: its proof and its alternatives")] = None,
+    svg: Annotated[Path | None, typer.Option(help="draw the e-graph: all of it as chosen, or the region of NODE with the rejected candidates")] = None,
+    dot: Annotated[Path | None, typer.Option(help="the same for Graphviz")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", help="write the explanation and that part of the e-graph as JSON")] = None,
+    radius: Annotated[int, typer.Option(min=1, help="how far from NODE a region goes")] = 2,
+    removals: Annotated[bool, typer.Option(help="also find what it would cost to do without each operator that stayed")] = True,
+    user_rules: Annotated[list[str] | None, typer.Option("--user-rules", help="the user's rules that the run was made with")] = None,
+) -> None:
+    """Tell why a result equals its source: every operator that stayed, changed, moved or is gone, its cycles and the rules that prove it."""
+    try:
+        for output in (svg, dot, as_json):
+            if output is not None:
+                check_output(output)
+        print(_explain(run, node, svg, dot, as_json, radius, removals, user_rules or []))
+    except InputError as e:
+        raise fail(str(e), BAD_INPUT) from e
+    except KeyboardInterrupt as e:
+        raise fail("interrupted", INTERRUPTED) from e
+
+
+def _explain(run: Path, node: str | None, svg: Path | None, dot: Path | None, as_json: Path | None, radius: int, removals: bool, user_rules: list[str]) -> str:
+    from eqsat import runs
+    from eqsat import user_rules as own
+    from eqsat.explain import ExplainError, view
+
+    loaded = runs.load(run)
+    packs = [own.find(name) for name in user_rules]
+    try:
+        with status.status(f"saturating {loaded.name} again"):
+            explanation = loaded.explain([r for p in packs for r in p.rules], [e for p in packs for e in p.externs])
+            number = None if node is None else _number(node)
+            text = explanation.text(removals) if number is None else explanation.op_text(number)
+            if svg or dot or as_json:
+                part = view.whole(loaded) if number is None else view.region(loaded, number, radius)
+                mark = None if number is None else explanation.position(number)
+            if svg:
+                write_atomically(svg, view.svg(part, mark).encode())
+            if dot:
+                write_atomically(dot, view.dot(part).encode())
+            if as_json:
+                data = explanation.as_dict(removals) if number is None else explanation.op_dict(number)
+                write_atomically(as_json, json.dumps({"explanation": data, "egraph": view.as_dict(part)}).encode())
+    except ExplainError as e:
+        raise InputError(f"{run}: {e}") from e
+    return text
+
+
+def _number(node: str) -> int:
+    if not node.removeprefix("n").isdecimal():
+        raise InputError(f"{node!r} is no node: give a number such as n57, as `eqsat explain RUN` lists them")
+    return int(node.removeprefix("n"))

@@ -1,0 +1,41 @@
+"""`eqsat report`."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eqsat.cli.common import BAD_INPUT, app, console, fail, quiet
+from eqsat.files import InputError
+
+REGRESSED = 1
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="a directory made by `eqsat bench`")],
+    against: Annotated[Path | None, typer.Option(help="an older run to compare with; exit code 1 if anything became worse beyond noise")] = None,
+    noise: Annotated[float, typer.Option(help="share of cycles by which a cell of eqsat may differ without being a change")] = 0.005,
+    out: Annotated[Path | None, typer.Option("--output", "-o", help="where to write (default: RUN/report)")] = None,
+) -> None:
+    """Write a run's tables and pictures: RUN/report/index.html, which needs no network, and report.md."""
+    quiet()
+    try:
+        from eqsat.report import Run, compare, write
+        from eqsat.report.compare import markdown
+
+        new = Run.read(run)
+        comparison = compare(new, Run.read(against), noise) if against else None
+        written = write(new, out or run / "report", comparison)
+    except InputError as e:
+        raise fail(str(e), BAD_INPUT) from e
+    for s in new.summaries():
+        if s.ratios:
+            console.print(f"{s.target} {s.configuration}: geometric mean {s.mean:.3f} of {len(s.ratios)}, worst {s.worst} {s.ratios[s.worst]:.3f}",
+                          highlight=False, soft_wrap=True)
+    console.print(f"wrote {written[1]} and {written[0].name} beside it", highlight=False)
+    if comparison:
+        console.print(markdown(comparison), markup=False, highlight=False, soft_wrap=True)
+        if comparison.regressions:
+            raise typer.Exit(REGRESSED)

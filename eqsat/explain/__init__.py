@@ -1,0 +1,148 @@
+"""Why the chosen graph equals the source, operator by operator.
+
+    explanation = result.explain()                        # or: eqsat.runs.load("run").explain(); eqsat explain run
+    print(explanation.text())
+    print(explanation.op_text(57))                        # the chain of rules for node 57, with shapes
+
+The saturation is repeated with every step recorded (a few times its usual time; nothing is recorded otherwise). A proof is a chain of
+instances of named rules between the e-node of the source and the chosen one, each instance matched against the e-graph as it was
+then; what an instance saw below its left side is proved in its turn, from earlier steps only.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from eqsat.egraph.engine import Budget, Extern, Rule
+from eqsat.explain.chains import ExplainError, Link, Proof
+from eqsat.explain.cycles import Removal, by_choice, by_node, removal
+from eqsat.explain.replay import Replay
+from eqsat.explain.verdicts import VERDICTS, Verdict, Verdicts
+from eqsat.explain.words import enode_text, row_text, type_text
+from eqsat.tosa.flatbuffer import tensor_names
+
+if TYPE_CHECKING:
+    from eqsat.runs import Run
+
+__all__ = ["ExplainError", "Explanation", "Removal", "Verdict", "explain"]
+
+
+def explain(run: Run, rules: Sequence[Rule] = (), externs: Sequence[Extern] = ()) -> Explanation:
+    """The explanation of a run. rules, externs: the user's own that took part. Raises ExplainError."""
+    return Explanation(run, Replay(run.source, run.rules, _as_far(run), rules, externs))
+
+
+def _as_far(run: Run) -> Budget:
+    """Limits under which a recorded saturation, which is slower, gets at least as far as the run's did."""
+    done = run.choices.frozen.saturation.iterations
+    return Budget(nodes=2 * max((i.nodes for i in done), default=1000), seconds=3600.0, passes=max(1, len(done)))
+
+
+class Explanation:
+    """What became of every operator of the source (`ops`), and what is new (`added`: operator, type, cycles)."""
+
+    def __init__(self, run: Run, replay: Replay):
+        self.run, self.replay = run, replay
+        before = by_node(run.source, run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
+        now = by_choice(run.tables.get("eqsat", ()), run.choices, run.choice)
+        self._verdicts = Verdicts(replay, run.choices, run.choice, before, now)
+        self.ops: dict[int, Verdict] = self._verdicts.all()
+        self.added = self._verdicts.added()
+        self._position = {c: i for i, c in enumerate(run.choices.classes)}
+        self._removals: dict[int, Removal] = {}
+
+    def op(self, node: int) -> Verdict:
+        """What became of one node of the source. Raises ExplainError for an input, a constant, or no node."""
+        if node not in self.ops:
+            known = 0 <= node < len(self.run.source.nodes)
+            raise ExplainError(f"n{node} is {'an input or a constant' if known else 'no node of the source graph'}; operators are "
+                               f"n{min(self.ops, default=0)} to n{max(self.ops, default=0)}")
+        return self.ops[node]
+
+    def position(self, node: int) -> int:
+        """The class of a node in the run's choice graph."""
+        return self._position[self.run.choices.frozen.handle[node]]
+
+    def removal(self, node: int) -> Removal:
+        """What it would cost to do without an operator that stayed. Raises ExplainError for another."""
+        if self.op(node).verdict != "stayed":
+            raise ExplainError(f"n{node} did not stay: it was {self.op(node).verdict}")
+        if node not in self._removals:
+            self._removals[node] = removal(self.run.choices, self.run.choice, self.run.cost(), self.position(node), self._chosen_text)
+        return self._removals[node]
+
+    def alternatives(self, node: int) -> list[dict[str, Any]]:
+        """The candidates for a node's value, the cheapest first: operator, operands, cycles standing alone, whether chosen."""
+        return sorted(self._verdicts.alternatives(node), key=lambda a: a["cycles"])
+
+    # -- text -------------------------------------------------------------------------------------
+
+    def text(self, removals: bool = True) -> str:
+        """A line per operator of the source, after a summary; removals: also what it would cost to do without those that stayed."""
+        from eqsat.explain.text import overview
+
+        return overview(self, removals)
+
+    def op_text(self, node: int) -> str:
+        """All about one operator: verdict, proof, alternatives and their cycles."""
+        from eqsat.explain.text import detail
+
+        return detail(self, node)
+
+    def proof_lines(self, proof: Proof) -> list[tuple[str, str]]:
+        """(term, why it equals the one before) of a proof; the first line says what is proved."""
+        def term(link: Link, row: str) -> str:
+            m, at_left = link.match, row == "left"
+            step = link.step - 1 if at_left else link.step
+            if m is None:
+                return row_text(h, getattr(link, row), self._namer(step), {})
+            if not at_left and m.is_operand:
+                return self.replay.name(link.right[2], link.step - 1)
+            return row_text(h, getattr(link, row), self._namer(step), m.seen if at_left else m.made)
+
+        h, name = self.replay.history, self._namer(0)
+        lines = [(f"{name(proof.start[2])} = {row_text(h, proof.start, name, {})}", "")]
+        said = lines[0][0].partition(" = ")[2]
+        for link, _ in proof.links:
+            first, second = ("right", "left") if link.backwards else ("left", "right")
+            start = term(link, first)
+            if said != start:
+                lines.append((start, "(operands written out)"))
+            said = term(link, second)
+            lines.append((said, link.rule + (" (read backwards)" if link.backwards else "")))
+        last = row_text(h, proof.end, self._namer(len(h.steps)), {})
+        if last != said and "(" in said:
+            lines.append((last, "(operands named)"))
+        return lines
+
+    def _namer(self, step: int) -> Callable[[int], str]:
+        return lambda cls: self.replay.name(cls, step)
+
+    def proof_type(self, proof: Proof) -> str:
+        return type_text(self.replay.history.type_of(proof.start[2]))
+
+    def _chosen_text(self, n: int) -> str:
+        e = self.run.choices.enodes[n]
+        return f"{enode_text(e)} {type_text(self.run.choices.frozen.types[e.cls])}"
+
+    # -- data -------------------------------------------------------------------------------------
+
+    def as_dict(self, removals: bool = True) -> dict[str, Any]:
+        """Everything, as JSON holds it."""
+        return {"run": self.run.name, "target": self.run.target.accelerator, "chosen": self.run.chosen,
+                "counts": {v: sum(o.verdict == v for o in self.ops.values()) for v in VERDICTS},
+                "ops": [self.op_dict(n, removals) for n in self.ops],
+                "added": [{"op": op, "type": t, "cycles": c} for op, t, c in self.added]}
+
+    def op_dict(self, node: int, removals: bool = True) -> dict[str, Any]:
+        v = self.op(node)
+        out = {"node": node, "op": v.op, "type": v.type, "operands": list(v.operands), "verdict": v.verdict, "cycles": v.cycles,
+               "now": v.now, "now_type": v.now_type, "cycles_now": v.cycles_now, "written": list(v.written), "shown_at": list(v.shown_at), "rules": v.rules,
+               "alternatives": [{**a, "cycles": a["cycles"] if a["cycles"] < float("inf") else None} for a in self.alternatives(node)]}
+        out["proofs"] = [{"type": self.proof_type(p), "lines": [list(line) for line in self.proof_lines(p)]} for q in v.proofs for p in q.proofs() if p.links]
+        if v.problem:
+            out["problem"] = v.problem
+        if removals and v.verdict == "stayed":
+            r = self.removal(node)
+            out["removal"] = {"extra": r.extra, "instead": list(r.instead)}
+        return out

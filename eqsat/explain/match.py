@@ -1,0 +1,225 @@
+"""What a rule did at one step: its pattern matched in Python against the rows of that moment.
+
+Only looks up rows that egglog made, so it decides nothing: a match counts where both of its sides were there.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eqsat.egraph.engine import Rule
+from eqsat.explain.record import CONSTRUCTORS, SORTS, History, Row
+from eqsat.explain.sexpr import Expr, parse, text
+
+#: A value with its sort: i64, T or TV.
+Pair = tuple[str, Any]
+Env = dict[str, Pair]
+
+
+class Unsupported(ValueError):
+    """A construct of egglog that is not interpreted here; the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One instance of a rule at a step: the row on the left (None: the rule names only the class) and on the right, both written
+    as before the step where they were there; the e-nodes that the pattern saw below the left one, by class; and those that the
+    right one is made of. is_operand: the right side is a class that the pattern names, whichever e-node stands for it here."""
+
+    left_class: int
+    left: Row | None
+    right: Row
+    seen: Mapping[int, Row] = field(default_factory=dict)
+    made: Mapping[int, Row] = field(default_factory=dict)
+    is_operand: bool = False
+
+
+#: egglog's functions on numbers and vectors: the sort of the result and what they do.
+_ARITHMETIC: dict[str, tuple[str, Callable[..., Any]]] = {
+    "+": ("i64", lambda a, b: a + b), "-": ("i64", lambda a, b: a - b), "*": ("i64", lambda a, b: a * b),
+    "vec-length": ("i64", len), "vec-get": ("T", lambda v, i: v[i]), "vec-of": ("TV", lambda *xs: xs), "vec-empty": ("TV", tuple),
+    "vec-push": ("TV", lambda v, x: (*v, x)), "vec-append": ("TV", lambda *vs: sum(vs, ())),
+    "vec-remove": ("TV", lambda v, i: v[:i] + v[i + 1:]), "vec-set": ("TV", lambda v, i, x: (*v[:i], x, *v[i + 1:])),
+}
+_TESTS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "!=": lambda a, b: a != b}
+
+
+class Matcher:
+    """Finds the matches of rules in a history. Raises Unsupported for a rule that it cannot read."""
+
+    def __init__(self, history: History):
+        self.history = history
+        self._rules: dict[str, tuple[list[Expr], list[Expr]]] = {}
+
+    def matches(self, rule: Rule, step: int, cls: int) -> Iterator[Match]:
+        """Instances of `rule` at `step` that put something into class `cls` (as it is called before that step)."""
+        if rule.name not in self._rules:
+            calls = [f"({extern} {args} {outs})" for outs, extern, args in rule.calls]
+            self._rules[rule.name] = parse(" ".join([*rule.body, *calls])), parse(" ".join(rule.head))
+        body, head = self._rules[rule.name]
+        for union in (a for a in head if a[0] == "union"):
+            start: Env = {union[1]: ("T", cls)} if isinstance(union[1], str) else {}
+            for env, rows in self._solve(body, start, (), step - 1):
+                found = self._instance(head, union, env, rows, step, cls)
+                if found:
+                    yield found
+
+    def _instance(self, head: list[Expr], union: Expr, env: Env, rows: tuple[Row, ...], step: int, cls: int) -> Match | None:
+        h, made, env = self.history, {}, dict(env)
+        for action in head:
+            if action[0] == "let":
+                value = self._make(action[2], env, step, made)
+                if value is None:
+                    return None
+                env[action[1]] = value
+        left, right = (self._make(side, env, step, made) for side in union[1:])
+        if left is None or right is None or {h.cls(left[1], step), h.cls(right[1], step)} != {h.cls(cls, step)}:
+            return None
+        seen = [r for r in rows if r[0] in CONSTRUCTORS]
+        top = next((r for r in seen if r[2] == cls), None)
+        result = made.get(right[1]) or h.version(h.origin[right[1]], step - 1)
+        below = {r[2]: r for r in reversed(seen) if r is not top}
+        return Match(cls, top, result, below, {k: r for k, r in made.items() if r is not result}, right[1] not in made)
+
+    # -- the left side ----------------------------------------------------------------------------
+
+    def _solve(self, facts: list[Expr], env: Env, rows: tuple[Row, ...], step: int) -> Iterator[tuple[Env, tuple[Row, ...]]]:
+        if not facts:
+            yield env, rows
+            return
+        chosen = min(facts, key=lambda f: self._effort(f, env))
+        rest = [f for f in facts if f is not chosen]
+        for e, r in self._fact(chosen, env, rows, step):
+            yield from self._solve(rest, e, r, step)
+
+    def _effort(self, fact: Expr, env: Env) -> float:
+        """Rows to look at: 0 for a test of what is known."""
+        name, *args = fact
+        if name in _TESTS:
+            return 0 if all(self._value(a, env) for a in args) else float("inf")
+        if name == "=":
+            known = [self._value(a, env) for a in args]
+            if all(known):
+                return 0
+            efforts = [0 if isinstance(a, str) else len(self._candidates(a, other, env)) if a[0] in SORTS else float("inf")
+                       for a, v, other in zip(args, known, reversed(known)) if not v]
+            return max(efforts)
+        return len(self._candidates(fact, None, env))
+
+    def _fact(self, fact: Expr, env: Env, rows: tuple[Row, ...], step: int) -> Iterator[tuple[Env, tuple[Row, ...]]]:
+        name, *args = fact
+        if name in _TESTS:
+            values = [self._value(a, env) for a in args]
+            if not all(values):
+                raise Unsupported(f"{text(fact)} tests what is not known")
+            if _TESTS[name](*(v[1] for v in values)):
+                yield env, rows
+            return
+        if name != "=":
+            for e, r, _ in self._call(fact, None, env, rows, step):
+                yield e, r
+            return
+        a, b = args
+        x, y = self._value(a, env), self._value(b, env)
+        if x and y:
+            if x == y:
+                yield env, rows
+        elif isinstance(a, tuple) and a[0] in SORTS and not x:
+            for e, r, out in self._call(a, y, env, rows, step):
+                yield from self._unify(b, out, e, r, step)
+        elif isinstance(b, tuple) and b[0] in SORTS:
+            for e, r, out in self._call(b, x, env, rows, step):
+                yield from self._unify(a, out, e, r, step)
+        elif x or y:
+            yield {**env, (b if x else a): x or y}, rows
+        else:
+            raise Unsupported(f"neither side of {text(fact)} is known")
+
+    def _call(self, call: Expr, out: Pair | None, env: Env, rows: tuple[Row, ...], step: int) -> Iterator[tuple[Env, tuple[Row, ...], Pair | None]]:
+        """Rows of a constructor, function or relation that fit."""
+        name, *args = call
+        kinds = SORTS.get(name, ("i64",) * len(args))
+        for row in self._candidates(call, out, env):
+            if not self.history.alive(row, step) or (out is not None and row[2] != out[1]):
+                continue
+            states = [(env, (*rows, row))]
+            for kind, expr, value in zip(kinds, args, row[1]):
+                states = [s for e, r in states for s in self._unify(expr, (kind, value), e, r, step)]
+            for e, r in states:
+                yield e, r, (kinds[-1], row[2]) if len(kinds) > len(args) else None
+
+    def _unify(self, expr: Expr, value: Pair, env: Env, rows: tuple[Row, ...], step: int) -> Iterator[tuple[Env, tuple[Row, ...]]]:
+        known = self._value(expr, env)
+        if known:
+            if known == value:
+                yield env, rows
+        elif isinstance(expr, str):
+            yield {**env, expr: value}, rows
+        elif expr[0] in SORTS:
+            for e, r, _ in self._call(expr, value, env, rows, step):
+                yield e, r
+        else:
+            raise Unsupported(f"{text(expr)} where a pattern is expected")
+
+    def _candidates(self, call: Expr, out: Pair | None, env: Env) -> list[Row]:
+        h, (name, *args) = self.history, call
+        best = h.by_class.get((name, out[1]), []) if out is not None else h.by_name.get(name, [])
+        for i, a in enumerate(args):
+            if (known := self._value(a, env)) is not None:
+                rows = h.by_argument.get((name, i, known[1]), [])
+                best = rows if len(rows) < len(best) else best
+        return best
+
+    def _value(self, expr: Expr, env: Env) -> Pair | None:
+        """The value of an expression without patterns, None if it is not known yet."""
+        if isinstance(expr, str):
+            return env.get(expr) or (("i64", int(expr)) if re.fullmatch(r"-?\d+", expr) else None)
+        if expr[0] not in _ARITHMETIC:
+            return None
+        args = [self._value(a, env) for a in expr[1:]]
+        kind, function = _ARITHMETIC[expr[0]]
+        if not all(args):
+            return None
+        try:
+            return kind, function(*(a[1] for a in args))
+        except IndexError:
+            return None
+
+    # -- the right side ---------------------------------------------------------------------------
+
+    def _make(self, expr: Expr, env: Env, step: int, made: dict[int, Row]) -> Pair | None:
+        """The value of an expression that the step made, None if a row of it is not there; its rows go into `made` by class."""
+        if isinstance(expr, str) or not expr:
+            return self._value(expr, env)
+        name, *args = expr
+        if name == "unstable-vec-map":
+            _, function, *first = args[0]
+            fixed = [self._make(a, env, step, made) for a in first]
+            vector = self._make(args[1], env, step, made)
+            if vector is None or None in fixed:
+                return None
+            mapped = [self._row(function.strip('"'), (*(f[1] for f in fixed), x), step, made) for x in vector[1]]
+            return None if None in mapped else ("TV", tuple(x[1] for x in mapped))
+        values = [self._make(a, env, step, made) for a in args]
+        if None in values:
+            return None
+        if name in SORTS:
+            return self._row(name, tuple(v[1] for v in values), step, made)
+        if name not in _ARITHMETIC:
+            raise Unsupported(f"egglog's {name}")
+        kind, function = _ARITHMETIC[name]
+        return kind, function(*(v[1] for v in values))
+
+    def _row(self, name: str, args: tuple[Any, ...], step: int, made: dict[int, Row]) -> Pair | None:
+        h = self.history
+        row = h.find(name, args, step - 1)
+        if row is None:
+            there = h.find(name, h.at((name, args, 0), step)[1], step)
+            if there is None:
+                return None
+            row = (name, args, there[2])
+        made[row[2]] = row
+        return "T", row[2]

@@ -1,0 +1,201 @@
+"""The life of every row of an e-graph: a saturation repeated with a look at the e-graph after each rule.
+
+egglog gives no proofs to Python. Classes keep their number as long as they live, so two looks differ exactly by what one rule did:
+rows are born, rows die, a class becomes part of another. A row (constructor, arguments, class) is written with the numbers that
+were valid when it was born; `at` rewrites it for a later step.
+"""
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from eqsat.egraph.encoding import DECLARATIONS, EXTERNS, Frozen, saturate
+from eqsat.egraph.engine import Budget, Engine, Extern, Interner, Rule
+from eqsat.explain.sexpr import parse, text
+from eqsat.ir import TensorGraph, Type
+
+#: (function, arguments, result): arguments are interned values, classes or tuples of classes.
+Row = tuple[str, tuple[Any, ...], Any]
+FOREVER = 1 << 60
+#: A rule that deletes runs twice while recorded: first it only joins, so that no class is lost from sight.
+DELETES = ".deletes"
+
+
+def _sorts() -> dict[str, tuple[str, ...]]:
+    """{function: sorts of its arguments and of its result (none for a relation)} of the e-graph's language."""
+    out = {}
+    for line in DECLARATIONS:
+        words = line.replace("(", " ").replace(")", " ").split()
+        if words[0] in ("constructor", "function", "relation"):
+            kinds = tuple(w for w in words[2:] if w in ("i64", "T", "TV"))
+            out[words[1]] = kinds
+    return out
+
+
+SORTS = _sorts()
+#: The functions whose rows are e-nodes; handles of the source graph are none.
+CONSTRUCTORS = frozenset(n for n in SORTS if n[0].isupper() and n != "Node")
+
+
+@dataclass(slots=True)
+class History:
+    """What happened. `steps[s]` is the rule of step s ("" for 0: loading); `life[row]` is (birth, death): the row is there at
+    birth <= s < death, but for `gaps[row]`, between its deletion and when it was made again. `joined[class]` is (step, the class that it became part of)."""
+
+    rules: dict[str, Rule]
+    values: Interner = field(default_factory=Interner)
+    steps: list[str] = field(default_factory=list)
+    life: dict[Row, tuple[int, int]] = field(default_factory=dict)
+    gaps: dict[Row, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    joined: dict[int, tuple[int, int]] = field(default_factory=dict)
+    facts: set[Row] = field(default_factory=set)
+    frozen: Frozen | None = None
+    by_class: dict[tuple[str, Any], list[Row]] = field(default_factory=lambda: defaultdict(list))
+    by_argument: dict[tuple[str, int, Any], list[Row]] = field(default_factory=lambda: defaultdict(list))
+    by_name: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    calls: dict[tuple[str, tuple[Any, ...]], list[Row]] = field(default_factory=lambda: defaultdict(list))
+    lineage: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    origin: dict[int, Row] = field(default_factory=dict)
+
+    def index(self) -> None:
+        """Fills the tables by which rows are found. lineage[c]: the rows of all classes that became the final class c, the oldest
+        first; origin[c]: the row that made class c."""
+        for row in sorted(self.life, key=lambda r: self.life[r][0]):
+            self._enter(row)
+            name, _, out = row
+            if name in CONSTRUCTORS:
+                self.lineage[self.cls(out)].append(row)
+                self.origin.setdefault(out, row)
+        for row in self.facts:
+            self._enter(row)
+
+    def _enter(self, row: Row) -> None:
+        name, args, out = row
+        self.by_name[name].append(row)
+        self.by_class[name, out].append(row)
+        self.calls[name, args].append(row)
+        for i, a in enumerate(args):
+            self.by_argument[name, i, a].append(row)
+
+    def alive(self, row: Row, step: int) -> bool:
+        if row in self.facts:
+            return True
+        birth, death = self.life[row]
+        return birth <= step < death and not any(gone <= step < again for gone, again in self.gaps.get(row, ()))
+
+    def cls(self, c: int, step: int = FOREVER) -> int:
+        """The class that c is part of after `step`."""
+        while (link := self.joined.get(c)) and link[0] <= step:
+            c = link[1]
+        return c
+
+    def at(self, row: Row, step: int) -> Row:
+        """`row` as it is written after `step`."""
+        name, args, out = row
+        kinds = SORTS[name]
+        result = self.value_at(kinds[-1], out, step) if len(kinds) > len(args) else None
+        return name, tuple(self.value_at(k, a, step) for k, a in zip(kinds, args)), result
+
+    def value_at(self, kind: str, value: Any, step: int) -> Any:
+        if kind == "T":
+            return self.cls(value, step)
+        return tuple(self.cls(c, step) for c in value) if kind == "TV" else value
+
+    def version(self, row: Row, step: int = FOREVER) -> Row:
+        """`row` as it was written after `step`, or when it was deleted."""
+        while (death := self.life[row][1] if row in self.life else step) <= step:
+            later = self.at(row, death)
+            if later == row or later not in self.life:
+                break
+            row = later
+        return row
+
+    def find(self, name: str, args: tuple[Any, ...], step: int) -> Row | None:
+        """The row of a call after `step`, arguments as valid then."""
+        return next((r for r in self.calls.get((name, args), ()) if self.alive(r, step)), None)
+
+    def type_of(self, c: int) -> Type | None:
+        """Shape and dtype of a class."""
+        row = next((r for r in self.by_argument.get(("type", 0, self.cls(c)), ()) if self.life[r][1] == FOREVER), None)
+        return None if row is None else self.values[row[2]]
+
+
+def record(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern], budget: Budget) -> History:
+    """Saturates `graph` again and keeps all that happened. Raises EngineError."""
+    history = History({r.name: r for r in rules})
+    names = {e.name for e in (*EXTERNS, *externs)}
+    number: dict[Any, int] = {}
+    current: dict[Row, int] = {}
+
+    def look(engine: Engine, rule: str) -> None:
+        if history.steps and not rule:                   # the end: what the externs answered holds at any time
+            history.facts.update(engine.rows(names.__contains__, number))
+            history.values = engine.intern
+            return
+        step = len(history.steps)
+        history.steps.append(rule.removesuffix(DELETES))
+        now = set(engine.rows(SORTS.__contains__, number))
+        died = [r for r in current if r not in now]
+        if died and not rule.endswith(DELETES):
+            _join(history, died, current, now, step)
+        for r in died:
+            history.life[r] = (current.pop(r), step)
+        for r in now:
+            if r not in current:
+                current[r] = step
+                if r in history.life:
+                    current[r], gone = history.life[r]
+                    history.gaps[r].append((gone, step))
+
+    history.frozen = saturate(graph, _split_deletes(rules), externs, budget, look)
+    history.life.update({r: (birth, FOREVER) for r, birth in current.items()})
+    history.index()
+    return history
+
+
+def _split_deletes(rules: Sequence[Rule]) -> list[Rule]:
+    out = []
+    for r in rules:
+        actions = parse(" ".join(r.head))
+        kept = [a for a in actions if a[0] != "delete"]
+        if len(kept) < len(actions):
+            out.append(replace(r, head=tuple(map(text, kept))))
+            out.append(replace(r, name=r.name + DELETES))
+        else:
+            out.append(r)
+    return out
+
+
+def _join(history: History, died: Sequence[Row], current: Iterable[Row], now: set[Row], step: int) -> None:
+    """Finds what the classes that are gone became part of: their rows live on under another number."""
+    there = _classes(now)
+    gone = _classes(died) - there
+    calls = {(name, args): out for name, args, out in now if name in CONSTRUCTORS}
+    waiting = [r for r in died if r[0] in CONSTRUCTORS and r[2] in gone]
+    while gone:
+        later = []
+        for row in waiting:
+            if row[2] in gone:
+                name, args, _ = history.at(row, step)
+                survivor = calls.get((name, args))
+                if survivor is None:
+                    later.append(row)
+                    continue
+                history.joined[row[2]] = (step, survivor)
+                gone.discard(row[2])
+        if len(later) == len(waiting):
+            return
+        waiting = later
+
+
+def _classes(rows: Iterable[Row]) -> set[int]:
+    out = set()
+    for name, args, result in rows:
+        for kind, value in zip(SORTS[name], (*args, result)):
+            if kind == "T":
+                out.add(value)
+            elif kind == "TV":
+                out.update(value)
+    return out

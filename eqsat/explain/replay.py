@@ -1,0 +1,102 @@
+"""A run saturated again with everything recorded, and its choice found in there."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eqsat.choice import Choices
+from eqsat.egraph.encoding import Call, ENode, LeafValue, constructor
+from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
+from eqsat.explain.chains import Chains, ExplainError
+from eqsat.explain.record import CONSTRUCTORS, FOREVER, History, Row, record
+from eqsat.ir import Node, TensorGraph
+from eqsat.rules import EXTERNS, tolerant
+from eqsat.rules.presets import PRESETS
+
+
+def rules_of(names: Sequence[str], own: Sequence[Rule]) -> list[Rule]:
+    """The rules of these names, in order. Raises ExplainError for a name that nobody has."""
+    known = {r.name: r for rules in (*PRESETS.values(), tolerant.RULES, own) for r in rules}
+    missing = [n for n in names if n not in known]
+    if missing:
+        raise ExplainError(f"the run used rules that are not at hand: {', '.join(missing)}; give them (in Python: rules=, externs=)")
+    return [known[n] for n in names]
+
+
+class Replay:
+    """A history and, for the run's e-nodes, their rows in it."""
+
+    def __init__(self, source: TensorGraph, names: Sequence[str], budget: Budget, own: Sequence[Rule] = (), externs: Sequence[Extern] = ()):
+        try:
+            self.history: History = record(source, rules_of(names, own), [*EXTERNS, *tolerant.EXTERNS, *externs], budget)
+        except EngineError as e:
+            raise ExplainError(f"the saturation cannot be repeated: {e}") from e
+        self.source = source
+        self.chains = Chains(self.history)
+        h = self.history
+        #: {node of the source: its class at loading}
+        self.loaded = {r[1][0]: r[2] for r in h.by_name["Node"] if h.life[r][0] == 0}
+        self._first = {r[2]: r for r in h.life if r[0] in CONSTRUCTORS and h.life[r][0] == 0}
+        self._labels: dict[int, dict[int, int]] = {}
+
+    def explicit(self, node: int) -> Row:
+        """The e-node of a node of the source graph, as loaded."""
+        return self._first[self.loaded[node]]
+
+    def final(self, node: int) -> int:
+        """The final class of a node of the source graph."""
+        return self.history.cls(self.loaded[node])
+
+    def rows_of(self, choices: Choices, chosen: Mapping[int, int]) -> dict[int, Row]:
+        """{class of the choice: row of its e-node} of a choice. Raises ExplainError if the e-graphs differ."""
+        at = {c: self.final(n) for n, c in choices.frozen.handle.items()}
+        out: dict[int, Row] = {}
+        position = choices.classes
+
+        def need(cls: int) -> list[int]:
+            return [c for c in choices.operands[chosen[cls]] if c not in out]
+
+        for root in chosen:
+            stack = [root]
+            while stack:
+                cls = stack[-1]
+                if cls in out:
+                    stack.pop()
+                    continue
+                missing = need(cls)
+                if missing:
+                    stack.extend(missing)
+                    continue
+                e = choices.enodes[chosen[cls]]
+                row = self._row(e, choices, tuple(out[c][2] for c in choices.operands[chosen[cls]]))
+                if row is None or at.get(position[cls], row[2]) != row[2]:
+                    raise ExplainError("saturating again gave another e-graph (another egglog, or other rules): this run cannot be explained here")
+                out[cls] = row
+                stack.pop()
+        return out
+
+    def _row(self, e: ENode, choices: Choices, operands: tuple[int, ...]) -> Row | None:
+        if e.op in ("input", "const"):
+            t = choices.frozen.types[e.cls]
+            name, value = "Leaf", LeafValue(Node(e.op, (), e.attrs, t.shape, t.dtype))
+        elif e.move is not None:
+            name, value = "Move", e.move
+        else:
+            name, value = constructor(e.op, e.attrs, len(operands)), Call(e.op, e.attrs)
+        known = self.history.values.known(value)
+        if known is None:
+            return None
+        args = (known, operands) if name in ("Cat", "Opq") else (known, *operands)
+        return self.history.find(name, args, FOREVER - 1)
+
+    def name(self, cls: int, step: int) -> str:
+        """A class as it is called at a step: the first node of the source in it, a constant, or a number of its own."""
+        if step not in self._labels:
+            labels: dict[int, int] = {}
+            for n in sorted(self.loaded, reverse=True):
+                labels[self.history.cls(self.loaded[n], step)] = n
+            self._labels[step] = labels
+        node = self._labels[step].get(self.history.cls(cls, step))
+        if node is None:
+            return f"e{cls}"
+        source = self.source.nodes[node]
+        return f"const{list(source.shape)}".replace(" ", "") if source.op == "const" else f"n{node}"

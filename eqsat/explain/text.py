@@ -1,0 +1,119 @@
+"""An explanation as plain text."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eqsat.explain.verdicts import VERDICTS, Verdict
+
+if TYPE_CHECKING:
+    from eqsat.explain import Explanation
+
+#: Rules named in a line of the overview, nodes named in one, and proofs written out for one operator.
+_RULES, _NODES, _PROOFS, _ALTERNATIVES = 4, 3, 40, 12
+
+LEGEND = """\
+stayed: as it was, and what the graph would cost more without it; changed: the same value by another operator or with other attributes;
+moved: the operator works on another tensor; removed: nothing stands for it. Cycles are Vela's of the whole graph; "-" is free or
+runs as part of a neighbour, on whose line its cycles are. A stayed operator without a + cannot be removed. "by" names the rules of
+the proof, which `eqsat explain RUN NODE` writes out."""
+
+
+def cycles(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def few(items: list[str], most: int) -> str:
+    return ", ".join(items[:most]) + (f", {len(items) - most} more" if len(items) > most else "")
+
+
+def headline(e: Explanation) -> list[str]:
+    r = e.run.result
+    out = [f"{e.run.name} on {e.run.target.accelerator}: {len(e.ops)} operators; " + ", ".join(
+        f"{sum(o.verdict == v for o in e.ops.values())} {v}" for v in VERDICTS) + f"; {len(e.added)} new"]
+    if r:
+        stock = f"stock {cycles(r['stock_cycles'])}, " if r.get("stock_cycles") is not None else ""
+        out.append(f"Vela's cycles: {stock}explicit layout {cycles(r['explicit_cycles'])}, chosen {cycles(r['cycles'])} ({e.run.chosen})")
+    before, now = ({k: sum((o.cycles if side == "before" else o.cycles_now) or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
+                   for side in ("before", "now"))
+    out.append("of which " + "; ".join(f"{k} {cycles(before[k])} -> {cycles(now[k])}" for k in VERDICTS)
+               + f"; new {cycles(sum(c or 0 for _, _, c in e.added))}")
+    if e.run.chosen != "eqsat":
+        out.append(f"The {e.run.chosen} graph won. What follows is eqsat's best candidate, which was not used.")
+    return out
+
+
+def line(e: Explanation, v: Verdict, removals: bool) -> str:
+    out = f"n{v.node:<4} {v.op}({few([f'n{i}' for i in v.operands], _NODES)}) {v.type}  {v.verdict.upper()}  {cycles(v.cycles)}"
+    if v.verdict == "stayed":
+        out += f" -> {cycles(v.cycles_now)}" if v.cycles != v.cycles_now else ""
+        out += f", written as {len(v.written)} operators" if v.written else ""
+        if removals:
+            r = e.removal(v.node)
+            if r.extra is not None:
+                out += f"; without it +{cycles(r.extra)}"
+        return out
+    if v.now:
+        out += f" -> {v.now} {v.now_type} {cycles(v.cycles_now)}"
+        out += f", written as {len(v.written)} operators" if v.written else ""
+    if v.shown_at and v.shown_at != (v.node,):
+        out += f"; see {few([f'n{i}' for i in v.shown_at], _NODES)}, computed otherwise"
+    return out + f"; by {few(v.rules, _RULES)}" if v.rules else out
+
+
+def overview(e: Explanation, removals: bool) -> str:
+    out = [*headline(e), "", LEGEND, ""]
+    out += [line(e, v, removals) for v in e.ops.values()]
+    if e.added:
+        out += ["", "New operators:"] + [f"  {op} {t}  {cycles(c)}" for op, t, c in e.added]
+    return "\n".join(out)
+
+
+def detail(e: Explanation, node: int) -> str:
+    v = e.op(node)
+    out = [line(e, v, False)]
+    if v.verdict == "stayed":
+        r = e.removal(node)
+        if r.extra is None:
+            out.append("It cannot be removed: no rule knows another way to the outputs.")
+        else:
+            out.append(f"Without it the graph would cost about {cycles(r.extra)} cycles more (by the run's prices), with " + few(list(r.instead), 6))
+    elif v.problem:
+        out.append(f"A proof is missing: {v.problem}")
+    elif v.shown_at != (v.node,):
+        out.append(f"Its value is not computed any more. What was computed from it is computed otherwise: {', '.join(f'n{i}' for i in v.shown_at)}.")
+    if v.written:
+        out.append(f"Written, as the cheapest way that was found for this movement, as {', '.join(v.written)}")
+    out += _proofs(e, v)
+    found = e.alternatives(node)
+    if found:
+        out += ["", f"Candidates for this value ({len(found)}), cycles standing alone by the run's prices; * is chosen:"]
+        shown = found[:_ALTERNATIVES] + [a for a in found[_ALTERNATIVES:] if a["chosen"]]
+        out += [f"  {'*' if a['chosen'] else ' '} {a['cycles']:>12,.0f}  {a['op']}({few(a['operands'], _NODES)})" for a in shown]
+        if len(found) > len(shown):
+            out.append(f"    {len(found) - len(shown)} more cost at least {found[_ALTERNATIVES]['cycles']:,.0f}")
+    return "\n".join(out)
+
+
+def _proofs(e: Explanation, v: Verdict) -> list[str]:
+    """Each proof once: those of the value first, then what they rest on."""
+    out: list[str] = []
+    seen: set[int] = set()
+    written: set[tuple[tuple[str, str], ...]] = set()
+    own = {id(p) for p in v.proofs}
+    order = [*v.proofs, *(p for q in v.proofs for p in reversed(list(q.proofs())) if id(p) not in own)]
+    for p in order:
+        if id(p) in seen or not p.links:
+            continue
+        seen.add(id(p))
+        if len(seen) > _PROOFS:
+            continue
+        lines = e.proof_lines(p)
+        if tuple(lines) in written:
+            continue
+        written.add(tuple(lines))
+        out += ["", f"{'Proof' if id(p) in own else 'It rests on'}, {e.proof_type(p)}:", f"    {lines[0][0]}"]
+        width = min(90, max(len(t) for t, _ in lines[1:]))
+        out += [f"      = {t:<{width}}  {rule}" for t, rule in lines[1:]]
+    if len(seen) > _PROOFS:
+        out += ["", f"... and {len(seen) - _PROOFS} more, see --json"]
+    return out

@@ -1,0 +1,224 @@
+"""What became of every operator of the source graph, and why."""
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import networkx as nx
+
+from eqsat.choice import Choices
+from eqsat.explain.chains import ExplainError, Proof
+from eqsat.explain.record import FOREVER, Row
+from eqsat.explain.replay import Replay
+from eqsat.explain.words import enode_text, op_text, type_text, value_text
+from eqsat.ir import TensorGraph
+from eqsat.movement import Move
+
+VERDICTS = ("stayed", "changed", "moved", "removed")
+
+
+@dataclass(slots=True)
+class Verdict:
+    """One operator of the source graph.
+
+    verdict: "stayed" as it was; "changed": its value is computed by another operator of its kind, or with other attributes;
+    "moved": its operator works elsewhere, on another tensor; "removed": nothing stands for it. now: what stands for it.
+    cycles, cycles_now: Vela's, of the whole graphs (None: it has no row of its own, because it is free or runs as part of another).
+    written: the TOSA operators, where one movement takes several. proofs: why its value, or those that it was needed for
+    (`shown_at`), are equal to what is computed now. problem: why a proof is missing.
+    """
+
+    node: int
+    op: str
+    operands: tuple[int, ...]
+    type: str
+    verdict: str
+    cycles: float | None
+    now: str = ""
+    now_type: str = ""
+    cycles_now: float | None = None
+    written: tuple[str, ...] = ()
+    shown_at: tuple[int, ...] = ()
+    proofs: list[Proof] = field(default_factory=list)
+    problem: str = ""
+
+    @property
+    def rules(self) -> list[str]:
+        return list(dict.fromkeys(r for p in self.proofs for r in p.rules()))
+
+
+class Verdicts:
+    """Compares the source graph with a choice. before, now: cycles by node of the source and by choice node; where one is missing, the
+    operator runs as part of another."""
+
+    def __init__(self, replay: Replay, choices: Choices, choice: Mapping[int, int], before: Mapping[int, float], now: Mapping[int, float]):
+        self.replay, self.choices, self.choice, self.before, self.now = replay, choices, choice, before, now
+        self.source: TensorGraph = choices.frozen.source
+        self.rows = replay.rows_of(choices, choice)
+        self.computed: dict[int, Row] = {r[2]: r for r in self.rows.values()}
+        self.node_of = {self.rows[c][2]: n for c, n in choice.items()}
+        self.live = [n for n in self.source.live() if self.source.nodes[n].op not in ("input", "const")]
+        self.of_class: dict[int, list[int]] = defaultdict(list)
+        for n in self.source.live():
+            self.of_class[replay.final(n)].append(n)
+        self.stays = {n for n in self.live if self._kept(n)}
+        self._below: dict[int, list[Proof]] = {}
+        self._mentioned: dict[int, set[int]] = {}
+
+    def _kept(self, n: int) -> bool:
+        cls = self.replay.final(n)
+        first = next(k for k in self.of_class[cls] if self.replay.explicit(k) == self.replay.explicit(n))
+        return n == first and self.computed.get(cls) == self.replay.history.version(self.replay.explicit(n), FOREVER - 1)
+
+    def all(self) -> dict[int, Verdict]:
+        """{node: verdict} of all operators of the source graph, constants and inputs left out."""
+        pairs = self._pairs()
+        out = {}
+        for n in self.live:
+            node, cls = self.source.nodes[n], self.replay.final(n)
+            text = self._op(self.replay.explicit(n))
+            v = Verdict(n, text, node.inputs, type_text(self.source.type(n)), "stayed" if n in self.stays else "removed", self.before.get(n))
+            stands = cls if n in self.stays else pairs.get(n)
+            if stands is not None:
+                v.now, v.now_type = self._op(self.computed[stands]), type_text(self.replay.history.type_of(stands))
+                v.cycles_now = self.now.get(self.node_of[stands])
+                steps = self.choices.steps[self.node_of[stands]]
+                v.written = tuple(op_text(op, attrs) for op, attrs in steps) if len(steps) > 1 else ()
+                if n not in self.stays:
+                    v.verdict = "changed" if stands == cls else "moved"
+            if n not in self.stays:
+                self._prove(v)
+            out[n] = v
+        return out
+
+    def added(self) -> list[tuple[str, str, float | None]]:
+        """Operators of the choice that stand for none of the source: (operator, type, cycles)."""
+        taken = {self.replay.final(n) for n in self.stays} | set(self._pairs().values())
+        return [(self._op(row), type_text(self.replay.history.type_of(cls)), self.now.get(self.node_of[cls]))
+                for cls, row in self.computed.items() if cls not in taken and row[0] != "Leaf"]
+
+    def alternatives(self, n: int) -> list[dict[str, Any]]:
+        """The candidates for the value of node n: operator, operands, cycles standing alone, whether chosen."""
+        position = {c: i for i, c in enumerate(self.choices.classes)}
+        cls = position.get(self.choices.frozen.handle[n])
+        names = {c: self.replay.name(row[2], len(self.replay.history.steps)) for c, row in self.rows.items()}
+        names |= {position[c]: f"n{k}" for k, c in sorted(self.choices.frozen.handle.items(), reverse=True) if c in position}
+        if cls is None:
+            return []
+        return [{"enode": k, "op": enode_text(self.choices.enodes[k]), "operands": [names.get(c, f"c{c}") for c in self.choices.operands[k]],
+                 "cycles": self.choices.cycles[k], "chosen": self.choice.get(cls) == k} for k in self.choices.graph.class_nodes(cls)]
+
+    # -- what stands for what ---------------------------------------------------------------------
+
+    def _op(self, row: Row) -> str:
+        return value_text(self.replay.history.values[row[1][0]])
+
+    def _pairs(self) -> dict[int, int]:
+        """{node that did not stay: class where its operator works now}, within connected parts that changed."""
+        kept = {self.replay.final(n) for n in self.stays}
+        gone = [n for n in self.live if n not in self.stays]
+        new = [c for c, row in self.computed.items() if c not in kept and row[0] != "Leaf"]
+        parts = nx.Graph()
+        parts.add_nodes_from([("old", n) for n in gone] + [("new", c) for c in new])
+        there = set(new)
+        for n in gone:
+            parts.add_edges_from((("old", n), ("old", i)) for i in self.source.nodes[n].inputs if ("old", i) in parts)
+            if self.replay.final(n) in there:
+                parts.add_edge(("old", n), ("new", self.replay.final(n)))
+        for cls, choice in self.rows.items():
+            parts.add_edges_from((("new", choice[2]), ("new", self.rows[k][2])) for k in self.choices.operands[self.choice[cls]]
+                                 if {choice[2], self.rows[k][2]} <= there)
+        out: dict[int, int] = {}
+        for part in nx.connected_components(parts):
+            old = sorted(n for kind, n in part if kind == "old")
+            fresh = [c for c in new if ("new", c) in part]
+            for key in (self._in_place, self._exactly, self._roughly):
+                self._match_up(old, fresh, key, out)
+        return out
+
+    def _match_up(self, old: Iterable[int], fresh: list[int], key, out: dict[int, int]) -> None:
+        waiting: dict[Any, deque[int]] = defaultdict(deque)
+        for c in fresh:
+            if c not in out.values() and (k := key(self.computed[c], c)) is not None:
+                waiting[k].append(c)
+        for n in old:
+            k = key(self.replay.explicit(n), self.replay.final(n))
+            if n not in out and k is not None and waiting[k]:
+                out[n] = waiting[k].popleft()
+
+    def _in_place(self, row: Row, cls: int) -> Any:
+        """Same kind of operator for the same value."""
+        value = self.replay.history.values[row[1][0]]
+        return "move" if isinstance(value, Move) else getattr(value, "op", None), cls
+
+    def _exactly(self, row: Row, cls: int) -> Any:
+        """Same operator, same attributes, as many elements."""
+        t = self.replay.history.type_of(cls)
+        return row[0], row[1][0], t.dtype, t.elements
+
+    def _roughly(self, row: Row, cls: int) -> Any:
+        """Same operator, dtype and dims, in whichever order; a movement is nothing without its place."""
+        value, t = self.replay.history.values[row[1][0]], self.replay.history.type_of(cls)
+        return None if isinstance(value, Move) else (value.op, t.dtype, tuple(sorted(t.shape)))
+
+    # -- why --------------------------------------------------------------------------------------
+
+    def _prove(self, v: Verdict) -> None:
+        joints = [v.node] if self.replay.final(v.node) in self.computed else self._joints(v.node)
+        if joints != [v.node]:
+            joints = [n for n in joints if self._uses(n, self.replay.final(v.node))] or joints
+        v.shown_at = tuple(joints)
+        done: set[int] = set()
+        for n in joints:
+            try:
+                proofs = self._proofs(n)
+            except ExplainError as e:
+                v.problem = str(e)
+                continue
+            v.proofs += [p for p in proofs if (p.links or p.needs) and id(p) not in done]
+            done.update(map(id, proofs))
+
+    def _proofs(self, node: int) -> list[Proof]:
+        """Proofs that what is computed now equals a node of the source. Raises ExplainError."""
+        cls = self.replay.final(node)
+        return [self.replay.chains.prove(self.replay.explicit(node), self.computed[cls]), *self._made_below(cls)]
+
+    def _uses(self, node: int, cls: int) -> bool:
+        """Whether the proofs of `node` mention a class."""
+        if node not in self._mentioned:
+            rows: set[Row] = set()
+            with contextlib.suppress(ExplainError):
+                for p in (p for q in self._proofs(node) for p in q.proofs()):
+                    for link, _ in p.links:
+                        rows |= {link.left, link.right, *(link.match.seen.values() if link.match else ())}
+            self._mentioned[node] = {self.replay.history.cls(r[2]) for r in rows}
+        return cls in self._mentioned[node]
+
+    def _joints(self, node: int) -> list[int]:
+        """The nearest nodes behind `node` whose values are still computed."""
+        readers, out, seen, queue = self.source.readers(), [], {node}, deque([node])
+        while queue:
+            for r in readers[queue.popleft()]:
+                if r not in seen:
+                    seen.add(r)
+                    (out if self.replay.final(r) in self.computed else queue).append(r)
+        return sorted(out)
+
+    def _made_below(self, cls: int) -> list[Proof]:
+        """Proofs of the new classes that the choice for `cls` is computed from."""
+        if cls not in self._below:
+            self._below[cls] = []
+            h, out = self.replay.history, []
+            position = next(c for c, row in self.rows.items() if row[2] == cls)
+            for c in self.choices.operands[self.choice[position]]:
+                row = self.rows[c]
+                if row[2] not in self.of_class:
+                    out.append(self.replay.chains.prove(h.lineage[row[2]][0], row))
+                    out += self._made_below(row[2])
+            self._below[cls] = out
+        return self._below[cls]
+
+

@@ -1,0 +1,91 @@
+"""E-nodes and types as people write them: `clamp[0..127](transpose[0,2,3,1](n12))`, `INT8 [1,24,28,28]`."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from eqsat.egraph.encoding import Call, ENode, LeafValue
+from eqsat.explain.record import SORTS, History, Row
+from eqsat.ir import Attrs, Type
+from eqsat.movement import Move
+
+#: Attributes worth showing, by operator; the others are in the JSON of a saved run.
+_SHOWN = {"concat": ("axis",), "reduce_sum": ("axis",), "reduce_max": ("axis",), "reduce_min": ("axis",), "reverse": ("axis",),
+          "slice": ("start", "size"), "pad": ("pads",), "tile": ("multiples",), "transpose": ("perms",), "reshape": ("shape",),
+          "max_pool2d": ("kernel",), "avg_pool2d": ("kernel",), "rescale": ("dtype",), "cast": ("dtype",),
+          "conv2d": ("stride",), "depthwise_conv2d": ("stride",)}
+#: How deep a term is written before its operands are only named.
+_DEEPEST = 4
+
+
+def numbers(values: Any) -> str:
+    return ",".join(map(str, values)) if isinstance(values, tuple | list) else str(values)
+
+
+def type_text(t: Type | None) -> str:
+    return "" if t is None else f"{t.dtype} [{numbers(t.shape)}]"
+
+
+def op_text(op: str, attrs: Attrs) -> str:
+    """An operator with the attributes that tell it from others."""
+    values = dict(attrs)
+    if op == "clamp":
+        low, high = (int.from_bytes(values[k], "little", signed=True) for k in ("min_val", "max_val"))
+        return f"clamp[{low}..{high}]"
+    if op == "opaque":
+        return str(values["tosa"]).lower()
+    if op == "input":
+        return f"input {values['name']}"
+    shown = [numbers(values[k]) for k in _SHOWN.get(op, ()) if k in values]
+    return f"{op}[{' : '.join(shown)}]" if shown else op
+
+
+def move_text(m: Move) -> str:
+    """A movement as the one TRANSPOSE or RESHAPE that it is, or as shapes and the order of its atomic axes."""
+    if m.is_view:
+        return f"reshape[{numbers(m.out_shape)}]"
+    direct = m.direct()
+    if direct is not None:
+        return f"transpose[{numbers(direct)}]"
+    sizes = sorted(m.axes, key=lambda a: -a[1])
+    return f"reorder[{'x'.join(str(n) for n, _ in sizes)} by {numbers(m.permutation)}, to {numbers(m.out_shape)}]"
+
+
+def value_text(value: Any) -> str:
+    """What an e-node does: its interned attributes."""
+    if isinstance(value, Move):
+        return move_text(value)
+    if isinstance(value, LeafValue):
+        node = value.node
+        return f"const {type_text(Type(node.shape, node.dtype))}" if value.is_const else op_text(node.op, node.attrs)
+    return op_text(value.op, value.attrs) if isinstance(value, Call) else str(value)
+
+
+def enode_text(e: ENode) -> str:
+    return move_text(e.move) if e.move is not None else op_text(e.op, e.attrs)
+
+
+def row_text(history: History, row: Row, name: Callable[[int], str], inside: Mapping[int, Row], depth: int = 0) -> str:
+    """A row as a term: operands that are in `inside` are written out, the others are named."""
+    constructor, args, _ = row
+    kinds = SORTS[constructor]
+    head, operands = [], []
+    for kind, a in zip(kinds, args):
+        if kind == "i64":
+            head.append(a)
+        else:
+            operands += [a] if kind == "T" else list(a)
+    what = value_text(history.values[head[0]])
+    if constructor in ("Resized", "Cut"):
+        what = f"{what} fitted to its operand"
+    if not operands:
+        return what
+    inner = []
+    for c in operands:
+        below = inside.get(c)
+        if below is not None and c in below[1]:          # in the class of its own operand it says nothing
+            below = None
+        inner.append(name(c) if below is None or depth == _DEEPEST else row_text(history, below, name, {k: r for k, r in inside.items() if k != c}, depth + 1))
+    if len(inner) > 6:
+        inner = [*inner[:3], f"... {len(inner) - 5} more", *inner[-2:]]
+    return f"{what}({', '.join(inner)})"

@@ -1,0 +1,166 @@
+"""The vocabulary of ATen and of ExecuTorch's edge dialect: one table from an FX target to what it does.
+
+Both dialects share a row: `permute` stands for aten.permute.default and for edge's aten.permute_copy.default. A target is
+data movement (`eqsat/fx/moves.py`), pointwise, a reduction along one axis, an anchor that
+the backend computes channels last (`ANCHORS`), per-tensor quantize or dequantize, or opaque.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from eqsat.ir import Shape
+
+#: torch dtype -> the tensor language's; other dtypes go by their torch name.
+DTYPES = {torch.bool: "BOOL", torch.int8: "INT8", torch.int16: "INT16", torch.int32: "INT32", torch.float32: "FP32", torch.float16: "FP16"}
+
+#: Ops that the Arm backend computes channels last, by the rank at which axis 1 holds the channels.
+ANCHORS = {
+    "conv1d": 3, "conv2d": 4, "conv_transpose2d": 4, "convolution": 4, "max_pool2d": 4, "max_pool2d_with_indices": 4, "avg_pool2d": 4,
+    "adaptive_avg_pool2d": 4, "_adaptive_avg_pool2d": 4, "adaptive_max_pool2d": 4, "upsample_nearest2d": 4, "upsample_bilinear2d": 4,
+    "batch_norm": 4, "_native_batch_norm_legit_no_training": 4,
+}
+REDUCTIONS = ("sum", "mean", "amax", "amin")
+_CASTS = ("to", "_to_copy", "type_as")
+#: Pointwise by definition, but without PyTorch's tag.
+_POINTWISE = ("hardswish",)
+_COPIES = ("alias", "detach", "contiguous", "clone", "lift_fresh", "_clone_dim_order", "dropout", "identity")
+
+
+def overload(target: Any) -> Any:
+    """The ATen overload of a target: itself, or the one that an edge op wraps; None for anything else."""
+    found = target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", None)
+    return found if isinstance(found, torch._ops.OpOverload) else None
+
+
+def name(target: Any) -> str:
+    """The row of the table: ATen's name without namespace, overload, `_copy` and the underscore of in-place ops."""
+    op = overload(target)
+    if op is None:
+        return getattr(target, "__name__", str(target))
+    plain = op._schema.name.split("::")[1].removesuffix("_copy")
+    return plain[:-1] if is_inplace(target) else plain
+
+
+def is_inplace(target: Any) -> bool:
+    op = overload(target)
+    return op is not None and torch.Tag.inplace in op.tags
+
+
+def functional(target: Any) -> Any:
+    """The overload that does what an in-place one does, on a copy; the target itself if it is functional. None if there is none."""
+    if not is_inplace(target):
+        return target
+    op = overload(target)
+    packet = getattr(torch.ops.aten, op._schema.name.split("::")[1].removesuffix("_"), None)
+    return getattr(packet, op._overloadname or "default", None)
+
+
+def arguments(node: Node) -> dict[str, Any]:
+    """Arguments by the names of the schema, defaults filled in."""
+    schema = overload(node.target)._schema.arguments
+    out = {a.name: a.default_value for a in schema if a.has_default_value()}
+    return {**out, **{a.name: v for a, v in zip(schema, node.args, strict=False)}, **node.kwargs}
+
+
+def shape_of(node: Node) -> Shape:
+    return tuple(node.meta["val"].shape)
+
+
+@dataclass(frozen=True, slots=True)
+class QParams:
+    """Parameters of a per-tensor quantize or dequantize; as a dtype of the tensor language they are written `str(q)`."""
+
+    dtype: torch.dtype
+    scale: float
+    zero_point: int
+    low: int
+    high: int
+
+    @staticmethod
+    def of(node: Node) -> QParams | None:
+        """The parameters of a node, or None if it is no per-tensor quantize or dequantize with constant parameters."""
+        if not (is_quantize(node) or is_dequantize(node)):
+            return None
+        a = arguments(node)
+        numbers = a["scale"], a["zero_point"], a["quant_min"], a["quant_max"]
+        if a.get("out_dtype") not in (None, torch.float32) or not all(isinstance(v, (int, float)) for v in numbers):
+            return None
+        return QParams(a["dtype"], float(numbers[0]), *map(int, numbers[1:]))
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return self.scale, self.zero_point, self.low, self.high, self.dtype
+
+    @property
+    def is_full(self) -> bool:
+        """True if every value of the dtype is in range."""
+        limits = torch.iinfo(self.dtype)
+        return self.low <= limits.min and self.high >= limits.max
+
+    def __str__(self) -> str:
+        return f"Q:{str(self.dtype).removeprefix('torch.')}:{self.scale!r}:{self.zero_point}:{self.low}:{self.high}"
+
+
+def _is(node: Node, op: str) -> bool:
+    o = overload(node.target) if node.op == "call_function" else None
+    return o is not None and o.namespace == "quantized_decomposed" and str(o) == f"quantized_decomposed.{op}.default"
+
+
+def is_quantize(node: Node) -> bool:
+    return _is(node, "quantize_per_tensor")
+
+
+def is_dequantize(node: Node) -> bool:
+    return _is(node, "dequantize_per_tensor")
+
+
+def is_pointwise(node: Node) -> bool:
+    """True if every element of the result depends on the operands' elements at its place alone (broadcast as usual)."""
+    op = overload(node.target)
+    if op is None or op.namespace not in ("aten", "quantized_decomposed", "dim_order_ops"):
+        return False
+    if is_quantize(node) or is_dequantize(node):
+        return QParams.of(node) is not None
+    if op.namespace != "aten" or not isinstance(node.meta["val"], torch.Tensor):
+        return False
+    return torch.Tag.pointwise in op.tags or name(node.target) in _POINTWISE or name(node.target) in _CASTS and len(node.all_input_nodes) == 1
+
+
+def reduced_axis(node: Node) -> int | None:
+    """The one axis along which a reduction with keepdim acts, or None."""
+    if name(node.target) not in REDUCTIONS:
+        return None
+    a = arguments(node)
+    dims = a.get("dim")
+    dims = [dims] if isinstance(dims, int) else dims
+    if not dims or len(dims) != 1 or not a.get("keepdim"):
+        return None
+    return dims[0] % len(shape_of(a["self"]))
+
+
+def anchor_rank(node: Node) -> int | None:
+    """The rank at which a node is computed channels last, or None."""
+    n = name(node.target)
+    if n in ("sum", "mean") and overload(node.target)._overloadname in ("dim_IntList", "dim"):
+        a = arguments(node)
+        spatial = a["dim"] and sorted(d % 4 for d in a["dim"]) == [2, 3] and len(shape_of(a["self"])) == 4
+        return 4 if spatial and a["keepdim"] else None
+    return ANCHORS.get(n)
+
+
+def is_copy(node: Node) -> bool:
+    """True if the result equals the operand, element by element and in dtype."""
+    if overload(node.target) is None or name(node.target) not in (*_COPIES, *_CASTS):
+        return False
+    a = arguments(node)
+    if a.get("train") or a.get("memory_format") not in (None, 0, torch.contiguous_format, torch.preserve_format):
+        return False
+    order = a.get("dim_order")
+    if order and list(order) != sorted(order):
+        return False
+    (x,) = node.all_input_nodes[:1] or [None]
+    return len(node.all_input_nodes) == 1 and x.meta["val"].dtype == node.meta["val"].dtype

@@ -1,0 +1,78 @@
+"""Two runs side by side: what became worse, beyond noise."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eqsat.bench.cells import EQSAT
+from eqsat.report.data import Run
+
+#: Vela's cycles are deterministic. A saturation or an extraction that stops at its time limit is not: another machine, or a busy one, may
+#: end with another choice. Cells of eqsat may therefore differ by this share; all others not at all.
+NOISE = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A cell that both runs have: what it was, what it is, and whether that is a regression or an improvement."""
+
+    model: str
+    target: str
+    configuration: str
+    before: str
+    after: str
+    ratio: float | None
+    regression: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Changes beyond noise, the worst first; cells that only one run has; the number of cells that both have."""
+
+    changes: tuple[Change, ...]
+    only_new: int
+    only_old: int
+    common: int
+    noise: float
+
+    @property
+    def regressions(self) -> tuple[Change, ...]:
+        return tuple(c for c in self.changes if c.regression)
+
+
+def compare(new: Run, old: Run, noise: float = NOISE) -> Comparison:
+    """Changes of `new` against `old`. A regression is a cell with more cycles (by more than the share `noise` for eqsat's), one that fails
+    now, or one whose result is no longer equal to the bit."""
+    changes = []
+    common = [p for p in new.records if p in old.records]
+    for place in common:
+        a, b = old.records[place], new.records[place]
+        before, after = _state(a), _state(b)
+        if "error" in a or "error" in b:
+            if before != after:
+                changes.append(Change(*place, before, after, None, "error" in b))
+            continue
+        ratio = b["cycles"] / a["cycles"] if a["cycles"] else None
+        allowed = noise if place[2].split(":")[0] == EQSAT else 0.0
+        broken = a["verified"] is True and b["verified"] is False
+        mended = a["verified"] is False and b["verified"] is True
+        if broken or mended or (ratio is not None and abs(ratio - 1) > allowed):
+            changes.append(Change(*place, before, after, ratio, broken or (ratio is not None and ratio > 1 + allowed)))
+    changes.sort(key=lambda c: (not c.regression, -(c.ratio if c.ratio is not None else float("inf"))))
+    return Comparison(tuple(changes), len(new.records) - len(common), len(old.records) - len(common), len(common), noise)
+
+
+def _state(record: dict) -> str:
+    if "error" in record:
+        return "failed"
+    return f"{record['cycles']:,}" + (" (not bit-exact)" if record["verified"] is False else "")
+
+
+def markdown(c: Comparison) -> str:
+    lines = [f"{c.common} cells compared, {len(c.regressions)} regressions, {len(c.changes) - len(c.regressions)} improvements beyond noise "
+             f"({c.noise:.1%} for eqsat's cells, none for others); {c.only_new} only in the new run, {c.only_old} only in the old one.", ""]
+    if c.changes:
+        lines += ["| | model | target | configuration | before | after | ratio |", "|---|---|---|---|--:|--:|--:|"]
+    for x in c.changes:
+        ratio = "" if x.ratio is None else f"{x.ratio:.3f}"
+        lines.append(f"| {'**regression**' if x.regression else 'better'} | {x.model} | {x.target} | {x.configuration} | {x.before} | {x.after} | {ratio} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,136 @@
+"""A run's records, each cell beside the one that it is measured against."""
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eqsat.bench.cells import EQSAT, EXPLICIT, STOCK
+from eqsat.bench.records import Record, chosen_path, place, read_records
+from eqsat.files import InputError
+
+#: Kinds of operators in the order of tables and bars: arithmetic first, then what only moves or rescales data.
+KINDS = ("convolution", "matmul", "pooling", "reduce", "elementwise", "rescale", "transpose", "memory copy")
+#: Seconds by stage in the order in which they pass; eqsat's own are those from "explicit passes" on.
+STAGES = ("load and quantize", "lowering", "stock passes", "convert", "quantize", "explicit passes", "import", "saturate", "price", "extract", "vela", "verify")
+OWN_STAGES = STAGES[STAGES.index("explicit passes"):]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Ratios of a configuration's cycles to the baseline's on a target; `losses` are models above 1, `failed` those whose cell failed,
+    `alone` those without a baseline."""
+
+    target: str
+    configuration: str
+    ratios: dict[str, float]
+    failed: tuple[str, ...]
+    alone: tuple[str, ...]
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean; NaN of none."""
+        return geometric_mean(self.ratios.values())
+
+    @property
+    def best(self) -> str:
+        return min(self.ratios, key=self.ratios.__getitem__)
+
+    @property
+    def worst(self) -> str:
+        return max(self.ratios, key=self.ratios.__getitem__)
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        return tuple(m for m, r in self.ratios.items() if r > 1)
+
+
+@dataclass(slots=True)
+class Run:
+    """Records of a run by (model, target, configuration). The baseline of a cell is stock's if it has figures, else that of the graph
+    without layout passes (a `.tosa` file has no other)."""
+
+    directory: Path
+    records: dict[tuple[str, str, str], Record]
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def read(directory: Path) -> Run:
+        """Raises InputError if there are no records."""
+        records = {place(r): r for r in read_records(directory)}
+        if not records:
+            raise InputError(f"{directory} has no records.jsonl with records: make a run with `eqsat bench --out {directory}`")
+        try:
+            about = json.loads((directory / "run.json").read_text())
+        except (OSError, ValueError):
+            about = {}
+        return Run(directory, records, about)
+
+    def _parts(self, i: int) -> list[str]:
+        return list(dict.fromkeys(p[i] for p in self.records))
+
+    @property
+    def models(self) -> list[str]:
+        return self._parts(0)
+
+    @property
+    def targets(self) -> list[str]:
+        return self._parts(1)
+
+    @property
+    def configurations(self) -> list[str]:
+        """Those that baselines come from first."""
+        return sorted(self._parts(2), key=lambda c: (c != STOCK, c != EXPLICIT))
+
+    @property
+    def optimized(self) -> list[str]:
+        return [c for c in self.configurations if c.split(":")[0] == EQSAT]
+
+    def get(self, model: str, target: str, configuration: str) -> Record | None:
+        """The record if it has figures."""
+        record = self.records.get((model, target, configuration))
+        return record if record and "error" not in record else None
+
+    def baseline(self, model: str, target: str) -> Record | None:
+        return self.get(model, target, STOCK) or self.get(model, target, EXPLICIT)
+
+    def ratio(self, model: str, target: str, configuration: str) -> float | None:
+        record, base = self.get(model, target, configuration), self.baseline(model, target)
+        return record["cycles"] / base["cycles"] if record and base and base["cycles"] else None
+
+    def summaries(self) -> list[Summary]:
+        out = []
+        for target in self.targets:
+            for c in self.configurations:
+                mine = [m for m in self.models if (m, target, c) in self.records]
+                ratios = {m: r for m in mine if (r := self.ratio(m, target, c)) is not None}
+                if mine and c != STOCK:
+                    failed = tuple(m for m in mine if self.get(m, target, c) is None)
+                    out.append(Summary(target, c, ratios, failed, tuple(m for m in mine if m not in ratios and m not in failed)))
+        return out
+
+    def failures(self) -> list[Record]:
+        return [r for r in self.records.values() if "error" in r]
+
+    def chosen(self, record: Record) -> list[bytes]:
+        """The graphs that Vela got, if the run's directory still has them."""
+        paths = [chosen_path(self.directory, place(record), str(i)) for i in range(record["delegates"])]
+        return [p.read_bytes() for p in paths] if all(p.exists() for p in paths) else []
+
+    def rows(self, record: Record) -> list[list[dict[str, Any]]]:
+        """Vela's table per delegate, if the run's directory still has it."""
+        path = chosen_path(self.directory, place(record), "rows").with_suffix(".json")
+        return json.loads(path.read_text()) if path.exists() else []
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    logs = [math.log(v) for v in values]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def total(record: Record, stages: Sequence[str] = STAGES) -> float:
+    """Seconds of a record in some stages."""
+    return sum(s for stage, s in record["seconds"].items() if stage in stages)

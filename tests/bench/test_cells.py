@@ -1,0 +1,64 @@
+"""Configurations, models and keys."""
+import sys
+
+import pytest
+
+from eqsat.bench import cells
+from eqsat.bench.cells import Configuration, Model
+from eqsat.files import InputError
+
+
+def test_configurations_by_name():
+    c = Configuration.parse("eqsat:extractor=dag_greedy,preset=none,time-limit=2")
+    assert Configuration.parse(c.name) == c
+    options = c.optimizer_options()
+    assert (options.extractor, options.preset, options.time_limit) == ("dag_greedy", "none", 2.0)
+    assert Configuration.parse("stock").name == "stock"
+
+
+@pytest.mark.parametrize("text, word", [("fast", "stock-without-layout-passes"), ("stock:preset=none", "stock"), ("eqsat:presets=none", "preset"),
+                                        ("eqsat:preset=nope", "nope"), ("eqsat:rounds=many", "number")])
+def test_a_wrong_configuration_names_what_there_is(text, word):
+    with pytest.raises(InputError, match=word):
+        Configuration.parse(text)
+
+
+def test_models_by_path_module_and_name(tmp_path):
+    (tmp_path / "a.b.tosa").write_bytes(b"x")
+    (tmp_path / "mine.py").write_text("")
+    assert Model.find(str(tmp_path / "a.b.tosa")).name == "a-b"
+    assert Model.find(f"{tmp_path}/mine.py:make").name == "mine-make"
+    assert Model.find("benchmarks.models.emg:model") == Model("emg", "benchmarks.models.emg:model") == Model.find("emg")
+    with pytest.raises(InputError, match="does not exist"):
+        Model.find("absent.pt2")
+
+
+def test_an_unknown_model_names_the_remedies(monkeypatch):
+    with pytest.raises(InputError, match="the zoo has ds_cnn.*entry point"):
+        Model.find("nope")
+    monkeypatch.setattr(cells, "ZOO", "no_such_package.models")
+    cells.zoo.cache_clear()
+    with pytest.raises(InputError, match="in a clone of the repository only"):
+        Model.find("emg")
+    monkeypatch.undo()
+    cells.zoo.cache_clear()
+
+
+def test_another_package_brings_a_model(tmp_path, monkeypatch):
+    (tmp_path / "their_models.py").write_text("def make(): ...\n")
+    info = tmp_path / "theirs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{cells.ENTRY_POINTS}]\nwakeword = their_models:make\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    model = Model.find("wakeword")
+    assert model == Model("wakeword", "their_models:make")
+    first = model.fingerprint()
+    (tmp_path / "their_models.py").write_text("def make(): return 1\n")
+    assert model.fingerprint() != first
+
+
+def test_keys_follow_packages_and_sources(tmp_path):
+    assert cells.lowering_fingerprint() != cells.measuring_fingerprint()
+    assert cells.digest("ab", "c") != cells.digest("a", "bc")
+    assert cells.versions(["numpy", "no-such-package"])["no-such-package"] == "absent"

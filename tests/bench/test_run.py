@@ -1,0 +1,167 @@
+"""Runs: what a record holds, resuming, failures, and the same on a Dask cluster."""
+import json
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eqsat.bench import Limits, isolated, run
+from eqsat.bench.records import read_records
+from eqsat.bench.run import attempt
+from eqsat.cli import app
+from eqsat.files import InputError
+from eqsat.report.data import KINDS, STAGES
+from eqsat.target import TargetError
+from eqsat.tosa.vela import KINDS as VELA_KINDS
+from tests.bench.runs import EXPLICIT, TARGET, figures, tosa_files
+
+ROOT = Path(__file__).parent.parent.parent
+CONFIGURATIONS = [EXPLICIT, "eqsat:extractor=dag_greedy"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> list[str]:
+    return tosa_files(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def whole(models, tmp_path_factory) -> list[dict]:
+    """Records of an undisturbed run over the small models."""
+    return run(models, [TARGET], CONFIGURATIONS, tmp_path_factory.mktemp("whole"))
+
+
+def test_records_of_a_real_model(zoo_run):
+    stock, explicit, eqsat = read_records(zoo_run)
+    assert [r["configuration"] for r in (stock, explicit, eqsat)] == ["stock", EXPLICIT, "eqsat"]
+    assert eqsat["cycles"] < explicit["cycles"] and eqsat["cycles"] < stock["cycles"]
+    for r in (stock, explicit, eqsat):
+        assert r["verified"] is True and r["delegates"] == 1
+        assert sum(r["by_kind"].values()) == sum(o["cycles"] for o in r["by_operator"].values()) == r["cycles"]
+        assert r["memory"]["Sram"]["peak"] > 0 and r["memory"]["Sram"]["written"] > 0 and r["encoded_weight_bytes"] > 0
+        assert r["seconds"].keys() <= set(STAGES) and r["seconds"]["lowering"] > 0 and r["peak_mib"] > 0
+        assert r["op_counts"]["conv2d"] >= 2 and r["weight_bytes"] > 0
+    assert eqsat["stop"] == ["saturated"] and eqsat["e_nodes"] > 0 and eqsat["gap"] == 0 and eqsat["chosen"] == ["eqsat"]
+    assert "stock passes" not in explicit["seconds"] and "explicit passes" not in stock["seconds"]
+    assert set(VELA_KINDS.values()) | {"elementwise"} == set(KINDS)
+    names = {p.name for p in (zoo_run / "graphs").iterdir()}
+    assert {f"pixel_shuffle.0.{TARGET}.explicit.tosa", f"pixel_shuffle.0.{TARGET}.stock.tosa", f"pixel_shuffle.{TARGET}.json"} == names
+
+
+def test_the_pte_has_the_size_that_the_record_says(zoo_run, tmp_path):
+    done = CliRunner().invoke(app, ["compile", "benchmarks.models.pixel_shuffle:model", "-t", TARGET, "-o", str(tmp_path / "m.pte"), "--json"])
+    assert done.exit_code == 0, done.output
+    eqsat = read_records(zoo_run)[2]
+    compiled = json.loads(done.stdout.splitlines()[-1])
+    assert compiled["cycles"]["eqsat"] == eqsat["cycles"] and compiled["pte_bytes"] == eqsat["pte_bytes"] == (tmp_path / "m.pte").stat().st_size
+
+
+def test_a_tosa_file_stands_for_itself(whole):
+    assert [(r["model"], r["configuration"]) for r in whole] == [(m, c) for m in ("transposed_relus", "channel_shuffle", "conv_graph") for c in CONFIGURATIONS]
+    before, after = whole[:2]
+    assert after["cycles"] < before["cycles"] and after["op_counts"].get("transpose", 0) < before["op_counts"]["transpose"]
+    assert before["pte_bytes"] is None
+
+
+class NoPool(ThreadPoolExecutor):
+    def submit(self, *args, **kwargs):
+        raise AssertionError("nothing is left to do")
+
+
+def test_an_interrupted_run_goes_on_and_ends_the_same(models, whole, tmp_path):
+    def stop(done: int, total: int, what: str) -> None:
+        if "cycles" in what:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(models, [TARGET], CONFIGURATIONS, tmp_path, progress=stop)
+    assert not isolated._live
+    kept = read_records(tmp_path)
+    assert len(kept) == 1
+    with (tmp_path / "records.jsonl").open("a") as f:
+        f.write('{"model": "torn')
+    told: list[str] = []
+    records = run(models, [TARGET], CONFIGURATIONS, tmp_path, progress=lambda done, total, what: told.append(what))
+    assert records[0] == kept[0] and sum("there already" in t for t in told) == 1
+    assert figures(records) == figures(whole)
+    assert [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()] == records
+    with NoPool() as pool:
+        assert run(models, [TARGET], CONFIGURATIONS, tmp_path, pool=pool) == records
+
+
+def test_ctrl_c_on_the_command_line(models, tmp_path):
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "eqsat.cli", "bench", "--models", ",".join(models), "--targets", TARGET, "-c", EXPLICIT, "-c", "eqsat", "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))      # a shell's background job would ignore it
+    while process.poll() is None and not (out / "records.jsonl").exists() or not read_records(out):
+        time.sleep(0.05)
+    with pytest.raises(InputError, match="another run"):
+        run(models, [TARGET], CONFIGURATIONS, out)
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=120)
+    assert process.returncode == 130 and "the same command goes on" in text
+    records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    assert 1 <= len(records) < 2 * len(models) and all(r["cycles"] > 0 for r in records)
+    bad = CliRunner().invoke(app, ["bench", "--models", models[0], "-c", "nope", "--out", str(out)])
+    assert bad.exit_code == 2 and "no configuration" in bad.output
+
+
+def test_a_killed_worker_loses_only_its_cell(models, whole, tmp_path):
+    class Sabotage(ThreadPoolExecutor):
+        """The process of the second cell is killed."""
+
+        cells = 0
+
+        def submit(self, fn, function, args, limits):
+            self.cells += function == "eqsat.bench.measure:measure"
+            if self.cells == 2 and function == "eqsat.bench.measure:measure":
+                function, args = "signal:raise_signal", (signal.SIGKILL,)
+            return super().submit(fn, function, args, limits)
+
+    with Sabotage(1) as pool:
+        records = run(models, [TARGET], CONFIGURATIONS, tmp_path, pool=pool)
+    lost = [r for r in records if "error" in r]
+    assert len(lost) == 1 and lost[0]["lost"] and "killed" in lost[0]["error"]
+    assert [r for r in figures(records) if "error" not in r] == [f for f, r in zip(figures(whole), records) if "error" not in r]
+    told: list[str] = []
+    again = run(models, [TARGET], CONFIGURATIONS, tmp_path, progress=lambda done, total, what: told.append(what))
+    assert figures(again) == figures(whole) and sum("there already" in t for t in told) == len(records) - 1
+
+
+def test_a_failed_cell_is_a_row(models, tmp_path):
+    broken = tmp_path / "broken.tosa"
+    broken.write_bytes(b"no flatbuffer")
+    records = run([str(broken), models[2]], [TARGET], [EXPLICIT], tmp_path / "run")
+    assert "TosaError" in records[0]["error"] or "WorkerError" in records[0]["error"]
+    assert "lost" not in records[0] and records[1]["cycles"] > 0
+
+
+def test_bad_input_is_told_before_anything_starts(models, tmp_path):
+    for models_, targets, configurations, error in ((["nope"], [TARGET], ["eqsat"], InputError), (models, ["ethos-u99"], ["eqsat"], TargetError),
+                                                    (models, [TARGET], ["litert"], InputError), ([models[0]] * 2, [TARGET], ["eqsat"], InputError)):
+        with pytest.raises(error):
+            run(models_, targets, configurations, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_dask_gives_the_same_records(models, whole, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        records = run(models, [TARGET], CONFIGURATIONS, tmp_path, scheduler=cluster.scheduler_address)
+    assert figures(records) == figures(whole)
+
+
+def test_no_scheduler_at_that_address(models, tmp_path):
+    pytest.importorskip("distributed")
+    with pytest.raises(InputError, match="no Dask scheduler answers"):
+        run(models, [TARGET], CONFIGURATIONS, tmp_path, scheduler="tcp://127.0.0.1:9")
+
+
+def test_failures_are_values(tmp_path: Path):
+    assert attempt("builtins:int", ("x",), Limits(60)).error.startswith("ValueError")
+    assert attempt("time:sleep", (60,), Limits(0.3)).lost

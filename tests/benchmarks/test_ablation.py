@@ -1,0 +1,60 @@
+"""The ablation on one small graph: columns, figures and the table agree, and a second run has nothing left to do."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import ablation
+from benchmarks.ablation import ALL, WITHOUT, families, graphs, ratios, rule_sets, run, table
+from eqsat.rules import RULES
+from eqsat.rules.presets import PRESETS
+from eqsat.tosa.flatbuffer import dumps
+from tests.graphs import transposed_relus
+
+OPTIONS = {"extractor": "dag_greedy", "time_limit": 1.0}
+
+
+def test_columns() -> None:
+    sets = rule_sets()
+    assert set(sets) == {*PRESETS, *(WITHOUT + f for f in families())}
+    for f in families():
+        gone = set(RULES) - set(sets[WITHOUT + f])
+        assert gone == {r for r in RULES if r.family == f and not r.analysis}
+        heads = " ".join(part for r in sets[WITHOUT + f] for part in r.head)
+        for placeholder, maker in (("Resized", "resized"), ("Cut", "cut")):
+            assert f'"{placeholder}"' not in heads or maker in {r.name for r in sets[WITHOUT + f]}, "a placeholder that nothing fills"
+
+
+def test_one_graph(tmp_path: Path) -> None:
+    for kind in ("explicit", "stock"):
+        (tmp_path / f"relus.0.ethos-u85-256.{kind}.tosa").write_bytes(dumps(transposed_relus(1)))
+    (tmp_path / "lonely.0.ethos-u85-256.explicit.tosa").write_bytes(b"")     # no stock graph: nothing to compare with
+    found = list(graphs(tmp_path))
+    assert [(g.model, g.delegate, g.target) for g in found] == [("relus", "0", "ethos-u85-256")]
+    assert list(graphs(tmp_path, models=("other",))) == []
+    columns = (ALL, "none", f"{WITHOUT}across")
+    text = run(found, tmp_path / "out", OPTIONS, columns)
+    records = [json.loads(line) for line in (tmp_path / "out/records.jsonl").read_text().splitlines()]
+    assert [r["column"] for r in records] == [ALL, f"{WITHOUT}across", "none"]
+    assert all(r["verified"] and r["warnings"] == [] for r in records)
+    (measured,) = ratios(records).values()
+    assert measured[ALL]["relus"] < 1 == measured["none"]["relus"] == measured[f"{WITHOUT}across"]["relus"]
+    gain = 1 / measured[ALL]["relus"]
+    assert f"| across | {gain:.3f} | {gain:.3f} | relus |" in text
+    assert text == (tmp_path / "out/table.md").read_text() == run(found, tmp_path / "out", OPTIONS, columns)
+
+
+def test_models_without_a_stock_total_are_left_out() -> None:
+    records = [{"model": m, "delegate": d, "target": "t", "column": c, "stock": s, "eqsat": 5}
+               for m, d, s in (("a", "0", 10), ("a", "1", 30), ("b", "0", None), ("b", "1", 9)) for c in (ALL, "none")]
+    assert ratios(records) == {"t": {ALL: {"a": 0.25}, "none": {"a": 0.25}}}
+    assert "| a | 0.250 | 0.250 |" in table(records)
+
+
+def test_bad_arguments(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    for argv, text in ((["--columns", "nonsense"], "no such set of rules: nonsense"), ([], "explicit.tosa")):
+        with pytest.raises(SystemExit):
+            ablation.main(["--tosa", str(tmp_path), *argv])
+        assert text in capsys.readouterr().err

@@ -1,0 +1,46 @@
+"""Prices above TOSA's level rank data movement as the backend will have to pay for it."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cost_models.layout import Layout, element_bytes
+from cost_models.protocol import Unit
+from eqsat.ir import Const, Type, attrs_of
+from eqsat.movement import Move
+from eqsat.target import Target
+
+Q8, Q16 = "Q:int8:0.1:0:-128:127", "Q:int16:0.1:0:-32768:32767"
+
+
+def moved(dtype: str, shape: tuple[int, ...], perm: tuple[int, ...], *constants) -> Unit:
+    m = Move.transpose(shape, perm)
+    return Unit((), (Type(m.in_shape, dtype),), Type(m.out_shape, dtype), constants, m)
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_movements_rank_by_what_they_move(accelerator: str) -> None:
+    model = Layout(Target.of(accelerator))
+    shape, perm = (1, 32, 16, 16), (0, 2, 3, 1)
+    units = [moved(Q8, shape, perm), moved(Q8, (1, 64, 32, 32), perm), moved(Q16, (1, 64, 32, 32), perm), moved("FP32", shape, perm),
+             moved(Q8, (1, 32, 1, 1), perm), moved(Q8, shape, perm, Const(np.zeros(shape, np.int8), Q8))]
+    small, large, wide, outside, view, constant = (p.cycles for p in model.price(units))
+    assert constant <= view < small < large <= wide and small < outside
+
+
+def test_a_float_program_is_not_outside_of_anything() -> None:
+    model, unit = Layout(Target.of("ethos-u85-256")), moved("FP32", (1, 32, 16, 16), (0, 2, 3, 1))
+    alone, = model.price([unit])
+    among_quantized = model.price([unit, moved(Q8, (4, 4), (1, 0))])[0]
+    assert alone.cycles < among_quantized.cycles
+
+
+def test_ops_that_fx_cannot_write_are_never_chosen() -> None:
+    unit = Unit((("max_pool2d", attrs_of({"kernel": (2, 2)})),), (Type((1, 4, 4, 8), Q8),), Type((1, 2, 2, 8), Q8))
+    assert math.isinf(Layout(Target.of("ethos-u55-128")).price([unit])[0].cycles)
+
+
+def test_the_bytes_of_a_quantized_dtype_are_those_of_its_integers() -> None:
+    assert [element_bytes(t) for t in (Q8, Q16, "FP32", "INT8")] == [1, 2, 4, 1]

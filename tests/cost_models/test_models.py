@@ -1,0 +1,115 @@
+"""What every cost model owes: prices in order, steps that do the movement, legality, totals of graphs; and which ones need Vela."""
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cost_models
+from cost_models.cache import PriceCache
+from cost_models.node_model import units_of
+from eqsat.files import load_callable
+from eqsat.ir import TensorGraph
+from eqsat.target import ACCELERATORS, Target
+from eqsat.tosa.vela import compile_graph
+from eqsat.tosa.worker import Pool
+from tests.cost_models.test_vela_groups import move
+from tests.graphs import channel_shuffle, finish, residual, transposed_relus
+
+EXAMPLE = f"{Path(__file__).parents[2] / 'examples/cost_model.py'}:Roofline"
+WITHOUT_VELA = ("op_count", "bytes_moved", "analytic", EXAMPLE)
+
+
+def make(name: str, target: str, pool: Pool | None = None, cache: PriceCache | None = None):
+    return (load_callable(name) if ".py:" in name else cost_models.find(name))(Target.of(target), pool, cache)
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("name", WITHOUT_VELA)
+def test_models_without_vela_price_units_and_graphs(name: str, target: str) -> None:
+    model = make(name, target)
+    for graph in (residual(), transposed_relus(), channel_shuffle()):
+        units = list(units_of(graph).values())
+        prices = model.price(units)
+        assert [p.steps for p in prices] == [u.steps for u in units]
+        assert all(0 <= p.cycles < math.inf for p in prices)
+        assert 0 < model.total(graph) < math.inf
+    u = move((1, 8, 6, 16), (0, 3, 1, 2))
+    (price,) = model.price([u])
+    g = TensorGraph()
+    y = g.add_input("x", u.move.in_shape, "INT8")
+    for op, attrs in price.steps:
+        y = g.add_with(op, [y], attrs)
+    x = np.arange(u.result.elements).astype(np.int8).reshape(u.move.in_shape)
+    assert np.array_equal(finish(g, y).evaluate([x])[0], u.move.apply(x))
+
+
+@pytest.mark.parametrize("name", WITHOUT_VELA)
+def test_what_the_guards_forbid_has_no_price(name: str) -> None:
+    wide = move((1, 4, 4, 8), (0, 3, 1, 2), "INT32")
+    assert math.isinf(make(name, "ethos-u55-128").price([wide])[0].cycles)
+    assert make(name, "ethos-u85-256").price([wide])[0].cycles < math.inf
+
+
+def test_counts_and_bytes_say_that_they_are_no_cycles() -> None:
+    graph = transposed_relus()
+    count, moved = make("op_count", "ethos-u55-128"), make("bytes_moved", "ethos-u55-128")
+    assert not count.in_cycles and not moved.in_cycles and make("analytic", "ethos-u55-128").in_cycles
+    assert math.floor(count.total(graph)) == 2           # transposes
+    (unit,) = [u for u in units_of(graph).values() if u.op == "conv2d" and u.result.shape[-1] == 16]
+    traffic = moved.traffic(unit)
+    assert traffic.activations == 16 * 16 * 24 + 4 * 16 * 16 * 16 and traffic.constants == 16 * 24 + 4 * 16
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_closed_forms_are_near_vela_on_every_accelerator(accelerator: str, pool: Pool) -> None:
+    """Within a factor of two: the benchmark measures how near."""
+    graph, target = transposed_relus(), Target.of(accelerator)
+    assert 0.5 < make("analytic", accelerator).total(graph) / compile_graph(graph, target, pool).cycles < 2
+
+
+def test_memories_come_from_the_ini_file(tmp_path: Path) -> None:
+    from cost_models.estimator import machine
+
+    default = machine(Target.of("ethos-u55-128"))
+    assert (default.activations.bandwidth, default.constants.bandwidth) == (8, 1)     # 64 bits; an eighth of that
+    ini = tmp_path / "own.ini"
+    ini.write_text("[System_Config.Slow]\naxi0_port=Sram\naxi1_port=Dram\n"
+                   "Sram_clock_scale=0.5\nSram_burst_length=32\nSram_read_latency=9\nDram_clock_scale=0.25\nDram_burst_length=64\nDram_read_latency=99\n"
+                   "[Memory_Mode.Base]\nconst_mem_area=Axi1\narena_mem_area=Axi0\n[Memory_Mode.Mine]\ninherit=Memory_Mode.Base\n")
+    own = machine(Target.of("ethos-u55-128", system_config="Slow", memory_mode="Mine", config=str(ini)))
+    assert (own.activations.bandwidth, own.activations.latency, own.constants.bandwidth) == (4, 9, 2)
+
+
+def test_the_oracle_is_vela(pool: Pool, tmp_path: Path) -> None:
+    with closing(PriceCache(tmp_path / "p")) as cache:
+        model = make("vela_graph", "ethos-u85-256", pool, cache)
+        assert model.total(residual()) == compile_graph(residual(), model.target, pool).cycles
+        g = TensorGraph()
+        x = g.add_input("x", (1, 4, 4, 8), "FP16")
+        assert math.isinf(model.total(finish(g, g.add("add", [x, x]))))
+        assert math.isinf(make("vela_groups", "ethos-u85-256", pool, cache).total(g))
+
+
+def test_an_unknown_model_names_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="vela_groups"):
+        cost_models.find("vela_gropus")
+    assert cost_models.find("cost_models.op_count:OpCount") is cost_models.find("op_count")
+    assert set(cost_models.available()) >= {"op_count", "bytes_moved", "analytic", "vela_groups", "vela_graph"}
+
+
+def test_a_users_model_guides_the_optimizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the working directory, as a user of the command line has it."""
+    from eqsat.optimizer import Options, optimize_tosa
+    from eqsat.tosa import dumps, loads
+
+    (tmp_path / "my_costs.py").write_text("from cost_models import NodeModel\n\nclass Fewest(NodeModel):\n"
+                                          "    def cycles(self, unit):\n        return 1000.0 if unit.op == 'transpose' else 1.0\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    result = optimize_tosa(dumps(transposed_relus()), Target.of("ethos-u55-128"), options=Options(cost_model="my_costs:Fewest"))
+    assert result.chosen == "eqsat" and "transpose" not in loads(result.tosa).op_counts()

@@ -1,0 +1,111 @@
+"""Prices of single units: measured in context, remembered, and never for what must not be."""
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cost_models.cache import PriceCache
+from cost_models.legality import legal_transpose
+from cost_models.protocol import Unit
+from cost_models.vela_groups import VelaGroups, probe
+from eqsat.ir import OPS, TensorGraph, Type, attrs_of
+from eqsat.movement import Move
+from eqsat.target import Target
+from eqsat.tosa.vela import compile_graph
+from eqsat.tosa.worker import Pool
+from tests.graphs import finish, residual, transposed_relus
+
+TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+
+
+@pytest.fixture(params=TARGETS)
+def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterator[VelaGroups]:
+    cache = PriceCache(tmp_path / "prices")
+    yield VelaGroups(Target.of(request.param), pool, cache)
+    cache.close()
+
+
+def move(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str = "INT8") -> Unit:
+    m = Move.transpose(shape, perm)
+    return Unit((), (Type(shape, dtype),), Type(m.out_shape, dtype), move=m)
+
+
+def units(graph: TensorGraph) -> list[Unit]:
+    return [Unit(((n.op, n.attrs),), tuple(graph.type(i) for i in n.inputs), Type(n.shape, n.dtype),
+                 tuple(dict(graph.nodes[i].attrs).get("value") for i in n.inputs))
+            for n in (graph.nodes[i] for i in graph.live()) if OPS[n.op].kind != "leaf"]
+
+
+def test_a_movement_gets_steps_that_do_it(model: VelaGroups) -> None:
+    for u in (move((1, 8, 8, 16), (0, 3, 1, 2)), move((2, 3, 4, 16), (3, 1, 2, 0)), move((6, 8, 4), (0, 2, 1), "INT16")):
+        (price,) = model.price([u])
+        assert 0 < price.cycles < math.inf
+        g = TensorGraph()
+        y = g.add_input("x", u.move.in_shape, u.result.dtype)
+        for op, attrs in price.steps:
+            y = g.add_with(op, [y], attrs)
+        finish(g, y)
+        x = np.arange(u.result.elements).astype(np.int8 if u.result.dtype == "INT8" else np.int16).reshape(u.move.in_shape)
+        assert np.array_equal(g.evaluate([x])[0], u.move.apply(x))
+        assert compile_graph(g, model.target, model.pool).cycles > 0
+
+
+def test_prices_are_finite_and_answered_in_order(model: VelaGroups) -> None:
+    todo = units(residual()) + units(transposed_relus())
+    prices = model.price(todo)
+    assert [p.steps for p in prices] == [u.steps for u in todo]
+    assert all(0 < p.cycles < math.inf for p in prices)
+    assert [p.cycles for p in model.price(todo[::-1])] == [p.cycles for p in prices][::-1]
+    assert model.price([]) == []
+
+
+def test_measured_prices_are_remembered(model: VelaGroups) -> None:
+    todo = [move((1, 8, 8, 16), (0, 2, 1, 3)), *units(residual())]
+    first = model.price(todo)
+
+    class NoPool:
+        def map(self, fn, items):
+            assert not items, "measured again"
+            return []
+    again = VelaGroups(model.target, NoPool(), model.cache)  # type: ignore[arg-type] - it must not be asked
+    assert again.price(todo) == first
+
+
+def test_equal_movements_of_different_views_have_one_price(model: VelaGroups) -> None:
+    plain = move((36, 4, 16), (0, 2, 1))
+    m = plain.move.then(Move.reshape((36, 16, 4), (36, 64)))
+    (a, b) = model.price([plain, Unit((), plain.operands, Type(m.out_shape, "INT8"), move=m)])
+    assert a.cycles == b.cycles and a.steps != b.steps
+
+
+def test_movements_that_the_target_must_not_do_have_no_price(pool: Pool, tmp_path: Path) -> None:
+    cache = PriceCache(tmp_path / "p")
+    wide = move((1, 4, 4, 8), (0, 3, 1, 2), "INT32")
+    for name in TARGETS:
+        (price,) = VelaGroups(Target.of(name), pool, cache).price([wide])
+        assert math.isinf(price.cycles) == (name != "ethos-u85-256")
+    (price,) = VelaGroups(Target.of("ethos-u85-256"), pool, cache).price([move((1, 4, 4, 8), (0, 3, 1, 2), "INT48")])
+    assert math.isinf(price.cycles)
+    cache.close()
+
+
+def test_the_guards_on_transposes() -> None:
+    assert legal_transpose((1, 256, 256, 3, 2), "INT8", "u55") and not legal_transpose((1, 257, 256, 3, 2), "INT8", "u55")
+    assert legal_transpose((1, 257, 256, 3, 2), "INT8", "u85")
+    assert not legal_transpose((1, 2, 3), "INT32", "u65") and legal_transpose((1, 2, 3), "INT32", "u85")
+
+
+def test_a_probe_has_the_unit_between_pads() -> None:
+    g, pads = probe(Unit((("transpose", attrs_of({"perms": (0, 2, 1, 3)})),), (Type((1, 4, 5, 8), "INT8"),), Type((1, 5, 4, 8), "INT8")))
+    assert g.op_counts() == {"clamp": 4, "transpose": 1} and len(pads) == 4
+    assert len(g.outputs) == 3
+
+
+def test_fusion_of_a_rescale_with_its_conv(model: VelaGroups) -> None:
+    conv, rescale, *_ = units(residual())
+    assert model.fusion(rescale, conv, []).of_reader == 1
+    assert model.fusion(conv, rescale, []) is None

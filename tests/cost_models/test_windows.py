@@ -1,0 +1,103 @@
+"""A graph's windows add up to its total, equal windows are measured once, and what Vela does only once in a graph it does not do in each."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cost_models.cache import PriceCache
+from cost_models.vela_groups import VelaGroups
+from cost_models.windows import LIMITS, Windows, groups, reordered
+from eqsat.ir import OPS, TensorGraph
+from eqsat.target import Target
+from eqsat.tosa import loads
+from eqsat.tosa.vela import compile_graph
+from eqsat.tosa.worker import Pool
+from tests.graphs import add, channel_shuffle, clamp, conv, finish, reshape, residual, transpose, transposed_relus
+
+
+def tower(blocks: int = 3) -> TensorGraph:
+    """Residual blocks, alike but for their weights."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 12, 12, 16), "INT8"), 24, 3)
+    for k in range(blocks):
+        y = clamp(g, conv(g, x, 24, seed=k), -100, 90)
+        x = add(g, x, conv(g, y, 24, 3, seed=9 + k))
+    return finish(g, conv(g, x, 8, seed=99))
+
+
+def unit_axes(times: int = 3) -> TensorGraph:
+    """Movements whose reshapes only add a unit axis, one behind the other."""
+    g = TensorGraph()
+    y = clamp(g, g.add_input("x", (4, 32, 16), "INT8"), -100, 90)
+    for k in range(times):
+        y = transpose(g, reshape(g, y, 1, *g.nodes[y].shape), 0, 2, 1, 3)
+        y = clamp(g, reshape(g, y, *g.nodes[y].shape[1:]), -99 + k, 90 - k)
+    return finish(g, y)
+
+
+GRAPHS = (tower, residual, transposed_relus, channel_shuffle, unit_axes)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[PriceCache]:
+    with closing(PriceCache(tmp_path / "prices")) as c:
+        yield c
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+@pytest.mark.parametrize("make", GRAPHS)
+def test_the_total_is_velas(make, target: str, pool: Pool, cache: PriceCache) -> None:
+    graph = make()
+    model = VelaGroups(Target.of(target), pool, cache)
+    truth = compile_graph(graph, model.target, pool).cycles
+    assert abs(model.total(graph) - truth) <= (0.05 if "u65" in target else 0.02) * truth
+
+
+@pytest.mark.parametrize("family", ["u55", "u85"])
+@pytest.mark.parametrize("make", GRAPHS)
+def test_every_op_is_in_one_group(make, family: str) -> None:
+    graph = make()
+    ops = sorted(n for n in graph.live() if OPS[graph.nodes[n].op].kind != "leaf")
+    assert sorted(n for g in groups(graph, family) for n in g) == ops
+
+
+def test_windows_cut_only_tensors_that_a_pad_can_stand_for() -> None:
+    graph = tower()
+    windows = Windows(graph, "u55")
+    for w in windows.all:
+        inside = set(w.nodes)
+        assert set(w.group) <= inside
+        for n in w.nodes:
+            cut = [i for i in graph.nodes[n].inputs if i not in inside and graph.nodes[i].op != "const"]
+            assert all(graph.nodes[i].dtype in LIMITS for i in cut)
+        probe = loads(windows.probe(w)[0])
+        assert {t.dtype for t in (*probe.signature()[0], *probe.signature()[1])} <= LIMITS.keys()
+
+
+def test_equal_windows_are_measured_once(pool: Pool, cache: PriceCache) -> None:
+    """A block more costs the windows around it, not those of the whole graph."""
+    asked: list[int] = []
+
+    class Counting:
+        request = staticmethod(pool.request)
+
+        @staticmethod
+        def map(fn, items):
+            asked.append(len(items))
+            return pool.map(fn, items)
+    model = VelaGroups(Target.of("ethos-u55-128"), Counting(), cache)  # type: ignore[arg-type]
+    model.total(tower(4))
+    model.total(tower(4))
+    model.total(tower(5))
+    assert asked[1] == 0 < asked[2] < asked[0]
+    again = VelaGroups(model.target, Counting(), cache)  # type: ignore[arg-type]
+    assert again.total(tower(4)) == model.total(tower(4)) and asked[3:] == [0, 0]
+
+
+def test_only_the_last_reshapes_are_reordered() -> None:
+    graph = unit_axes(3)
+    candidates = [n for n in graph.live() if graph.nodes[n].op == "reshape" and graph.nodes[n].shape[0] == 1]
+    assert len(candidates) == 3 and reordered(graph) == {candidates[-1]}

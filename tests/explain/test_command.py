@@ -1,0 +1,70 @@
+"""`--save` and `eqsat explain`, as a user meets them."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from eqsat import runs
+from eqsat.cli import app
+from eqsat.tosa import dumps
+from tests.graphs import transposed_relus
+
+PIXEL_SHUFFLE = str(Path(__file__).parent.parent.parent / "benchmarks" / "models" / "pixel_shuffle.py") + ":model"
+
+
+def run(*args):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("saved")
+    (place / "in.tosa").write_bytes(dumps(transposed_relus()))
+    done = run("optimize", place / "in.tosa", "-t", "ethos-u85-256", "-o", place / "out.tosa", "--save", place / "run")
+    assert done.exit_code == 0, done.output
+    assert (place / "out.tosa").read_bytes() == runs.load(place / "run").graphs["chosen"]
+    return place / "run"
+
+
+def test_explain_lists_every_operator(saved: Path) -> None:
+    done = run("explain", saved)
+    assert done.exit_code == 0, done.output
+    listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("n")]
+    source = runs.load(saved).source
+    assert listed == [f"n{n}" for n in source.live() if source.nodes[n].op not in ("input", "const")]
+
+
+def test_explain_a_node_with_pictures(saved: Path, tmp_path: Path) -> None:
+    node = next(n for n, x in enumerate(runs.load(saved).source.nodes) if x.op == "transpose")
+    done = run("explain", saved, f"n{node}", "--svg", tmp_path / "a.svg", "--dot", tmp_path / "a.dot", "--json", tmp_path / "a.json", "--radius", 1)
+    assert done.exit_code == 0, done.output
+    assert "Proof" in done.stdout and "Candidates" in done.stdout
+    data = json.loads((tmp_path / "a.json").read_text())
+    assert data["explanation"]["node"] == node and data["egraph"]["boxes"]
+    ElementTree.fromstring((tmp_path / "a.svg").read_text())
+    assert (tmp_path / "a.dot").read_text().startswith("digraph")
+
+
+@pytest.mark.parametrize(("args", "words"), [
+    (("{tmp}",), "manifest.json cannot be read"), (("{run}", "nine"), "is no node"), (("{run}", "n999"), "no node of the source"),
+    (("{run}", "n0"), "an input or a constant"), (("{run}", "--svg", "{tmp}"), "is a directory"), (("{run}", "--user-rules", "no.py"), "does not exist"),
+])
+def test_bad_input_is_named(saved: Path, tmp_path: Path, args: tuple[str, ...], words: str) -> None:
+    done = run("explain", *(a.replace("{tmp}", str(tmp_path)).replace("{run}", str(saved)) for a in args))
+    assert done.exit_code == 2
+    assert words in done.stderr.replace("\n", " ")
+
+
+def test_a_model_is_saved_and_explained(tmp_path: Path) -> None:
+    """The pixel shuffle's transpose of six axes is written as a chain of native ones; Vela's cycles of its pieces add up."""
+    done = run("compile", PIXEL_SHUFFLE, "-t", "ethos-u85-256", "-o", tmp_path / "m.pte", "--save", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    explanation = runs.load(tmp_path / "run").explain()
+    assert sum(v.cycles or 0 for v in explanation.ops.values()) == explanation.run.result["explicit_cycles"]
+    transposes = [v for v in explanation.ops.values() if v.op.startswith("transpose")]
+    assert len(transposes) > 2 and all(v.verdict == "stayed" or v.rules for v in transposes)
+    assert any(len(v.written) > 1 and v.cycles_now < explanation.run.result["explicit_cycles"] / 4 for v in explanation.ops.values())

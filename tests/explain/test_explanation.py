@@ -1,0 +1,154 @@
+"""Verdicts, their cycles and the pictures, on runs compiled by Vela."""
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from eqsat.egraph.engine import Budget
+from eqsat.explain import ExplainError, Explanation, view
+from eqsat.optimizer import Options, Result, optimize_tosa
+from eqsat.target import Target
+from eqsat.tosa import dumps
+from extraction import extract
+from tests.explain.test_chains import halves
+from tests.graphs import channel_shuffle, transposed_relus
+
+U85 = Target.of("ethos-u85-256")
+
+
+def optimized(build, where: Path, **options) -> Result:
+    return optimize_tosa(dumps(build()), U85, options=Options(cache=where / "prices", **options), name=build.__name__)
+
+
+@pytest.fixture(scope="module")
+def relus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Explanation]:
+    result = optimized(transposed_relus, tmp_path_factory.mktemp("relus"))
+    return result, result.explain()
+
+
+@pytest.fixture(scope="module")
+def shuffled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Explanation]:
+    result = optimized(channel_shuffle, tmp_path_factory.mktemp("shuffled"))
+    return result, result.explain()
+
+
+def ops(e: Explanation, op: str) -> list[str]:
+    return [v.verdict for v in e.ops.values() if v.op.startswith(op)]
+
+
+def test_what_became_of_a_pair_of_transposes(relus: tuple[Result, Explanation]) -> None:
+    _, e = relus
+    assert ops(e, "transpose") == ["removed", "removed"]
+    assert ops(e, "conv2d") == ["stayed", "stayed"]
+    assert set(ops(e, "clamp")) <= {"moved", "removed"}
+    for v in e.ops.values():
+        assert not v.problem and (v.verdict == "stayed" or v.rules)
+    last = next(v for v in reversed(e.ops.values()) if v.op.startswith("transpose"))
+    assert {"move-move", "move-identity"} <= set(last.rules) and {"push-unary", "pull-unary"} & set(last.rules)
+
+
+@pytest.mark.parametrize("case", ["relus", "shuffled"])
+def test_cycles_are_velas_and_none_is_lost(case: str, request: pytest.FixtureRequest) -> None:
+    result, e = request.getfixturevalue(case)
+    assert sum(v.cycles or 0 for v in e.ops.values()) == result.explicit_cycles
+    stands = {(v.now, v.now_type, v.cycles_now, k) for k, v in e.ops.items() if v.cycles_now}
+    assert sum(c for _, _, c, _ in stands) + sum(c or 0 for _, _, c in e.added) == result.cycles
+
+
+def test_the_text_shows_shapes_rules_and_totals(relus: tuple[Result, Explanation]) -> None:
+    result, e = relus
+    text = e.text()
+    assert f"{result.cycles:,}" in text and f"{result.explicit_cycles:,}" in text
+    assert "INT8 [1,16,16,24]" in text and "REMOVED" in text and "by " in text
+    last = next(n for n, v in reversed(e.ops.items()) if v.op.startswith("transpose"))
+    lines = e.op_text(last)
+    assert re.search(r"n\d+ = transpose\[0,2,3,1\]\(n\d+\)", lines) and "move-identity" in lines
+    assert "Candidates for this value" in lines and "*" in lines
+    with pytest.raises(ExplainError, match="no node"):
+        e.op(999)
+    with pytest.raises(ExplainError, match="input"):
+        e.op(0)
+
+
+def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> None:
+    """The extra cycles are those of an exact extraction without the e-node; what nothing replaces is told so."""
+    result, e = shuffled
+    found = 0
+    for n, v in e.ops.items():
+        if v.verdict != "stayed":
+            continue
+        r, choices = e.removal(n), result.run.choices
+        enode = choices.enodes[result.run.choice[e.position(n)]]
+        without = {k for k in choices.graph.class_nodes(e.position(n)) if choices.enodes[k] is enode}
+        graph = replace(choices.graph, forbidden=choices.graph.forbidden | without)
+        if r.extra is None:
+            with pytest.raises(Exception, match=""):
+                extract(graph, "ilp")
+        else:
+            found += 1
+            assert r.extra >= extract(graph, "ilp").cost - result.run.cost() - 1e-6
+            assert r.instead
+    gone = next(n for n, v in e.ops.items() if v.verdict != "stayed")
+    with pytest.raises(ExplainError, match="did not stay"):
+        e.removal(gone)
+    assert any(e.removal(n).extra is None for n, v in e.ops.items() if v.verdict == "stayed")
+
+
+def test_another_winner_is_told(tmp_path: Path) -> None:
+    """Stock's graph won: the explanation says that it is about a candidate that was not used."""
+    result = optimize_tosa(dumps(transposed_relus()), U85, stock=dumps(transposed_relus(0)), options=Options(cache=tmp_path / "p", preset="none"))
+    run = replace(result.run, chosen="stock")
+    assert "The stock graph won" in run.explain().text(removals=False)
+
+
+def test_json_holds_everything(relus: tuple[Result, Explanation]) -> None:
+    _, e = relus
+    data = json.loads(json.dumps(e.as_dict()))
+    assert len(data["ops"]) == len(e.ops) == sum(data["counts"].values())
+    removed = next(o for o in data["ops"] if o["verdict"] == "removed")
+    assert removed["proofs"] and all(len(line) == 2 for p in removed["proofs"] for line in p["lines"])
+
+
+def test_pictures(relus: tuple[Result, Explanation]) -> None:
+    """Well formed; the whole view joins runs, a region shows rejected candidates with their cycles."""
+    result, e = relus
+    node = next(n for n, v in e.ops.items() if v.op.startswith("transpose"))
+    whole, region = view.whole(result.run), view.region(result.run, node, 2)
+    assert len(whole.boxes) < sum(len(b.classes) for b in whole.boxes.values())
+    assert any("in a row" in b.title for b in whole.boxes.values())
+    shown = [line for b in region.boxes.values() for line in b.lines]
+    assert any(chosen for _, _, chosen in shown) and any(not chosen and cycles > 0 for _, cycles, chosen in shown)
+    for part in (whole, region):
+        texts = [t.text for t in ElementTree.fromstring(view.svg(part)).iter("{http://www.w3.org/2000/svg}text")]
+        assert len(texts) >= len(part.boxes)
+        dot = view.dot(part)
+        assert dot.startswith("digraph") and dot.count("->") == len(part.edges) and dot.count("label=") == len(part.boxes)
+        assert json.loads(json.dumps(view.as_dict(part)))["boxes"]
+
+
+def test_a_region_is_bounded(relus: tuple[Result, Explanation], monkeypatch: pytest.MonkeyPatch) -> None:
+    result, e = relus
+    node = next(n for n, v in e.ops.items() if v.op.startswith("transpose"))
+    monkeypatch.setattr(view, "_LARGEST", 3)
+    part = view.region(result.run, node, 4)
+    assert len(part.boxes) <= 3 and part.left_out > 0 and "left out" in view.svg(part)
+
+
+def test_a_run_that_ran_out_of_time_is_explained(tmp_path: Path) -> None:
+    """The saturation with records is slower, and may not stop where the clock stopped the run's."""
+    result = optimized(halves, tmp_path, budget=Budget(seconds=1e-6))
+    assert result.stop == "time limit"
+    assert not any(v.problem for v in result.explain().ops.values())
+
+
+def test_own_rules_must_be_at_hand(tmp_path: Path) -> None:
+    result = optimized(halves, tmp_path)
+    with pytest.raises(ExplainError, match="no-such-rule"):
+        replace(result.run, rules=[*result.run.rules, "no-such-rule"]).explain()
+    with pytest.raises(ExplainError, match="another e-graph"):
+        replace(result.run, rules=[]).explain()

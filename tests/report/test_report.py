@@ -1,0 +1,112 @@
+"""Tables, comparisons and graph views from records."""
+import json
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from eqsat.cli import app
+from eqsat.files import InputError
+from eqsat.ir import TensorGraph
+from eqsat.report import Run, compare, graphs
+from eqsat.report.data import geometric_mean
+from eqsat.report.write import markdown
+from tests.bench.runs import EXPLICIT, TARGET
+from tests.graphs import channel_shuffle, conv, finish, relu, transposed_relus
+
+
+def changed(zoo_run, tmp_path, change) -> Run:
+    """A copy of the run, each record passed through `change`."""
+    out = tmp_path / "changed"
+    shutil.copytree(zoo_run, out)
+    records = [json.loads(line) for line in (zoo_run / "records.jsonl").read_text().splitlines()]
+    (out / "records.jsonl").write_text("".join(json.dumps(change(r)) + "\n" for r in records))
+    return Run.read(out)
+
+
+def on(configuration: str, **fields):
+    return lambda r: {**r, **{k: f(r[k]) for k, f in fields.items()}} if r["configuration"] == configuration else r
+
+
+def test_summaries_against_stock(zoo_run, tmp_path):
+    run = Run.read(zoo_run)
+    explicit, eqsat = run.summaries()
+    ours, stock = run.get("pixel_shuffle", TARGET, "eqsat"), run.baseline("pixel_shuffle", TARGET)
+    assert explicit.configuration == EXPLICIT and eqsat.mean == pytest.approx(ours["cycles"] / stock["cycles"]) and eqsat.mean < 1
+    assert eqsat.losses == () and geometric_mean([2, 8]) == 4
+    worse = changed(zoo_run, tmp_path, on("eqsat", cycles=lambda c: 100 * c))
+    assert worse.summaries()[1].losses == ("pixel_shuffle",)
+    assert "loss)" in markdown(worse) and "**1**: pixel_shuffle" in markdown(worse)
+    assert "loss)" not in markdown(run) and "| none |" in markdown(run)
+
+
+def test_without_stock_the_graph_without_layout_passes_is_the_baseline(zoo_run, tmp_path):
+    def fail_stock(r: dict) -> dict:
+        return {k: r[k] for k in ("model", "target", "configuration", "key")} | {"error": "no stock graph"} if r["configuration"] == "stock" else r
+
+    run = changed(zoo_run, tmp_path, fail_stock)
+    assert run.baseline("pixel_shuffle", TARGET)["configuration"] == EXPLICIT
+    assert "no stock graph" in markdown(run) and "| failed |" in markdown(run)
+
+
+@pytest.mark.parametrize("configuration, fields, regression", [
+    ("eqsat", {"cycles": lambda c: c + c // 1000}, None),                # within noise
+    ("eqsat", {"cycles": lambda c: c + c // 100}, True),
+    ("eqsat", {"cycles": lambda c: c - c // 100}, False),
+    ("stock", {"cycles": lambda c: c + 1}, True),                        # Vela is deterministic: no noise
+    ("eqsat", {"verified": lambda v: False}, True),
+])
+def test_changes_beyond_noise_are_named(zoo_run, tmp_path, configuration, fields, regression):
+    result = compare(changed(zoo_run, tmp_path, on(configuration, **fields)), Run.read(zoo_run))
+    assert result.common == 3
+    assert [c.regression for c in result.changes] == ([] if regression is None else [regression])
+    assert all(c.configuration == configuration for c in result.changes)
+
+
+def test_the_command_writes_and_exits_by_the_comparison(zoo_run, tmp_path):
+    worse = changed(zoo_run, tmp_path, on("eqsat", cycles=lambda c: 2 * c)).directory
+    good = CliRunner().invoke(app, ["report", str(zoo_run), "--against", str(worse), "-o", str(tmp_path / "report")])
+    assert good.exit_code == 0, good.output
+    assert {"index.html", "report.md", f"pixel_shuffle.{TARGET}.html"} <= {p.name for p in (tmp_path / "report").iterdir()}
+    bad = CliRunner().invoke(app, ["report", str(worse), "--against", str(zoo_run)])
+    assert bad.exit_code == 1 and "**regression** | pixel_shuffle" in bad.output
+    assert "**regression**" in (worse / "report" / "report.md").read_text()
+
+
+def test_a_directory_without_records_names_the_remedy(tmp_path):
+    with pytest.raises(InputError, match="eqsat bench --out"):
+        Run.read(tmp_path)
+    assert CliRunner().invoke(app, ["report", str(tmp_path)]).exit_code == 2
+
+
+def test_marks_what_is_gone_and_new():
+    before = transposed_relus()
+    after = TensorGraph()
+    y = conv(after, after.add_input("x", (1, 16, 16, 16), "INT8"), 24)
+    for k in range(3):
+        y = relu(after, y, -100 + k)
+    finish(after, conv(after, y, 16, seed=3))
+    gone, new = graphs.marks(before, after)
+    assert sorted(before.nodes[n].op for n in gone) == ["clamp", "clamp", "clamp", "transpose", "transpose"]
+    assert {after.nodes[n].op for n in new} == {"clamp"}                 # the relus have another shape; convolutions are the same
+    assert graphs.counts(before, gone)["transpose"] == (2, 2) and graphs.marks(before, before) == (set(), set())
+    picture = graphs.svg(before, gone, "gone")
+    assert picture.count('class="transpose gone"') == 2 and picture.count("<rect") == len(graphs.shown(before))
+
+
+def test_places_in_a_picture_do_not_collide():
+    g = channel_shuffle()
+    places = graphs._layout(g, graphs.shown(g))
+    assert len(set(places.values())) == len(places)
+    assert all(places[m][1] < places[n][1] for n in places for m in g.nodes[n].inputs if m in places)
+
+
+def test_model_explorer_graphs_are_closed():
+    g = transposed_relus()
+    made = graphs.model_explorer("x", {"before": (g, {graphs.shown(g)[1]}, "gone")})
+    (graph,) = made["graphs"]
+    ids = {n["id"] for n in graph["nodes"]}
+    assert len(ids) == len(graph["nodes"]) == len(graphs.shown(g)) + 1
+    assert all(e["sourceNodeId"] in ids for n in graph["nodes"] for e in n["incomingEdges"])
+    assert sum("style" in n for n in graph["nodes"]) == 1
+    json.dumps(made)

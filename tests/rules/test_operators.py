@@ -1,0 +1,44 @@
+"""Another operator for the same integers: sums in one step, planes interleaved by a convolution."""
+import pytest
+
+from eqsat.ir import TensorGraph
+from tests.rules.soundness import fires
+
+PLAIN = ("move-move", "move-identity")
+
+
+@pytest.mark.parametrize("op", ["reduce_sum", "reduce_max", "reduce_min"])
+@pytest.mark.parametrize("axes", [(1, 2), (2, 1), (0, 1), (2, 3)])
+def test_two_reductions_as_one(op, axes):
+    g = TensorGraph()
+    x = g.add_input("x", (2, 3, 4, 2), "INT32" if op == "reduce_sum" else "INT8")
+    for axis in axes:
+        x = g.add(op, (x,), axis=axis, **({} if op == "reduce_sum" else {"nan_mode": 1}))
+    g.outputs = [x]
+    assert fires(g, "reduce-reduce", *PLAIN)
+
+
+@pytest.mark.parametrize(("first", "second", "axes"), [("reduce_max", "reduce_max", (1, 3)), ("reduce_max", "reduce_min", (1, 2)),
+                                                       ("reduce_max", "reduce_max", (2, 2))])
+def test_axes_apart_and_reductions_of_two_kinds_stay(first, second, axes):
+    g = TensorGraph()
+    x = g.add_input("x", (2, 3, 4, 2), "INT8")
+    g.outputs = [g.add(second, (g.add(first, (x,), axis=axes[0], nan_mode=1),), axis=axes[1], nan_mode=1)]
+    assert not fires(g, "reduce-reduce", *PLAIN)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 4, 6), (1, 2, 5, 2), (1, 8, 4, 4), (3, 32), (1, 3, 1, 50)])
+def test_planes_to_pixels_as_a_convolution(shape):
+    g = TensorGraph()
+    x = g.add_input("x", shape, "INT8")
+    perms = (0, 2, 3, 1) if len(shape) == 4 else (1, 0)
+    g.outputs = [g.add("transpose", (x,), perms=perms)]
+    assert fires(g, "planes-conv", *PLAIN)
+
+
+@pytest.mark.parametrize(("shape", "perms", "dtype"), [((1, 9, 4, 4), (0, 2, 3, 1), "INT8"), ((1, 3, 4, 6), (0, 2, 3, 1), "INT16"),
+                                                       ((1, 3, 4, 6), (0, 2, 1, 3), "INT8"), ((1, 3, 1, 17), (0, 2, 3, 1), "INT8")])
+def test_many_planes_other_dtypes_orders_and_prime_rows_stay(shape, perms, dtype):
+    g = TensorGraph()
+    g.outputs = [g.add("transpose", (g.add_input("x", shape, dtype),), perms=perms)]
+    assert not fires(g, "planes-conv", *PLAIN)
