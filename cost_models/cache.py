@@ -24,6 +24,8 @@ LIMIT = 400_000
 _SPARE = 0.1
 #: Seconds for which a use is not noted again: reading stays reading.
 _FRESH = 6 * 3600
+#: How often, and after how many seconds, a file that another process is making is tried again.
+_TRIES, _PAUSE = 20, 0.05
 #: What sqlite3 raises; its messages quote a damaged schema, which may be no text.
 _FAILURES = (sqlite3.Error, UnicodeDecodeError)
 _TABLE = "create table if not exists checked (key text primary key, cycles real not null, mark blob not null, used integer not null)"
@@ -48,8 +50,8 @@ def _mark(key: str, cycles: float) -> bytes:
     return hashlib.blake2b(key.encode() + struct.pack("<d", cycles), digest_size=8).digest()
 
 
-def _valid(key: str, cycles: object, mark: object) -> bool:
-    return isinstance(cycles, float) and 0 <= cycles < float("inf") and mark == _mark(key, cycles)
+def _valid(key: object, cycles: object, mark: object) -> bool:
+    return isinstance(key, str) and isinstance(cycles, float) and 0 <= cycles < float("inf") and mark == _mark(key, cycles)
 
 
 class PriceCache:
@@ -63,20 +65,27 @@ class PriceCache:
             self._db = self._open()
 
     def _open(self) -> sqlite3.Connection:
-        try:
-            return self._connect()
-        except sqlite3.OperationalError:
-            raise                                        # in use or not writable: not ours to throw away
-        except (sqlite3.DatabaseError, UnicodeDecodeError):
-            self.path.unlink(missing_ok=True)            # corrupted: prices can always be measured again
-            return self._connect()
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._connect()
+            except sqlite3.OperationalError as e:        # in use or not writable: not ours to throw away
+                if "locked" not in str(e) or not left:
+                    raise
+                time.sleep(_PAUSE)                       # another process turns it to WAL, which does not wait by itself
+            except (sqlite3.DatabaseError, UnicodeDecodeError):
+                self.path.unlink(missing_ok=True)        # corrupted: prices can always be measured again
+        return self._connect()
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=10, check_same_thread=False)
-        db.text_factory = lambda raw: raw.decode(errors="replace")   # a damaged key is no key
-        db.execute("pragma journal_mode=wal")
-        db.execute(_TABLE)
-        db.execute("select count(*) from checked").fetchone()
+        try:
+            db.text_factory = lambda raw: raw.decode(errors="replace")   # a damaged key is no key
+            db.execute("pragma journal_mode=wal")
+            db.execute(_TABLE)
+            db.execute("select count(*) from checked").fetchone()
+        except BaseException:
+            db.close()
+            raise
         return db
 
     def get(self, keys: Sequence[str]) -> dict[str, float]:

@@ -62,11 +62,15 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Cycles of a unit and the steps that have them; inf: Vela refuses, or a guard forbids it. Traffic if the model knows it."""
+    """Cycles of a unit and the steps that have them; inf: Vela refuses, or a guard forbids it. Traffic if the model knows it.
+
+    copied: cycles of a view where it is a copy, because its operand has other readers too (None: never, or not known).
+    """
 
     cycles: float
     steps: Steps
     traffic: Traffic | None = None
+    copied: float | None = None
 
 
 class CostModel(Protocol):

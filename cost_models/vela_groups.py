@@ -3,9 +3,9 @@
 A unit is compiled between pads, CLAMPs with a second reader that cannot fuse with them, and only the rows that are not pads
 count: so it sees the inner tensor formats, not those of graph inputs and outputs (a movement that reads an input is measured on
 an input). Multiply-accumulate ops carry the RESCALE that fuses into them, sums and products the RESCALEs before and behind, so
-that their own price is that of the fused group, and the pairwise terms take the RESCALEs' prices off. Scales, zero points and
-tables do not change what an op costs by itself: units that differ in nothing else share a price. Units whose ends have no pad
-(INT32, BOOL) are estimated by a closed form.
+that their own price is that of the fused group, and the pairwise terms take the RESCALEs' prices off. Scales, zero points, tables
+and the values of summands do not change what an op costs by itself: units that differ in nothing else share a price. Units whose
+ends have no pad (INT32, BOOL) are estimated by a closed form.
 
 A whole graph is cut into its real groups, each measured with its real neighbours (`windows.py`).
 """
@@ -14,15 +14,18 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
+
+import numpy as np
 
 from cost_models.cache import PriceCache
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_noop
 from cost_models.legality import legal, legal_transpose
 from cost_models.protocol import Fusion, Price, Unit
 from cost_models.windows import LIMITS, Windows, add_pad, group_cycles
-from eqsat.ir import BYTES, OPS, Attrs, GraphError, TensorGraph, Type, attrs_of
+from eqsat.ir import BYTES, OPS, STORAGE, Attrs, Const, GraphError, TensorGraph, Type, attrs_of
 from eqsat.movement import Move
 from eqsat.staging import Transposes, reordering, ways, written
 from eqsat.target import Target
@@ -50,6 +53,7 @@ class VelaGroups:
     def __init__(self, target: Target, pool: Pool, cache: PriceCache):
         self.target, self.pool, self.cache = target, pool, cache
         self._known: dict[str, float] = {}
+        self._ratios: dict[tuple, float] = {}
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
         moves = [None if u.move is None else (*reordering(u.move), u.result.dtype, u.from_input) for u in units]
@@ -59,7 +63,7 @@ class VelaGroups:
         out = []
         for u, move in zip(units, moves, strict=True):
             if move is None:
-                out.append(Price(next(others), u.steps))
+                out.append(Price(next(others), u.steps, copied=self._copy(u) if u.op == "reshape" else None))
             else:
                 cycles, chain = best[move]
                 out.append(Price(cycles, written(u.move, chain)))
@@ -158,12 +162,32 @@ class VelaGroups:
         if u.op in ("slice", "concat"):
             return 1.0 + 0.02 * elements
         if u.op in ("rescale", *ACTIVATIONS):
-            return 1.0 + max(_UNFUSED[family] * elements, moved)
+            return self._copy(u)
         add, other = _OUTPUT_PATH[family]
         return 1.0 + max((add if u.op in ("add", "sub") else other) * elements, moved)
 
+    def _copy(self, u: Unit) -> float:
+        """Cycles of what runs as a 1x1 pool over the result."""
+        moved = (u.operands[0].bytes + u.result.bytes) / _BANDWIDTH[self.target.family]
+        return 1.0 + max(_UNFUSED[self.target.family] * u.result.elements, moved)
+
     def fusion(self, reader: Unit, read: Unit, behind: Sequence[Unit]) -> Fusion | None:
-        return fuses(reader, read, behind, self.target.family)
+        found = fuses(reader, read, behind, self.target.family)
+        if _is_wide_sum(reader) and read.op == "rescale" and read.is_constant(0):
+            return replace(found or Fusion(), of_reader=1 - self._narrow_constant_ratio(reader, read.result))
+        return found
+
+    def _narrow_constant_ratio(self, reader: Unit, t: Type) -> float:
+        """Cycles of a sum whose constant operand is INT8 behind a RESCALE, over those with an INT32 constant, which its price has: beside
+        INT32 no RESCALE fuses, but INT8 is read slowly from flash (measured on Vela 5.1: 0.25 on U85, 2 on U55)."""
+        form = (reader.steps, reader.operands, t)
+        if form not in self._ratios:
+            wide = canonical(reader)
+            narrow = replace(wide, constants=tuple(_placeholder(t, "INT8") if operand == t else k
+                                                   for operand, k in zip(wide.operands, wide.constants)))
+            costs = [self._recall([f[0]], lambda _, f=f: self._measure(*f[1:]))[f[0]] for u in (wide, narrow) if (f := self._probe_for(u))]
+            self._ratios[form] = costs[1] / costs[0] if len(costs) == 2 and all(0 < c < math.inf for c in costs) else 1.0
+        return self._ratios[form]
 
 
 @cache
@@ -195,14 +219,23 @@ def canonical(u: Unit) -> Unit:
     elif u.op == "clamp":
         size = BYTES[u.result.dtype]
         attrs |= {"min_val": (0).to_bytes(size, "little"), "max_val": (99).to_bytes(size, "little")}
-    return Unit(((u.op, attrs_of(attrs)),), u.operands, u.result)
+    constants = tuple(_placeholder(t, t.dtype) if u.is_constant(k) else None for k, t in enumerate(u.operands)) if u.op in SUMS else ()
+    return Unit(((u.op, attrs_of(attrs)),), u.operands, u.result, constants)
+
+
+def _placeholder(t: Type, dtype: str) -> Const:
+    return Const((np.arange(t.elements).reshape(t.shape) % 90 + 1).astype(STORAGE[dtype]), dtype)
+
+
+def _is_wide_sum(u: Unit) -> bool:
+    return u.op in SUMS and all(t.dtype == "INT32" for t in (*u.operands, u.result))
 
 
 def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
     """The unit between pads, and the pads' tensor names. Units on dtypes without CLAMP go bare, sums and products of INT32
     between RESCALEs."""
     g = TensorGraph()
-    wide = u.op in SUMS and all(t.dtype == "INT32" for t in (*u.operands, u.result))
+    wide = _is_wide_sum(u)
     narrowed = wide or u.op in MACS and u.operands[0].dtype == "INT8" and u.result.dtype == "INT32"
     steps = (*u.steps, ("rescale", _NARROWING)) if narrowed else u.steps
     result = "INT8" if narrowed else u.result.dtype
@@ -216,7 +249,11 @@ def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
     operands, seconds = [], []
     for k, t in enumerate(u.operands):
         if u.is_constant(k):
-            operands.append(g.add_const(u.constants[k].data, t.dtype, t.shape))
+            data = u.constants[k].data
+            narrow_constant = wide and data.dtype == STORAGE["INT8"]
+            operands.append(g.add_const(data, "INT8" if narrow_constant else t.dtype, t.shape))
+            if narrow_constant:
+                operands[-1] = g.add_with("rescale", [operands[-1]], _WIDENING)
             continue
         operands.append(g.add_input(f"in{k}", t.shape, "INT8" if wide else t.dtype))
         if narrow and not u.from_input:

@@ -103,7 +103,7 @@ def environment(directory: Path) -> dict[str, str]:
         (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
         (programs / name).chmod(0o755)
     return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": f"{directory}{os.pathsep}{ROOT}",
-            "COLUMNS": "120", "PYTHONIOENCODING": "utf-8"}
+            "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"}
 
 
 def _bash(code: str, directory: Path, shell: dict[str, str], where: str) -> str:
@@ -134,7 +134,8 @@ def _install(code: str, directory: Path) -> None:
 
 
 def _stable(text: str) -> str:
-    return "".join(f"{line.rstrip()}\n" for line in text.splitlines() if not line.startswith(_VOLATILE))
+    lines = [line.rstrip() for line in text.splitlines() if not line.startswith(_VOLATILE)]
+    return "\n".join(lines).strip("\n") + "\n"
 
 
 def check(page: Path, directory: Path) -> None:
@@ -142,7 +143,7 @@ def check(page: Path, directory: Path) -> None:
     for block, printed in run(page, directory):
         if block.code != printed:
             raise BlockError(f"{page.name}:{block.line}: the page says\n{block.code}\nbut it prints\n{printed}\n"
-                             f"If that is right: python -m docs.blocks {page.relative_to(ROOT)}")
+                             f"If that is right: python -m docs.blocks {page}")
 
 
 def update(page: Path, directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sphinx: python -m sphinx -W --keep-going docs build/docs"""
+"""Sphinx: python -m sphinx -E -W --keep-going docs build/docs"""
 import sys
 from pathlib import Path
 
@@ -10,6 +10,7 @@ project, author, release = "eqsat", "the eqsat authors", eqsat.__version__
 copyright = "the eqsat authors, Apache-2.0"
 extensions = ["myst_parser"]
 myst_heading_anchors = 3
+smartquotes = False                                      # `--option` in running text
 html_theme = "furo"
 html_title = f"eqsat {release}"
 html_show_sphinx = html_copy_source = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cost_models.protocol import CostModel, Steps, Unit
 from eqsat.egraph.encoding import ENode, Frozen
@@ -30,7 +30,7 @@ def is_widening(op: str, attrs: Attrs) -> bool:
 @dataclass(slots=True)
 class Choices:
     """A ChoiceGraph over the classes that the outputs can reach; per choice node its e-node, operand classes, TOSA steps and
-    cycles standing alone (inf where it cannot stand)."""
+    cycles standing alone (inf where it cannot stand). copied: {choice node of a view: its cycles where it is a copy}."""
 
     graph: ChoiceGraph
     frozen: Frozen
@@ -39,6 +39,15 @@ class Choices:
     operands: list[list[int]]
     steps: list[Steps]
     cycles: list[float]
+    copied: dict[int, float] = field(default_factory=dict)
+
+    def with_copies(self) -> Choices:
+        """The same with every view priced as the copy that it may be. Vela copies a RESHAPE whose operand has other readers; prices
+        of single e-nodes cannot know that, so extraction sees both extremes."""
+        cost, cycles = self.graph.cost.copy(), list(self.cycles)
+        for n, copied in self.copied.items():
+            cost[n] = cycles[n] = max(copied, cycles[n])
+        return replace(self, graph=replace(self.graph, cost=cost), cycles=cycles)
 
     def corrected(self, graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Mapping]) -> bool:
         """Raises the price of units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they
@@ -153,7 +162,8 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     kept = {position[r] for r in roots}
     own = [[(0.0 if widening[n] and c not in kept and not math.isinf(cost[n]) else cost[n], operands[n]) for n in ns] for c, ns in enumerate(nodes)]
     graph = ChoiceGraph.build(own, [position[r] for r in roots], pair_costs=pairs)
-    return Choices(graph, frozen, classes, enodes, operands, [p.steps for p in prices], cost)
+    copied = {n: p.copied for n, p in enumerate(prices) if p.copied is not None and not math.isinf(cost[n])}
+    return Choices(graph, frozen, classes, enodes, operands, [p.steps for p in prices], cost, copied)
 
 
 def _constant(frozen: Frozen, cls: int):

@@ -9,6 +9,7 @@ The .pte names the stock `EthosUBackend` and runs on the stock runtime.
 from __future__ import annotations
 
 import contextvars
+import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -50,6 +51,11 @@ class Session:
 
 #: The session of the lowering that runs in this thread or task; nothing outlives it.
 _SESSION: contextvars.ContextVar[Session] = contextvars.ContextVar("eqsat_session")
+
+
+#: One lowering at a time: PyTorch keeps what it knows of the graph at hand in globals of the process (torch/fx/traceback.py), so that two
+#: lowerings in threads break each other, eqsat or not.
+_LOWERING = threading.RLock()
 
 
 @final
@@ -107,7 +113,8 @@ def lower_with_session(program: ExportedProgram, compile_spec: EthosUCompileSpec
     token = _SESSION.set(session)
     started = time.perf_counter()
     try:
-        edge = stock_lowering(program, partitioner=[ours, *partitioner], **kwargs)
+        with _LOWERING:
+            edge = stock_lowering(program, partitioner=[ours, *partitioner], **kwargs)
     finally:
         _SESSION.reset(token)
     session.seconds["total"] = time.perf_counter() - started

@@ -24,10 +24,10 @@ from eqsat import choice
 from eqsat.choice import Choices
 from eqsat.deviation import Deviation, deviation
 from eqsat.egraph.encoding import Frozen, saturate
-from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
+from eqsat.egraph.engine import Budget, Extern, Rule
 from eqsat.files import InputError
 from eqsat.guards import violations
-from eqsat.ir import GraphError, TensorGraph
+from eqsat.ir import TensorGraph
 from eqsat.rules import EXTERNS, tolerant
 from eqsat.rules.presets import PRESETS
 from eqsat.runs import Run
@@ -35,7 +35,7 @@ from eqsat.target import Target
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.vela import Estimate, WorkerError, compare, compile_tosa
 from eqsat.tosa.worker import Pool
-from extraction import Extraction, ExtractionError, available, extract
+from extraction import Extraction, available, extract
 
 if TYPE_CHECKING:
     from eqsat.explain import Explanation, Verdict
@@ -66,7 +66,7 @@ class Options:
     rules: Sequence[Rule] = ()
     externs: Sequence[Extern] = ()
     budget: Budget = Budget()
-    time_limit: float = 5.0
+    time_limit: float = 10.0
     rounds: int = 3
     trials: int = 6
     cache: Path | None = None
@@ -245,11 +245,14 @@ def _run(name: str, target: Target, options: Options, candidates: Sequence[_Cand
 
 def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: _Clock, warnings: list[str],
            extractions: list[Extracted]) -> list[_Candidate]:
-    """Graphs that extraction finds, each compiled whole by Vela; its table corrects prices between rounds. Adds to `extractions`."""
+    """Graphs that extraction finds, each compiled whole by Vela; its table corrects prices between rounds. Adds to `extractions`.
+
+    Each extractor runs with views free and with views as copies: the truth is between, and which is nearer depends on the graph.
+    """
     cache = PriceCache(options.cache)
     seen: dict[bytes, _Candidate] = {}
 
-    def offer(found: Extraction, method: str, number: int) -> bool:
+    def offer(choices: Choices, found: Extraction, method: str, number: int) -> bool:
         """Compiles a choice whole; true if Vela's table shows units that cost far more than their price, which is corrected."""
         graph, origin = choices.tensor_graph(found.choice)
         buffer = dumps(graph)
@@ -261,16 +264,22 @@ def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: 
         extractions.append(Extracted(method, number, float(found.cost), estimate.cycles, found.gap if math.isfinite(found.gap) else None))
         return not known and choices.corrected(graph, origin, estimate.rows)
 
+    def run(choices: Choices, method: str) -> None:
+        """The rounds of an extractor."""
+        found = None
+        for number in range(options.rounds):
+            with clock.stage("extract"):
+                found = extract(choices.graph, method, time_limit=options.time_limit, warm_start=found)
+            if not offer(choices, found, method, number):
+                break
+
     try:
         with clock.stage("price"):
             choices = choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache))
+        pricings = [choices, choices.with_copies()] if choices.copied else [choices]
         for method in dict.fromkeys(("dag_greedy", options.extractor)):
-            found = None
-            for number in range(options.rounds):
-                with clock.stage("extract"):
-                    found = extract(choices.graph, method, time_limit=options.time_limit, warm_start=found)
-                if not offer(found, method, number):
-                    break
+            for c in pricings:
+                run(c, method)
     except WorkerError as e:
         warnings.append(f"a candidate was dropped: {e}")
     finally:

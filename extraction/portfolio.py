@@ -3,8 +3,9 @@
 Small remains are solved here, by branch and bound. Otherwise worker processes race. Core-guided
 clingo proves most graphs, in one of two ways: told of knots it runs through; with shrunk cores until
 late, when disjoint cores take over. Beside them HiGHS runs for a first heat, then neighbourhood search.
-Three processes share two cores, because no graph tells beforehand who will be first. Never worse than
-`dag_greedy`, as long as that ends within its share of the time limit.
+Three processes share two cores, because no graph tells beforehand who will be first. Large graphs, of
+which few are proved in time, have clingo told of knots and neighbourhood search from the start, one for
+each of two cores. Never worse than `dag_greedy`, as long as that ends within its share of the time limit.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ FIRST_HEAT, FIRST_HEAT_SECONDS = 0.25, 5.0
 SECOND_WAY = 0.6
 """Part of the time after which disjoint cores take over from shrunk ones."""
 
+LARGE = 10_000
+"""E-nodes after the reductions from which neighbourhood search gets all the time."""
+
 BRANCH_SECONDS = 0.2
 
 
@@ -36,15 +40,17 @@ def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
         if not run.proved:
             _branch(run)
         if not run.proved:
-            race(run.standing, schedule(time.perf_counter(), run.deadline), seed)
+            race(run.standing, schedule(run.standing.graph.n_nodes, time.perf_counter(), run.deadline), seed)
     except KeyboardInterrupt:
         if not run.choice:
             raise
     return run.result()
 
 
-def schedule(now: float, deadline: float) -> list[Entrant]:
-    """Who runs when."""
+def schedule(n_nodes: int, now: float, deadline: float) -> list[Entrant]:
+    """Who runs when on a reduced graph of `n_nodes` e-nodes."""
+    if n_nodes >= LARGE:
+        return [Entrant("asp_knots", now, deadline), Entrant("lns", now, deadline)]
     left = deadline - now
     heat = now + min(FIRST_HEAT_SECONDS, FIRST_HEAT * left)
     change = now + SECOND_WAY * left

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from benchmarks.drills import DRILLS, NotPossible, disk, files, interrupts, large, workers  # noqa: F401 - they register their drills
 from benchmarks.drills.table import markdown
+from benchmarks.resumable import ROOT
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.drills", description="Do harm, and see what comes of it.")
-    parser.add_argument("--only", help="drills whose names contain this")
+    parser.add_argument("--only", help="drills whose names contain this; others keep their records")
     parser.add_argument("--out", type=Path, help="directory for drills.json and drills.md")
     args = parser.parse_args()
     records = []
@@ -27,12 +28,15 @@ def main() -> None:
                 passed, observed = None, f"not possible here: {e}"
             except Exception as e:  # noqa: BLE001 - a drill that breaks is one that failed
                 passed, observed = False, f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
-            observed = observed.replace(place, "DIR")
+            observed = observed.replace(place, "DIR").replace(f"{ROOT}/", "")
         records.append({"drill": d.name, "done": d.done, "expected": d.expected, "observed": observed, "passed": passed,
                         "seconds": round(time.monotonic() - started, 1)})
         print({True: "passed", False: "FAILED", None: "not possible"}[passed], d.name, "|", observed, f"({records[-1]['seconds']} s)", flush=True)
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)
+        if args.only and (args.out / "drills.json").exists():
+            known = {r["drill"]: r for r in [*json.loads((args.out / "drills.json").read_text()), *records]}
+            records = [known[name] for name in DRILLS if name in known]
         (args.out / "drills.json").write_text(json.dumps(records, indent=1) + "\n")
         (args.out / "drills.md").write_text(markdown(records))
     if any(r["passed"] is False for r in records):

@@ -1,1 +1,81 @@
-"""."""
+"""Ctrl-C at every stage of the commands."""
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.drills import TARGET, Outcome, Process, drill
+from benchmarks.drills.files import MODEL
+from benchmarks.fuzz.formats import transposes
+from eqsat.tosa import dumps
+
+#: Stages of `eqsat optimize` in their order, and what `eqsat compile` has besides.
+OPTIMIZE = ("starting", "import", "vela", "saturate", "price", "extract", "verify", "write")
+COMPILE = ("starting", "quantizing", "lowering", "saturate", "price", "verify", "to_executorch", "write")
+
+
+def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.1) -> tuple[bool, str]:
+    """Sends SIGINT to the command's whole group, as a terminal does, `wait` seconds after it has entered the stage."""
+    temporary = place / f"tmp-{stage}"
+    temporary.mkdir()
+    out = place / f"out-{stage}"
+    process = Process(["-m", "benchmarks.drills.staged", stage, *command, "-o", out],
+                      {"TMPDIR": str(temporary), "EQSAT_CACHE": str(place / "cache")}).start()
+    reached = threading.Event()
+    errors: list[str] = []
+
+    def listen() -> None:
+        for line in process.process.stderr:
+            if line.startswith(f"STAGE {stage}"):
+                reached.set()
+            else:
+                errors.append(line)
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    while not reached.wait(0.05) and process.process.poll() is None:
+        pass
+    time.sleep(wait)
+    sent = time.monotonic()
+    if process.process.poll() is None:
+        os.killpg(process.process.pid, signal.SIGINT)
+    try:
+        process.process.wait(60)
+    except Exception:  # noqa: BLE001 - it does not end: that is the outcome
+        for p in process.survivors():
+            p.kill()
+        return False, f"{stage}: did not end within 60 s"
+    seconds = time.monotonic() - sent
+    listener.join(5)
+    code = process.process.returncode
+    code = 128 - code if code < 0 else code
+    left = process.survivors(10)
+    for p in left:
+        p.kill()
+    beside = [p.name for p in [*temporary.iterdir(), *place.glob(f".out-{stage}*")] if not p.name.startswith("torchinductor")]
+    trace = any("Traceback" in e for e in errors)
+    well = reached.is_set() and code == 130 and not out.exists() and not left and not beside and not trace
+    said = "" if well else (f" ({'' if reached.is_set() else 'never reached, '}{len(left)} processes left, {'output written, ' if out.exists() else ''}"
+                            f"left behind: {beside}, {'traceback' if trace else ''.join(errors)[-120:]!r})")
+    return well, f"{stage} {code} after {seconds:.1f} s{said}"
+
+
+def _all(place: Path, stages: tuple[str, ...], command: Callable[[], list[object]]) -> Outcome:
+    outcomes = [interrupted(place, stage, command()) for stage in stages]
+    return all(ok for ok, _ in outcomes), "; ".join(text for _, text in outcomes)
+
+
+@drill("Ctrl-C in eqsat optimize", f"SIGINT to the process group in the stages {', '.join(OPTIMIZE)}",
+       "exit code 130 at once; no output, nothing left behind, no process left")
+def optimize(place: Path) -> Outcome:
+    (place / "in.tosa").write_bytes(dumps(transposes()))
+    return _all(place, OPTIMIZE, lambda: ["optimize", place / "in.tosa", "-t", TARGET])
+
+
+@drill("Ctrl-C in eqsat compile", f"SIGINT to the process group in the stages {', '.join(COMPILE)}",
+       "exit code 130 at once; no output, nothing left behind, no process left")
+def compile_(place: Path) -> Outcome:
+    return _all(place, COMPILE, lambda: ["compile", MODEL, "-t", TARGET])

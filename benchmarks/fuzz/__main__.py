@@ -29,7 +29,7 @@ def main() -> None:
             place = Path(d)
             (place / "corpus").mkdir()
             FORMATS[name].prepare(place / "corpus")
-            if args.model and name in ("tosa", "search"):
+            if args.model and name == "tosa":
                 _lowered(args.model, place / "corpus")
             tallies.append(run(name, args.seed, max(1, int(args.inputs * _SHARE[name])), place))
         _show(tallies[-1])

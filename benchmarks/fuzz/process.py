@@ -117,6 +117,7 @@ def _read_all(form: str, seed: int, start: int, end: int, place: Path) -> None:
     print(json.dumps({"ready": True}), flush=True)
     limit = psutil.Process().memory_info().vms + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    before = _peak_mib()
     for number in range(start, end):
         data, how = f.damage(random.Random(f"{form}:{seed}:{number}"), corpus)
         line, started = {"number": number, "how": how}, time.process_time()
@@ -125,8 +126,13 @@ def _read_all(form: str, seed: int, start: int, end: int, place: Path) -> None:
         except Exception as e:  # noqa: BLE001 - anything but a named error is what we are looking for
             line["finding"] = f"{type(e).__name__}: {' '.join(str(e).split())[:200]}"
         line["seconds"] = round(time.process_time() - started, 4)
-        line["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        line["mib"] = _peak_mib() - before
         print(json.dumps(line), flush=True)
+
+
+def _peak_mib() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) >> 10
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ _ROWS = 30
 def markdown(record: dict) -> str:
     """A summary by format, then the outcomes of each."""
     out = [f"# Fuzzing the readers\n\nSeed {record['seed']}. Every input is read in a process that may take 5 seconds of computing and 1 GB for it.\n",
-           "| format | inputs | accepted | refused with a named error | findings | slowest (s) | peak memory (MiB) |", "|---|--:|--:|--:|--:|--:|--:|"]
+           "| format | inputs | accepted | refused with a named error | findings | slowest (s) | memory taken (MiB) |", "|---|--:|--:|--:|--:|--:|--:|"]
     for f in record["formats"]:
         accepted = sum(n for k, n in f["outcomes"].items() if k.startswith("accepted"))
         found = len(f["findings"])

@@ -40,7 +40,11 @@ CostModelOption = Annotated[str, typer.Option("--cost-model", help="cost model: 
 
 
 def fail(message: str, code: int) -> typer.Exit:
-    status.print(f"[red]error:[/red] {message}", soft_wrap=True, highlight=False)
+    try:
+        status.print(f"[red]error:[/red] {message}", soft_wrap=True, highlight=False)
+    except MemoryError:                                  # nothing that is loaded can be trusted to end by itself then
+        os.write(2, f"error: {message}\n".encode())
+        os._exit(code)
     return typer.Exit(code)
 
 

@@ -76,6 +76,10 @@ def optimize(
         raise fail(str(e), BAD_INPUT) from e
     except KeyboardInterrupt as e:
         raise fail("interrupted; nothing was written", INTERRUPTED) from e
+    except typer.Exit:
+        raise
+    except Exception as e:  # noqa: BLE001 - one line for a user, also where there is no memory to import PyTorch
+        raise fail(f"{source} could not be optimized for {target}: {type(e).__name__}: {' '.join(str(e).split())[:400]}", FAILED) from e
     if as_json:
         record = result.record()
         print(json.dumps({"model": str(source), "target": target, "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles}, **{

@@ -12,7 +12,7 @@ from cost_models.cache import PriceCache
 from cost_models.legality import legal_transpose
 from cost_models.protocol import Unit
 from cost_models.vela_groups import VelaGroups, probe
-from eqsat.ir import OPS, TensorGraph, Type, attrs_of
+from eqsat.ir import OPS, Const, TensorGraph, Type, attrs_of
 from eqsat.movement import Move
 from eqsat.target import Target
 from eqsat.tosa.vela import compile_graph
@@ -109,3 +109,17 @@ def test_fusion_of_a_rescale_with_its_conv(model: VelaGroups) -> None:
     conv, rescale, *_ = units(residual())
     assert model.fusion(rescale, conv, []).of_reader == 1
     assert model.fusion(conv, rescale, []) is None
+
+
+def test_a_constant_operand_has_its_price_and_its_narrow_form_another(model: VelaGroups) -> None:
+    wide, row = Type((1, 16, 16, 32), "INT32"), Type((1, 1, 1, 32), "INT32")
+    values = Const(np.arange(32, dtype=np.int32).reshape(row.shape), "INT32")
+    with_input, with_constant = (Unit((("add", ()),), (wide, row), wide, (None, c)) for c in (None, values))
+    prices = [p.cycles for p in model.price([with_input, with_constant])]
+    assert prices[1] > 1.5 * prices[0]                   # beside an INT32 constant no RESCALE fuses
+    narrow = Const(np.arange(32, dtype=np.int8).reshape(row.shape), "INT8")
+    rescale = Unit((("rescale", attrs_of({"dtype": "INT32"})),), (Type(row.shape, "INT8"),), row, (narrow,))
+    share = model.fusion(with_constant, rescale, []).of_reader
+    if model.target.family != "u65":                     # there it depends on the size
+        assert (share > 0.5) == (model.target.family == "u85")
+    assert model.fusion(with_constant, Unit(rescale.steps, rescale.operands, row, (None,)), []).of_reader == 0.0

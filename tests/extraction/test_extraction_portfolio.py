@@ -210,8 +210,9 @@ def test_entry_points_add_extractors(tmp_path, monkeypatch):
     assert extract(ChoiceGraph.build([[(7, [])]], [0]), "first").cost == 7
 
 
-def test_schedule_covers_the_whole_time():
-    plan = portfolio.schedule(100.0, 160.0)
+@pytest.mark.parametrize("n_nodes", [10, portfolio.LARGE])
+def test_schedule_covers_the_whole_time(n_nodes):
+    plan = portfolio.schedule(n_nodes, 100.0, 160.0)
     assert min(e.start for e in plan) == 100.0
     assert max(e.stop for e in plan) == 160.0
     assert all(e.start < e.stop for e in plan)

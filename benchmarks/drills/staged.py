@@ -1,0 +1,67 @@
+"""The command line, which says on stderr where it is: `python -m benchmarks.drills.staged STAGE COMMAND...`.
+
+At a STAGE that may be over in a moment it waits, so that a signal finds it there and not behind.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_WANTED = sys.argv[1]
+_LONG = ("quantizing", "lowering")
+
+
+def _announce(stage: str) -> None:
+    if stage == _WANTED:
+        print(f"STAGE {stage}", file=sys.stderr, flush=True)
+        deadline = time.monotonic() + (0 if stage in _LONG else 3)
+        while time.monotonic() < deadline:
+            time.sleep(0.01)
+
+
+def _announced(module: Any, name: str, stage: str) -> None:
+    original: Callable[..., Any] = getattr(module, name)
+
+    @functools.wraps(original)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _announce(stage)
+        return original(*args, **kwargs)
+    setattr(module, name, wrapper)
+
+
+def _prepare() -> None:
+    import eqsat.cli.optimize
+    import eqsat.compiling
+    import eqsat.optimizer
+    from eqsat.optimizer import _Clock
+
+    original = _Clock.stage
+
+    @contextlib.contextmanager
+    def stage(self: Any, name: str) -> Iterator[None]:
+        with original(self, name):
+            _announce(name)
+            yield
+    _Clock.stage = stage
+    _announced(eqsat.compiling, "quantize", "quantizing")
+    _announced(eqsat.compiling, "lower_with_session", "lowering")
+    _announced(eqsat.compiling, "write_atomically", "write")
+    _announced(eqsat.cli.optimize, "write_atomically", "write")
+    from executorch.exir import EdgeProgramManager
+
+    _announced(EdgeProgramManager, "to_executorch", "to_executorch")
+
+
+if __name__ == "__main__":
+    from eqsat.cli import app
+
+    if _WANTED == "starting":
+        print("STAGE starting", file=sys.stderr, flush=True)
+    else:
+        _prepare()
+    sys.argv = ["eqsat", *sys.argv[2:]]
+    app()
