@@ -5,8 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from eqsat.tosa.worker import Pool, Worker
+
+#: Every run tries the same examples; `python -m benchmarks.soundness` looks for new ones.
+settings.register_profile("same", derandomize=True, database=None)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")
