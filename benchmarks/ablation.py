@@ -10,7 +10,6 @@ Cycles are Vela's totals, delegates of a model summed.
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,9 @@ from pathlib import Path
 
 from benchmarks.resumable import OPTIMIZER, ROOT, Log, sources
 from eqsat.egraph.engine import Rule
-from eqsat.optimizer import Options, optimize_tosa
+from eqsat.optimizer import optimize_tosa
+from eqsat.options import Options
+from eqsat.report.data import geometric_mean
 from eqsat.rules import FAMILIES, RULES
 from eqsat.rules.presets import PRESETS
 from eqsat.target import Target
@@ -81,10 +82,6 @@ def ratios(records: Sequence[Mapping]) -> dict[str, dict[str, dict[str, float]]]
     return out
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
 def table(records: Sequence[Mapping]) -> str:
     """Markdown: per target the ratio to stock of every model and column with geometric means, and what each family contributes."""
     lines = ["# Ablation", "", "Cycles relative to stock ExecuTorch; lower is better. Made by `python -m benchmarks.ablation`.", ""]
@@ -96,14 +93,14 @@ def table(records: Sequence[Mapping]) -> str:
         lines += [f"| {m} | {' | '.join(f'{columns[c][m]:.3f}' if m in columns[c] else '-' for c in names)} |" for m in models]
         if not whole:
             continue
-        lines += [f"| **geometric mean of {len(whole)}** | {' | '.join(f'**{geometric_mean([columns[c][m] for m in whole]):.3f}**' for c in names)} |", ""]
+        lines += [f"| **geometric mean of {len(whole)}** | {' | '.join(f'**{geometric_mean(columns[c][m] for m in whole):.3f}**' for c in names)} |", ""]
         if ALL not in columns:
             continue
         lines += ["| family | ratio without it / with all, geometric mean | most on a model | on which |", "|---|--:|--:|---|"]
         for name in (n for n in names if n.startswith(WITHOUT)):
             gain = {m: columns[name][m] / columns[ALL][m] for m in whole}
             best = max(gain, key=gain.__getitem__)
-            lines.append(f"| {name.removeprefix(WITHOUT)} | {geometric_mean(list(gain.values())):.3f} | {gain[best]:.3f} | {best} |")
+            lines.append(f"| {name.removeprefix(WITHOUT)} | {geometric_mean(gain.values()):.3f} | {gain[best]:.3f} | {best} |")
         lines.append("")
     return "\n".join(lines) + "\n"
 

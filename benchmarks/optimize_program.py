@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.models import ZOO, load
+from eqsat.report.data import geometric_mean
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
@@ -70,7 +70,7 @@ def table(records: list[dict]) -> str:
         outcome = "changed" if r["changed"] else r["reason"]
         lines.append(f"{head}| {' | '.join(f'{c:,}' for c in cycles)} | {cycles[3] / cycles[2]:.3f} | {outcome} |")
     for target, rows in ratios.items():
-        means = [math.exp(sum(math.log(row[k]) for row in rows) / len(rows)) for k in range(4)]
+        means = [geometric_mean(column) for column in zip(*rows, strict=True)]
         lines.append(f"| **geometric mean of {len(rows)}, to stock** | {target} | {' | '.join(f'**{m:.3f}**' for m in means)} | "
                      f"**{means[3] / means[2]:.3f}** | |")
     return "\n".join(lines) + "\n"

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from eqsat import runs, user_rules
     from eqsat.egraph.engine import Extern, Rule
     from eqsat.executorch import EqsatWarning, lower_with_session, to_edge_transform_and_lower
-    from eqsat.optimizer import Options, Result, optimize_tosa
+    from eqsat.optimizer import Result, optimize_tosa
+    from eqsat.options import Options
     from eqsat.program import ProgramReport, optimize
     from eqsat.target import Target, TargetError
 
@@ -21,7 +22,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "to_edge_transform_and_lower": "eqsat.executorch", "lower_with_session": "eqsat.executorch", "EqsatWarning": "eqsat.executorch",
-    "optimize_tosa": "eqsat.optimizer", "Options": "eqsat.optimizer", "Result": "eqsat.optimizer",
+    "optimize_tosa": "eqsat.optimizer", "Options": "eqsat.options", "Result": "eqsat.optimizer",
     "optimize": "eqsat.program", "ProgramReport": "eqsat.program",
     "Target": "eqsat.target", "TargetError": "eqsat.target", "Rule": "eqsat.egraph.engine", "Extern": "eqsat.egraph.engine",
 }

@@ -113,15 +113,17 @@ class Choices:
         return out, origin
 
 
-def _units(e: ENode, frozen: Frozen, family: str) -> list[Unit]:
+def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: str) -> list[Unit]:
     operands = tuple(frozen.types[c] for c in e.children)
     result = frozen.types[e.cls]
-    if e.move is None:
-        return [Unit(((e.op, e.attrs),), operands, result, tuple(_constant(frozen, c) for c in e.children))]
-    if e.move.is_view:
+    if e.move is not None and e.move.is_view:
         return [Unit((("reshape", attrs_of({"shape": e.move.out_shape})),), operands, result)]
-    from_input = any(f.op == "input" for f in frozen.classes[e.children[0]])
-    out = [Unit((), operands, result, tuple(_constant(frozen, c) for c in e.children), e.move, from_input)]
+    read = [leaves.get(c) for c in e.children]
+    constants = tuple(dict(leaf.attrs)["value"] if leaf and leaf.op == "const" else None for leaf in read)
+    if e.move is None:
+        return [Unit(((e.op, e.attrs),), operands, result, constants)]
+    from_input = read[0] is not None and read[0].op == "input"
+    out = [Unit((), operands, result, constants, e.move, from_input)]
     direct = e.move.direct()
     if family == "u85" and direct is not None and len(direct) == 4 and direct[0] == 0 and direct != (0, 1, 2, 3):
         out.append(Unit((("transpose", attrs_of({"perms": direct})),), operands, result, from_input=from_input))
@@ -133,6 +135,7 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     roots = list(dict.fromkeys(frozen.handle[o] for o in frozen.source.outputs))
     classes = _reachable(frozen, roots)
     position = {c: i for i, c in enumerate(classes)}
+    leaves = {e.cls: e for c in classes for e in frozen.classes[c] if e.op in ("input", "const")}
     enodes: list[ENode] = []
     units: list[Unit] = []
     operands: list[list[int]] = []
@@ -140,7 +143,7 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     for c in classes:
         for e in frozen.classes[c]:
             if all(ch in position for ch in e.children):
-                for unit in _units(e, frozen, model.target.family):
+                for unit in _units(e, frozen, leaves, model.target.family):
                     nodes[position[c]].append(len(units))
                     enodes.append(e)
                     units.append(unit)
@@ -148,13 +151,14 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     prices = model.price(units)
     cost = [math.inf if misplaced(u.op, u.operands, u.result) else p.cycles for u, p in zip(units, prices, strict=True)]
     widening = [is_widening(e.op, e.attrs) for e in enodes]
+    behind = [[units[k] for ch in set(ops) for k in nodes[ch]] for ops in operands]
     pairs = {}
     for n, ops in enumerate(operands):
         for m in (m for cls in set(ops) for m in nodes[cls]):
             if math.isinf(cost[n]) or math.isinf(cost[m]):
                 continue
             delta = cost[m] if widening[m] else 0.0
-            fusion = model.fusion(units[n], units[m], [units[k] for ch in operands[m] for k in nodes[ch]])
+            fusion = model.fusion(units[n], units[m], behind[m])
             if fusion is not None:
                 delta -= fusion.of_reader * cost[n] + fusion.of_read * cost[m]
             if delta:
@@ -164,10 +168,6 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     graph = ChoiceGraph.build(own, [position[r] for r in roots], pair_costs=pairs)
     copied = {n: p.copied for n, p in enumerate(prices) if p.copied is not None and not math.isinf(cost[n])}
     return Choices(graph, frozen, classes, enodes, operands, [p.steps for p in prices], cost, copied)
-
-
-def _constant(frozen: Frozen, cls: int):
-    return next((dict(e.attrs)["value"] for e in frozen.classes[cls] if e.op == "const"), None)
 
 
 def _reachable(frozen: Frozen, roots: list[int]) -> list[int]:

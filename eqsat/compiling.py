@@ -19,7 +19,7 @@ from eqsat import pt2
 from eqsat.deviation import Deviation
 from eqsat.executorch import EqsatWarning, Session, lower_with_session
 from eqsat.files import InputError, load_callable, write_atomically
-from eqsat.optimizer import Options
+from eqsat.options import Options
 from eqsat.quantize import quantize
 
 Progress = Callable[[str], None]

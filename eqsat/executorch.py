@@ -28,7 +28,8 @@ from executorch.exir.lowered_backend_module import LoweredBackendModule
 from torch.export import ExportedProgram
 
 from eqsat.fx.arm import lower
-from eqsat.optimizer import Options, Result, optimize_tosa
+from eqsat.optimizer import Result, optimize_tosa
+from eqsat.options import Options
 from eqsat.target import Target
 
 

@@ -24,64 +24,21 @@ from eqsat import choice
 from eqsat.choice import Choices
 from eqsat.deviation import Deviation, deviation
 from eqsat.egraph.encoding import Frozen, saturate
-from eqsat.egraph.engine import Budget, Extern, Rule
+from eqsat.egraph.engine import Extern, Rule
 from eqsat.files import InputError
 from eqsat.guards import violations
 from eqsat.ir import TensorGraph
-from eqsat.rules import EXTERNS, tolerant
-from eqsat.rules.presets import PRESETS
+from eqsat.options import Options
+from eqsat.rules import tolerant
 from eqsat.runs import Run
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.vela import Estimate, WorkerError, compare, compile_tosa
 from eqsat.tosa.worker import Pool
-from extraction import Extraction, available, extract
+from extraction import Extraction, extract
 
 if TYPE_CHECKING:
     from eqsat.explain import Explanation, Verdict
-
-
-NUMERICS = ("exact", "tolerant")
-
-
-class OptionError(ValueError):
-    """An option that nobody knows; the message names it and the known ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a user may set. Raises OptionError for an unknown preset, extractor or cost model.
-
-    preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`. cost_model: of
-    `cost_models.available()` or `package.module:Class`. budget: limits of the saturation. time_limit: seconds per
-    extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
-    trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
-    numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
-    rules, externs: identities of the user's own, besides the preset's.
-    """
-
-    preset: str = "all"
-    extractor: str = "portfolio"
-    cost_model: str = "vela_groups"
-    rules: Sequence[Rule] = ()
-    externs: Sequence[Extern] = ()
-    budget: Budget = Budget()
-    time_limit: float = 10.0
-    rounds: int = 3
-    trials: int = 6
-    cache: Path | None = None
-    numerics: str = "exact"
-    tolerance: float = 16
-
-    def __post_init__(self) -> None:
-        for what, name, known in (("preset of rules", self.preset, PRESETS), ("extractor", self.extractor, available()),
-                                  ("numerics", self.numerics, NUMERICS)):
-            if name not in known:
-                raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
-        try:
-            cost_models.find(self.cost_model)
-        except ValueError as e:
-            raise OptionError(str(e)) from e
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,15 +159,14 @@ def optimize_tosa(explicit: bytes, target: Target, *, stock: bytes | None = None
                 except WorkerError as e:
                     warnings.append(f"Vela refuses stock's graph: {e}")
         frozen, extractions = None, []
-        for extra in (None, tolerant)[:1 + (options.numerics == "tolerant")]:
+        for families in ((), (tolerant,))[:1 + (options.numerics == "tolerant")]:
             try:
                 with clock.stage("saturate"):
-                    frozen = saturate(reference, [*PRESETS[options.preset], *options.rules, *(extra.RULES if extra else ())],
-                                      [*EXTERNS, *options.externs, *(extra.EXTERNS if extra else ())], options.budget)
-                if extra and not any(frozen.saturation.matches.get(r.name) for r in extra.RULES if not r.analysis):
+                    frozen = saturate(reference, *options.identities(*families), options.budget)
+                if families and not any(frozen.saturation.matches.get(r.name) for r in tolerant.RULES if not r.analysis):
                     break                                # nothing to round less often: the exact candidates are all there are
                 found = search(frozen, target, pool, options, clock, warnings, extractions)
-                candidates += [replace(c, tolerant=extra is not None) for c in found]
+                candidates += [replace(c, tolerant=bool(families)) for c in found]
             except Exception as e:  # noqa: BLE001 - also a user's rule or cost model may be at fault: never worse
                 warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
         with clock.stage("verify"):
@@ -236,7 +192,7 @@ def _run(name: str, target: Target, options: Options, candidates: Sequence[_Cand
     found = best if best.choices else min((c for c in candidates if c.choices), key=lambda c: c.estimate.cycles, default=None)
     if found is None:
         return None
-    rules = [*PRESETS[options.preset], *options.rules, *(tolerant.RULES if found.tolerant else ())]
+    rules, _ = options.identities(*((tolerant,) if found.tolerant else ()))
     graphs = {"explicit": explicit, "chosen": best.tosa} | ({"stock": stock} if stock is not None else {})
     plain = {k: getattr(options, k) for k in ("preset", "extractor", "cost_model", "time_limit", "rounds", "trials", "numerics", "tolerance")}
     return Run(name, target, graphs, best.name, found.choices, found.choice, [r.name for r in rules],
@@ -324,7 +280,6 @@ def _unequal(c: _Candidate, base: _Candidate, pool: Pool, options: Options) -> s
     return "" if outcome.equal else f"it differs from the graph before layout passes: {outcome.reason}"
 
 
-
 def cheapest_layout(graph: TensorGraph, target: Target, options: Options | None = None) -> tuple[TensorGraph, float, float]:
     """The graph equal to `graph` whose data movement costs least by `cost_models.layout`, its cost and that of `graph` itself.
 
@@ -333,7 +288,7 @@ def cheapest_layout(graph: TensorGraph, target: Target, options: Options | None 
     options = options or Options()
     model = Layout(target)
     before = extract(choice.build(saturate(graph, [], [], options.budget), model).graph, "dag_greedy").cost
-    frozen = saturate(graph, [*PRESETS[options.preset], *options.rules], [*EXTERNS, *options.externs], options.budget)
+    frozen = saturate(graph, *options.identities(), options.budget)
     choices = choice.build(frozen, model)
     found = extract(choices.graph, options.extractor, time_limit=options.time_limit)
     return choices.tensor_graph(found.choice)[0], float(found.cost), float(before)

@@ -30,7 +30,8 @@ from eqsat.fx.lift import lift
 from eqsat.fx.moves import is_movement, moves_elements
 from eqsat.fx.program import Program, ProgramError, Source, read
 from eqsat.fx.run import compare, samples
-from eqsat.optimizer import OptionError, Options, cheapest_layout
+from eqsat.optimizer import cheapest_layout
+from eqsat.options import OptionError, Options
 from eqsat.target import Target
 
 CHECKS = ("lower", "model")

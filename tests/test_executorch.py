@@ -9,7 +9,8 @@ import eqsat
 from benchmarks.models import load
 from eqsat.egraph.engine import Rule
 from eqsat.ir import TensorGraph
-from eqsat.optimizer import Options, optimize_tosa
+from eqsat.optimizer import optimize_tosa
+from eqsat.options import Options
 from eqsat.quantize import quantize
 from eqsat.target import Target
 from eqsat.tosa import dumps, loads

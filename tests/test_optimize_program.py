@@ -15,7 +15,7 @@ from eqsat.egraph.engine import Rule
 from eqsat.fx.aten import name
 from eqsat.fx.program import read
 from eqsat.fx.run import compare, samples
-from eqsat.optimizer import OptionError, Options
+from eqsat.options import OptionError, Options
 from eqsat.quantize import quantize
 from eqsat.target import TargetError
 from tests.fx.programs import CASES, make, program

@@ -9,7 +9,8 @@ import pytest
 
 from eqsat.egraph.engine import Budget, Rule
 from eqsat.ir import TensorGraph, Type
-from eqsat.optimizer import Options, optimize_tosa
+from eqsat.optimizer import optimize_tosa
+from eqsat.options import Options
 from eqsat.target import Target
 from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.vela import compare, compile_graph, compile_tosa

@@ -15,7 +15,8 @@ import pytest
 from eqsat import archive, runs
 from eqsat.archive import ArchiveError
 from eqsat.files import InputError
-from eqsat.optimizer import Options, Result, optimize_tosa
+from eqsat.optimizer import Result, optimize_tosa
+from eqsat.options import Options
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from tests.graphs import channel_shuffle

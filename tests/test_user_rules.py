@@ -12,7 +12,8 @@ from eqsat import user_rules
 from eqsat.cli import app
 from eqsat.files import InputError
 from eqsat.ir import TensorGraph
-from eqsat.optimizer import Options, optimize_tosa
+from eqsat.optimizer import optimize_tosa
+from eqsat.options import Options
 from eqsat.random_graphs import random_graph
 from eqsat.soundness import check
 from eqsat.target import Target

@@ -13,7 +13,7 @@ def graphs(model: str, target: str) -> Iterator[tuple[str, bytes]]:
 
     from eqsat.compiling import load_program
     from eqsat.executorch import lower_with_session
-    from eqsat.optimizer import Options
+    from eqsat.options import Options
 
     spec = EthosUCompileSpec(target)
     program, _ = load_program(f"benchmarks.models.{model}:model" if model in ZOO else model, spec)

@@ -14,7 +14,8 @@ from benchmarks.fuzz.corpus import finish
 from benchmarks.fuzz.formats import transposes
 from eqsat.egraph.engine import Budget
 from eqsat.ir import TensorGraph
-from eqsat.optimizer import Options, Result, optimize_tosa
+from eqsat.optimizer import Result, optimize_tosa
+from eqsat.options import Options
 from eqsat.target import Target
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.vela import compare

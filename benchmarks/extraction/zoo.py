@@ -18,9 +18,7 @@ from cost_models.cache import PriceCache
 from eqsat import choice
 from eqsat.bench.lowering import prepare
 from eqsat.egraph.encoding import saturate
-from eqsat.optimizer import Options
-from eqsat.rules import EXTERNS
-from eqsat.rules.presets import PRESETS
+from eqsat.options import Options
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.worker import Pool
@@ -33,7 +31,7 @@ TARGETS = ("ethos-u55-128", "ethos-u85-256")
 def choice_graph(tosa: bytes, target: Target, pool: Pool, cache: PriceCache) -> ChoiceGraph:
     """The choice graph of a TOSA graph with explicit layout, as the optimizer builds it by default; prices in cycles."""
     options = Options()
-    frozen = saturate(loads(tosa), PRESETS[options.preset], EXTERNS, options.budget)
+    frozen = saturate(loads(tosa), *options.identities(), options.budget)
     return choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache)).graph
 
 

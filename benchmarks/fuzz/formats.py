@@ -108,7 +108,8 @@ def _search(data: bytes, _: Path) -> str:
 
 def _saved_run(place: Path) -> Path:
     """A saved run of a small graph."""
-    from eqsat.optimizer import Options, optimize_tosa
+    from eqsat.optimizer import optimize_tosa
+    from eqsat.options import Options
     from eqsat.target import Target
 
     run = place / "run"

@@ -16,7 +16,8 @@ from eqsat import choice
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.guards import violations
 from eqsat.ir import GraphError, TensorGraph
-from eqsat.optimizer import Options, optimize_tosa
+from eqsat.optimizer import optimize_tosa
+from eqsat.options import Options
 from eqsat.rules import EXTERNS
 from eqsat.soundness import Unsound, check
 from eqsat.target import Target

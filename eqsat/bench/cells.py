@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from eqsat.files import InputError, read_bytes
 
 if TYPE_CHECKING:
-    from eqsat.optimizer import Options
+    from eqsat.options import Options
 
 ENTRY_POINTS = "eqsat.models"
 ZOO = "benchmarks.models"
@@ -44,7 +44,7 @@ class Configuration:
         kind, _, rest = text.partition(":")
         if kind not in KINDS or (rest and kind != EQSAT):
             raise InputError(f"no configuration is called {text!r}: use {', '.join(KINDS)}, the last with options as in eqsat:preset=all,extractor=portfolio")
-        from eqsat.optimizer import Options  # reports read records without the optimizer
+        from eqsat.options import Options  # reports read records without the optimizer
 
         known = {f.name: type(f.default) for f in fields(Options) if isinstance(f.default, (str, int, float))}
         given: dict[str, Any] = {}
@@ -63,7 +63,7 @@ class Configuration:
         return made
 
     def optimizer_options(self, **more: Any) -> Options:
-        from eqsat.optimizer import OptionError, Options
+        from eqsat.options import OptionError, Options
 
         try:
             return Options(**dict(self.options), **more)

@@ -11,7 +11,8 @@ from typing import Any
 
 from eqsat.bench.cells import EXPLICIT, STOCK, Configuration
 from eqsat.bench.lowering import rounded
-from eqsat.optimizer import Options, optimize_tosa
+from eqsat.optimizer import optimize_tosa
+from eqsat.options import Options
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.vela import Estimate, compare, compile_tosa

@@ -15,7 +15,7 @@ from eqsat.target import Target
 
 if TYPE_CHECKING:
     from eqsat.deviation import Deviation
-    from eqsat.optimizer import Options
+    from eqsat.options import Options
 
 BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED, INTERRUPTED = 2, 3, 4, 5, 6, 130
 
@@ -60,7 +60,7 @@ def quiet() -> None:
 def options(rules: str, extractor: str, cost_model: str, numerics: str, tolerance: float, user_rules: list[str] | None = None) -> Options:
     """The optimizer's options from the command line. Raises InputError for a name that nobody has and for rules that fail their check."""
     from eqsat import user_rules as own
-    from eqsat.optimizer import OptionError, Options
+    from eqsat.options import OptionError, Options
 
     packs = [own.load(name) for name in user_rules or ()]
     try:

@@ -15,12 +15,12 @@ Relations, that rules use to walk along the operands of a concat (`eqsat/rules/s
   span      (concat, vector, i, its i-th operand, where that lies in the result)
   split     (vector, i, the operands before i, the others)
   stripped  (vector, f, type, n) -> xs: the first n operands are f x, x of that type; one such xs, where there are several
-and of `eqsat/rules/quantized.py`:
-  curve     (x, t, c): t = c(x) in every element, x INT8
-  scalar    (t, c): t is a constant of one element
-and of `eqsat/rules/tolerant.py`:
-  chain     (x, t, c): t = c(x) in every element, c given per channel, x INT8
-  known     (t, k): t is the constant k
+Facts about classes, one per class or pair. There may be several curves from an x to a t that differ outside x's range, and endlessly
+many where a class holds a function of itself; the first is kept, so saturation ends:
+  curve     (x, t) -> c: t = c(x) in every element, x INT8 (`eqsat/rules/quantized.py`)
+  scalar    t -> c: t is a constant of one element, as a curve
+  known     t -> k: t is the constant k (`eqsat/rules/channels.py`)
+  chain     (x, t) -> c: t = c(x) in every element, c given per channel, x INT8 (`eqsat/rules/tolerant.py`)
 `type` gives shape and dtype of a class; two different ones for one class stop egglog: an unsound rule cannot pass.
 """
 from __future__ import annotations
@@ -48,8 +48,8 @@ DECLARATIONS = (
     "(relation span (i64 TV i64 T i64))",
     "(relation split (TV i64 TV TV))",
     "(function stripped (TV i64 i64 i64) TV :merge old)",
-    "(relation curve (T T i64))", "(relation scalar (T i64))",
-    "(relation chain (T T i64))", "(relation known (T i64))",
+    *(f"(function {fact} ({classes}) i64 :merge (min old new))"
+      for fact, classes in (("curve", "T T"), ("scalar", "T"), ("known", "T"), ("chain", "T T"))),
 )
 #: Constructors that stand for an e-node that a rule has still to make.
 HELPERS = ("Resized", "Cut")

@@ -7,6 +7,7 @@ One ruleset per rule gives exact attribution of matches and growth, and limits a
 """
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import tempfile
@@ -69,6 +70,13 @@ class Rule:
     head: tuple[str, ...]
     calls: tuple[tuple[str, str, str], ...] = ()
     analysis: bool = False
+
+    @staticmethod
+    def of(family: str) -> Callable[..., Rule]:
+        """Makes a family's rules with one action: (name, statement, body, head, *calls, analysis=False)."""
+        def rule(name: str, statement: str, body: tuple[str, ...], head: str, *calls: tuple[str, str, str], analysis: bool = False) -> Rule:
+            return Rule(name, family, statement, body, (head,), calls, analysis)
+        return rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +215,15 @@ class Engine:
                 break
         else:
             out.stop = "pass limit"
-        while out.stop != "saturated" and self._step(analyses, {}, None, started)[0]:
-            pass                                         # every class gets its type, also after a limit
+        if out.stop != "saturated":
+            for _ in range(budget.passes):               # every class gets its type, also after a limit
+                if not self._step(analyses, {}, None, started)[0]:
+                    break
         out.seconds = time.perf_counter() - started
         return out
 
     def _step(self, rules: Sequence[Rule], matches: dict[str, int], budget: Budget | None, started: float) -> tuple[bool, str]:
-        asked = self._demands(rules)
-        updated = asked > 0
+        updated = self._demands(rules, started + budget.seconds if budget else math.inf) > 0
         for r in rules:
             report = self.run(f"(run-schedule rs.{r.name})")[0].report
             updated |= report.updated
@@ -230,11 +239,11 @@ class Engine:
                     return updated, "node limit"
         return updated, ""
 
-    def _demands(self, rules: Sequence[Rule]) -> int:
+    def _demands(self, rules: Sequence[Rule], deadline: float) -> int:
         stages = [r.name for r in rules if r.calls]
         total = 0
         for _ in range(16):                              # an answer can enable the next stage of a rule
-            if not stages:
+            if not stages or time.perf_counter() > deadline:
                 return total
             self.run(f"(run-schedule (seq {' '.join(f'(saturate rs.{n}?)' for n in stages)}))")
             new = self._answer()

@@ -3,11 +3,12 @@
 A BatchNorm that could not be folded, a LayerScale or the scale and shift of a LayerNorm come as RESCALE, one such op, RESCALE. In
 each channel that is a function of one INT8 value, so whether a convolution with one weight and one bias per channel gives the same
 integers is decided by evaluating both in all 256 points. `Chain` holds several such steps, for the tolerant rules.
-The relation (known t k) says t is the constant k.
+The fact (known t) = k says t is the constant k.
 """
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -208,18 +209,22 @@ def spans_channels(chain: Chain, x: Type, t: Type) -> bool:
     return (x.dtype, t.dtype) == ("INT8", "INT8") and x.shape == t.shape and bool(x.shape) and 1 < chain.channels == x.shape[-1]
 
 
+def convolution_of(chain: Chain, x: Type, t: Type, line: Callable[[Chain], Line | None]):
+    """The chain from x to t as a convolution, by a `line` that may not exist."""
+    if not spans_channels(chain, x, t):
+        return None
+    try:
+        found = line(chain)
+    except GraphError:
+        return None
+    return None if found is None else as_convolution(found, x, t)
+
+
 def _one_op(left: bool):
     def convolution(widen: Call, call: Call, k: LeafValue, narrow: Call, x: Type, t: Type):
         if not (is_plain(widen) and is_plain(narrow) and fits(call, k)):
             return None
-        chain = Chain(((widen, None, False), (call, k, left), (narrow, None, False)))
-        if not spans_channels(chain, x, t):
-            return None
-        try:
-            line = exact_line(chain)
-        except GraphError:
-            return None
-        return None if line is None else as_convolution(line, x, t)
+        return convolution_of(Chain(((widen, None, False), (call, k, left), (narrow, None, False))), x, t, exact_line)
     return convolution
 
 
@@ -249,11 +254,11 @@ EXTERNS = [
 F = "channels"
 RULES = [
     *(Rule(f"channels-{side}", F, f"rescale ({op}) = rescale' (depthwise 1x1 x), k a constant per channel, where that is exact in all 256 points",
-           (f"(= t (P1 g (P2 f {operands})))", "(known y k)", "(= s (type x))", "(= u (type t))"),
+           (f"(= t (P1 g (P2 f {operands})))", "(= k (known y))", "(= s (type x))", "(= u (type t))"),
            ("(union t (Move q (Ax r (M3 d (Move p x) (Leaf w) (Leaf b)))))",), (("p d w b r q", f"constant_{side}", "e f k g s u"),))
       for side, op, operands in (("right", "ADD|SUB|MUL (rescale x) k", "(P1 e x) y"), ("left", "ADD|SUB|MUL k (rescale x)", "y (P1 e x)"))),
-    Rule("known-leaf", F, "a constant", ("(= t (Leaf k))",), ("(known t v)",), (("v", "known_leaf", "k"),), analysis=True),
-    Rule("known-unary", F, "f of a constant", ("(= t (P1 f y))", "(known y k)"), ("(known t v)",), (("v", "known_unary", "f k"),), analysis=True),
-    Rule("known-binary", F, "f of two constants", ("(= t (P2 f y z))", "(known y k)", "(known z l)"), ("(known t v)",),
+    Rule("known-leaf", F, "a constant", ("(= t (Leaf k))",), ("(set (known t) v)",), (("v", "known_leaf", "k"),), analysis=True),
+    Rule("known-unary", F, "f of a constant", ("(= t (P1 f y))", "(= k (known y))"), ("(set (known t) v)",), (("v", "known_unary", "f k"),), analysis=True),
+    Rule("known-binary", F, "f of two constants", ("(= t (P2 f y z))", "(= k (known y))", "(= l (known z))"), ("(set (known t) v)",),
          (("v", "known_binary", "f k l"),), analysis=True),
 ]

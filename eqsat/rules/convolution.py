@@ -139,13 +139,7 @@ EXTERNS = [
     Extern("pull_turn_pool", 3, 2, _pull_turn_pool),
 ]
 
-F = "convolution"
-
-
-def R(name: str, statement: str, body: tuple[str, ...], head: str, *calls: tuple[str, str, str]) -> Rule:
-    return Rule(name, F, statement, body, (head,), calls)
-
-
+R = Rule.of("convolution")
 RULES = [
     R("turn-conv", "conv x w = turn (conv (turn x) w'), turn the exchange of H and W, where it is a view",
       ("(= t (M3 f x (Leaf w) b))", "(= s (type x))", "(= u (type t))"), "(union t (Move q (M3 g (Move p x) (Leaf v) b)))",

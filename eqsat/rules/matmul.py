@@ -116,12 +116,7 @@ EXTERNS = [
     Extern("constant_product", 3, 5, _constant_product),
 ]
 
-F = "matmul"
-
-
-def R(name: str, statement: str, body: tuple[str, ...], head: str, *calls: tuple[str, str, str]) -> Rule:
-    return Rule(name, F, statement, body, (head,), calls)
-
+R = Rule.of("matmul")
 
 _PRODUCT = ("(= t (M2 f a b))", "(= s (type a))")
 

@@ -31,7 +31,7 @@ def _beside_one_element(name: str, other: str) -> Rule:
     """A rule on two operands, for a constant of one element as the other operand: the broadcasting that no layout can disturb."""
     rule = _BY_NAME[name]
     return replace(rule, name=f"{name}-scalar", statement=f"{rule.statement}; the other operand a constant of one element",
-                   body=(*rule.body, f"(scalar {other} c)"))
+                   body=(*rule.body, f"(= c (scalar {other}))"))
 
 
 _SCALARS = ("curve-constant", "curve-constant-unary")

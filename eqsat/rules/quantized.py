@@ -1,6 +1,6 @@
 """Rescale, clamp, table: what pointwise ops do to one INT8 value is a function of 256 points, so it can be evaluated.
 
-A `Curve` is such a function. The relation (curve x t c) says t = c(x) in every element; it grows along pointwise ops whose
+A `Curve` is such a function. The fact (curve x t) = c says t = c(x) in every element; it grows along pointwise ops whose
 operands all come from one x or are constants of one element, whatever the dtypes between. Where t is INT8 again, t is one
 TABLE of x: that holds for RESCALEs, MUL by a constant and back, and for x * sigmoid(x) alike, to the bit.
 """
@@ -114,13 +114,7 @@ EXTERNS = [
     Extern("is_identity_op", 2, 0, _is_identity),
 ]
 
-F = "quantized"
-
-
-def R(name: str, statement: str, body: tuple[str, ...], head: str, *calls: tuple[str, str, str], analysis: bool = False) -> Rule:
-    return Rule(name, F, statement, body, (head,), calls, analysis)
-
-
+R = Rule.of("quantized")
 RULES = [
     R("pointwise-identity", "clamp to the dtype's limits, rescale by one, identity: = x (removal)",
       ("(= t (P1 f x))", "(= s (type x))"), "(union t x) (delete (P1 f x))", ("", "is_identity_op", "f s")),
@@ -129,24 +123,24 @@ RULES = [
     R("clamp-clamp", "clamp f (clamp g x) = clamp (f after g) x",
       ("(= t (P1 f (P1 g x)))", "(= s (type x))"), "(union t (P1 r x))", ("r", "clamp_clamp", "f g s")),
     R("curve-table", "t = c(x), both INT8: t = table c x, or the clamp that c is",
-      ("(curve x t c)",), "(union t (P1 r x))", ("r", "curve_table", "c")),
+      ("(= c (curve x t))",), "(union t (P1 r x))", ("r", "curve_table", "c")),
     R("curve-identity", "t = x in all 256 values: t = x",
-      ("(curve x t c)",), "(union t x)", ("", "curve_identity", "c")),
+      ("(= c (curve x t))",), "(union t x)", ("", "curve_identity", "c")),
     R("curve-constant", "a constant of one element",
-      ("(= t (Leaf k))",), "(scalar t c)", ("c", "curve_constant", "k"), analysis=True),
+      ("(= t (Leaf k))",), "(set (scalar t) c)", ("c", "curve_constant", "k"), analysis=True),
     R("curve-constant-unary", "f of one",
-      ("(= t (P1 f k))", "(scalar k d)"), "(scalar t c)", ("c", "curve_of_one", "f d"), analysis=True),
+      ("(= t (P1 f k))", "(= d (scalar k))"), "(set (scalar t) c)", ("c", "curve_of_one", "f d"), analysis=True),
     R("curve-start-unary", "x = id(x) for an INT8 x that f reads",
-      ("(= t (P1 f x))", "(= s (type x))"), "(curve x x c)", ("c", "curve_start", "s"), analysis=True),
+      ("(= t (P1 f x))", "(= s (type x))"), "(set (curve x x) c)", ("c", "curve_start", "s"), analysis=True),
     *(R(f"curve-start-{side}", "the same for f of two operands",
-        (f"(= t (P2 f {xs}))", "(= s (type x))"), "(curve x x c)", ("c", "curve_start", "s"), analysis=True)
+        (f"(= t (P2 f {xs}))", "(= s (type x))"), "(set (curve x x) c)", ("c", "curve_start", "s"), analysis=True)
       for side, xs in (("left", "x y"), ("right", "y x"))),
     R("curve-unary", "f c(x) = (c then f)(x)",
-      ("(= u (P1 f t))", "(curve x t d)"), "(curve x u c)", ("c", "curve_of_one", "f d"), analysis=True),
+      ("(= u (P1 f t))", "(= d (curve x t))"), "(set (curve x u) c)", ("c", "curve_of_one", "f d"), analysis=True),
     R("curve-left", "f c(x) k for a constant k of one element",
-      ("(= u (P2 f t k))", "(curve x t d)", "(scalar k e)"), "(curve x u c)", ("c", "curve_of_two", "f d e"), analysis=True),
+      ("(= u (P2 f t k))", "(= d (curve x t))", "(= e (scalar k))"), "(set (curve x u) c)", ("c", "curve_of_two", "f d e"), analysis=True),
     R("curve-right", "f k c(x)",
-      ("(= u (P2 f k t))", "(curve x t d)", "(scalar k e)"), "(curve x u c)", ("c", "curve_of_two", "f e d"), analysis=True),
+      ("(= u (P2 f k t))", "(= d (curve x t))", "(= e (scalar k))"), "(set (curve x u) c)", ("c", "curve_of_two", "f e d"), analysis=True),
     R("curve-both", "f c(x) d(x): both operands come from one x",
-      ("(= u (P2 f s t))", "(curve x s d)", "(curve x t e)"), "(curve x u c)", ("c", "curve_of_two", "f d e"), analysis=True),
+      ("(= u (P2 f s t))", "(= d (curve x s))", "(= e (curve x t))"), "(set (curve x u) c)", ("c", "curve_of_two", "f d e"), analysis=True),
 ]

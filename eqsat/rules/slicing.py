@@ -248,11 +248,7 @@ EXTERNS = [
     Extern("pad_pool", 3, 1, _pad_pool),
 ]
 
-F = "slicing"
-
-
-def R(name: str, statement: str, body: tuple[str, ...], head: str, *calls: tuple[str, str, str], analysis: bool = False) -> Rule:
-    return Rule(name, F, statement, body, (head,), calls, analysis)
+R = Rule.of("slicing")
 
 
 def _spanning(k: int) -> Rule:

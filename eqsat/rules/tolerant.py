@@ -7,7 +7,7 @@ up, so the optimizer also measures the whole graph (`eqsat/deviation.py`).
 Several ops with constants per channel in a row (`Chain` of `eqsat/rules/channels.py`) round at each step; one convolution rounds
 once. Its bound is computed in all 256 points of every channel, and holds wherever no step inside saturates: those limits come from
 calibration, the model in real numbers has none. A step whose zero point lies at an end of its dtype may be an activation (a ReLU
-folded into it): it must not saturate at all. The relation (chain x t c) says t = c(x).
+folded into it): it must not saturate at all. The fact (chain x t) = c says t = c(x).
 """
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import GraphError, Type
+from eqsat.ir import Type
 from eqsat.numerics import INEXACT_ROUND, LIMITS
-from eqsat.rules.channels import Chain, Line, as_convolution, fits, integer_scale, integers, is_plain, real_scale, spans_channels
+from eqsat.rules.channels import Chain, Line, convolution_of, fits, integer_scale, integers, is_plain, real_scale
 
 #: The most steps of its result by which one rewrite may differ from what it replaces.
 BOUND = 3
-#: Steps of a chain at most, six ops between their RESCALEs: a chain that gives its own value would not end.
-_LONGEST = 18
 
 
 def _rescale_rescale(g: Call, f: Call, middle: Type):
@@ -57,12 +55,12 @@ def _start(call: Call, x: Type):
 def _rescaled(call: Call, chain: Chain):
     """Without a constant so far there is nothing to gain by going on to INT8."""
     useful = is_plain(call) and (call.attr("dtype") == "INT32" or call.attr("dtype") == "INT8" and chain.constants)
-    return (Chain((*chain.steps, (call, None, False))),) if useful and len(chain.steps) < _LONGEST else None
+    return (Chain((*chain.steps, (call, None, False))),) if useful else None
 
 
 def _constant(left: bool):
     def follow(call: Call, chain: Chain, k: LeafValue):
-        return (Chain((*chain.steps, (call, k, left))),) if fits(call, k) and len(chain.steps) < _LONGEST else None
+        return (Chain((*chain.steps, (call, k, left))),) if fits(call, k) else None
     return follow
 
 
@@ -77,13 +75,7 @@ def tolerant_line(chain: Chain) -> Line | None:
 
 
 def _chain_convolution(chain: Chain, x: Type, t: Type):
-    if len(chain.constants) < 2 or not spans_channels(chain, x, t):
-        return None
-    try:
-        line = tolerant_line(chain)
-    except GraphError:
-        return None
-    return None if line is None else as_convolution(line, x, t)
+    return convolution_of(chain, x, t, tolerant_line) if len(chain.constants) > 1 else None
 
 
 EXTERNS = [
@@ -95,25 +87,19 @@ EXTERNS = [
     Extern("chain_convolution", 3, 6, _chain_convolution),
 ]
 
-F = "tolerant"
-
-
-def R(name: str, statement: str, body: tuple[str, ...], head: str, *calls: tuple[str, str, str], analysis: bool = False) -> Rule:
-    return Rule(name, F, statement, body, (head,), calls, analysis)
-
-
+R = Rule.of("tolerant")
 RULES = [
     *(R(f"rescale-rescale{suffix}", f"rescale g (rescale f x) = rescale (g f) x,{where} to INT8 or INT16: within {BOUND} steps",
         ("(= t (P1 g y))", f"(= y ({made} f x))", "(= s (type y))"), f"(union t ({made} h x))", ("h", "rescale_rescale", "g f s"))
       for suffix, where, made in (("", "", "P1"), ("-channels", " f per channel,", "Ax"))),
     R("channels-chain", f"a chain of ADD, SUB, MUL with constants per channel = rescale (depthwise 1x1 x): within {BOUND} steps where no step "
       "inside saturates",
-      ("(chain x t c)", "(= s (type x))", "(= u (type t))"), "(union t (Move q (Ax r (M3 d (Move p x) (Leaf w) (Leaf b)))))",
+      ("(= c (chain x t))", "(= s (type x))", "(= u (type t))"), "(union t (Move q (Ax r (M3 d (Move p x) (Leaf w) (Leaf b)))))",
       ("p d w b r q", "chain_convolution", "c s u")),
-    R("chain-start", "an INT8 value widened", ("(= t (P1 f x))", "(= s (type x))"), "(chain x t c)", ("c", "chain_start", "f s"), analysis=True),
-    R("chain-rescaled", "rescale c(x)", ("(= u (P1 f t))", "(chain x t c)"), "(chain x u d)", ("d", "chain_rescaled", "f c"), analysis=True),
-    R("chain-right", "f c(x) k for a constant k", ("(= u (P2 f t y))", "(chain x t c)", "(known y k)"), "(chain x u d)",
+    R("chain-start", "an INT8 value widened", ("(= t (P1 f x))", "(= s (type x))"), "(set (chain x t) c)", ("c", "chain_start", "f s"), analysis=True),
+    R("chain-rescaled", "rescale c(x)", ("(= u (P1 f t))", "(= c (chain x t))"), "(set (chain x u) d)", ("d", "chain_rescaled", "f c"), analysis=True),
+    R("chain-right", "f c(x) k for a constant k", ("(= u (P2 f t y))", "(= c (chain x t))", "(= k (known y))"), "(set (chain x u) d)",
       ("d", "chain_constant_right", "f c k"), analysis=True),
-    R("chain-left", "f k c(x)", ("(= u (P2 f y t))", "(chain x t c)", "(known y k)"), "(chain x u d)",
+    R("chain-left", "f k c(x)", ("(= u (P2 f y t))", "(= c (chain x t))", "(= k (known y))"), "(set (chain x u) d)",
       ("d", "chain_constant_left", "f c k"), analysis=True),
 ]

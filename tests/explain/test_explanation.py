@@ -11,7 +11,8 @@ import pytest
 
 from eqsat.egraph.engine import Budget
 from eqsat.explain import ExplainError, Explanation, view
-from eqsat.optimizer import Options, Result, optimize_tosa
+from eqsat.optimizer import Result, optimize_tosa
+from eqsat.options import Options
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from extraction import extract

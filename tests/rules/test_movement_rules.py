@@ -1,26 +1,14 @@
 """Data movement by itself and across other operators: each rule fires on what it is for, is exact, and leaves its near misses alone."""
-from collections.abc import Callable
 from math import prod
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.ir import TensorGraph
-from tests.rules.soundness import check, clamp, cut, fires, only, pad, rescale, slices, table
+from tests.rules.cases import Cases
+from tests.rules.soundness import check, clamp, cut, only, pad, rescale, slices, table
 
-Case = Callable[[Callable], tuple[TensorGraph, int]]
-POSITIVE: list[tuple[str, Case]] = []
-NEGATIVE: list[tuple[str, Case]] = []
-
-
-def fires_on(*rules: str):
-    return lambda case: POSITIVE.extend((r, case) for r in rules) or case
-
-
-def spares(*rules: str):
-    return lambda case: NEGATIVE.extend((r, case) for r in rules) or case
+CASES = Cases()
 
 
 #: At least two axes, at least two of them wider than one: there is something to move.
@@ -56,13 +44,13 @@ def with_inputs(draw, g: TensorGraph, x: int, n: int) -> list[int]:
 
 # ---- movement alone -----------------------------------------------------------------------------
 
-@fires_on("move-move")
+@CASES.fires_on("move-move")
 def _(draw):
     g, x = given_input(draw)
     return g, turned(draw, g, turned(draw, g, x))
 
 
-@fires_on("move-identity")
+@CASES.fires_on("move-identity")
 def _(draw):
     g, x = given_input(draw)
     same = g.nodes[x].shape
@@ -70,13 +58,13 @@ def _(draw):
     return g, clamp(g, g.add("reshape", (x,), shape=same) if draw(st.booleans()) else g.add("transpose", (x,), perms=perms), -9, 9)
 
 
-@spares("move-identity")
+@CASES.spares("move-identity")
 def _(draw):
     g, x = given_input(draw)
     return g, turned(draw, g, x) if draw(st.booleans()) else flat(g, x)
 
 
-@fires_on("move-const")
+@CASES.fires_on("move-const")
 def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
@@ -90,13 +78,13 @@ UNARY = [lambda g, x: clamp(g, x, -9, 50), lambda g, x: table(g, x, 1), lambda g
          lambda g, x: g.add("cast", (x,), dtype="INT16"), lambda g, x: g.add("abs", (x,))]
 
 
-@fires_on("push-unary")
+@CASES.fires_on("push-unary")
 def _(draw):
     g, x = given_input(draw)
     return g, turned(draw, g, draw(st.sampled_from(UNARY))(g, x))
 
 
-@fires_on("pull-unary")
+@CASES.fires_on("pull-unary")
 def _(draw):
     g, x = given_input(draw)
     return g, draw(st.sampled_from(UNARY))(g, turned(draw, g, x))
@@ -105,20 +93,20 @@ def _(draw):
 BINARY = ("maximum", "minimum", "greater")
 
 
-@fires_on("push-binary")
+@CASES.fires_on("push-binary")
 def _(draw):
     g, x = given_input(draw)
     return g, turned(draw, g, g.add(draw(st.sampled_from(BINARY)), with_inputs(draw, g, x, 1)))
 
 
-@spares("push-binary")
+@CASES.spares("push-binary")
 def _(draw):                                             # the view merges a broadcast axis of y with a real one
     g, x = given_input(draw, (3, 4))
     y = g.add_input("y", draw(st.sampled_from([(1, 4), (3, 1)])), "INT8")
     return g, flat(g, g.add("maximum", draw(st.permutations([x, y]))))
 
 
-@fires_on("pull-binary-left")
+@CASES.fires_on("pull-binary-left")
 def _(draw):
     g, x = given_input(draw)
     moved = turned(draw, g, x)
@@ -126,7 +114,7 @@ def _(draw):
     return g, g.add(draw(st.sampled_from(BINARY)), (moved, y))
 
 
-@fires_on("pull-binary-right")
+@CASES.fires_on("pull-binary-right")
 def _(draw):
     g, x = given_input(draw)
     moved = turned(draw, g, x)
@@ -134,7 +122,7 @@ def _(draw):
     return g, g.add(draw(st.sampled_from(BINARY)), (y, moved))
 
 
-@spares("pull-binary-left")
+@CASES.spares("pull-binary-left")
 def _(draw):                                             # the moved operand broadcasts: its movement is not the result's
     g, x = given_input(draw, (3, 2, 1))
     moved = g.add("transpose", (x,), perms=(1, 0, 2))
@@ -157,9 +145,9 @@ def selecting(draw, moved_at: int | None) -> tuple[TensorGraph, int]:
     return g, turned(draw, g, out) if moved_at is None else out
 
 
-fires_on("push-select")(lambda draw: selecting(draw, None))
+CASES.fires_on("push-select")(lambda draw: selecting(draw, None))
 for slot in range(3):
-    fires_on(f"pull-select-{slot}")(lambda draw, k=slot: selecting(draw, k))
+    CASES.fires_on(f"pull-select-{slot}")(lambda draw, k=slot: selecting(draw, k))
 
 
 # ---- ops along axes -----------------------------------------------------------------------------
@@ -179,31 +167,31 @@ def axial(draw, g: TensorGraph, x: int) -> int:
     return g.add(kind, (x,), axis=axis)
 
 
-@fires_on("push-axial")
+@CASES.fires_on("push-axial")
 def _(draw):
     g, x = given_input(draw, draw(st.permutations([2, 3, 4]).map(tuple)), "INT32")
     return g, turned(draw, g, axial(draw, g, x))
 
 
-@fires_on("pull-axial")
+@CASES.fires_on("pull-axial")
 def _(draw):
     g, x = given_input(draw, draw(st.permutations([2, 3, 4]).map(tuple)), "INT32")
     return g, axial(draw, g, turned(draw, g, x))
 
 
-@fires_on("push-axial")
+@CASES.fires_on("push-axial")
 def _(draw):                                             # a slice of the outer factor of a merged dim
     g, x = given_input(draw, (4, 3, 2))
     return g, g.add("reshape", (cut(g, x, (1, 0, 0), (2, 3, 2)),), shape=(6, 2))
 
 
-@spares("push-axial")
+@CASES.spares("push-axial")
 def _(draw):                                             # a slice of the inner factor of a merged dim is none of that dim
     g, x = given_input(draw, (4, 3, 2))
     return g, g.add("reshape", (cut(g, x, (0, 1, 0), (4, 2, 2)),), shape=(8, 2))
 
 
-@spares("pull-axial")
+@CASES.spares("pull-axial")
 def _(draw):                                             # a slice that ends within a split dim
     g, x = given_input(draw, (3, 4))
     return g, cut(g, g.add("reshape", (x,), shape=(12,)), (2,), (draw(st.sampled_from([3, 5])),))
@@ -218,8 +206,8 @@ def per_channel(draw, perm: tuple[int, ...], before: bool) -> tuple[TensorGraph,
 
 
 for first in (True, False):
-    fires_on("pull-axial" if first else "push-axial")(lambda draw, b=first: per_channel(draw, (1, 0, 2), b))
-    spares("pull-axial" if first else "push-axial")(lambda draw, b=first: per_channel(draw, (0, 2, 1), b))
+    CASES.fires_on("pull-axial" if first else "push-axial")(lambda draw, b=first: per_channel(draw, (1, 0, 2), b))
+    CASES.spares("pull-axial" if first else "push-axial")(lambda draw, b=first: per_channel(draw, (0, 2, 1), b))
 
 
 # ---- concat -------------------------------------------------------------------------------------
@@ -230,14 +218,14 @@ def parts(draw, g: TensorGraph, x: int, axis: int, n: int) -> list[int]:
     return [g.add_input(f"y{i}", (*shape[:axis], draw(st.integers(1, 3)), *shape[axis + 1:]), "INT8") for i in range(n)]
 
 
-@fires_on("push-concat")
+@CASES.fires_on("push-concat")
 def _(draw):
     g, x = given_input(draw)
     axis = draw(st.integers(0, len(g.nodes[x].shape) - 1))
     return g, turned(draw, g, g.add("concat", (x, *parts(draw, g, x, axis, 2)), axis=axis))
 
 
-@fires_on("pull-concat")
+@CASES.fires_on("pull-concat")
 def _(draw):
     g, x = given_input(draw)
     moved = turned(draw, g, x)
@@ -245,13 +233,13 @@ def _(draw):
     return g, g.add("concat", draw(st.permutations([moved, *parts(draw, g, moved, axis, 2)])), axis=axis)
 
 
-@spares("push-concat")
+@CASES.spares("push-concat")
 def _(draw):                                             # the axis ends up inside a merged dim
     g, x = given_input(draw, (2, 3))
     return g, flat(g, g.add("concat", (x, *parts(draw, g, x, 1, 1)), axis=1))
 
 
-@spares("pull-concat")
+@CASES.spares("pull-concat")
 def _(draw):                                             # along an axis that the view has made of two
     g, x = given_input(draw, (4, 3, 2))
     moved = g.add("reshape", (g.add("transpose", (x,), perms=(1, 0, 2)),), shape=(12, 2))
@@ -260,26 +248,7 @@ def _(draw):                                             # along an axis that th
 
 # ---- the tests ----------------------------------------------------------------------------------
 
-def _ids(cases):
-    return [f"{rule}-{i}" for i, (rule, _) in enumerate(cases)]
-
-
-@pytest.mark.parametrize(("rule", "case"), POSITIVE, ids=_ids(POSITIVE))
-@settings(max_examples=12, deadline=None)
-@given(st.data())
-def test_fires_and_is_exact(rule, case, data):
-    g, out = case(data.draw)
-    g.outputs = [out]
-    assert fires(g, rule)
-
-
-@pytest.mark.parametrize(("rule", "case"), NEGATIVE, ids=_ids(NEGATIVE))
-@settings(max_examples=4, deadline=None)
-@given(st.data())
-def test_spares_near_misses(rule, case, data):
-    g, out = case(data.draw)
-    g.outputs = [out]
-    assert not fires(g, rule)
+test_fires_and_is_exact, test_spares_near_misses = CASES.tests(fires_on=12, spares=4)
 
 
 def test_views_without_common_axes_are_not_one_movement():

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from eqsat.cli import app
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.ir import TensorGraph
-from eqsat.optimizer import OptionError, Options, optimize_tosa
+from eqsat.optimizer import optimize_tosa
+from eqsat.options import OptionError, Options
 from eqsat.rules import RULES
 from eqsat.rules.presets import CATALOGUE, PRESETS
 from eqsat.target import Target

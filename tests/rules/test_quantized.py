@@ -88,6 +88,18 @@ def test_silu_is_one_table():
     assert "table" in op_of(check(g), g.outputs[0], x)
 
 
+def test_saturation_ends_where_a_class_holds_functions_of_itself():
+    """All of these are the constant 7 there, and compose to endlessly many functions elsewhere."""
+    g = TensorGraph()
+    out = clamp(g, g.add_input("x", (4, 6), "INT8"), 7, 7)
+    for seed in range(3):
+        values = np.random.default_rng(seed).integers(-128, 128, 256)
+        values[7 + 128] = 7
+        out = g.add("table", (out,), table=tuple(values.tolist()))
+    g.outputs = [out]
+    assert check(g).saturation.stop == "saturated"
+
+
 Case = Callable[[TensorGraph, int], int]
 
 FAR: dict[str, Case] = {

@@ -1,25 +1,12 @@
 """Concat, slice and pad: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
-from collections.abc import Callable
-
 import numpy as np
-import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.ir import TensorGraph
-from tests.rules.soundness import check, clamp, conv, cut, fires, only, ops_of_output, pad, rescale, shapes, slices, table
+from tests.rules.cases import Cases
+from tests.rules.soundness import check, clamp, conv, cut, only, ops_of_output, pad, rescale, shapes, slices, table
 
-Case = Callable[[Callable], tuple[TensorGraph, int]]
-POSITIVE: list[tuple[str, Case]] = []
-NEGATIVE: list[tuple[str, Case]] = []
-
-
-def fires_on(rule: str):
-    return lambda case: POSITIVE.append((rule, case)) or case
-
-
-def spares(rule: str):
-    return lambda case: NEGATIVE.append((rule, case)) or case
+CASES = Cases()
 
 
 def given_input(draw, shape=None, dtype="INT8", name="x") -> tuple[TensorGraph, int]:
@@ -51,27 +38,27 @@ def joined(draw, k: int) -> tuple[TensorGraph, list[int], int, int]:
 
 # ---- slices -------------------------------------------------------------------------------------
 
-@fires_on("slice-slice")
+@CASES.fires_on("slice-slice")
 def _(draw):
     g, x = given_input(draw)
     inner = cut(g, x, *draw(slices(g.nodes[x].shape)))
     return g, cut(g, inner, *draw(slices(g.nodes[inner].shape)))
 
 
-@fires_on("axial-nothing")
+@CASES.fires_on("axial-nothing")
 def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
     return g, clamp(g, cut(g, x, [0] * len(shape), shape) if draw(st.booleans()) else pad(g, x, [0] * 2 * len(shape)), -7, 7)
 
 
-@spares("axial-nothing")
+@CASES.spares("axial-nothing")
 def _(draw):
     g, x = given_input(draw, (3, *draw(shapes)))
     return g, along(g, x, 0, draw(st.integers(0, 1)), 2) if draw(st.booleans()) else pad(g, x, resized([0] * 2 * len(g.nodes[x].shape), 1, 1))
 
 
-@fires_on("slice-const")
+@CASES.fires_on("slice-const")
 def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
@@ -80,14 +67,14 @@ def _(draw):
     return g, g.add("maximum", (new, new))
 
 
-@fires_on("slice-unary")
+@CASES.fires_on("slice-unary")
 def _(draw):
     g, x = given_input(draw)
     f = draw(st.sampled_from([lambda: clamp(g, x, -9, 50), lambda: table(g, x, 1), lambda: rescale(g, x, "INT32", in_zp=3)]))()
     return g, cut(g, f, *draw(slices(g.nodes[x].shape)))
 
 
-@fires_on("slice-binary")
+@CASES.fires_on("slice-binary")
 def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
@@ -95,7 +82,7 @@ def _(draw):
     return g, cut(g, g.add("maximum", draw(st.permutations([x, y]))), *draw(slices(shape)))
 
 
-@fires_on("slice-select")
+@CASES.fires_on("slice-select")
 def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
@@ -103,7 +90,7 @@ def _(draw):
     return g, cut(g, g.add("select", (g.add("greater", (x, y)), y, x)), *draw(slices(shape)))
 
 
-@fires_on("slice-axial")
+@CASES.fires_on("slice-axial")
 def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
@@ -114,7 +101,7 @@ def _(draw):
     return g, cut(g, f, *draw(slices(g.nodes[f].shape)))
 
 
-@spares("slice-axial")
+@CASES.spares("slice-axial")
 def _(draw):
     g, x = given_input(draw)
     tiled = g.add("tile", (x,), multiples=(2,) * len(g.nodes[x].shape))
@@ -135,13 +122,13 @@ def spanning(draw, k: int, before: int, after: int) -> tuple[TensorGraph, int]:
 
 
 for number in (1, 2, 3, 4):
-    fires_on(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k, draw(st.integers(0, 1)), draw(st.integers(0, 1))))
-    spares(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k + 1, draw(st.integers(0, 1)), 0))
+    CASES.fires_on(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k, draw(st.integers(0, 1)), draw(st.integers(0, 1))))
+    CASES.spares(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k + 1, draw(st.integers(0, 1)), 0))
     if number > 1:
-        spares(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k - 1, 1, 1))
+        CASES.spares(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k - 1, 1, 1))
 
 
-@fires_on("slice-concat-beside")
+@CASES.fires_on("slice-concat-beside")
 def _(draw):
     g = TensorGraph()
     xs = [g.add_input(f"x{i}", (draw(st.integers(1, 4)), 3), "INT8") for i in range(draw(st.integers(1, 6)))]
@@ -149,7 +136,7 @@ def _(draw):
     return g, along(g, c, 1, draw(st.integers(0, 1)), 2)
 
 
-@spares("slice-concat-beside")
+@CASES.spares("slice-concat-beside")
 def _(draw):
     g, xs, axis, c = joined(draw, 3)
     return g, along(g, c, axis, 1, 2)
@@ -157,13 +144,13 @@ def _(draw):
 
 # ---- concats ------------------------------------------------------------------------------------
 
-@fires_on("concat-single")
+@CASES.fires_on("concat-single")
 def _(draw):
     g, x = given_input(draw)
     return g, clamp(g, g.add("concat", (x,), axis=axis_of(draw, g, x)), -7, 7)
 
 
-@spares("concat-single")
+@CASES.spares("concat-single")
 def _(draw):
     g, x = given_input(draw)
     return g, g.add("concat", (x, x), axis=axis_of(draw, g, x))
@@ -179,13 +166,13 @@ def neighbours(draw, gap: int = 0, swap: bool = False, shift: int = 0) -> tuple[
     return g, g.add("concat", (*others, *pair) if draw(st.booleans()) else (*pair, *others), axis=1)
 
 
-fires_on("concat-slices")(neighbours)
-spares("concat-slices")(lambda draw: neighbours(draw, gap=draw(st.sampled_from([-1, 1]))))
-spares("concat-slices")(lambda draw: neighbours(draw, swap=True))
-spares("concat-slices")(lambda draw: neighbours(draw, shift=1))
+CASES.fires_on("concat-slices")(neighbours)
+CASES.spares("concat-slices")(lambda draw: neighbours(draw, gap=draw(st.sampled_from([-1, 1]))))
+CASES.spares("concat-slices")(lambda draw: neighbours(draw, swap=True))
+CASES.spares("concat-slices")(lambda draw: neighbours(draw, shift=1))
 
 
-@spares("concat-slices")
+@CASES.spares("concat-slices")
 def _(draw):
     g, x = given_input(draw, (4, 6))
     y = g.add_input("y", (4, 6), "INT8")
@@ -200,18 +187,18 @@ def constants(draw, apart: bool = False) -> tuple[TensorGraph, int]:
     return g, g.add("concat", order, axis=axis_of(draw, g, x))
 
 
-fires_on("concat-const")(constants)
-spares("concat-const")(lambda draw: constants(draw, apart=True))
+CASES.fires_on("concat-const")(constants)
+CASES.spares("concat-const")(lambda draw: constants(draw, apart=True))
 
 
-@fires_on("concat-flat")
+@CASES.fires_on("concat-flat")
 def _(draw):
     g, x = given_input(draw, (2, 3))
     inner = g.add("concat", (x, clamp(g, x, -5, 5), x), axis=0)
     return g, g.add("concat", draw(st.sampled_from([[inner, x], [x, inner], [x, inner, x], [inner, inner]])), axis=0)
 
 
-@spares("concat-flat")
+@CASES.spares("concat-flat")
 def _(draw):
     g, x = given_input(draw, (2, 3))
     inner = g.add("concat", (x, x), axis=0)
@@ -221,39 +208,39 @@ def _(draw):
 UNARY = [lambda g, x: clamp(g, x, -9, 50), lambda g, x: table(g, x, 1), lambda g, x: rescale(g, x, "INT8", 1500000000, 31, 2, 9)]
 
 
-@fires_on("push-concat-unary")
+@CASES.fires_on("push-concat-unary")
 def _(draw):
     g, _, _, c = joined(draw, draw(st.integers(2, 5)))
     return g, draw(st.sampled_from(UNARY))(g, c)
 
 
-@spares("push-concat-unary")
+@CASES.spares("push-concat-unary")
 def _(draw):
     g, _, _, c = joined(draw, 2)
     return g, rescale(g, c, "INT32")
 
 
-@fires_on("pull-concat-unary")
+@CASES.fires_on("pull-concat-unary")
 def _(draw):
     g, xs, axis, _ = joined(draw, draw(st.integers(2, 5)))
     f = draw(st.sampled_from([*UNARY, lambda g, x: rescale(g, x, "INT32", in_zp=4)]))
     return g, g.add("concat", [f(g, x) for x in xs], axis=axis)
 
 
-@spares("pull-concat-unary")
+@CASES.spares("pull-concat-unary")
 def _(draw):
     g, xs, axis, _ = joined(draw, 3)
     return g, g.add("concat", [table(g, x, i // 2) for i, x in enumerate(xs)], axis=axis)
 
 
-@spares("pull-concat-unary")
+@CASES.spares("pull-concat-unary")
 def _(draw):
     g, xs, axis, _ = joined(draw, 3)
     wide = [g.add("add", (w, w)) for w in (rescale(g, x, "INT32") for x in xs)]
     return g, g.add("concat", [rescale(g, w, "INT8", 1 << 30, 31) for w in wide], axis=axis)
 
 
-@spares("pull-concat-unary")
+@CASES.spares("pull-concat-unary")
 def _(draw):                                             # one and the same RESCALE, of INT8 and of INT16
     g, (x,), axis, _ = joined(draw, 1)
     y = g.add_input("y", g.nodes[x].shape, "INT16")
@@ -266,7 +253,7 @@ def some_pads(draw, shape) -> list[int]:
     return [draw(st.integers(0, 2)) for _ in range(2 * len(shape))]
 
 
-@fires_on("slice-pad")
+@CASES.fires_on("slice-pad")
 def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
@@ -276,7 +263,7 @@ def _(draw):
     return g, cut(g, pad(g, x, pads, 5), [draw(st.integers(0, t - s)) for t, s in zip(total, size, strict=True)], size)
 
 
-@spares("slice-pad")
+@CASES.spares("slice-pad")
 def _(draw):
     g, x = given_input(draw, (3, 4))
     return g, cut(g, pad(g, x, (0, 0, 2, 2), 5), (0, draw(st.sampled_from([0, 6]))), (3, 2))
@@ -288,11 +275,11 @@ def padded_twice(draw, second: int) -> tuple[TensorGraph, int]:
     return g, pad(g, pad(g, x, some_pads(draw, shape), 5), some_pads(draw, shape), second)
 
 
-fires_on("pad-pad")(lambda draw: padded_twice(draw, 5))
-spares("pad-pad")(lambda draw: padded_twice(draw, 4))
+CASES.fires_on("pad-pad")(lambda draw: padded_twice(draw, 5))
+CASES.spares("pad-pad")(lambda draw: padded_twice(draw, 4))
 
 
-@fires_on("pad-unary")
+@CASES.fires_on("pad-unary")
 def _(draw):
     g, x = given_input(draw)
     padded = pad(g, x, some_pads(draw, g.nodes[x].shape), draw(st.integers(-128, 127)))
@@ -306,13 +293,13 @@ def padded_conv(draw, pads=None, value: int = 3, zp: int = 3, padding=(0, 0, 0, 
     return g, conv(g, pad(g, x, pads, value), 4, (3, 3), zp, padding, depthwise=draw(st.booleans()), dilation=dilation)
 
 
-fires_on("pad-conv")(padded_conv)
-fires_on("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 1, 1, 0, 0), padding=(1, 0, 0, 1)))
-spares("pad-conv")(lambda draw: padded_conv(draw, value=0))
-spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 0, 0, 1, 0)))
-spares("pad-conv")(lambda draw: padded_conv(draw, (0, 1, 1, 1, 0, 0, 0, 0)))
-spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 3, 0, 0, 0)))
-spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 0, 0, 2, 0, 0, 0), padding=(0, 0, 1, 0)))
+CASES.fires_on("pad-conv")(padded_conv)
+CASES.fires_on("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 1, 1, 0, 0), padding=(1, 0, 0, 1)))
+CASES.spares("pad-conv")(lambda draw: padded_conv(draw, value=0))
+CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 0, 0, 1, 0)))
+CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 1, 1, 1, 0, 0, 0, 0)))
+CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 3, 0, 0, 0)))
+CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 0, 0, 2, 0, 0, 0), padding=(0, 0, 1, 0)))
 
 
 def padded_pool(draw, pads=(0, 0, 1, 0, 0, 1, 0, 0), value: int = -128, op: str = "max_pool2d") -> tuple[TensorGraph, int]:
@@ -321,34 +308,15 @@ def padded_pool(draw, pads=(0, 0, 1, 0, 0, 1, 0, 0), value: int = -128, op: str 
     return g, g.add(op, (pad(g, x, pads, value),), kernel=(2, 2), stride=(1, 1), pad=(0, 0, 0, 0), **attrs)
 
 
-fires_on("pad-pool")(padded_pool)
-spares("pad-pool")(lambda draw: padded_pool(draw, value=-127))
-spares("pad-pool")(lambda draw: padded_pool(draw, (0, 0, 2, 0, 0, 0, 0, 0)))
-spares("pad-pool")(lambda draw: padded_pool(draw, op="avg_pool2d"))
+CASES.fires_on("pad-pool")(padded_pool)
+CASES.spares("pad-pool")(lambda draw: padded_pool(draw, value=-127))
+CASES.spares("pad-pool")(lambda draw: padded_pool(draw, (0, 0, 2, 0, 0, 0, 0, 0)))
+CASES.spares("pad-pool")(lambda draw: padded_pool(draw, op="avg_pool2d"))
 
 
 # ---- the tests ----------------------------------------------------------------------------------
 
-def _ids(cases):
-    return [f"{rule}-{i}" for i, (rule, _) in enumerate(cases)]
-
-
-@pytest.mark.parametrize(("rule", "case"), POSITIVE, ids=_ids(POSITIVE))
-@settings(max_examples=8, deadline=None)
-@given(st.data())
-def test_fires_and_is_exact(rule, case, data):
-    g, out = case(data.draw)
-    g.outputs = [out]
-    assert fires(g, rule)
-
-
-@pytest.mark.parametrize(("rule", "case"), NEGATIVE, ids=_ids(NEGATIVE))
-@settings(max_examples=4, deadline=None)
-@given(st.data())
-def test_spares_near_misses(rule, case, data):
-    g, out = case(data.draw)
-    g.outputs = [out]
-    assert not fires(g, rule)
+test_fires_and_is_exact, test_spares_near_misses = CASES.tests(fires_on=8, spares=4)
 
 
 def test_streaming_state_is_a_slice_of_the_frame():

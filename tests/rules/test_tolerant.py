@@ -15,7 +15,8 @@ from eqsat.deviation import deviation
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.ir import TensorGraph, evaluate_op
 from eqsat.numerics import LIMITS
-from eqsat.optimizer import OptionError, Options, optimize_tosa
+from eqsat.optimizer import optimize_tosa
+from eqsat.options import OptionError, Options
 from eqsat.rules import EXTERNS, RULES, tolerant
 from eqsat.rules.channels import integer_scale
 from eqsat.rules.tolerant import BOUND
