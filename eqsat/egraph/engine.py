@@ -223,7 +223,10 @@ class Engine:
         return out
 
     def _step(self, rules: Sequence[Rule], matches: dict[str, int], budget: Budget | None, started: float) -> tuple[bool, str]:
-        updated = self._demands(rules, started + budget.seconds if budget else math.inf) > 0
+        deadline = started + budget.seconds if budget else math.inf
+        updated = self._demands(rules, deadline) > 0
+        if time.perf_counter() > deadline:               # demands may be left: nothing may be called saturated
+            return updated, "time limit"
         for r in rules:
             report = self.run(f"(run-schedule rs.{r.name})")[0].report
             updated |= report.updated
@@ -233,7 +236,7 @@ class Engine:
             if n:
                 matches[r.name] = matches.get(r.name, 0) + n
             if budget and n:
-                if time.perf_counter() - started > budget.seconds:
+                if time.perf_counter() > deadline:
                     return updated, "time limit"
                 if report.updated and self.size() > budget.nodes:
                     return updated, "node limit"
