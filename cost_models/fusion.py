@@ -1,6 +1,7 @@
 """What Vela fuses, as pairwise terms: facts measured on Vela 5.1, shared by the models that price in cycles."""
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cost_models.protocol import Fusion, Unit
@@ -20,9 +21,9 @@ def fuses(reader: Unit, read: Unit, behind: Sequence[Unit], family: str) -> Fusi
     arithmetic = read.op in MACS or read.op in SUMS
     if reader.op == "rescale" and arithmetic and reader.operands[0].dtype in ("INT32", "INT48"):
         return Fusion(of_reader=1.0)
-    if reader.op in SUMS and read.op == "rescale" and read.result.dtype == "INT32":
+    if read.op == "rescale" and read.result.dtype == "INT32" and (reader.op in SUMS or reader.op == "reduce_sum" and is_times_one(read)):
         return Fusion(of_read=1.0)
-    fused_rescale = read.op == "rescale" and any(b.op in MACS or b.op in SUMS for b in behind)
+    fused_rescale = read.op == "rescale" and any(b.op in MACS or b.op in SUMS and not (reader.op == "table" and _splits(b)) for b in behind)
     after_matmul = any(b.op == "matmul" for b in behind)         # measured: nothing but the RESCALE fuses into a MATMUL
     if reader.op in ACTIVATIONS and (fused_rescale and not after_matmul or read.op in MACS) and not is_noop(reader):
         return Fusion(of_reader=1.0)
@@ -41,6 +42,16 @@ def _fused_transpose(reader: Unit) -> Fusion | None:
         return None                                      # deep or shallow shapes: fused it costs many times as much as by itself
     # the types that swap H and W double the output path's work, the others are free (measured)
     return Fusion(of_reader=1.0 if perm in ((0, 1, 3, 2), (0, 3, 1, 2)) else 0.5)
+
+
+def _splits(u: Unit) -> bool:
+    """Whether a sum becomes several operators, behind which no TABLE fuses: it broadcasts, and has more than three axes (measured)."""
+    return math.prod(u.result.shape[:-3]) > 1 and any(t.shape != u.result.shape for t in u.operands)
+
+
+def is_times_one(rescale: Unit) -> bool:
+    """Whether a RESCALE multiplies by one: whatever its zero points, it fuses into a REDUCE_SUM (measured on Vela 5.1, all families)."""
+    return all(m == 1 << s for m, s in zip(rescale.attr("multiplier"), rescale.attr("shift")))
 
 
 def is_noop(u: Unit) -> bool:

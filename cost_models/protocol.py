@@ -64,7 +64,8 @@ class Traffic:
 class Price:
     """Cycles of a unit and the steps that have them; inf: Vela refuses, or a guard forbids it. Traffic if the model knows it.
 
-    copied: cycles of a view where it is a copy, because its operand has other readers too (None: never, or not known).
+    copied: of what begins with a view, the cycles where it is a copy, because the operand is read in another shape too (None: never, or
+    not known).
     """
 
     cycles: float

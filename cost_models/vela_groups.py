@@ -2,7 +2,7 @@
 
 A unit is compiled between pads, CLAMPs with a second reader that cannot fuse with them, and only the rows that are not pads
 count: so it sees the inner tensor formats, not those of graph inputs and outputs (a movement that reads an input is measured on
-an input). Multiply-accumulate ops carry the RESCALE that fuses into them, sums and products the RESCALEs before and behind, so
+an input). Multiply-accumulate ops carry the RESCALE that fuses into them, sums, products and REDUCE_SUMs the RESCALEs before and behind, so
 that their own price is that of the fused group, and the pairwise terms take the RESCALEs' prices off. Scales, zero points, tables
 and the values of summands do not change what an op costs by itself: units that differ in nothing else share a price. Units whose
 ends have no pad (INT32, BOOL) are estimated by a closed form.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
@@ -21,7 +21,7 @@ from importlib.metadata import version
 import numpy as np
 
 from cost_models.cache import PriceCache
-from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_noop
+from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_noop, is_times_one
 from cost_models.legality import legal, legal_transpose
 from cost_models.protocol import Fusion, Price, Unit
 from cost_models.windows import LIMITS, Windows, add_pad, group_cycles
@@ -39,8 +39,6 @@ _OUTPUT_PATH = {"u55": (1.5, 0.75), "u65": (1.5, 0.75), "u85": (0.25, 0.25)}
 _UNFUSED = {"u55": 1.0, "u65": 1.0, "u85": 0.6}
 #: Bytes per cycle of the memory that holds activations.
 _BANDWIDTH = {"u55": 8.0, "u65": 16.0, "u85": 32.0}
-#: A RESHAPE is free or a copy, depending on its surroundings; this small price breaks ties against it.
-_RESHAPE_SHARE = 0.02
 _MEASURED = ("concat", "slice", "pad", "tile", "reverse", *MACS, "reduce_max", "reduce_min", "rescale", *ACTIVATIONS, *SUMS)
 
 
@@ -60,14 +58,17 @@ class VelaGroups:
         distinct = [m for m in dict.fromkeys(moves) if m is not None]
         best = dict(zip(distinct, self._chains(distinct), strict=True))
         others = iter(self._prices([u for u in units if u.move is None]))
-        out = []
+        out: list[Price] = []
         for u, move in zip(units, moves, strict=True):
             if move is None:
-                out.append(Price(next(others), u.steps, copied=self._copy(u) if u.op == "reshape" else None))
+                out.append(Price(next(others), u.steps))
             else:
                 cycles, chain = best[move]
                 out.append(Price(cycles, written(u.move, chain)))
-        return out
+        viewing = [bool(p.steps) and p.steps[0][0] == "reshape" for p in out]
+        firsts = [Unit(p.steps[:1], u.operands, replace(u.result, shape=dict(p.steps[0][1])["shape"])) for u, p, v in zip(units, out, viewing) if v]
+        copies = self._copies({u.operands[0]: u for u in firsts if u.operands[0] != u.result})
+        return [replace(p, copied=copies.get(u.operands[0])) if v else p for u, p, v in zip(units, out, viewing, strict=True)]
 
     def _chains(self, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...], str, bool]]) -> list[tuple[float, Transposes]]:
         """The cheapest legal chain of each reordering, measured."""
@@ -80,6 +81,13 @@ class VelaGroups:
         prices = iter(self._prices(units))
         return [min(((next(prices), c) for c in chains), key=lambda pc: (pc[0], len(pc[1])), default=(math.inf, ())) for chains in options]
 
+    def _copies(self, views: Mapping[Type, Unit]) -> dict[Type, float]:
+        """Cycles of the copy that one of the views on each type is where its operand has another reader: in the probe it has one."""
+        probes = {t: self._probe_for(u) for t, u in views.items()}
+        by_key = {p[0]: p[1:] for p in probes.values() if p}
+        known = self._recall(list(by_key), lambda k: self._measure(*by_key[k]))
+        return {t: known[p[0]] if p else self._copy(views[t]) for t, p in probes.items()}
+
     def _prices(self, units: Sequence[Unit]) -> list[float]:
         probes: dict[str, tuple[bytes, frozenset[str]]] = {}
         keys: list[str | None] = []
@@ -87,7 +95,7 @@ class VelaGroups:
         for u in units:
             plain = canonical(u)
             if plain not in seen:
-                found = self._probe_for(plain)
+                found = None if plain.op == "reshape" else self._probe_for(plain)
                 seen[plain] = found[0] if found else None
                 if found:
                     probes[found[0]] = found[1:]
@@ -108,7 +116,7 @@ class VelaGroups:
     def _probe_for(self, u: Unit) -> tuple[str, bytes, frozenset[str]] | None:
         """(cache key, flatbuffer, names of its pads) for a unit that is measured, None for one that is estimated."""
         moved = any(op == "transpose" for op, _ in u.steps)
-        if not (moved or u.op in _MEASURED) or u.operands[0].dtype not in (*LIMITS, "INT32"):
+        if not (moved or u.op in (*_MEASURED, "reshape")) or u.operands[0].dtype not in (*LIMITS, "INT32"):
             return None
         if u.op in ("rescale", *ACTIVATIONS) and not {u.operands[0].dtype, u.result.dtype} <= LIMITS.keys():
             return None
@@ -117,7 +125,10 @@ class VelaGroups:
         except GraphError:
             return None
         buffer = dumps(graph)
-        key = hashlib.blake2b(buffer + self._context(), digest_size=16).hexdigest()
+        viewed = moved and u.steps[0][0] == "reshape" and not u.from_input
+        if viewed:                                       # the copy that the second reader causes is charged where there is one
+            pads |= {f"{p}_copy" for p in pads}
+        key = hashlib.blake2b(buffer + self._context() + b"viewed" * viewed, digest_size=16).hexdigest()
         return key, buffer, pads
 
     def _context(self) -> bytes:
@@ -155,7 +166,7 @@ class VelaGroups:
         if kind == "leaf":
             return 0.0
         if u.op == "reshape":
-            return 1.0 + _RESHAPE_SHARE * u.result.bytes
+            return 1.0                                   # nothing by itself, but better not there
         if kind == "mac":
             weights = u.operands[1].bytes if len(u.operands) > 1 else 1
             return 1.0 + moved + elements * max(1.0, weights / max(1, u.result.shape[-1])) / 64
@@ -210,8 +221,8 @@ def canonical(u: Unit) -> Unit:
         return u
     attrs = dict(u.steps[0][1])
     if u.op == "rescale":
-        if all(m == 1 << s for m, s in zip(attrs["multiplier"], attrs["shift"])):
-            return u                                     # times one: Vela removes it
+        if is_times_one(u):
+            return u                                     # Vela removes it
         channels = len(attrs["multiplier"])
         attrs |= {"multiplier": (1518500250,) * channels, "shift": (31,) * channels, "in_zp": (0,), "out_zp": (0,)}
     elif u.op == "table":
@@ -232,10 +243,10 @@ def _is_wide_sum(u: Unit) -> bool:
 
 
 def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
-    """The unit between pads, and the pads' tensor names. Units on dtypes without CLAMP go bare, sums and products of INT32
+    """The unit between pads, and the pads' tensor names. Units on dtypes without CLAMP go bare; sums, products and REDUCE_SUMs of INT32
     between RESCALEs."""
     g = TensorGraph()
-    wide = _is_wide_sum(u)
+    wide = _is_wide_sum(u) or u.op == "reduce_sum" and u.operands[0].dtype == "INT32"
     narrowed = wide or u.op in MACS and u.operands[0].dtype == "INT8" and u.result.dtype == "INT32"
     steps = (*u.steps, ("rescale", _NARROWING)) if narrowed else u.steps
     result = "INT8" if narrowed else u.result.dtype

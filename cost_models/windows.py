@@ -108,12 +108,12 @@ def groups(graph: TensorGraph, family: str) -> list[list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A group with its surroundings, as nodes of the whole graph. stops: Vela must not reorder movements in it. key: equal for
-    windows that cost the same."""
+    """A group with its surroundings, as nodes of the whole graph. stops: those through which Vela must not come to reorder movements.
+    key: equal for windows that cost the same."""
 
     group: tuple[int, ...]
     nodes: tuple[int, ...]
-    stops: bool
+    stops: frozenset[int]
     key: str
 
 
@@ -125,7 +125,7 @@ class Windows:
         self.outputs = set(graph.outputs)
         self._digests: dict[int, bytes] = {}
         moved = reordered(graph)
-        self._kept = {n for n in self.readers if n not in moved and _reorderable(graph, self.readers, n)}
+        self._moved, self._kept = moved, {n for n in self.readers if n not in moved and _reorderable(graph, self.readers, n)}
         self.all = [self._window(g) for g in groups(graph, family)]
 
     def _window(self, group: Sequence[int]) -> Window:
@@ -141,9 +141,22 @@ class Windows:
             refs = [number[i] for i in self.graph.nodes[n].inputs]
             cut = any(r not in number for r in self.readers[n])
             key.update(self._digest(n) + repr((refs, n in own, cut, n in self.outputs)).encode())
-        stops = not self._kept.isdisjoint(nodes)
-        key.update(bytes([stops]))
+        stops = frozenset(n for n in nodes if self._leads_to_kept(n, number)) if not self._kept.isdisjoint(nodes) else frozenset()
+        key.update(repr(sorted(number[n] for n in stops)).encode())
         return Window(tuple(group), nodes, stops, key.hexdigest())
+
+    def _leads_to_kept(self, n: int, inside: Mapping[int, int]) -> bool:
+        """Whether a walk from `n` to the producers meets a reshape that stays before one that is moved."""
+        seen, stack = {n}, [n]
+        while stack:
+            k = stack.pop()
+            if k in self._kept:
+                return True
+            if k not in self._moved or self.readers[k][0] not in inside:
+                new = [i for i in self.graph.nodes[k].inputs if i in inside and i not in seen]
+                seen.update(new)
+                stack += new
+        return False
 
     def _digest(self, n: int) -> bytes:
         if n not in self._digests:
@@ -203,7 +216,7 @@ class Windows:
                 continue
             cut = n not in self.outputs and node.dtype in LIMITS
             ends = [add_pad(out, number[n], 1), add_pad(out, number[n], 2)] if cut else [number[n]]
-            results += [add_stop(out, e) for e in ends] if cut and window.stops else ends
+            results += [add_stop(out, e) for e in ends] if cut and n in window.stops else ends
         out.outputs = results + seconds
         out.output_names = [f"out{i}" for i in range(len(out.outputs))]
         named = dict(zip(out.outputs, out.output_names, strict=True))

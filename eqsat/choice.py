@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from cost_models.protocol import CostModel, Steps, Unit
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.guards import misplaced
 from eqsat.ir import Attrs, GraphError, TensorGraph, attrs_of
-from extraction import ChoiceGraph
+from eqsat.storage import storage, viewed_first
+from extraction import ChoiceGraph, Extraction, check
 
 #: A row of Vela's table that exceeds its price by this share and this many cycles corrects the price.
 _EXCESS, _EXCESS_CYCLES = 0.5, 1000
@@ -29,8 +30,8 @@ def is_widening(op: str, attrs: Attrs) -> bool:
 
 @dataclass(slots=True)
 class Choices:
-    """A ChoiceGraph over the classes that the outputs can reach; per choice node its e-node, operand classes, TOSA steps and
-    cycles standing alone (inf where it cannot stand). copied: {choice node of a view: its cycles where it is a copy}."""
+    """A ChoiceGraph over the classes that the outputs can reach, and behind them those of `storage.py`; per choice node of the former
+    its e-node, operand classes, TOSA steps and cycles standing alone (inf where it cannot stand). last, shapes: see `Storage`."""
 
     graph: ChoiceGraph
     frozen: Frozen
@@ -39,15 +40,36 @@ class Choices:
     operands: list[list[int]]
     steps: list[Steps]
     cycles: list[float]
-    copied: dict[int, float] = field(default_factory=dict)
+    last: Mapping[int, int]
+    shapes: Mapping[int, tuple[int, ...]]
 
-    def with_copies(self) -> Choices:
-        """The same with every view priced as the copy that it may be. Vela copies a RESHAPE whose operand has other readers; prices
-        of single e-nodes cannot know that, so extraction sees both extremes."""
-        cost, cycles = self.graph.cost.copy(), list(self.cycles)
-        for n, copied in self.copied.items():
-            cost[n] = cycles[n] = max(copied, cycles[n])
-        return replace(self, graph=replace(self.graph, cost=cost), cycles=cycles)
+    def of_classes(self, choice: Mapping[int, int]) -> dict[int, int]:
+        """The part of a choice that is about e-classes."""
+        return {c: n for c, n in choice.items() if c < len(self.classes)}
+
+    def relaxed(self) -> list[ChoiceGraph]:
+        """The same with all views free, and with each of them a copy. Greedy extraction sees what shapes cost only one reader at a time, and
+        finds in these what it misses in `graph`; `settled` makes their choices its own."""
+        copies = {(h, self.shapes[h]): -d for (_, h), d in self.graph.pair_costs.items() if h in self.shapes}
+        pairs = {k: d for k, d in self.graph.pair_costs.items() if k[1] not in self.shapes}
+        free = self.graph.cost.copy()
+        free[len(self.enodes):] = 0
+        copied = free.copy()
+        for n, (cls, *_) in ((n, ops) for n, ops in enumerate(self.operands) if [op for op, _ in self.steps[n]] == ["reshape"]):
+            shape = self.frozen.types[self.classes[cls]].shape
+            copied[n] += max((copies.get((h, shape), 0.0) for h in self._names(cls)), default=0.0)
+        return [replace(self.graph, cost=cost, pair_costs=pairs) for cost in (free, copied)]
+
+    def _names(self, cls: int) -> range:
+        return self.graph.class_nodes(self.last[cls]) if cls in self.last else range(0)
+
+    def settled(self, choice: Mapping[int, int]) -> Extraction:
+        """A choice that names as last shape the one that would cost most."""
+        chosen, out = set(choice.values()), dict(choice)
+        for n, h in sorted(self.graph.pair_costs, key=lambda pair: -self.graph.pair_costs[pair]):
+            if h in self.shapes and n in chosen:
+                out[int(self.graph.node_class[h])] = h
+        return Extraction(out, check(self.graph, out), -math.inf, "feasible", [], 0.0, "dag_greedy")
 
     def corrected(self, graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Mapping]) -> bool:
         """Raises the price of units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they
@@ -82,6 +104,21 @@ class Choices:
         made = {position[self.frozen.handle[i]]: out.add_input(source.nodes[i].attr("name"), source.nodes[i].shape, source.nodes[i].dtype)
                 for i in source.inputs}
         origin: dict[int, int] = {}
+        views: dict[tuple[int, tuple[int, ...]], int] = {}   # (class of a value, shape that it is read in): node
+
+        def viewed(cls: int) -> int:
+            """The class whose value `cls` is a view of."""
+            while len(self.steps[choice[cls]]) == 1 and self.steps[choice[cls]][0][0] == "reshape":
+                cls = self.operands[choice[cls]][0]
+            return cls
+
+        def shape_of(cls: int) -> tuple[int, ...]:
+            return self.frozen.types[self.classes[cls]].shape
+
+        def reads(n: int) -> list[tuple[int, tuple[int, ...], int]]:
+            """Per operand the class of its value, the shape that it is read in, and the choice node that stands for the view."""
+            first = viewed_first(self.steps[n])
+            return [(viewed(c), first or shape_of(c), n if first or viewed(c) == c else choice[c]) for c in self.operands[n]]
 
         def emit(cls: int) -> int:
             n = choice[cls]
@@ -89,27 +126,50 @@ class Choices:
             if e.op == "const":
                 t = self.frozen.types[e.cls]
                 return out.add_const(dict(e.attrs)["value"].data, t.dtype, t.shape)
-            x = [operand(c) for c in self.operands[n]]
-            for op, attrs in self.steps[n]:
+            x = [read(value, shape, view) for value, shape, view in reads(n)]
+            for op, attrs in self.steps[n][1:] if viewed_first(self.steps[n]) else self.steps[n]:
                 x = [out.add_with(op, x, attrs)]
                 origin[x[0]] = n
             return x[0]
 
-        def operand(cls: int) -> int:
+        def read(cls: int, shape: tuple[int, ...], view: int) -> int:
+            """The node of a value in a shape; its views are made from each shape to the next."""
             e = self.enodes[choice[cls]]
-            return emit(cls) if is_widening(e.op, e.attrs) else made[cls]
+            if is_widening(e.op, e.attrs):
+                return reshaped(emit(cls), shape, view)
+            if (cls, shape) not in views:
+                x, last = made[cls], self.shapes.get(choice.get(self.last.get(cls, -1), -1))
+                for s, v in sorted(wanted[cls].items(), key=lambda item: (item[0] == last, item[0] != shape_of(cls))):
+                    x = views[cls, s] = reshaped(x, s, v)
+            return views[cls, shape]
 
-        stack = [position[self.frozen.handle[o]] for o in reversed(source.outputs)]
+        def reshaped(x: int, shape: tuple[int, ...], view: int) -> int:
+            if out.nodes[x].shape != shape:
+                x = out.add("reshape", [x], shape=shape)
+                origin[x] = view
+            return x
+
+        roots = [position[self.frozen.handle[o]] for o in source.outputs]
+        wanted: dict[int, dict[tuple[int, ...], int]] = {}   # class of a value: the shapes that it is read in
+        for c in roots:
+            wanted.setdefault(viewed(c), {})[shape_of(c)] = choice[c]
+        queue = list(wanted)
+        for cls in queue:
+            for value, shape, view in reads(choice[cls]):
+                if value not in wanted:
+                    queue.append(value)
+                wanted.setdefault(value, {}).setdefault(shape, view)
+        stack = [viewed(c) for c in reversed(roots)]
         while stack:
             cls = stack[-1]
-            missing = [] if cls in made else [c for c in self.operands[choice[cls]] if c not in made]
+            missing = [] if cls in made else [v for c in self.operands[choice[cls]] if (v := viewed(c)) not in made]
             if missing:
                 stack.extend(missing)
                 continue
             stack.pop()
             if cls not in made:
                 made[cls] = emit(cls)
-        out.outputs = [made[position[self.frozen.handle[o]]] for o in source.outputs]
+        out.outputs = [read(viewed(c), shape_of(c), choice[c]) for c in roots]
         return out, origin
 
 
@@ -164,10 +224,14 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
             if delta:
                 pairs[n, m] = delta
     kept = {position[r] for r in roots}
-    own = [[(0.0 if widening[n] and c not in kept and not math.isinf(cost[n]) else cost[n], operands[n]) for n in ns] for c, ns in enumerate(nodes)]
-    graph = ChoiceGraph.build(own, [position[r] for r in roots], pair_costs=pairs)
     copied = {n: p.copied for n, p in enumerate(prices) if p.copied is not None and not math.isinf(cost[n])}
-    return Choices(graph, frozen, classes, enodes, operands, [p.steps for p in prices], cost, copied)
+    owner, steps = [position[e.cls] for e in enodes], [p.steps for p in prices]
+    exempt = [owner[n] for n, e in enumerate(enodes) if widening[n] or e.op == "const"]
+    stored = storage([frozen.types[c].shape for c in classes], operands, owner, steps, copied, exempt, [position[r] for r in roots])
+    own = [[(0.0 if widening[n] and c not in kept and not math.isinf(cost[n]) else cost[n], operands[n] + stored.reads.get(n, [])) for n in ns]
+           for c, ns in enumerate(nodes)]
+    graph = ChoiceGraph.build(own + stored.rows, [position[r] for r in roots] + stored.roots, pair_costs=pairs | stored.pairs)
+    return Choices(graph, frozen, classes, enodes, operands, steps, cost, stored.last, stored.shapes)
 
 
 def _reachable(frozen: Frozen, roots: list[int]) -> list[int]:

@@ -67,7 +67,8 @@ def write(frozen: Frozen, choices: Choices) -> dict[str, bytes]:
         "saturation": asdict(frozen.saturation),
         "choices": {"classes": choices.classes, "enodes": [place[id(e)] for e in choices.enodes],
                     "steps": [[[op, w.attributes(attrs)] for op, attrs in steps] for steps in choices.steps],
-                    "cycles": [c if math.isfinite(c) else None for c in choices.cycles]},
+                    "cycles": [c if math.isfinite(c) else None for c in choices.cycles],
+                    "last": sorted(choices.last.items()), "shapes": sorted(choices.shapes.items())},
     }
     data["attrs"] = [[[name, w.value(v)] for name, v in attrs] for attrs in w.attrs]
     data["moves"] = [[m.in_shape, m.out_shape, m.axes] for m in w.moves]
@@ -101,10 +102,13 @@ def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
     chosen = data["choices"]
     enodes = [classes[c][i] for c, i in chosen["enodes"]]
     cycles = [math.inf if c is None else c for c in chosen["cycles"]]
-    if not len(enodes) == len(chosen["steps"]) == len(cycles) == graph.n_nodes or len(chosen["classes"]) != graph.n_classes:
+    n_classes = len(chosen["classes"])
+    if not len(enodes) == len(chosen["steps"]) == len(cycles) <= graph.n_nodes or n_classes > graph.n_classes or len(enodes) != graph.class_start[n_classes]:
         raise ValueError("the choice graph does not belong to the e-graph")
     steps = [tuple((op, attrs[a]) for op, a in steps) for steps in chosen["steps"]]
-    return Choices(graph, frozen, chosen["classes"], enodes, [list(graph.children(n)) for n in range(graph.n_nodes)], steps, cycles)
+    return Choices(graph, frozen, chosen["classes"], enodes,
+                   [[c for c in graph.children(n) if c < n_classes] for n in range(len(enodes))], steps, cycles,
+                   dict(chosen["last"]), {n: tuple(shape) for n, shape in chosen["shapes"]})
 
 
 def _const(digest: str, data: np.ndarray) -> Const:

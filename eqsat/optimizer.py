@@ -35,7 +35,7 @@ from eqsat.target import Target
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.vela import Estimate, WorkerError, compare, compile_tosa
 from eqsat.tosa.worker import Pool
-from extraction import Extraction, extract
+from extraction import Extraction, check, extract
 
 if TYPE_CHECKING:
     from eqsat.explain import Explanation, Verdict
@@ -201,14 +201,11 @@ def _run(name: str, target: Target, options: Options, candidates: Sequence[_Cand
 
 def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: _Clock, warnings: list[str],
            extractions: list[Extracted]) -> list[_Candidate]:
-    """Graphs that extraction finds, each compiled whole by Vela; its table corrects prices between rounds. Adds to `extractions`.
-
-    Each extractor runs with views free and with views as copies: the truth is between, and which is nearer depends on the graph.
-    """
+    """Graphs that extraction finds, each compiled whole by Vela; its table corrects prices between rounds. Adds to `extractions`."""
     cache = PriceCache(options.cache)
     seen: dict[bytes, _Candidate] = {}
 
-    def offer(choices: Choices, found: Extraction, method: str, number: int) -> bool:
+    def offer(found: Extraction, method: str, number: int) -> bool:
         """Compiles a choice whole; true if Vela's table shows units that cost far more than their price, which is corrected."""
         graph, origin = choices.tensor_graph(found.choice)
         buffer = dumps(graph)
@@ -220,22 +217,26 @@ def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: 
         extractions.append(Extracted(method, number, float(found.cost), estimate.cycles, found.gap if math.isfinite(found.gap) else None))
         return not known and choices.corrected(graph, origin, estimate.rows)
 
-    def run(choices: Choices, method: str) -> None:
+    def run(method: str, found: Extraction | None = None) -> Extraction:
         """The rounds of an extractor."""
-        found = None
         for number in range(options.rounds):
             with clock.stage("extract"):
                 found = extract(choices.graph, method, time_limit=options.time_limit, warm_start=found)
-            if not offer(choices, found, method, number):
+            if not offer(found, method, number):
                 break
+        return found
 
     try:
         with clock.stage("price"):
             choices = choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache))
-        pricings = [choices, choices.with_copies()] if choices.copied else [choices]
-        for method in dict.fromkeys(("dag_greedy", options.extractor)):
-            for c in pricings:
-                run(c, method)
+        starts = []
+        for graph in choices.relaxed() if choices.last else ():
+            with clock.stage("extract"):
+                starts.append(choices.settled(extract(graph, "dag_greedy", time_limit=options.time_limit).choice))
+            offer(starts[-1], "dag_greedy", 0)
+        starts.append(run("dag_greedy"))
+        if options.extractor != "dag_greedy":
+            run(options.extractor, min(starts, key=lambda found: check(choices.graph, found.choice)))
     except WorkerError as e:
         warnings.append(f"a candidate was dropped: {e}")
     finally:

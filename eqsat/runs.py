@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from eqsat.egraph.engine import Extern, Rule
     from eqsat.explain import Explanation
 
-FORMAT, VERSION = "eqsat-run", 1
+FORMAT, VERSION = "eqsat-run", 2
 _PACKAGES = ("eqsat", "egglog", "ethos-u-vela", "executorch", "torch", "numpy", "tosa-tools")
 
 

@@ -99,6 +99,6 @@ def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, 
         return Removal(None)
     except ExtractionError as e:
         return Removal(None, (str(e),))
-    new = [n for c, n in found.choice.items() if choice.get(c) != n and choices.enodes[n].op != "const"]
+    new = [n for c, n in choices.of_classes(found.choice).items() if choice.get(c) != n and choices.enodes[n].op != "const"]
     return Removal(max(0.0, found.cost - cost), tuple(text(n) for n in sorted(new, key=lambda n: -choices.cycles[n])))
 

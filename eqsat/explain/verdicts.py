@@ -57,9 +57,9 @@ class Verdicts:
     def __init__(self, replay: Replay, choices: Choices, choice: Mapping[int, int], before: Mapping[int, float], now: Mapping[int, float]):
         self.replay, self.choices, self.choice, self.before, self.now = replay, choices, choice, before, now
         self.source: TensorGraph = choices.frozen.source
-        self.rows = replay.rows_of(choices, choice)
+        self.rows = replay.rows_of(choices, choices.of_classes(choice))
         self.computed: dict[int, Row] = {r[2]: r for r in self.rows.values()}
-        self.node_of = {self.rows[c][2]: n for c, n in choice.items()}
+        self.node_of = {self.rows[c][2]: n for c, n in choices.of_classes(choice).items()}
         self.live = [n for n in self.source.live() if self.source.nodes[n].op not in ("input", "const")]
         self.of_class: dict[int, list[int]] = defaultdict(list)
         for n in self.source.live():

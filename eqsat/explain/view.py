@@ -47,7 +47,7 @@ class View:
 
 def whole(run: Run) -> View:
     """The model as chosen: straight runs of operators in one box, rejected candidates counted."""
-    view = _view(run, run.choice)
+    view = _view(run, run.choices.of_classes(run.choice))
     for box in view.boxes.values():
         box.hidden += len(box.lines) - 1
         box.lines = box.lines[:1]

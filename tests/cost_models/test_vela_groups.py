@@ -17,7 +17,7 @@ from eqsat.movement import Move
 from eqsat.target import Target
 from eqsat.tosa.vela import compile_graph
 from eqsat.tosa.worker import Pool
-from tests.graphs import finish, residual, transposed_relus
+from tests.graphs import finish, rescale, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
@@ -123,3 +123,24 @@ def test_a_constant_operand_has_its_price_and_its_narrow_form_another(model: Vel
     if model.target.family != "u65":                     # there it depends on the size
         assert (share > 0.5) == (model.target.family == "u85")
     assert model.fusion(with_constant, Unit(rescale.steps, rescale.operands, row, (None,)), []).of_reader == 0.0
+
+
+@pytest.mark.parametrize("shapes, fused", [(((2, 4, 8, 16), (2, 4, 8, 1)), False), (((2, 4, 8, 16),) * 2, True), (((1, 8, 8, 16), (1, 8, 8, 1)), True)])
+def test_a_table_fuses_behind_a_sum_that_is_one_operator(shapes, fused: bool, model: VelaGroups) -> None:
+    g = TensorGraph()
+    x, y = (rescale(g, g.add_input(n, s, "INT8"), "INT32", shift=(20,), in_zp=3) for n, s in zip("xy", shapes, strict=True))
+    narrow = rescale(g, g.add("sub", [x, y]), "INT8", shift=(41,))
+    table = finish(g, g.add("table", [narrow], table=tuple(range(-128, 128)))).outputs[0]
+    behind, read, reader = ([u for u in units(g) if u.op == op][-1] for op in ("sub", "rescale", "table"))
+    cycles = {r["source"]: int(r["op_cycles"]) for r in compile_graph(g, model.target, model.pool).rows}
+    assert (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0) == fused == (model.fusion(reader, read, [behind]) is not None)
+
+
+@pytest.mark.parametrize("shift, fused", [(30, True), (20, False)])
+def test_a_rescale_times_one_fuses_into_a_reduce_sum(shift: int, fused: bool, model: VelaGroups) -> None:
+    g = TensorGraph()
+    wide = rescale(g, g.add_input("x", (1, 8, 8, 32), "INT8"), "INT32", shift=(shift,), in_zp=-3)
+    finish(g, rescale(g, g.add("reduce_sum", [wide], axis=3), "INT8", shift=(38,)))
+    read, reader = ([u for u in units(g) if u.op == op][0] for op in ("rescale", "reduce_sum"))
+    rows = compile_graph(g, model.target, model.pool).rows
+    assert all(r["source"] != f"n{wide}" for r in rows) == fused == (model.fusion(reader, read, []) is not None)
