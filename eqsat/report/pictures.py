@@ -9,7 +9,7 @@ import matplotlib
 matplotlib.use("svg")
 
 from matplotlib import pyplot  # noqa: E402 - after the backend is chosen
-from matplotlib.ticker import PercentFormatter  # noqa: E402
+from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentFormatter  # noqa: E402
 
 from eqsat.bench.records import Record  # noqa: E402
 from eqsat.report.data import KINDS, OWN_STAGES, STAGES, Run  # noqa: E402
@@ -64,6 +64,11 @@ def predicted_against_vela(run: Run, configuration: str) -> str:
         pyplot.close(figure)
         return ""
     axes.plot([min(seen), max(seen)], [min(seen), max(seen)], color="#888888", linewidth=1, linestyle="--", label="equal", scalex=False, scaley=False)
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        if high < 10 * low:                              # within a decade logarithmic ticks run into each other
+            axis.set_major_locator(MaxNLocator(4))
+        axis.set_major_formatter(EngFormatter(sep=""))
+        axis.set_minor_formatter(NullFormatter())
     axes.grid(True, alpha=0.25)
     axes.legend(frameon=False)
     return _svg(figure)
