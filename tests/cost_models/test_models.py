@@ -73,7 +73,7 @@ def test_closed_forms_are_near_vela_on_every_accelerator(accelerator: str, pool:
 
 
 def test_memories_come_from_the_ini_file(tmp_path: Path) -> None:
-    from cost_models.estimator import machine
+    from cost_models.machine import machine
 
     default = machine(Target.of("ethos-u55-128"))
     assert (default.activations.bandwidth, default.constants.bandwidth) == (8, 1)     # 64 bits; an eighth of that

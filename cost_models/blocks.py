@@ -1,0 +1,224 @@
+"""The block of the output that Vela 5.1 lets the NPU compute at a time.
+
+It is settled by two questions, here asked of all candidates at once, as arrays: which blocks have room on chip (`shared_memory_block` for
+U55 and U65, `split_memory_block` for U85), and which of those fetches the fewest elements per output (`_fetched`). Sources of the formulas
+(regor/architecture): E55 is ethosu55/ethos_u55.cpp, E85 is ethosu85/ethos_u85.cpp. Shapes are (h, w, c), in elements; pairs are (y, x).
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod, sqrt
+
+import numpy as np
+
+Shape = tuple[int, int, int]
+
+#: E55, E85 (constructors): elements of the largest block. One pass takes a kernel's window of up to 8 x 8 elements.
+_LIMITS = {"u55": (32, 64, 128), "u65": (32, 64, 128), "u85": (128, 128, 1024)}
+_WINDOW = 8
+#: Channels of a brick, the unit in which feature maps and accumulators are stored. Bytes of an accumulator.
+_BRICK, _ACCUMULATOR = 16, 4
+
+
+def up(x, step):
+    """`x` in whole steps; integers, or arrays of them."""
+    return -(-x // step) * step
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an operator computes: `kind` is conv, depthwise, product (of matrices), pool, sum (REDUCE_SUM) or elementwise. bits: of an
+    element of the input. scalar: one operand of an elementwise op is a number."""
+
+    kind: str
+    ifm: Shape
+    ofm: Shape
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    bits: int = 8
+    scalar: bool = False
+
+    @property
+    def channelwise(self) -> bool:
+        """Whether a channel of the output needs that channel of the input only."""
+        return self.kind in ("depthwise", "pool", "elementwise")
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Elements that the kernel spans, dilation included."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation))
+
+    def window(self, axis: int, outputs, step: int):
+        """Input elements of `axis` that a row of `outputs` needs in one pass, in whole steps (E55, E85: GetArchIFMBlockSize)."""
+        return up((outputs - 1) * self.stride[axis] + min(self.extent[axis], _WINDOW), step)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Blocks of the input and the output, the micro blocks of the latter, and whether the kernel's elements go before the channels."""
+
+    ifm: Shape
+    ofm: Shape
+    micro: Shape
+    part_kernel: bool = False
+
+
+class _Candidates:
+    """Blocks to choose from, as flat arrays in the order that settles ties (depth, height, width): `ofm` has the extents in whole micro
+    blocks up to those of `end`, `ifm` what they read, `depth` channels at a time and in whole `unit`s."""
+
+    def __init__(self, w: Work, micro: Shape, end: Shape, unit: Shape, depth: int):
+        depths = [c for c in range(micro[2], end[2] + 1, micro[2])
+                  if c % _BRICK == 0 or c == end[2] and (c < _BRICK or c % _BRICK == micro[2])]      # bricks; a remainder of one micro block
+        spans = [np.arange(m, e + 1, m) for m, e in zip(micro[:2], end[:2])]
+        c, h, x = (a.ravel() for a in np.meshgrid(depths, *spans, indexing="ij"))
+        self.work, self.ofm = w, (h, x, c)
+        self.ifm = (w.window(0, h, unit[0]), w.window(1, x, unit[1]), c if w.channelwise else np.full_like(c, depth))
+
+    def best(self, fits: np.ndarray) -> tuple[Shape, Shape] | None:
+        """(input block, output block) that fetches least of those that fit; None if none does. Of equal ones it is the first, unless small
+        blocks (or those of products) follow it: then the last of these that sees most of the input."""
+        if not fits.any():
+            return None
+        fetched = np.where(fits, _fetched(self.work, self.ifm, self.ofm), np.float32(np.inf))
+        first, *others = np.flatnonzero(fetched == fetched.min())
+        small = (self.ofm[0] <= 4) & (self.ofm[1] <= 4) | (self.work.kind == "product")
+        others = [k for k in others if small[k]]
+        if others:
+            seen = [min(self.work.ifm[0], self.ifm[0][k]) * min(self.work.ifm[1], self.ifm[1][k]) for k in others]
+            first = max(zip(seen, others))[1]
+        return tuple(int(a[first]) for a in self.ifm), tuple(int(a[first]) for a in self.ofm)
+
+
+def _fetched(w: Work, ifm: tuple, ofm: tuple) -> np.ndarray:
+    """Elements that come on chip per output of `w`, by block (E55, E85: the criterion of FindBlockConfig): inputs and weights, or the
+    share of a block for ops without reuse. Single precision as there, since ties decide."""
+    total, area, block = np.float32(prod(w.ofm)), ifm[0] * ifm[1], prod(ofm).astype(np.float32)
+    if w.kind in ("elementwise", "product"):
+        fetched = total / block
+    else:
+        rows, columns, slices = (np.float32(o) / b.astype(np.float32) for o, b in zip(w.ofm, ofm))
+        counts = [-(-o // b) for o, b in zip(w.ofm, ofm)]
+        passes = prod(up(e, _WINDOW) // _WINDOW for e in w.extent)
+        inputs = (area * w.ifm[2] * passes).astype(np.float32) * columns * rows
+        weights = np.float32(prod(w.kernel) * w.ifm[2]) * (counts[0] * counts[1]) if w.kind in ("conv", "depthwise") else np.float64(0)
+        if not w.channelwise:                   # the input once for every slice of the output's depth
+            inputs, weights = inputs * counts[2], weights * (slices * ofm[2].astype(np.float32))
+        fetched = ((inputs + weights) / total).astype(np.float32)
+    return np.where(prod(w.ifm) < 2 * area * ifm[2], fetched / np.float32(2), fetched)       # the input is on chip as a whole
+
+
+# ---- U55 and U65: one memory for inputs, outputs, accumulators and tables -----------------------------
+
+@dataclass(frozen=True, slots=True)
+class Shram:
+    """Banks of 1024 bytes, and how many of them are given out at a time; for 32-bit elements and accumulators it is twice as many."""
+
+    banks: int
+    granule: int
+
+    def taken(self, size, bits: int):
+        """Banks of two buffers of `size` bytes, elements of `bits` (E55: TryBlockConfig)."""
+        return up(2 * (up(size, 1024) // 1024), self.granule * (2 if bits == 32 else 1))
+
+
+@lru_cache(maxsize=65536)
+def shared_memory_block(w: Work, micro: Shape, family: str, shram: Shram, table: bool = False) -> Block:
+    """The blocks on U55 and U65. table: a lookup table takes a bank too. Raises ValueError if nothing fits."""
+    c, size = w.ifm[2], w.bits // 8
+    deep, few = (32, 4) if w.bits == 8 else (16, 2)      # E55, ChooseKernelMethod: how well either order fills the MACs
+    taps = prod(w.kernel)
+    kernel_first = w.kind == "conv" and (c <= 8 or c / up(c, 8) * (taps / up(taps, few)) >= c / up(c, deep))
+    depth = up(min(c, 16), 4) if w.bits == 16 else up(min(c, 16 if kernel_first else 32), 8)
+    end = tuple(up(min(o, most), m) for o, most, m in zip(w.ofm, _LIMITS[family], micro))
+    found = _Candidates(w, micro, end, micro, depth)
+    inputs = shram.taken(found.ifm[0] * found.ifm[1] * up(found.ifm[2] * size, 8), w.bits)
+    row = w.ofm[0] == w.kernel[0] == 1 and micro[0] == 2             # E55, FitBlockForOFM: no accumulators for a micro block's second row
+    if w.kind == "elementwise":
+        work = inputs if w.scalar and w.bits <= 16 else 2 * inputs
+    else:
+        h, x, d = found.ofm
+        work = inputs + shram.taken((np.minimum(h, 1) if row else h) * x * up(d, 8) * _ACCUMULATOR, 32)
+    reserved = 2 if shram.banks > 16 else int(table)
+    blocks = found.best(2 + work <= shram.banks - reserved)          # two banks are the output's
+    if blocks is None:
+        raise ValueError(f"no block of {w} fits")
+    if row and w.kind in ("conv", "product") and w.ofm[1] % 2 == 0:
+        micro = (1, 4, micro[2])
+    return Block(*blocks, micro, kernel_first)
+
+
+# ---- U85: a memory for inputs, one for accumulators ---------------------------------------------------
+
+@dataclass(frozen=True, slots=True)
+class Rams:
+    """Bytes for inputs and for accumulators. units: per micro block the (h, w, granules of 128 bits) that inputs of up to 128, 256 and
+    more bits of depth are stored in. pooling, products: which micro blocks depthwise ops and poolings take, and which convolutions and
+    products of INT8."""
+
+    inputs: int
+    accumulators: int
+    units: tuple[tuple[Shape, Shape, Shape], ...]
+    pooling: tuple[int, ...]
+    products: tuple[int, ...]
+
+    def unit(self, micro: int, depth: int, bits: int) -> Shape:
+        """Elements that the input is stored in, of `depth` at a time (E85: CalcIfmAUSize)."""
+        h, x, granules = self.units[micro][np.searchsorted((128, 256), depth * bits)]
+        return h, x, granules * 128 // bits
+
+
+@lru_cache(maxsize=65536)
+def split_memory_block(w: Work, micros: tuple[Shape, ...], rams: Rams, macs: int) -> Block:
+    """The blocks on U85. Raises ValueError if nothing fits."""
+    usable = range(len(micros)) if w.bits > 8 else rams.products if w.kind in ("conv", "product", "sum") else rams.pooling
+    k = min(usable, key=lambda k: prod(map(up, w.ofm, micros[k])))   # E85, FindUBlock: least padding
+    micro, c, taps = micros[k], w.ifm[2], prod(w.kernel)
+    # E85, ChooseKernelFirst: how well either order fills the MACs
+    kernel_first = w.kind == "conv" and c / up(c, 16) * taps / (taps - taps % 5 + max(taps % 5, 2)) >= c / up(c, 64)
+    depth = 16 if kernel_first else 32 if w.bits == 32 or macs <= 256 and micro[2] == 16 else 64
+    granule = (*micro[:2], _BRICK)
+    if w.kind in ("pool", "depthwise", "sum"):
+        return _by_aspect(w, rams, k, micro, granule, depth if w.kind == "sum" else None, macs)
+    end = tuple(up(max(min(o, most), g), m) for o, most, g, m in zip(w.ofm, _LIMITS["u85"], granule, micro))
+    unit = rams.unit(k, depth, w.bits)
+    found = _Candidates(w, micro, end, unit, depth)
+    inputs = found.ifm[0] * found.ifm[1] * up(min(depth, c), unit[2]) * (w.bits // 8)                # bytes (E85: TryBlockConfig)
+    accumulators = found.ofm[0] * found.ofm[1] * up(found.ofm[2], _BRICK) * _ACCUMULATOR
+    for copies in (2, 1):                                # two, so that one is filled while the other is worked on
+        blocks = found.best((copies * inputs <= rams.inputs) & (copies * accumulators <= rams.accumulators))
+        if blocks is not None:
+            return Block((*blocks[0][:2], depth), blocks[1], micro, kernel_first)
+    raise ValueError(f"no block of {w} fits")
+
+
+def _by_aspect(w: Work, rams: Rams, k: int, micro: Shape, granule: Shape, depth: int | None, macs: int) -> Block:
+    """Of one area for every depth (E85: FindDepthwiseConfig, AreaFit) the first that covers the output, or else the one that misses least
+    of it. An area has the output's aspect and is as large as the accumulators, cut down, rows first, until its inputs fit. depth: channels
+    of the input at a time where they are not those of the output."""
+    elements, inputs = rams.accumulators // _ACCUMULATOR, rams.inputs * 8 // w.bits
+    whole, (gh, gx, _) = tuple(map(up, w.ofm, granule)), granule
+    most = tuple(map(min, whole, _LIMITS["u85"]))
+    found: list[tuple[Shape, Shape]] = []
+    for c in range(_BRICK, min(max(macs, elements // (gh * gx * _BRICK)), most[2]) + 1, _BRICK):
+        unit, area, channels = rams.unit(k, depth or c, w.bits), elements // c, depth or c
+        x = min(most[1], max(gx, int(sqrt(area * whole[1] / whole[0])) // gx * gx, area // most[0]))
+        h = min(most[0], max(gh, area // x // gh * gh))
+        heights, widths = np.arange(h, 0, -gh), np.arange(x, 0, -gx)[1:]
+        heights, widths = np.append(heights, np.full_like(widths, heights[-1])), np.append(np.full_like(heights, x), widths)
+        needs = w.window(0, heights, unit[0]), w.window(1, widths, unit[1])
+        fits = np.minimum(prod(needs) * up(channels, unit[2]), prod(map(up, w.ifm, unit))) <= inputs
+        n = int(fits.argmax()) if fits.any() else -1
+        block = int(heights[n]), int(widths[n]), c
+        if prod(block) > elements:
+            break
+        found.append(((int(needs[0][n]), int(needs[1][n]), up(channels, unit[2])), block))
+        if all(have >= o for have, o in zip(block, whole)):
+            return Block(*found[-1], micro)
+    counted = slice(1, 3) if w.kernel == (1, 1) else slice(0, 2)     # the axes whose coverage counts
+    missed = [(1 + abs(1 - prod(whole[counted]) / prod(b[counted]))) * (1 + abs(1 - most[2] / b[2]) / 10) for _, b in found]
+    if not found:
+        raise ValueError(f"no block of {w} fits")
+    return Block(*found[missed.index(min(missed))], micro)

@@ -1,0 +1,69 @@
+"""Bytes that Vela 5.1 encodes the weights of a convolution in: near their entropy, with the zeros that fill up the hardware's order."""
+from __future__ import annotations
+
+from functools import lru_cache
+from math import log2, prod
+
+import numpy as np
+
+from cost_models.blocks import up
+from cost_models.machine import Machine
+from cost_models.protocol import Unit
+from eqsat.ir import Const
+
+#: Calibrated on Vela 5.1 (the convolutions of 19 networks): how much longer than the entropy its code is, bytes of a stream's frame, and
+#: the bits of a trained or random INT8 weight (for weights that are not known).
+_OVERHEAD, _FRAME, _BITS = 1.055, 32, 7.5
+
+
+def stored_weights(u: Unit) -> Const | None:
+    return u.constants[1] if len(u.constants) > 1 else None
+
+
+def encoded(m: Machine, u: Unit, kind: str, part_kernel: bool) -> float:
+    """Bytes of the weights of `u`, which is done as `kind` (blocks.Work). U85 has a second format of plain bytes, and takes whichever it
+    decodes and fetches faster (ethos_u85_performance.cpp, WeightDecodeCycles)."""
+    weights, known = u.operands[1], stored_weights(u)
+    bits, zeros = _information(known) if known is not None else (_BITS, 0.0)
+    size, u85 = weights.elements, m.family == "u85"
+    if u.op == "depthwise_conv2d":
+        taps, channels = prod(weights.shape[:2]), weights.shape[2] if kind == "depthwise" else 1
+    else:
+        taps, channels = prod(weights.shape[1:3]), weights.shape[3]
+    if kind == "depthwise":
+        filled = up(taps, 4) / taps
+    elif part_kernel:
+        filled = up(taps, 4) * up(channels, 16 if u85 else 8) / (taps * channels)
+    else:
+        filled = up(channels, 64 if u85 else 32) / channels
+    coded = _FRAME + size * _OVERHEAD * (bits + _mixing(filled)) / 8 * weights.bytes / size
+    if not u85 or kind == "depthwise":
+        return coded
+    plain = _FRAME + weights.bytes * (up(taps, 5) * up(channels, 16) / (taps * channels) if part_kernel else filled)
+    rate = m.core.cores * (8 + 60 * (min(0.9, max(0.5, 1 - (1 - zeros) / filled)) - 0.5))
+    slow, fast = max(size * filled / rate, coded / m.constants.channel), max(plain / 32, plain / m.constants.channel)
+    return coded if slow < fast else plain
+
+
+def _mixing(filled: float) -> float:
+    """Bits per weight that tell it from the zeros which fill up `filled` places per weight."""
+    share = 1 / filled
+    return 0.0 if share == 1 else -(share * log2(share) + (1 - share) * log2(1 - share)) / share
+
+
+@lru_cache(maxsize=4096)
+def _information(c: Const) -> tuple[float, float]:
+    """Bits of entropy per weight, and the share of zeros."""
+    _, counts = np.unique(c.data, return_counts=True)
+    share = counts / counts.sum()
+    return float(-(share * np.log2(share)).sum()), float(np.mean(c.data == 0))
+
+
+def two_of_four(channels: int, known: Const | None) -> bool:
+    """Whether at most two of four channels of the weights are not zero: those that are missing count as zeros."""
+    return channels <= 2 or known is not None and channels % 4 == 0 and _at_most_two(known)
+
+
+@lru_cache(maxsize=4096)
+def _at_most_two(c: Const) -> bool:
+    return bool((np.count_nonzero(c.data.reshape(-1, 4), axis=1) <= 2).all())
