@@ -118,7 +118,8 @@ def notes(run: Run) -> list[str]:
            "\"Verified\" is equal, to the bit, to the graph before layout passes on the TOSA reference model, over extreme and random inputs."]
     if any(p[2] == LITERT for p in run.records):
         out.append("LiteRT's int8 model comes from another quantizer, with other scales and another arithmetic, so only its cycles are comparable, "
-                   "and only if no operator stays on the CPU: Vela does not count those.")
+                   "and only if no operator stays on the CPU: Vela does not count those. On U55 and U65 the comparison flatters it: Vela's estimate "
+                   "takes a convolution with a ReLU of its own as faster than one whose RESCALE clips, which is how ExecuTorch lowers it.")
     if v := run.about.get("versions"):
         cache = "every cell with an empty price cache" if run.about["cold"] else "all with one price cache"
         out.append(f"Versions: {', '.join(f'{k} {x}' for k, x in v.items() if x != 'absent')}. Machine: {run.about['processors']} processors, "
