@@ -221,7 +221,7 @@ def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: 
         """The rounds of an extractor."""
         for number in range(options.rounds):
             with clock.stage("extract"):
-                found = extract(choices.graph, method, time_limit=options.time_limit, warm_start=found)
+                found = extract(choices.graph, method, time_limit=options.time_limit, warm_start=found).unless_interrupted()
             if not offer(found, method, number):
                 break
         return found
@@ -291,5 +291,5 @@ def cheapest_layout(graph: TensorGraph, target: Target, options: Options | None 
     before = extract(choice.build(saturate(graph, [], [], options.budget), model).graph, "dag_greedy").cost
     frozen = saturate(graph, *options.identities(), options.budget)
     choices = choice.build(frozen, model)
-    found = extract(choices.graph, options.extractor, time_limit=options.time_limit)
+    found = extract(choices.graph, options.extractor, time_limit=options.time_limit).unless_interrupted()
     return choices.tensor_graph(found.choice)[0], float(found.cost), float(before)

@@ -36,6 +36,7 @@ def extract(graph: ChoiceGraph, solver: str, *, time_limit: float, seed: int,
     except KeyboardInterrupt:
         if not run.choice:
             raise
+        run.interrupted = True
     if run.standing is not None and not run.standing.heard and run.standing.failures:
         raise SolverUnavailable(f"{solver}: {next(iter(run.standing.failures.values()))}")
     return run.result()
@@ -59,6 +60,7 @@ class Run:
         self.trace: list[tuple[float, float]] = []
         self.reduced: Reduced | None = None
         self.standing: Standing | None = None
+        self.interrupted = False
 
     def start(self, seed: int, warm_start: Choice | None) -> None:
         """Greedy extraction, reduction, and the incumbent carried over to the reduced graph."""
@@ -125,7 +127,7 @@ class Run:
         bound = float(cost) if optimal else min(self.grain * self.lower_bound, float(cost))
         trace = [(t, self.original.total(self.grain * c)) for t, c in self.trace]
         return Extraction(self.choice, cost, bound, "optimal" if optimal else "feasible",
-                          trace, time.perf_counter() - self.begin, self.name)
+                          trace, time.perf_counter() - self.begin, self.name, self.interrupted)
 
 
 def floor(graph: ChoiceGraph) -> float:

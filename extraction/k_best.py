@@ -40,7 +40,7 @@ def k_best(graph: ChoiceGraph, k: int, *, time_limit: float = 10.0, seed: int = 
         raise ExtractionError(f"k_best needs k >= 1 and max_ratio >= 1, not {k} and {max_ratio}")
     start = time.perf_counter()
     best = portfolio.extract(graph, time_limit=BEST_SHARE * time_limit, seed=seed, warm_start=warm_start)
-    if k == 1:
+    if k == 1 or best.interrupted:
         return [best]
     pool = _alternatives(graph, best, POOL * k, start + time_limit, random.Random(seed), max_ratio)
     picked = _pick(best, pool, k, max_ratio)

@@ -44,6 +44,7 @@ def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
     except KeyboardInterrupt:
         if not run.choice:
             raise
+        run.interrupted = True
     return run.result()
 
 

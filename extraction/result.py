@@ -22,6 +22,7 @@ class Extraction:
     status      : "optimal" (the bound meets the cost) or "feasible"
     trace       : (seconds since the start, cost) of each incumbent
     seconds     : wall time
+    interrupted : Ctrl-C ended the search, and the choice is the best until then
     """
 
     choice: dict[int, int]
@@ -31,6 +32,13 @@ class Extraction:
     trace: list[tuple[float, float]] = field(default_factory=list)
     seconds: float = 0.0
     extractor: str = ""
+    interrupted: bool = False
+
+    def unless_interrupted(self) -> Extraction:
+        """Itself, for callers that Ctrl-C is to stop as well. Raises KeyboardInterrupt if `interrupted`."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return self
 
     @property
     def gap(self) -> float:

@@ -1,6 +1,7 @@
 """Worker processes shared by all tests, and prices that never touch the user's cache."""
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from eqsat.tosa.worker import Pool, Worker
 #: Every run tries the same examples; `python -m benchmarks.soundness` looks for new ones.
 settings.register_profile("same", derandomize=True, database=None)
 settings.load_profile("same")
+# a shell's background jobs ignore Ctrl-C, and so would the processes that tests interrupt
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

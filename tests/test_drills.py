@@ -30,10 +30,11 @@ def test_drill(name: str, tmp_path: Path) -> None:
     assert passed, observed
 
 
-def test_ctrl_c_while_prices_are_measured(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stage", ["price", "search"])
+def test_ctrl_c(stage: str, tmp_path: Path) -> None:
     source = tmp_path / "in.tosa"
     source.write_bytes(files.dumps(files.transposes()))
-    passed, observed = interrupts.interrupted(tmp_path, "price", ["optimize", source, "-t", "ethos-u85-256"])
+    passed, observed = interrupts.interrupted(tmp_path, stage, ["optimize", source, "-t", "ethos-u85-256"])
     assert passed, observed
 
 

@@ -13,8 +13,8 @@ from benchmarks.drills.files import MODEL
 from benchmarks.fuzz.formats import transposes
 from eqsat.tosa import dumps
 
-#: Stages of `eqsat optimize` in their order, and what `eqsat compile` has besides.
-OPTIMIZE = ("starting", "import", "vela", "saturate", "price", "extract", "verify", "write")
+#: Stages of `eqsat optimize` in their order ("search": of the portfolio, which returns its incumbent), and what `eqsat compile` has besides.
+OPTIMIZE = ("starting", "import", "vela", "saturate", "price", "extract", "search", "verify", "write")
 COMPILE = ("starting", "quantizing", "lowering", "saturate", "price", "verify", "to_executorch", "write")
 
 

@@ -37,6 +37,7 @@ def _prepare() -> None:
     import eqsat.cli.optimize
     import eqsat.compiling
     import eqsat.optimizer
+    import extraction.exact
     from eqsat.optimizer import _Clock
 
     original = _Clock.stage
@@ -47,6 +48,7 @@ def _prepare() -> None:
             _announce(name)
             yield
     _Clock.stage = stage
+    _announced(extraction.exact, "reduce", "search")
     _announced(eqsat.compiling, "quantize", "quantizing")
     _announced(eqsat.compiling, "lower_with_session", "lowering")
     _announced(eqsat.compiling, "write_atomically", "write")

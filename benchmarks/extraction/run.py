@@ -50,7 +50,7 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
                       "time_limit": time_limit, "n_nodes": graph.n_nodes, "n_classes": graph.n_classes}
     start, before = time.perf_counter(), _cpu_seconds()
     try:
-        found = extract(graph, extractor, time_limit=time_limit, seed=seed)
+        found = extract(graph, extractor, time_limit=time_limit, seed=seed).unless_interrupted()
     except ExtractionError as error:
         return {**record, "cost": None, "lower_bound": None, "status": type(error).__name__,
                 "seconds": time.perf_counter() - start, "message": str(error)}

@@ -167,14 +167,16 @@ def test_ctrl_c_returns_the_incumbent(tmp_path):
                       "    race(*a)\n"
                       "portfolio.race = announced\n"
                       "graph = hard_graph(layers=60, width=30)\n"
-                      "print(extract(graph, time_limit=300).status, flush=True)\n")
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=tmp_path,
+                      "found = extract(graph, time_limit=300)\n"
+                      "print(found.status, found.interrupted, flush=True)\n"
+                      "found.unless_interrupted()\n")
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path,
                                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert process.stdout.readline().strip() == "racing"
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    assert process.stdout.read().strip() == "feasible"
-    assert process.wait() == 0
+    assert process.stdout.read().strip() == "feasible True"
+    assert process.wait() == -signal.SIGINT
 
 
 def test_k_best_is_distinct_valid_and_best_first():
