@@ -15,8 +15,6 @@ from eqsat.ir import BYTES, OPS, Type
 
 #: A RESHAPE is free or a copy, depending on its surroundings; this small price breaks ties against it.
 _RESHAPE_SHARE = 0.02
-
-
 #: Cycles per element of the RESCALE behind a TRANSPOSE_CONV2D, which does not fuse (measured on Vela 5.1).
 _UNFUSED_RESCALE = 2.0
 
