@@ -72,12 +72,15 @@ class Choices:
         return Extraction(out, check(self.graph, out), -math.inf, "feasible", [], 0.0, "dag_greedy")
 
     def corrected(self, graph: TensorGraph, origin: Mapping[int, int], rows: Sequence[Mapping]) -> bool:
-        """Raises the price of units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they
-        and what is fused into them were priced at; true if there were any."""
-        named = {row["name"]: int(row["op_cycles"]) for row in rows}
+        """Raises the price of units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they and what is
+        fused into them were priced at, and drops fusions that did not come about, as with a producer that others read too; true if the
+        next extraction may differ for it."""
+        named: dict[str, int] = {}
+        for row in rows:
+            named[row["name"]] = named.get(row["name"], 0) + int(row["op_cycles"])
         readers = graph.readers()
-        cost = self.graph.cost.copy()
-        changed = False
+        cost, pairs = self.graph.cost.copy(), dict(self.graph.pair_costs)
+        raised, missed = False, 0.0
         for n in origin:
             cycles = named.get(f"n{n}")
             if cycles is None:
@@ -92,10 +95,14 @@ class Choices:
             if excess > _EXCESS * (cycles - excess) + _EXCESS_CYCLES:
                 cost[origin[n]] += excess
                 self.cycles[origin[n]] += excess
-                changed = True
-        if changed:
-            self.graph = replace(self.graph, cost=cost)
-        return changed
+                raised = True
+            for m in graph.nodes[n].inputs:
+                bonus = -pairs.get((origin[n], origin.get(m, -1)), 0.0)
+                if len(readers[m]) > 1 and cycles > _EXCESS * bonus > 0:
+                    del pairs[origin[n], origin[m]]
+                    missed += bonus
+        self.graph = replace(self.graph, cost=cost, pair_costs=pairs)
+        return raised or missed > _EXCESS_CYCLES
 
     def tensor_graph(self, choice: Mapping[int, int]) -> tuple[TensorGraph, dict[int, int]]:
         """The TensorGraph of a choice, with the source's inputs and outputs in order; and {node: choice node}."""

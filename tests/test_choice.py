@@ -132,6 +132,21 @@ def test_rows_of_velas_table_correct_prices(model: VelaGroups) -> None:
     assert not choices.corrected(graph, origin, [{"name": f"n{n}", "op_cycles": cycles}])
 
 
+def test_a_fusion_into_what_others_read_is_dropped(model: VelaGroups, pool: Pool) -> None:
+    g = TensorGraph()
+    y = conv(g, g.add_input("x", (1, 32, 32, 16), "INT8"), 16)
+    table = g.add("table", [y], table=tuple(k // 2 for k in range(-128, 128)))
+    choices = build(saturate(finish(g, add(g, y, table)), [], []), model)
+    found = extract(choices.graph, "ilp")
+    graph, origin = choices.tensor_graph(found.choice)
+    estimate = compile_graph(graph, model.target, pool)
+    assert choices.corrected(graph, origin, estimate.rows)
+    after = extract(choices.graph, "ilp")
+    assert after.choice == found.choice and found.cost < after.cost, "the same operators, the TABLE for its full price"
+    assert abs(after.cost - estimate.cycles) < abs(found.cost - estimate.cycles)
+    assert not choices.corrected(graph, origin, estimate.rows)
+
+
 def test_an_output_without_a_candidate_is_an_error(model: VelaGroups) -> None:
     graph = residual()
     frozen = saturate(graph, [], [])
