@@ -47,7 +47,7 @@ class Choices:
         """The part of a choice that is about e-classes."""
         return {c: n for c, n in choice.items() if c < len(self.classes)}
 
-    def relaxed(self) -> list[ChoiceGraph]:
+    def relaxed(self) -> tuple[ChoiceGraph, ChoiceGraph]:
         """The same with all views free, and with each of them a copy. Greedy extraction sees what shapes cost only one reader at a time, and
         finds in these what it misses in `graph`; `settled` makes their choices its own."""
         copies = {(h, self.shapes[h]): -d for (_, h), d in self.graph.pair_costs.items() if h in self.shapes}
@@ -58,7 +58,7 @@ class Choices:
         for n, (cls, *_) in ((n, ops) for n, ops in enumerate(self.operands) if [op for op, _ in self.steps[n]] == ["reshape"]):
             shape = self.frozen.types[self.classes[cls]].shape
             copied[n] += max((copies.get((h, shape), 0.0) for h in self._names(cls)), default=0.0)
-        return [replace(self.graph, cost=cost, pair_costs=pairs) for cost in (free, copied)]
+        return tuple(replace(self.graph, cost=cost, pair_costs=pairs) for cost in (free, copied))
 
     def _names(self, cls: int) -> range:
         return self.graph.class_nodes(self.last[cls]) if cls in self.last else range(0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -217,26 +217,30 @@ def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: 
         extractions.append(Extracted(method, number, float(found.cost), estimate.cycles, found.gap if math.isfinite(found.gap) else None))
         return not known and choices.corrected(graph, origin, estimate.rows)
 
-    def run(method: str, found: Extraction | None = None) -> Extraction:
-        """The rounds of an extractor."""
+    def run(method: str, extracted: Callable[[Extraction | None], Extraction]) -> Extraction:
+        """The rounds of an extractor, each with the prices that the one before has corrected."""
+        found = None
         for number in range(options.rounds):
             with clock.stage("extract"):
-                found = extract(choices.graph, method, time_limit=options.time_limit, warm_start=found).unless_interrupted()
+                found = extracted(found)
             if not offer(found, method, number):
                 break
         return found
 
+    def again(method: str, found: Extraction | None) -> Extraction:
+        return extract(choices.graph, method, time_limit=options.time_limit, warm_start=found).unless_interrupted()
+
+    def relaxed(k: int) -> Extraction:
+        return choices.settled(extract(choices.relaxed()[k], "dag_greedy", time_limit=options.time_limit).choice)
+
     try:
         with clock.stage("price"):
             choices = choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache))
-        starts = []
-        for graph in choices.relaxed() if choices.last else ():
-            with clock.stage("extract"):
-                starts.append(choices.settled(extract(graph, "dag_greedy", time_limit=options.time_limit).choice))
-            offer(starts[-1], "dag_greedy", 0)
-        starts.append(run("dag_greedy"))
+        starts = [run("dag_greedy", lambda _, k=k: relaxed(k)) for k in range(2 if choices.last else 0)]
+        starts.append(run("dag_greedy", lambda found: again("dag_greedy", found)))
         if options.extractor != "dag_greedy":
-            run(options.extractor, min(starts, key=lambda found: check(choices.graph, found.choice)))
+            best = min(starts, key=lambda found: check(choices.graph, found.choice))
+            run(options.extractor, lambda found: again(options.extractor, found or best))
     except WorkerError as e:
         warnings.append(f"a candidate was dropped: {e}")
     finally:
