@@ -48,6 +48,23 @@ class Summary:
         return tuple(m for m, r in self.ratios.items() if r > 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Tolerant:
+    """A result of tolerant numerics that is not equal to the bit, the worst of its delegates' outputs (see `eqsat.deviation`): the largest
+    and the mean difference from the exact graph, and the r.m.s. error against real numbers of the exact graph (`before`) and of this one
+    (`after`), None where that is not known. All in steps of the output's quantization."""
+
+    model: str
+    target: str
+    configuration: str
+    cycles: int
+    ratio: float | None
+    largest: float
+    mean: float
+    before: float | None
+    after: float | None
+
+
 @dataclass(slots=True)
 class Run:
     """Records of a run by (model, target, configuration). The baseline of a cell is stock's if it has figures, else that of the graph
@@ -112,6 +129,11 @@ class Run:
                     out.append(Summary(target, c, ratios, failed, tuple(m for m in mine if m not in ratios and m not in failed)))
         return out
 
+    def tolerant(self) -> list[Tolerant]:
+        """The cells whose results differ, as their options allow."""
+        return [Tolerant(*at, record["cycles"], self.ratio(*at), *(_worst(found, name) for name in ("largest", "mean", "error_before", "error_after")))
+                for at, record in self.records.items() if (found := deviations(record))]
+
     def failures(self) -> list[Record]:
         return [r for r in self.records.values() if "error" in r]
 
@@ -124,6 +146,15 @@ class Run:
         """Vela's table per delegate, if the run's directory still has it."""
         path = chosen_path(self.directory, place(record), "rows").with_suffix(".json")
         return json.loads(path.read_text()) if path.exists() else []
+
+
+def deviations(record: Record) -> list[dict[str, Any]]:
+    """By how much the delegates of a cell differ that differ as tolerant numerics allow."""
+    return [d for d in record.get("deviation", ()) if d]
+
+
+def _worst(found: list[dict[str, Any]], name: str) -> float | None:
+    return None if any(d[name] is None for d in found) else max(x for d in found for x in d[name])
 
 
 def geometric_mean(values: Iterable[float]) -> float:

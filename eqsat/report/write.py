@@ -11,8 +11,12 @@ from eqsat.files import InputError, write_atomically
 from eqsat.report import graphs
 from eqsat.report.compare import Comparison
 from eqsat.report.compare import markdown as comparison_markdown
-from eqsat.report.data import KINDS, OWN_STAGES, STAGES, Run, Summary, geometric_mean, total
+from eqsat.report.data import KINDS, OWN_STAGES, STAGES, Run, Summary, deviations, geometric_mean, total
 from eqsat.tosa.flatbuffer import loads
+
+TOLERANT = ("Results that differ from the exact graph, as their options allow; eqsat's other cells are exact. In steps of the output's quantization, over inputs "
+            "that lie as calibration data do: the largest and the mean difference, and the r.m.s. error against the model in real numbers of the exact "
+            "graph (before) and of this one (after).")
 
 
 def write(run: Run, directory: Path, comparison: Comparison | None = None) -> list[Path]:
@@ -28,12 +32,12 @@ def write(run: Run, directory: Path, comparison: Comparison | None = None) -> li
     except OSError as e:
         raise InputError(f"cannot make {directory}: {e.strerror or e}") from e
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=jinja2.PackageLoader("eqsat.report"))
-    environment.filters.update(number=_number, ratio=_ratio, kib=lambda b: "-" if b is None else f"{b / 1024:,.1f}")
+    environment.filters.update(number=_number, ratio=_ratio, error=_error, kib=lambda b: "-" if b is None else f"{b / 1024:,.1f}")
     charts = [(title, picture(run, c)) for c in run.optimized
               for title, picture in ((f"Cycles by kind of operator: {c}", pictures.cycles_by_kind), (f"Seconds by stage: {c}", pictures.seconds_by_stage),
                                      (f"Predicted cost against Vela's cycles: {c}", pictures.predicted_against_vela))]
     pages = {(m, t): _page(run, m, t) for m in run.models for t in run.targets if any(p[:2] == (m, t) for p in run.records)}
-    common = {"run": run, "kinds": KINDS, "stages": STAGES, "own": OWN_STAGES, "total": total, "litert": LITERT}
+    common = {"run": run, "kinds": KINDS, "stages": STAGES, "own": OWN_STAGES, "total": total, "litert": LITERT, "tolerant": TOLERANT, "deviations": deviations}
     out = {"report.md": markdown(run, comparison),
            "index.html": environment.get_template("index.html").render(
                **common, summaries=run.summaries(), charts=[(t, c) for t, c in charts if c], pages=pages, comparison=comparison, notes=notes(run))}
@@ -84,6 +88,11 @@ def markdown(run: Run, comparison: Comparison | None = None) -> str:
             cells = [run.records.get((model, target, c)) for c in others]
             if any(cells):
                 lines.append(f"| {model} | " + " | ".join(_cell(run, r) for r in cells) + f" | {_verified(cells)} | {_seconds(run, model, target)} |")
+    if tolerant := run.tolerant():
+        lines += ["", "## Tolerant numerics", "", TOLERANT, "",
+                  "| model | target | configuration | cycles | ratio | largest | mean | error before | error after |", "|---|---|---|" + "--:|" * 6]
+        lines += [f"| {t.model} | {t.target} | {t.configuration} | {t.cycles:,} | {_ratio(t.ratio)} | {t.largest:g} | {t.mean:.2f} | {_error(t.before)} "
+                  f"| {_error(t.after)} |" for t in tolerant]
     if failures := run.failures():
         lines += ["", "## Cells that failed", ""]
         lines += [f"* {r['model']}, {r['target']}, {r['configuration']}: {r['error']}" for r in failures]
@@ -136,7 +145,6 @@ def _summary_row(s: Summary) -> str:
             f"| {losses}{rest} |")
 
 
-
 def _cell(run: Run, record: Record | None) -> str:
     if record is None:
         return ""
@@ -152,7 +160,7 @@ def _cell(run: Run, record: Record | None) -> str:
 
 
 def _verified(cells: list[Record | None]) -> str:
-    told = {r["configuration"]: r["verified"] for r in cells if r and "error" not in r and r["verified"] is not None}
+    told = {r["configuration"]: r["verified"] for r in cells if r and "error" not in r and r["verified"] is not None and not deviations(r)}
     wrong = [c for c, equal in told.items() if not equal]
     return f"not {', '.join(wrong)}" if wrong else "yes" if told else "-"
 
@@ -162,6 +170,10 @@ def _seconds(run: Run, model: str, target: str) -> str:
     if record is None:
         return "- | -"
     return f"{total(record, OWN_STAGES):.1f} | {total(record) - total(record, OWN_STAGES):.1f}"
+
+
+def _error(x: float | None) -> str:
+    return "-" if x is None else f"{x:.2f}"
 
 
 def _number(x: float | None) -> str:
