@@ -8,6 +8,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from eqsat import runs
 from eqsat.cli import app
 from eqsat.ir import TensorGraph
 from eqsat.tosa import dumps, loads
@@ -63,6 +64,14 @@ def test_optimize_a_tosa_file(tmp_path):
     record = json.loads(result.stdout)
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"]
     assert "transpose" not in loads(out.read_bytes()).op_counts()
+
+
+def test_the_time_limit_is_that_of_an_extraction(tmp_path):
+    source, saved = tmp_path / "in.tosa", tmp_path / "run"
+    source.write_bytes(pair_of_transposes())
+    call = ("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--save", saved, "--time-limit")
+    assert run(*call, 0).exit_code == 2 and not saved.exists()
+    assert run(*call, 7).exit_code == 0 and runs.load(saved).options["time_limit"] == 7
 
 
 def test_rules_are_listed():

@@ -36,6 +36,7 @@ UserRulesOption = Annotated[list[str] | None, typer.Option("--user-rules", help=
 SaveOption = Annotated[Path | None, typer.Option("--save", help="also save the run to this directory, for `eqsat explain` and `eqsat.runs`")]
 NumericsOption = Annotated[str, typer.Option("--numerics", help="exact: the same integers; tolerant: also rewrites that round less often")]
 ToleranceOption = Annotated[float, typer.Option("--tolerance", help="steps of an output's quantization by which a tolerant result may differ")]
+TimeLimitOption = Annotated[float, typer.Option("--time-limit", min=0.1, help="seconds per extraction, of which a delegate has up to three")]
 CostModelOption = Annotated[str, typer.Option("--cost-model", help="cost model: a built-in one, package.module:Class, or an entry point")]
 
 
@@ -57,14 +58,15 @@ def quiet() -> None:
     logging.disable(logging.WARNING)
 
 
-def options(rules: str, extractor: str, cost_model: str, numerics: str, tolerance: float, user_rules: list[str] | None = None) -> Options:
+def options(rules: str, extractor: str, time_limit: float, cost_model: str, numerics: str, tolerance: float,
+            user_rules: list[str] | None = None) -> Options:
     """The optimizer's options from the command line. Raises InputError for a name that nobody has and for rules that fail their check."""
     from eqsat import user_rules as own
     from eqsat.options import OptionError, Options
 
     packs = [own.load(name) for name in user_rules or ()]
     try:
-        return Options(preset=rules, extractor=extractor, cost_model=cost_model, numerics=numerics, tolerance=tolerance,
+        return Options(preset=rules, extractor=extractor, time_limit=time_limit, cost_model=cost_model, numerics=numerics, tolerance=tolerance,
                        rules=tuple(r for p in packs for r in p.rules), externs=tuple(e for p in packs for e in p.externs))
     except OptionError as e:
         raise InputError(str(e)) from e

@@ -22,6 +22,7 @@ from eqsat.cli.common import (
     SaveOption,
     SystemOption,
     TargetOption,
+    TimeLimitOption,
     ToleranceOption,
     UserRulesOption,
     app,
@@ -44,7 +45,8 @@ def compile_command(
     target: TargetOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="the .pte file to write")],
     system_config: SystemOption = None, memory_mode: MemoryOption = None, config: ConfigOption = None,
-    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", cost_model: CostModelOption = "vela_groups",
+    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", time_limit: TimeLimitOption = 10,
+    cost_model: CostModelOption = "vela_groups",
     numerics: NumericsOption = "exact", tolerance: ToleranceOption = 16, as_json: JsonOption = False,
     user_rules: UserRulesOption = None, save: SaveOption = None,
 ) -> None:
@@ -60,7 +62,7 @@ def compile_command(
         from eqsat.compiling import compile_model
 
         with status.status("starting") as line:
-            chosen = options(rules, extractor, cost_model, numerics, tolerance, user_rules)
+            chosen = options(rules, extractor, time_limit, cost_model, numerics, tolerance, user_rules)
             summary = compile_model(model, spec, output, chosen, lambda text: line.update(f"{model}: {text}"), save)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e

@@ -21,6 +21,7 @@ from eqsat.cli.common import (
     SaveOption,
     SystemOption,
     TargetOption,
+    TimeLimitOption,
     ToleranceOption,
     UserRulesOption,
     app,
@@ -43,7 +44,8 @@ def optimize(
     target: TargetOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="the .tosa file to write")],
     system_config: SystemOption = None, memory_mode: MemoryOption = None, config: ConfigOption = None,
-    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", cost_model: CostModelOption = "vela_groups",
+    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", time_limit: TimeLimitOption = 10,
+    cost_model: CostModelOption = "vela_groups",
     numerics: NumericsOption = "exact", tolerance: ToleranceOption = 16, as_json: JsonOption = False,
     user_rules: UserRulesOption = None, save: SaveOption = None,
 ) -> None:
@@ -56,7 +58,7 @@ def optimize(
 
             check_place(save)
         flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
-        chosen = options(rules, extractor, cost_model, numerics, tolerance, user_rules)
+        chosen = options(rules, extractor, time_limit, cost_model, numerics, tolerance, user_rules)
         buffer = read_bytes(source)
         from eqsat.optimizer import optimize_tosa
         from eqsat.tosa.flatbuffer import TosaError

@@ -14,9 +14,9 @@ from eqsat.report.compare import markdown as comparison_markdown
 from eqsat.report.data import KINDS, OWN_STAGES, STAGES, Run, Summary, deviations, geometric_mean, total
 from eqsat.tosa.flatbuffer import loads
 
-TOLERANT = ("Results that differ from the exact graph, as their options allow; eqsat's other cells are exact. In steps of the output's quantization, over inputs "
-            "that lie as calibration data do: the largest and the mean difference, and the r.m.s. error against the model in real numbers of the exact "
-            "graph (before) and of this one (after).")
+TOLERANT = ("Results that differ from the exact graph, as their options allow; eqsat's other cells are exact. In steps of the output's quantization, "
+            "over inputs that lie as calibration data do: the largest and the mean difference, and the r.m.s. error against the model in real numbers "
+            "of the exact graph (before) and of this one (after).")
 
 
 def write(run: Run, directory: Path, comparison: Comparison | None = None) -> list[Path]:
