@@ -73,7 +73,7 @@ def groups(graph: TensorGraph, family: str) -> list[list[int]]:
     """The live ops of `graph` in sets that may fuse, each in topological order.
 
     RESCALE, CLAMP, TABLE, RESHAPE (and on U85 TRANSPOSE) join the producer that only they read; a widening RESCALE joins its reader;
-    on U85 elementwise ops of one shape chain.
+    transposes with nothing but reshapes between them are one movement to Vela; on U85 elementwise ops of one shape chain.
     """
     readers = graph.readers()
     leader = {n: n for n in readers if OPS[graph.nodes[n].op].kind != "leaf"}
@@ -96,7 +96,7 @@ def groups(graph: TensorGraph, family: str) -> list[list[int]]:
             if i not in leader or len(set(readers[i])) > 1:
                 continue
             source = graph.nodes[i]
-            fuses = node.op in _FUSING or family == "u85" and node.op == "transpose"
+            fuses = node.op in _FUSING or node.op == "transpose" and (family == "u85" or _moved_before(graph, readers, i))
             chains = family == "u85" and OPS[node.op].kind == OPS[source.op].kind == "pointwise" and node.shape == source.shape
             if fuses or chains or source.op == "rescale" and source.dtype not in LIMITS:
                 join(n, i)
@@ -104,6 +104,13 @@ def groups(graph: TensorGraph, family: str) -> list[list[int]]:
     for n in leader:
         out.setdefault(find(n), []).append(n)
     return list(out.values())
+
+
+def _moved_before(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -> bool:
+    """Whether `n` is a transpose, or a view of one, that nothing else reads."""
+    while graph.nodes[n].op == "reshape" and len(set(readers[n])) == 1:
+        n = graph.nodes[n].inputs[0]
+    return graph.nodes[n].op == "transpose" and len(set(readers[n])) == 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,15 @@ def unit_axes(times: int = 3) -> TensorGraph:
     return finish(g, y)
 
 
-GRAPHS = (tower, residual, transposed_relus, channel_shuffle, unit_axes)
+def two_movements() -> TensorGraph:
+    """Transposes with only views between them, which Vela takes together."""
+    g = TensorGraph()
+    y = transpose(g, reshape(g, g.add_input("x", (1, 24, 16, 16), "INT8"), 1, 8, 3, 256), 0, 3, 2, 1)
+    y = transpose(g, reshape(g, reshape(g, y, 1, 16, 16, 24), 1, 256, 3, 8), 0, 1, 3, 2)
+    return finish(g, conv(g, reshape(g, y, 1, 16, 16, 24), 24))
+
+
+GRAPHS = (tower, residual, transposed_relus, channel_shuffle, unit_axes, two_movements)
 
 
 @pytest.fixture
