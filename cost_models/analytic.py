@@ -82,9 +82,9 @@ class Analytic(NodeModel):
                 absorbed.update(i for i in (self._behind_views(graph, units, readers, i) for i in sources)
                                 if i in units and units[i].op == "rescale" and len(readers[i]) == 1 and units[i].result.dtype == "INT32")
             if u.op in ("add", "sub", "mul", "maximum", "minimum"):
-                scales = [units[k] for k in (self._behind_views(graph, units, readers, i) for i in sources) if k in units and units[k].op == "rescale"]
-                if self.target.family == "u85" or u.op not in ("add", "sub") or _fusable(scales):
-                    absorbed.update(i for i in sources if units[i].op == "rescale" and units[i].result.dtype == "INT32")
+                scales = [k for k in (self._behind_views(graph, units, readers, i) for i in sources) if k in units and units[k].op == "rescale"]
+                if self.target.family == "u85" or u.op not in ("add", "sub") or _fusable([units[k] for k in scales]):
+                    absorbed.update(k for k in scales if units[k].result.dtype == "INT32")
             if self.target.family == "u85" and u.op == "transpose" and (writer := self._convolution(graph, units, readers, sources)) is not None:
                 absorbed.add(n)
                 turned[writer] = u.attr("perms")

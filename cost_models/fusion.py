@@ -12,6 +12,8 @@ from eqsat.staging import step_cycles
 MACS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
 ACTIVATIONS = ("clamp", "table")
 SUMS = ("add", "sub", "mul", "maximum", "minimum")
+#: Ops of one operator each, besides the arithmetic, that carry an activation (measured on Vela 5.1, all families; CONCAT, SLICE and TILE do not).
+_CARRYING = ("transpose", "reverse", "reduce_max", "reduce_min")
 #: Cycles per element up to which a native transpose is expected to fuse into its producer on U85 without loss.
 _FUSABLE_CYCLES = 1.5
 
@@ -25,7 +27,7 @@ def fuses(reader: Unit, read: Unit, behind: Sequence[Unit], family: str) -> Fusi
         return Fusion(of_read=1.0)
     fused_rescale = read.op == "rescale" and any(b.op in MACS or b.op in SUMS and not (reader.op == "table" and _splits(b)) for b in behind)
     after_matmul = any(b.op == "matmul" for b in behind)         # measured: nothing but the RESCALE fuses into a MATMUL
-    if reader.op in ACTIVATIONS and (fused_rescale and not after_matmul or read.op in MACS) and not is_noop(reader):
+    if reader.op in ACTIVATIONS and (fused_rescale and not after_matmul or read.op in (*MACS, *_CARRYING)) and not is_noop(reader):
         return Fusion(of_reader=1.0)
     if family == "u85" and reader.op == "transpose" and reader.steps and fused_rescale and any(b.op in MACS for b in behind):
         return _fused_transpose(reader)

@@ -11,7 +11,7 @@ from eqsat.ir import TensorGraph
 from eqsat.target import Target
 from eqsat.tosa.vela import compile_graph
 from eqsat.tosa.worker import Pool
-from tests.graphs import channel_shuffle, conv, conv_graph, finish, reshape, transpose
+from tests.graphs import channel_shuffle, conv, conv_graph, finish, rescale, reshape, transpose
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
@@ -52,3 +52,14 @@ def test_totals_are_near_vela(target: str, pool: Pool) -> None:
     assert np.median(error) <= 0.06 and error.max() <= 0.2
     ranks = [np.argsort(np.argsort(v)) for v in (truth, told)]
     assert np.corrcoef(*ranks)[0, 1] >= 0.9
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_fuses_does_so_behind_views(target: str) -> None:
+    """RESCALEs that a product takes over a RESHAPE, and a TABLE behind a transpose."""
+    g = TensorGraph()
+    wide, other = (reshape(g, rescale(g, g.add_input(n, (1, 64, 32), "INT8"), "INT32", shift=(20,)), 1, 8, 8, 32) for n in "xy")
+    product = rescale(g, g.add("mul", [wide, other], shift=0), "INT8", shift=(41,))
+    table = finish(g, g.add("table", [transpose(g, product, 0, 1, 3, 2)], table=tuple(range(-128, 128)))).outputs[0]
+    cycles = Analytic(Target.of(target)).by_node(g)
+    assert cycles[wide] == cycles[g.nodes[wide].inputs[0]] == cycles[table] == 0

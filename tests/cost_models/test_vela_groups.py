@@ -136,6 +136,19 @@ def test_a_table_fuses_behind_a_sum_that_is_one_operator(shapes, fused: bool, mo
     assert (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0) == fused == (model.fusion(reader, read, [behind]) is not None)
 
 
+@pytest.mark.parametrize("op, attrs, fused", [
+    ("transpose", {"perms": (0, 1, 3, 2)}, True), ("transpose", {"perms": (0, 3, 1, 2)}, True), ("reverse", {"axis": 1}, True),
+    ("reduce_max", {"axis": 2, "nan_mode": 1}, True), ("slice", {"start": (0, 1, 0, 0), "size": (1, 7, 20, 16)}, False),
+    ("tile", {"multiples": (1, 2, 1, 1)}, False)])
+def test_what_carries_an_activation(op: str, attrs: dict, fused: bool, model: VelaGroups) -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 8, 20, 16), "INT8")
+    table = finish(g, g.add("table", [g.add(op, [x], **attrs)], table=tuple(range(-128, 128)))).outputs[0]
+    read, reader = units(g)
+    cycles = {r["source"]: int(r["op_cycles"]) for r in compile_graph(g, model.target, model.pool).rows}
+    assert (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0) == fused == (model.fusion(reader, read, []) is not None)
+
+
 @pytest.mark.parametrize("shift, fused", [(30, True), (20, False)])
 def test_a_rescale_times_one_fuses_into_a_reduce_sum(shift: int, fused: bool, model: VelaGroups) -> None:
     g = TensorGraph()
