@@ -99,6 +99,7 @@ def test_a_timeout_kills_the_request(own: Worker, size: int) -> None:
     compile_graph(conv_graph(), U85, own)
     process = own._process
     os.kill(process.pid, signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)                # until it has stopped
     with pytest.raises(WorkerError, match="took over") as e:
         compile_tosa(dumps(conv_graph()) + bytes(size), U85, own, timeout=0.3)
     assert not e.value.refused
