@@ -66,8 +66,8 @@ def main(argv: list[str] | None = None) -> None:
                     continue
                 cells = [c for c in cells if (c.model, c.target) != (cell.model, cell.target)] + [cell]
                 points.write_text("".join(json.dumps(c.as_dict()) + "\n" for c in cells))
-                args.json.write_text(json.dumps([r for c in cells for r in c.records()], indent=1))
                 say(f"{where}: " + ", ".join(f"{r['cost_model']} {r['mape']:.2%}" for r in cell.records()))
+    args.json.write_text(json.dumps([r for c in cells for r in c.records()], indent=1))
     table.write(cells, args.json)
     print(table.markdown(cells))
 
