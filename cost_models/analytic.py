@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from cost_models.forms import Setting, copy, part, standalone
 from cost_models.fusion import ACTIVATIONS, fuses, is_noop
-from cost_models.node_model import NodeModel, units_of
+from cost_models.node_model import NodeModel, behind_views, units_of
 from cost_models.protocol import Fusion, Traffic, Unit
 from cost_models.storage import Storage
 from eqsat.ir import TensorGraph
@@ -79,17 +79,17 @@ class Analytic(NodeModel):
         for n, u in units.items():
             sources = [i for i in graph.nodes[n].inputs if i in units]
             if u.op == "reduce_sum":                     # it takes the operand's scale itself
-                absorbed.update(i for i in (self._behind_views(graph, units, readers, i) for i in sources)
+                absorbed.update(i for i in (behind_views(graph, readers, i) for i in sources)
                                 if i in units and units[i].op == "rescale" and len(readers[i]) == 1 and units[i].result.dtype == "INT32")
             if u.op in ("add", "sub", "mul", "maximum", "minimum"):
-                scales = [k for k in (self._behind_views(graph, units, readers, i) for i in sources) if k in units and units[k].op == "rescale"]
+                scales = [k for k in (behind_views(graph, readers, i) for i in sources) if k in units and units[k].op == "rescale"]
                 if self.target.family == "u85" or u.op not in ("add", "sub") or _fusable([units[k] for k in scales]):
                     absorbed.update(k for k in scales if units[k].result.dtype == "INT32")
             if self.target.family == "u85" and u.op == "transpose" and (writer := self._convolution(graph, units, readers, sources)) is not None:
                 absorbed.add(n)
                 turned[writer] = u.attr("perms")
-            for i in (self._behind_views(graph, units, readers, i) for i in sources[:1]):
-                head = self._behind_views(graph, units, readers, graph.nodes[i].inputs[0]) if graph.nodes[i].inputs else i
+            for i in (behind_views(graph, readers, i) for i in sources[:1]):
+                head = behind_views(graph, readers, graph.nodes[i].inputs[0]) if graph.nodes[i].inputs else i
                 term = fuses(u, units[i], [units[head]] if head in units else [], self.target.family) if i in units else None
                 if term is None or term.of_reader < 1 or len(readers[i]) > 1 or is_noop(u):
                     continue
@@ -105,13 +105,6 @@ class Analytic(NodeModel):
         while i in units and units[i].op in ("rescale", "table") and len(readers[i]) == 1:
             i = graph.nodes[i].inputs[0]
         return i if i in units and len(readers[i]) == 1 and units[i].op in ("conv2d", "depthwise_conv2d") else None
-
-    @staticmethod
-    def _behind_views(graph: TensorGraph, units, readers, i: int) -> int:
-        """The producer of `i` behind reshapes that only one op reads."""
-        while i in units and units[i].op == "reshape" and len(readers[i]) == 1:
-            i = graph.nodes[i].inputs[0]
-        return i
 
 
 def _fusable(scales: Sequence[Unit]) -> bool:

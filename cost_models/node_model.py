@@ -10,7 +10,7 @@ and of the pairwise terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from cost_models.cache import PriceCache
@@ -88,6 +88,13 @@ def chain(steps: Sequence[tuple[str, Attrs]], start: Type) -> list[Unit]:
         out.append(Unit(((op, attrs),), (start,), result))
         start = result
     return out
+
+
+def behind_views(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> int:
+    """What `n` shows: its producer behind reshapes that only one op reads."""
+    while graph.nodes[n].op == "reshape" and len(readers[n]) == 1:
+        n = graph.nodes[n].inputs[0]
+    return n
 
 
 def units_of(graph: TensorGraph) -> dict[int, Unit]:

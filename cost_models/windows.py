@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cost_models.node_model import behind_views
 from eqsat.ir import OPS, Const, TensorGraph, attrs_of
 from eqsat.tosa.flatbuffer import dumps
 
@@ -108,9 +109,8 @@ def groups(graph: TensorGraph, family: str) -> list[list[int]]:
 
 def _moved_before(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -> bool:
     """Whether `n` is a transpose, or a view of one, that nothing else reads."""
-    while graph.nodes[n].op == "reshape" and len(set(readers[n])) == 1:
-        n = graph.nodes[n].inputs[0]
-    return graph.nodes[n].op == "transpose" and len(set(readers[n])) == 1
+    n = behind_views(graph, readers, n)
+    return graph.nodes[n].op == "transpose" and len(readers[n]) == 1
 
 
 @dataclass(frozen=True, slots=True)

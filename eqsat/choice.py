@@ -47,18 +47,17 @@ class Choices:
         """The part of a choice that is about e-classes."""
         return {c: n for c, n in choice.items() if c < len(self.classes)}
 
-    def relaxed(self) -> tuple[ChoiceGraph, ChoiceGraph]:
-        """The same with all views free, and with each of them a copy. Greedy extraction sees what shapes cost only one reader at a time, and
-        finds in these what it misses in `graph`; `settled` makes their choices its own."""
+    def relaxed(self, copied: bool) -> ChoiceGraph:
+        """The same with all views free or, if `copied`, with each of them a copy. Greedy extraction sees what shapes cost only one reader at
+        a time, and finds in these what it misses in `graph`; `settled` makes their choices its own."""
         copies = {(h, self.shapes[h]): -d for (_, h), d in self.graph.pair_costs.items() if h in self.shapes}
         pairs = {k: d for k, d in self.graph.pair_costs.items() if k[1] not in self.shapes}
-        free = self.graph.cost.copy()
-        free[len(self.enodes):] = 0
-        copied = free.copy()
-        for n, (cls, *_) in ((n, ops) for n, ops in enumerate(self.operands) if [op for op, _ in self.steps[n]] == ["reshape"]):
+        cost = self.graph.cost.copy()
+        cost[len(self.enodes):] = 0
+        for n, (cls, *_) in ((n, ops) for n, ops in enumerate(self.operands) if copied and [op for op, _ in self.steps[n]] == ["reshape"]):
             shape = self.frozen.types[self.classes[cls]].shape
-            copied[n] += max((copies.get((h, shape), 0.0) for h in self._names(cls)), default=0.0)
-        return tuple(replace(self.graph, cost=cost, pair_costs=pairs) for cost in (free, copied))
+            cost[n] += max((copies.get((h, shape), 0.0) for h in self._names(cls)), default=0.0)
+        return replace(self.graph, cost=cost, pair_costs=pairs)
 
     def _names(self, cls: int) -> range:
         return self.graph.class_nodes(self.last[cls]) if cls in self.last else range(0)

@@ -230,13 +230,13 @@ def search(frozen: Frozen, target: Target, pool: Pool, options: Options, clock: 
     def again(method: str, found: Extraction | None) -> Extraction:
         return extract(choices.graph, method, time_limit=options.time_limit, warm_start=found).unless_interrupted()
 
-    def relaxed(k: int) -> Extraction:
-        return choices.settled(extract(choices.relaxed()[k], "dag_greedy", time_limit=options.time_limit).choice)
+    def relaxed(copied: bool) -> Extraction:
+        return choices.settled(extract(choices.relaxed(copied), "dag_greedy", time_limit=options.time_limit).choice)
 
     try:
         with clock.stage("price"):
             choices = choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache))
-        starts = [run("dag_greedy", lambda _, k=k: relaxed(k)) for k in range(2 if choices.last else 0)]
+        starts = [run("dag_greedy", lambda _, copied=copied: relaxed(copied)) for copied in ((False, True) if choices.last else ())]
         starts.append(run("dag_greedy", lambda found: again("dag_greedy", found)))
         if options.extractor != "dag_greedy":
             best = min(starts, key=lambda found: check(choices.graph, found.choice))

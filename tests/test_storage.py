@@ -48,8 +48,8 @@ def test_the_last_shape_is_the_dearest(pool: Pool, tmp_path) -> None:
     model = VelaGroups(Target.of("ethos-u85-256"), pool, PriceCache(tmp_path / "prices"))
     choices = build(saturate(viewed(A, B, C), [], []), model)
     found = extract(choices.graph)
-    for graph in choices.relaxed():
-        settled = choices.settled(extract(graph, "dag_greedy").choice)
+    for copied in (False, True):
+        settled = choices.settled(extract(choices.relaxed(copied), "dag_greedy").choice)
         assert settled.cost == pytest.approx(found.cost)
     (last,) = (choices.shapes[n] for n in found.choice.values() if n in choices.shapes)
     prices = {choices.shapes[h]: -d for (_, h), d in choices.graph.pair_costs.items() if h in choices.shapes}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -108,7 +108,7 @@ def two_rescales(first: tuple[float, int], second: tuple[float, int, int], dtype
     return finish(g, rescale(g, y, dtype, multiplier=(multiplier,), shift=(shift,), in_zp=second[1], out_zp=second[2]))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=30, deadline=None)
 @given(scale=st.floats(1e-4, 0.5), second=st.floats(0.99, 4), zp=st.integers(-128, 127), out_zp=st.integers(-128, 127),
        channels=st.sampled_from([1, 16]), dtype=st.sampled_from(["INT8", "INT16"]), seed=st.integers(0, 99))
 def test_two_rescales_keep_their_bound(scale, second, zp, out_zp, channels, dtype, seed) -> None:
@@ -120,6 +120,9 @@ def test_two_rescales_keep_their_bound(scale, second, zp, out_zp, channels, dtyp
     x[0, 0, 0, :2] = -(2**30), 2**30
     source = frozen.handle[0]
     merged = [e for e in frozen.classes[frozen.handle[g.outputs[0]]] if e.op == "rescale" and e.children == (source,)]
+    if dtype == "INT16":
+        assert not merged, "it holds what INT8 cut"
+        return
     assume(merged)
     found = evaluate_op("rescale", merged[0].attrs, [x], frozen.types[merged[0].cls])
     assert np.abs(found.astype(int) - g.evaluate([x])[0]).max() <= BOUND
