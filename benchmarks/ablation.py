@@ -7,6 +7,7 @@ rules, with all but one family for each family, and with each preset. Analyses s
 has a line per graph and set of rules; an interrupted run goes on where it stopped, unless the sources have changed. `table.md` is made from it.
 Cycles are Vela's totals, delegates of a model summed.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -17,11 +18,11 @@ from pathlib import Path
 
 from benchmarks.resumable import OPTIMIZER, ROOT, Log, sources
 from eqsat.egraph.engine import Rule
-from eqsat.optimizer import optimize_tosa
-from eqsat.options import Options
 from eqsat.report.data import geometric_mean
 from eqsat.rules import FAMILIES, RULES
 from eqsat.rules.presets import PRESETS
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
 from eqsat.target import Target
 
 ALL = "all"
@@ -61,10 +62,22 @@ def rule_sets() -> dict[str, tuple[Rule, ...]]:
 def measure(graph: Graph, rules: Sequence[Rule], options: Mapping) -> dict:
     """Cycles of stock and of eqsat with `rules` and nothing else."""
     started = time.perf_counter()
-    result = optimize_tosa(graph.explicit.read_bytes(), Target.of(graph.target), stock=graph.stock.read_bytes(),
-                           options=Options(preset="none", rules=tuple(rules), **options))
-    return {"stock": result.stock_cycles, "eqsat": result.cycles, "chosen": result.chosen, "verified": result.verified, "e_nodes": result.e_nodes,
-            "stop": result.stop, "warnings": result.warnings, "seconds": round(time.perf_counter() - started, 2)}
+    result = optimize_tosa(
+        graph.explicit.read_bytes(),
+        Target.of(graph.target),
+        stock=graph.stock.read_bytes(),
+        options=Options(preset="none", rules=tuple(rules), **options),
+    )
+    return {
+        "stock": result.stock_cycles,
+        "eqsat": result.cycles,
+        "chosen": result.chosen,
+        "verified": result.verified,
+        "e_nodes": result.e_nodes,
+        "stop": result.stop,
+        "warnings": result.warnings,
+        "seconds": round(time.perf_counter() - started, 2),
+    }
 
 
 def ratios(records: Sequence[Mapping]) -> dict[str, dict[str, dict[str, float]]]:
@@ -84,23 +97,38 @@ def ratios(records: Sequence[Mapping]) -> dict[str, dict[str, dict[str, float]]]
 
 def table(records: Sequence[Mapping]) -> str:
     """Markdown: per target the ratio to stock of every model and column with geometric means, and what each family contributes."""
-    lines = ["# Ablation", "", "Cycles relative to stock ExecuTorch; lower is better. Made by `python -m benchmarks.ablation`.", ""]
+    lines = [
+        "# Ablation",
+        "",
+        "Cycles relative to stock ExecuTorch; lower is better. Made by `python -m benchmarks.ablation`.",
+        "",
+    ]
     for target, columns in sorted(ratios(records).items()):
         names = [c for c in rule_sets() if c in columns]
         models = sorted({m for c in columns.values() for m in c})
         whole = [m for m in models if all(m in columns[c] for c in names)]
         lines += [f"## {target}", "", f"| model | {' | '.join(names)} |", f"|---|{'--:|' * len(names)}"]
-        lines += [f"| {m} | {' | '.join(f'{columns[c][m]:.3f}' if m in columns[c] else '-' for c in names)} |" for m in models]
+        lines += [
+            f"| {m} | {' | '.join(f'{columns[c][m]:.3f}' if m in columns[c] else '-' for c in names)} |" for m in models
+        ]
         if not whole:
             continue
-        lines += [f"| **geometric mean of {len(whole)}** | {' | '.join(f'**{geometric_mean(columns[c][m] for m in whole):.3f}**' for c in names)} |", ""]
+        lines += [
+            f"| **geometric mean of {len(whole)}** | {' | '.join(f'**{geometric_mean(columns[c][m] for m in whole):.3f}**' for c in names)} |",
+            "",
+        ]
         if ALL not in columns:
             continue
-        lines += ["| family | ratio without it / with all, geometric mean | most on a model | on which |", "|---|--:|--:|---|"]
+        lines += [
+            "| family | ratio without it / with all, geometric mean | most on a model | on which |",
+            "|---|--:|--:|---|",
+        ]
         for name in (n for n in names if n.startswith(WITHOUT)):
             gain = {m: columns[name][m] / columns[ALL][m] for m in whole}
             best = max(gain, key=gain.__getitem__)
-            lines.append(f"| {name.removeprefix(WITHOUT)} | {geometric_mean(gain.values()):.3f} | {gain[best]:.3f} | {best} |")
+            lines.append(
+                f"| {name.removeprefix(WITHOUT)} | {geometric_mean(gain.values()):.3f} | {gain[best]:.3f} | {best} |"
+            )
         lines.append("")
     return "\n".join(lines) + "\n"
 

@@ -6,6 +6,7 @@ Every cell is a process of its own: the model is quantized, `eqsat.optimize(chec
 ExecuTorch and by eqsat, and keeps the better. `records.jsonl` has a line per cell, the candidate's cycles included where it
 was not taken; a run that was interrupted goes on where it stopped; `table.md` is made from it.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -28,18 +29,30 @@ def measure(model: str, target: str) -> dict:
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
     import eqsat
-    from eqsat.program import lowered
-    from eqsat.quantize import quantize
+    from eqsat.executorch.program import lowered
+    from eqsat.executorch.quantize import quantize
 
     spec = EthosUCompileSpec(target)
     program = quantize(*load(model), spec)
     new, report = eqsat.optimize(program, target=spec)
     old, candidate = report.lowered or (lowered(program, spec, eqsat.Options()),) * 2
     taken = candidate if report.changed else old
-    return {"name": model, "target": target, "changed": report.changed, "reason": report.reason, "outside": [old.outside, taken.outside],
-            "cycles": {"stock": old.stock, "optimize": taken.stock, "eqsat": old.eqsat, "both": taken.eqsat},
-            "candidate": asdict(candidate) if report.lowered else None, "modelled": report.modelled, "ops": report.ops, "exact": report.exact,
-            "trials": report.trials, "largest_difference": report.largest_difference, "seconds": report.seconds, "warnings": report.warnings}
+    return {
+        "name": model,
+        "target": target,
+        "changed": report.changed,
+        "reason": report.reason,
+        "outside": [old.outside, taken.outside],
+        "cycles": {"stock": old.stock, "optimize": taken.stock, "eqsat": old.eqsat, "both": taken.eqsat},
+        "candidate": asdict(candidate) if report.lowered else None,
+        "modelled": report.modelled,
+        "ops": report.ops,
+        "exact": report.exact,
+        "trials": report.trials,
+        "largest_difference": report.largest_difference,
+        "seconds": report.seconds,
+        "warnings": report.warnings,
+    }
 
 
 def run_cell(model: str, target: str, timeout: float) -> dict:
@@ -57,8 +70,10 @@ def run_cell(model: str, target: str, timeout: float) -> dict:
 
 def table(records: list[dict]) -> str:
     """Markdown: a row per cell, geometric means of the ratios to stock per target."""
-    lines = ["| model | target | stock | optimize alone | eqsat's lowering alone | both | ratio of both to eqsat's alone | outcome |",
-             "|---|---|--:|--:|--:|--:|--:|---|"]
+    lines = [
+        "| model | target | stock | optimize alone | eqsat's lowering alone | both | ratio of both to eqsat's alone | outcome |",
+        "|---|---|--:|--:|--:|--:|--:|---|",
+    ]
     ratios: dict[str, list[tuple[float, ...]]] = {}
     for r in sorted(records, key=lambda r: (ZOO.index(r["name"]), r["target"])):
         head = f"| {r['name']} | {r['target']} "
@@ -71,8 +86,10 @@ def table(records: list[dict]) -> str:
         lines.append(f"{head}| {' | '.join(f'{c:,}' for c in cycles)} | {cycles[3] / cycles[2]:.3f} | {outcome} |")
     for target, rows in ratios.items():
         means = [geometric_mean(column) for column in zip(*rows, strict=True)]
-        lines.append(f"| **geometric mean of {len(rows)}, to stock** | {target} | {' | '.join(f'**{m:.3f}**' for m in means)} | "
-                     f"**{means[3] / means[2]:.3f}** | |")
+        lines.append(
+            f"| **geometric mean of {len(rows)}, to stock** | {target} | {' | '.join(f'**{m:.3f}**' for m in means)} | "
+            f"**{means[3] / means[2]:.3f}** | |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -82,7 +99,9 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/optimize_program")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds per cell")
-    parser.add_argument("--cell", nargs=2, metavar=("MODEL", "TARGET"), help="measure one cell here and print its record")
+    parser.add_argument(
+        "--cell", nargs=2, metavar=("MODEL", "TARGET"), help="measure one cell here and print its record"
+    )
     args = parser.parse_args(argv)
     if args.cell:
         print(json.dumps(measure(*args.cell)))

@@ -1,4 +1,5 @@
 """Records of long runs: a line of JSON each, so that an interrupted run goes on where it stopped."""
+
 from __future__ import annotations
 
 import hashlib
@@ -8,7 +9,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 #: What the choice of the optimizer depends on.
-OPTIMIZER = ("eqsat/*.py", "eqsat/egraph/*.py", "eqsat/rules/*.py", "eqsat/tosa/*.py", "extraction/*.py", "cost_models/*.py")
+OPTIMIZER = (
+    "eqsat/*.py",
+    "eqsat/egraph/*.py",
+    "eqsat/rules/*.py",
+    "eqsat/tosa/*.py",
+    "extraction/*.py",
+    "cost_models/*.py",
+)
 
 
 def sources(patterns: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 Another package adds a model by an entry point in the group `cost_models.models`, the object being a class that is called with
 (target, pool of Vela workers, price cache) and follows `CostModel`; `NodeModel` leaves one method to write.
 """
+
 from __future__ import annotations
 
 import os
@@ -43,7 +44,9 @@ def find(name: str) -> Callable[..., CostModel]:
     except (ImportError, AttributeError) as e:
         raise ValueError(f"the cost model {name!r} cannot be loaded: {e}") from e
     if found is None:
-        raise ValueError(f"no cost model is called {name!r}; there are {', '.join(sorted(available()))}, or give package.module:Class")
+        raise ValueError(
+            f"no cost model is called {name!r}; there are {', '.join(sorted(available()))}, or give package.module:Class"
+        )
     return found
 
 

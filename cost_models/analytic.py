@@ -2,6 +2,7 @@
 
 Of a concrete graph it also sees what Vela fuses: RESCALEs, activations, the copies that CONCAT and RESHAPE need.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from cost_models.fusion import ACTIVATIONS, fuses, is_noop
 from cost_models.node_model import NodeModel, behind_views, units_of
 from cost_models.protocol import Fusion, Traffic, Unit
 from cost_models.storage import Storage
-from eqsat.ir import TensorGraph
+from eqsat.tensor.ir import TensorGraph
 
 
 class Analytic(NodeModel):
@@ -49,7 +50,11 @@ class Analytic(NodeModel):
             elif u.op == "reshape":
                 out[n] = copy(self.target, u, where.place(n)) if len(readers[inputs[0]]) > 1 else 0.0
             elif u.op == "concat":
-                out[n] = sum(part(self.target, graph.type(i), where.place(n)) for i in inputs if not self._in_place(graph, units, readers, i))
+                out[n] = sum(
+                    part(self.target, graph.type(i), where.place(n))
+                    for i in inputs
+                    if not self._in_place(graph, units, readers, i)
+                )
             elif u.op == "slice":
                 by = {graph.nodes[r].op for r in readers[n]}
                 copied = n in graph.outputs or by == {"slice"} or by & {"reshape", "transpose", "concat", "matmul"}
@@ -57,7 +62,11 @@ class Analytic(NodeModel):
             else:
                 narrow = all(i in fixed or i in absorbed or graph.nodes[i].dtype != "INT32" for i in inputs)
                 stored = next((graph.type(i).shape for i in inputs if i in fixed), None)
-                out[n], ahead = standalone(self.target, u, Setting(where.place(n), activated.get(n), narrow, stored, ahead, where.narrows(n), turned.get(n)))
+                out[n], ahead = standalone(
+                    self.target,
+                    u,
+                    Setting(where.place(n), activated.get(n), narrow, stored, ahead, where.narrows(n), turned.get(n)),
+                )
                 continue
             ahead = out[n] or ahead
         return out
@@ -69,8 +78,9 @@ class Analytic(NodeModel):
             i = graph.nodes[i].inputs[0]
         return i in units and len(readers[i]) == 1 and units[i].op not in ("concat", "slice", "transpose", "reshape")
 
-    def _fused(self, graph: TensorGraph, units: dict[int, Unit], readers: dict[int, list[int]]) \
-            -> tuple[set[int], dict[int, str], dict[int, tuple[int, ...]]]:
+    def _fused(
+        self, graph: TensorGraph, units: dict[int, Unit], readers: dict[int, list[int]]
+    ) -> tuple[set[int], dict[int, str], dict[int, tuple[int, ...]]]:
         """Ops that cost nothing; the activation ("clamp" or "table") that a multiply-accumulate op or a sum carries; the permutation that
         U85 writes a convolution in."""
         absorbed: set[int] = set()
@@ -78,19 +88,37 @@ class Analytic(NodeModel):
         turned: dict[int, tuple[int, ...]] = {}
         for n, u in units.items():
             sources = [i for i in graph.nodes[n].inputs if i in units]
-            if u.op == "reduce_sum":                     # it takes the operand's scale itself
-                absorbed.update(i for i in (behind_views(graph, readers, i) for i in sources)
-                                if i in units and units[i].op == "rescale" and len(readers[i]) == 1 and units[i].result.dtype == "INT32")
+            if u.op == "reduce_sum":  # it takes the operand's scale itself
+                absorbed.update(
+                    i
+                    for i in (behind_views(graph, readers, i) for i in sources)
+                    if i in units
+                    and units[i].op == "rescale"
+                    and len(readers[i]) == 1
+                    and units[i].result.dtype == "INT32"
+                )
             if u.op in ("add", "sub", "mul", "maximum", "minimum"):
-                scales = [k for k in (behind_views(graph, readers, i) for i in sources) if k in units and units[k].op == "rescale"]
+                scales = [
+                    k
+                    for k in (behind_views(graph, readers, i) for i in sources)
+                    if k in units and units[k].op == "rescale"
+                ]
                 if self.target.family == "u85" or u.op not in ("add", "sub") or _fusable([units[k] for k in scales]):
                     absorbed.update(k for k in scales if units[k].result.dtype == "INT32")
-            if self.target.family == "u85" and u.op == "transpose" and (writer := self._convolution(graph, units, readers, sources)) is not None:
+            if (
+                self.target.family == "u85"
+                and u.op == "transpose"
+                and (writer := self._convolution(graph, units, readers, sources)) is not None
+            ):
                 absorbed.add(n)
                 turned[writer] = u.attr("perms")
             for i in (behind_views(graph, readers, i) for i in sources[:1]):
                 head = behind_views(graph, readers, graph.nodes[i].inputs[0]) if graph.nodes[i].inputs else i
-                term = fuses(u, units[i], [units[head]] if head in units else [], self.target.family) if i in units else None
+                term = (
+                    fuses(u, units[i], [units[head]] if head in units else [], self.target.family)
+                    if i in units
+                    else None
+                )
                 if term is None or term.of_reader < 1 or len(readers[i]) > 1 or is_noop(u):
                     continue
                 absorbed.add(n)

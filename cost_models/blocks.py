@@ -4,6 +4,7 @@ It is settled by two questions, here asked of all candidates at once, as arrays:
 U55 and U65, `split_memory_block` for U85), and which of those fetches the fewest elements per output (`_fetched`). Sources of the formulas
 (regor/architecture): E55 is ethosu55/ethos_u55.cpp, E85 is ethosu85/ethos_u85.cpp. Shapes are (h, w, c), in elements; pairs are (y, x).
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -70,8 +71,11 @@ class _Candidates:
     blocks up to those of `end`, `ifm` what they read, `depth` channels at a time and in whole `unit`s."""
 
     def __init__(self, w: Work, micro: Shape, end: Shape, unit: Shape, depth: int):
-        depths = [c for c in range(micro[2], end[2] + 1, micro[2])
-                  if c % _BRICK == 0 or c == end[2] and (c < _BRICK or c % _BRICK == micro[2])]      # bricks; a remainder of one micro block
+        depths = [
+            c
+            for c in range(micro[2], end[2] + 1, micro[2])
+            if c % _BRICK == 0 or c == end[2] and (c < _BRICK or c % _BRICK == micro[2])
+        ]  # bricks; a remainder of one micro block
         spans = [np.arange(m, e + 1, m) for m, e in zip(micro[:2], end[:2])]
         c, h, x = (a.ravel() for a in np.meshgrid(depths, *spans, indexing="ij"))
         self.work, self.ofm = w, (h, x, c)
@@ -103,14 +107,21 @@ def _fetched(w: Work, ifm: tuple, ofm: tuple) -> np.ndarray:
         counts = [-(-o // b) for o, b in zip(w.ofm, ofm)]
         passes = prod(up(e, _WINDOW) // _WINDOW for e in w.extent)
         inputs = (area * w.ifm[2] * passes).astype(np.float32) * columns * rows
-        weights = np.float32(prod(w.kernel) * w.ifm[2]) * (counts[0] * counts[1]) if w.kind in ("conv", "depthwise") else np.float64(0)
-        if not w.channelwise:                   # the input once for every slice of the output's depth
+        weights = (
+            np.float32(prod(w.kernel) * w.ifm[2]) * (counts[0] * counts[1])
+            if w.kind in ("conv", "depthwise")
+            else np.float64(0)
+        )
+        if not w.channelwise:  # the input once for every slice of the output's depth
             inputs, weights = inputs * counts[2], weights * (slices * ofm[2].astype(np.float32))
         fetched = ((inputs + weights) / total).astype(np.float32)
-    return np.where(prod(w.ifm) < 2 * area * ifm[2], fetched / np.float32(2), fetched)       # the input is on chip as a whole
+    return np.where(
+        prod(w.ifm) < 2 * area * ifm[2], fetched / np.float32(2), fetched
+    )  # the input is on chip as a whole
 
 
 # ---- U55 and U65: one memory for inputs, outputs, accumulators and tables -----------------------------
+
 
 @dataclass(frozen=True, slots=True)
 class Shram:
@@ -128,21 +139,23 @@ class Shram:
 def shared_memory_block(w: Work, micro: Shape, family: str, shram: Shram, table: bool = False) -> Block:
     """The blocks on U55 and U65. table: a lookup table takes a bank too. Raises ValueError if nothing fits."""
     c, size = w.ifm[2], w.bits // 8
-    deep, few = (32, 4) if w.bits == 8 else (16, 2)      # E55, ChooseKernelMethod: how well either order fills the MACs
+    deep, few = (32, 4) if w.bits == 8 else (16, 2)  # E55, ChooseKernelMethod: how well either order fills the MACs
     taps = prod(w.kernel)
     kernel_first = w.kind == "conv" and (c <= 8 or c / up(c, 8) * (taps / up(taps, few)) >= c / up(c, deep))
     depth = up(min(c, 16), 4) if w.bits == 16 else up(min(c, 16 if kernel_first else 32), 8)
     end = tuple(up(min(o, most), m) for o, most, m in zip(w.ofm, _LIMITS[family], micro))
     found = _Candidates(w, micro, end, micro, depth)
     inputs = shram.taken(found.ifm[0] * found.ifm[1] * up(found.ifm[2] * size, 8), w.bits)
-    row = w.ofm[0] == w.kernel[0] == 1 and micro[0] == 2             # E55, FitBlockForOFM: no accumulators for a micro block's second row
+    row = (
+        w.ofm[0] == w.kernel[0] == 1 and micro[0] == 2
+    )  # E55, FitBlockForOFM: no accumulators for a micro block's second row
     if w.kind == "elementwise":
         work = inputs if w.scalar and w.bits <= 16 else 2 * inputs
     else:
         h, x, d = found.ofm
         work = inputs + shram.taken((np.minimum(h, 1) if row else h) * x * up(d, 8) * _ACCUMULATOR, 32)
     reserved = 2 if shram.banks > 16 else int(table)
-    blocks = found.best(2 + work <= shram.banks - reserved)          # two banks are the output's
+    blocks = found.best(2 + work <= shram.banks - reserved)  # two banks are the output's
     if blocks is None:
         raise ValueError(f"no block of {w} fits")
     if row and w.kind in ("conv", "product") and w.ofm[1] % 2 == 0:
@@ -151,6 +164,7 @@ def shared_memory_block(w: Work, micro: Shape, family: str, shram: Shram, table:
 
 
 # ---- U85: a memory for inputs, one for accumulators ---------------------------------------------------
+
 
 @dataclass(frozen=True, slots=True)
 class Rams:
@@ -173,8 +187,10 @@ class Rams:
 @lru_cache(maxsize=65536)
 def split_memory_block(w: Work, micros: tuple[Shape, ...], rams: Rams, macs: int) -> Block:
     """The blocks on U85. Raises ValueError if nothing fits."""
-    usable = range(len(micros)) if w.bits > 8 else rams.products if w.kind in ("conv", "product", "sum") else rams.pooling
-    k = min(usable, key=lambda k: prod(map(up, w.ofm, micros[k])))   # E85, FindUBlock: least padding
+    usable = (
+        range(len(micros)) if w.bits > 8 else rams.products if w.kind in ("conv", "product", "sum") else rams.pooling
+    )
+    k = min(usable, key=lambda k: prod(map(up, w.ofm, micros[k])))  # E85, FindUBlock: least padding
     micro, c, taps = micros[k], w.ifm[2], prod(w.kernel)
     # E85, ChooseKernelFirst: how well either order fills the MACs
     kernel_first = w.kind == "conv" and c / up(c, 16) * taps / (taps - taps % 5 + max(taps % 5, 2)) >= c / up(c, 64)
@@ -185,9 +201,9 @@ def split_memory_block(w: Work, micros: tuple[Shape, ...], rams: Rams, macs: int
     end = tuple(up(max(min(o, most), g), m) for o, most, g, m in zip(w.ofm, _LIMITS["u85"], granule, micro))
     unit = rams.unit(k, depth, w.bits)
     found = _Candidates(w, micro, end, unit, depth)
-    inputs = found.ifm[0] * found.ifm[1] * up(min(depth, c), unit[2]) * (w.bits // 8)                # bytes (E85: TryBlockConfig)
+    inputs = found.ifm[0] * found.ifm[1] * up(min(depth, c), unit[2]) * (w.bits // 8)  # bytes (E85: TryBlockConfig)
     accumulators = found.ofm[0] * found.ofm[1] * up(found.ofm[2], _BRICK) * _ACCUMULATOR
-    for copies in (2, 1):                                # two, so that one is filled while the other is worked on
+    for copies in (2, 1):  # two, so that one is filled while the other is worked on
         blocks = found.best((copies * inputs <= rams.inputs) & (copies * accumulators <= rams.accumulators))
         if blocks is not None:
             return Block((*blocks[0][:2], depth), blocks[1], micro, kernel_first)
@@ -207,7 +223,10 @@ def _by_aspect(w: Work, rams: Rams, k: int, micro: Shape, granule: Shape, depth:
         x = min(most[1], max(gx, int(sqrt(area * whole[1] / whole[0])) // gx * gx, area // most[0]))
         h = min(most[0], max(gh, area // x // gh * gh))
         heights, widths = np.arange(h, 0, -gh), np.arange(x, 0, -gx)[1:]
-        heights, widths = np.append(heights, np.full_like(widths, heights[-1])), np.append(np.full_like(heights, x), widths)
+        heights, widths = (
+            np.append(heights, np.full_like(widths, heights[-1])),
+            np.append(np.full_like(heights, x), widths),
+        )
         needs = w.window(0, heights, unit[0]), w.window(1, widths, unit[1])
         fits = np.minimum(prod(needs) * up(channels, unit[2]), prod(map(up, w.ifm, unit))) <= inputs
         n = int(fits.argmax()) if fits.any() else -1
@@ -217,8 +236,10 @@ def _by_aspect(w: Work, rams: Rams, k: int, micro: Shape, granule: Shape, depth:
         found.append(((int(needs[0][n]), int(needs[1][n]), up(channels, unit[2])), block))
         if all(have >= o for have, o in zip(block, whole)):
             return Block(*found[-1], micro)
-    counted = slice(1, 3) if w.kernel == (1, 1) else slice(0, 2)     # the axes whose coverage counts
-    missed = [(1 + abs(1 - prod(whole[counted]) / prod(b[counted]))) * (1 + abs(1 - most[2] / b[2]) / 10) for _, b in found]
+    counted = slice(1, 3) if w.kernel == (1, 1) else slice(0, 2)  # the axes whose coverage counts
+    missed = [
+        (1 + abs(1 - prod(whole[counted]) / prod(b[counted]))) * (1 + abs(1 - most[2] / b[2]) / 10) for _, b in found
+    ]
     if not found:
         raise ValueError(f"no block of {w} fits")
     return Block(*found[missed.index(min(missed))], micro)

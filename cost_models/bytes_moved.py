@@ -2,6 +2,7 @@
 
 A RESHAPE is free. What fuses is not known here: a RESCALE counts like any other op.
 """
+
 from __future__ import annotations
 
 from cost_models.node_model import NodeModel

@@ -4,6 +4,7 @@ Keys say everything that a price depends on, versions of tools included (the mod
 and price: one that was damaged or written by somebody else is dropped when it is read. Beyond its limit the cache forgets
 what was not used for the longest time.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -51,7 +52,9 @@ def _mark(key: str, cycles: float) -> bytes:
 
 
 def _valid(key: object, cycles: object, mark: object) -> bool:
-    return isinstance(key, str) and isinstance(cycles, float) and 0 <= cycles < float("inf") and mark == _mark(key, cycles)
+    return (
+        isinstance(key, str) and isinstance(cycles, float) and 0 <= cycles < float("inf") and mark == _mark(key, cycles)
+    )
 
 
 class PriceCache:
@@ -68,18 +71,18 @@ class PriceCache:
         for left in reversed(range(_TRIES)):
             try:
                 return self._connect()
-            except sqlite3.OperationalError as e:        # in use or not writable: not ours to throw away
+            except sqlite3.OperationalError as e:  # in use or not writable: not ours to throw away
                 if "locked" not in str(e) or not left:
                     raise
-                time.sleep(_PAUSE)                       # another process turns it to WAL, which does not wait by itself
+                time.sleep(_PAUSE)  # another process turns it to WAL, which does not wait by itself
             except (sqlite3.DatabaseError, UnicodeDecodeError):
-                self.path.unlink(missing_ok=True)        # corrupted: prices can always be measured again
+                self.path.unlink(missing_ok=True)  # corrupted: prices can always be measured again
         return self._connect()
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=10, check_same_thread=False)
         try:
-            db.text_factory = lambda raw: raw.decode(errors="replace")   # a damaged key is no key
+            db.text_factory = lambda raw: raw.decode(errors="replace")  # a damaged key is no key
             db.execute("pragma journal_mode=wal")
             db.execute(_TABLE)
             db.execute("select count(*) from checked").fetchone()
@@ -95,9 +98,11 @@ class PriceCache:
         now = int(time.time())
         with contextlib.suppress(*_FAILURES):
             for i in range(0, len(keys) if self._db else 0, 500):
-                part = keys[i: i + 500]
+                part = keys[i : i + 500]
                 marks = ",".join("?" * len(part))
-                for key, cycles, mark, used in self._db.execute(f"select key, cycles, mark, used from checked where key in ({marks})", part):
+                for key, cycles, mark, used in self._db.execute(
+                    f"select key, cycles, mark, used from checked where key in ({marks})", part
+                ):
                     if not _valid(key, cycles, mark):
                         wrong.append(key)
                         continue
@@ -124,7 +129,9 @@ class PriceCache:
         excess = self._count() - self.limit
         if excess > 0:
             drop = excess + int(_SPARE * self.limit)
-            self._db.execute("delete from checked where key in (select key from checked order by used limit ?)", (drop,))
+            self._db.execute(
+                "delete from checked where key in (select key from checked order by used limit ?)", (drop,)
+            )
 
     def _count(self) -> int:
         return self._db.execute("select count(*) from checked").fetchone()[0]

@@ -5,6 +5,7 @@ ethos_u55_performance.cpp and architecture/ethosu85/ethos_u85_performance.cpp; c
 fetched ahead. An operator takes the larger of the NPU's cycles and of each memory's; the NPU's are those of the slower of MAC array and
 output path for every block (`blocks.py`), plus one block of the other and one of the memories, which do not overlap.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -51,8 +52,17 @@ class Weights:
     sparse: bool = False
 
 
-def mac(m: Machine, w: Work, place: Place, *, path: float, weights: Weights | None = None, out_bits: int = 8, table: bool = False,
-        ahead: float = 0.0) -> float:
+def mac(
+    m: Machine,
+    w: Work,
+    place: Place,
+    *,
+    path: float,
+    weights: Weights | None = None,
+    out_bits: int = 8,
+    table: bool = False,
+    ahead: float = 0.0,
+) -> float:
     """Cycles of what the MAC array does: convolutions, products, poolings and what runs as a 1x1 pooling, sums.
 
     path: output cycles per element. table: a lookup table follows, fetched under the last `ahead` cycles of the op before.
@@ -60,13 +70,24 @@ def mac(m: Machine, w: Work, place: Place, *, path: float, weights: Weights | No
     return mac_and_npu(m, w, place, m.block(w, table), path, weights, out_bits, table, ahead)[0]
 
 
-def mac_and_npu(m: Machine, w: Work, place: Place, b: Block, path: float, weights: Weights | None = None, out_bits: int = 8,
-                table: bool = False, ahead: float = 0.0) -> tuple[float, float]:
+def mac_and_npu(
+    m: Machine,
+    w: Work,
+    place: Place,
+    b: Block,
+    path: float,
+    weights: Weights | None = None,
+    out_bits: int = 8,
+    table: bool = False,
+    ahead: float = 0.0,
+) -> tuple[float, float]:
     """The same in given blocks, and the cycles that the NPU computes, under which Vela fetches the constants of the next op."""
     inside, fed = _within(b.ofm, w.ofm), _within(b.ifm, w.ifm)
     n = _units(w.ofm, b.micro) / _units(inside, b.micro)
-    waste = (_waste(m, place.read, True, place.read_rows, w.bits, b.ifm, w.ifm),
-             _waste(m, place.write, False, place.write_rows, out_bits, b.ofm, w.ofm))
+    waste = (
+        _waste(m, place.read, True, place.read_rows, w.bits, b.ifm, w.ifm),
+        _waste(m, place.write, False, place.write_rows, out_bits, b.ofm, w.ofm),
+    )
     tiles = _units(w.ofm[:2], b.ofm[:2])
     work = _mac_block(m, w, b, inside, fed) / (2 if weights and weights.sparse and m.family == "u85" else 1)
     staged, ready = _staging(m, weights, tiles, w.ofm[2], b.ofm[2], n * work) if weights else (False, 0.0)
@@ -79,8 +100,10 @@ def mac_and_npu(m: Machine, w: Work, place: Place, b: Block, path: float, weight
     npu = n * max(work, output) + min(work, output) + first + last
     brick = lambda c, rows: c if rows else up(c, 16)  # noqa: E731
     repeats = prod(ceil(k / 8) for k in w.kernel) * (tiles if w.channelwise else tiles * ceil(w.ofm[2] / b.ofm[2]))
-    moved = ((place.read, fed[0] * fed[1] * brick(w.ifm[2], place.read_rows) * repeats * w.bits / 8 * waste[0]),
-             (place.write, prod(w.ofm[:2]) * brick(w.ofm[2], place.write_rows) * out_bits / 8 * waste[1]))
+    moved = (
+        (place.read, fed[0] * fed[1] * brick(w.ifm[2], place.read_rows) * repeats * w.bits / 8 * waste[0]),
+        (place.write, prod(w.ofm[:2]) * brick(w.ofm[2], place.write_rows) * out_bits / 8 * waste[1]),
+    )
     fixed: list[tuple[Memory, float]] = []
     computed = npu
     if weights:
@@ -135,7 +158,11 @@ def _late(m: Machine, weights: Weights, ready: float, scales: float, npu: float)
     if weights.whole:
         return max(0.0, _transfer(m, weights.encoded + scales) - weights.ahead)
     share = ready / max(1.0, weights.encoded)
-    return max(0.0, _transfer(m, ready) - weights.ahead, _transfer(m, weights.encoded) - weights.ahead - npu * (1 - share) * share)
+    return max(
+        0.0,
+        _transfer(m, ready) - weights.ahead,
+        _transfer(m, weights.encoded) - weights.ahead - npu * (1 - share) * share,
+    )
 
 
 def _mac_block(m: Machine, w: Work, b: Block, inside: Shape, fed: Shape) -> float:
@@ -144,7 +171,11 @@ def _mac_block(m: Machine, w: Work, b: Block, inside: Shape, fed: Shape) -> floa
     Depth first takes the channels of one kernel element at a time, part kernel four kernel elements (two of INT16) of 8 channels.
     """
     h, x, d = (ceil(i / u) for i, u in zip(inside, b.micro))
-    u85, size, plane = m.family == "u85", max(1, w.bits // 8), ceil(inside[0] / b.micro[0]) * ceil(inside[1] / b.micro[1])
+    u85, size, plane = (
+        m.family == "u85",
+        max(1, w.bits // 8),
+        ceil(inside[0] / b.micro[0]) * ceil(inside[1] / b.micro[1]),
+    )
     feed = 32 * b.micro[2] // (8 * (m.core.cores if u85 else 1))
     total = 0.0
     for y in range(0, w.kernel[0], 8):
@@ -168,24 +199,54 @@ def _mac_block(m: Machine, w: Work, b: Block, inside: Shape, fed: Shape) -> floa
     return total if u85 else total // m.core.cores
 
 
-def pool(m: Machine, out: Shape, place: Place, bits: int = 8, path: float | None = None, *, table: bool = False, out_bits: int = 0,
-         ahead: float = 0.0) -> float:
+def pool(
+    m: Machine,
+    out: Shape,
+    place: Place,
+    bits: int = 8,
+    path: float | None = None,
+    *,
+    table: bool = False,
+    out_bits: int = 0,
+    ahead: float = 0.0,
+) -> float:
     """Cycles of what runs as a 1x1 pooling: RESCALE, CLAMP, TABLE, copies, and U85's transposes. A copy of INT32 counts as two of INT16."""
     path = max(m.core.byte, m.core.plain) if path is None else path
     if bits == 32:
         out, bits, out_bits = (out[0], out[1], 2 * out[2]), 16, 16
-    return mac(m, Work("pool", out, out, bits=bits), place, path=path, out_bits=out_bits or bits, table=table, ahead=ahead)
+    return mac(
+        m, Work("pool", out, out, bits=bits), place, path=path, out_bits=out_bits or bits, table=table, ahead=ahead
+    )
 
 
-def elementwise(m: Machine, out: Shape, path: float, place: Place, bits: int = 8, out_bits: int = 8, operands: int = 2,
-                stored: Shape | None = None) -> float:
+def elementwise(
+    m: Machine,
+    out: Shape,
+    path: float,
+    place: Place,
+    bits: int = 8,
+    out_bits: int = 8,
+    operands: int = 2,
+    stored: Shape | None = None,
+) -> float:
     """Cycles of an elementwise op. stored: shape of the operand that is a constant, in rows: U55 and U65 read it anew for every output."""
     full = out if place.write_rows else (out[0], out[1], up(out[2], 16))
     read = out if place.read_rows else (out[0], out[1], up(out[2], 16))
     scalar = stored is not None and prod(stored) == 1
-    block = (*full[:2], up(full[2], 16)) if m.family == "u85" else m.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
-    waste = (_waste(m, place.read, True, place.read_rows, bits, block, out), _waste(m, place.write, False, place.write_rows, out_bits, block, out))
-    npu = prod(full) * path if m.family == "u85" else prod(full) / prod(out) * _blocks(m, out, block, path, place, bits, out_bits)
+    block = (
+        (*full[:2], up(full[2], 16))
+        if m.family == "u85"
+        else m.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
+    )
+    waste = (
+        _waste(m, place.read, True, place.read_rows, bits, block, out),
+        _waste(m, place.write, False, place.write_rows, out_bits, block, out),
+    )
+    npu = (
+        prod(full) * path
+        if m.family == "u85"
+        else prod(full) / prod(out) * _blocks(m, out, block, path, place, bits, out_bits)
+    )
     moved = [(place.write, prod(full) * out_bits / 8 * waste[1])]
     moved += [(place.read, prod(read) * bits / 8 * waste[0])] * (operands - (stored is not None))
     if stored is not None and not scalar:
@@ -208,15 +269,30 @@ def matmul(m: Machine, batches: int, rows: int, columns: int, depth: int, size: 
     scratch = replace(place, write=m.outer, write_rows=True)
     product = _blocks(m, whole, block, max(m.core.product, m.core.plain), scratch, 8 * size, 32)
     summed = m.block(Work("sum", fit, fit_out, bits=32))
-    _, total = mac_and_npu(m, Work("sum", whole, narrowed, bits=8 * size), replace(place, read=m.outer, read_rows=True), summed, path)
+    _, total = mac_and_npu(
+        m, Work("sum", whole, narrowed, bits=8 * size), replace(place, read=m.outer, read_rows=True), summed, path
+    )
     return columns * (product + total)
 
 
 def _blocks(m: Machine, shape: Shape, block: Shape, path: float, place: Place, bits: int, out_bits: int) -> float:
     """NPU cycles of an elementwise op: of the output path, or a quarter of what it and a memory take for a block."""
     inside = _within(block, shape)
-    first = place.read.latency + prod(inside) * bits / 8 * _waste(m, place.read, True, place.read_rows, bits, block, shape) / place.read.bandwidth
-    last = prod(inside) * out_bits / 8 * _waste(m, place.write, False, place.write_rows, out_bits, block, shape) / place.write.bandwidth
+    first = (
+        place.read.latency
+        + prod(inside)
+        * bits
+        / 8
+        * _waste(m, place.read, True, place.read_rows, bits, block, shape)
+        / place.read.bandwidth
+    )
+    last = (
+        prod(inside)
+        * out_bits
+        / 8
+        * _waste(m, place.write, False, place.write_rows, out_bits, block, shape)
+        / place.write.bandwidth
+    )
     return prod(shape) * max(path, (max(first, last + place.write.write_latency) / prod(block) + path) / 4)
 
 
@@ -227,11 +303,13 @@ def transpose(m: Machine, shape: Shape, perm: tuple[int, int, int], size: int, p
         bits = 8 * size
         if bits == 32:
             shape, out, bits = (*shape[:2], 2 * shape[2]), (*out[:2], 2 * out[2]), 16
-        work = Work("pool", shape, shape, bits=bits)     # the block is that of what is read
+        work = Work("pool", shape, shape, bits=bits)  # the block is that of what is read
         path = m.core.byte * (2 if perm in ((1, 0, 2), (1, 2, 0), (2, 1, 0)) else 1)
         return mac_and_npu(m, replace(work, ofm=out), place, m.block(work), path, out_bits=bits)[0]
-    block = (1, 2, up(min(shape[2], 32), 8))             # of which only the depth matters
+    block = (1, 2, up(min(shape[2], 32), 8))  # of which only the depth matters
     read = prod(shape) * size * _waste(m, place.read, True, True, 8 * size, block, shape)
     write = prod(shape) * size * _waste(m, place.write, False, True, 8 * size, (1, 2, up(min(out[2], 128), 8)), out)
-    npu = max(read / place.read.bandwidth + place.read.latency, write / place.write.bandwidth + place.write.write_latency)
+    npu = max(
+        read / place.read.bandwidth + place.read.latency, write / place.write.bandwidth + place.write.write_latency
+    )
     return max(npu, _memories(((place.read, read), (place.write, write))))

@@ -1,4 +1,5 @@
 """Prices of single ops by the closed forms of `estimator.py`: which operators Vela 5.1 makes of each."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from cost_models.estimator import Weights
 from cost_models.machine import Machine, Place, machine
 from cost_models.protocol import Unit
 from cost_models.weights import encoded, stored_weights, two_of_four
-from eqsat.ir import BYTES, OPS, Type
+from eqsat.tensor.ir import BYTES, OPS, Type
 
 #: A RESHAPE is free or a copy, depending on its surroundings; this small price breaks ties against it.
 _RESHAPE_SHARE = 0.02
@@ -53,13 +54,17 @@ def copy(target, u: Unit, place: Place) -> float:
 
 def part(target, t: Type, place: Place) -> float:
     """A copy into or out of a larger tensor, which keeps its shape."""
-    return batches(t.shape) * _pooled(target, spatial(t.shape[-3:]), place, 8 * BYTES.get(t.dtype, 4), None, False, 0, 0.0)
+    return batches(t.shape) * _pooled(
+        target, spatial(t.shape[-3:]), place, 8 * BYTES.get(t.dtype, 4), None, False, 0, 0.0
+    )
 
 
 _pooled = lru_cache(maxsize=65536)(lambda target, *a: _pool(machine(target), *a))
 
 
-def _pool(m: Machine, out, place: Place, bits: int, path: float | None, table: bool, out_bits: int, ahead: float) -> float:
+def _pool(
+    m: Machine, out, place: Place, bits: int, path: float | None, table: bool, out_bits: int, ahead: float
+) -> float:
     return estimator.pool(m, out, place, bits, path, table=table, out_bits=out_bits, ahead=ahead)
 
 
@@ -88,7 +93,9 @@ def _simple(target, u: Unit, s: Setting) -> float:
         n, rows, c = u.operands[0].shape
         return estimator.matmul(m, n, rows, u.result.shape[-1], c, size, place)
     if u.op in ("avg_pool2d", "max_pool2d"):
-        work = Work("pool", spatial(u.operands[0].shape), out, tuple(u.attr("kernel")), tuple(u.attr("stride")), bits=8 * size)
+        work = Work(
+            "pool", spatial(u.operands[0].shape), out, tuple(u.attr("kernel")), tuple(u.attr("stride")), bits=8 * size
+        )
         return estimator.mac(m, work, place, path=path, out_bits=8 * size)
     if u.op.startswith("reduce_"):
         return _reduce(m, u, s, place, size)
@@ -97,20 +104,34 @@ def _simple(target, u: Unit, s: Setting) -> float:
     if u.op == "rescale" and m.family != "u85" and "INT32" in (u.operands[0].dtype, u.result.dtype):
         # Vela's form of it on U55 and U65: a sum takes the zero point off, a product scales (measured on Vela 5.1)
         widening = estimator.elementwise(m, out, max(core.add, core.plain), place, 8 * size, 32, 1) if size < 4 else 0.0
-        return widening + estimator.elementwise(m, out, max(core.wide, core.plain), place, 32, 8 * BYTES.get(u.result.dtype, 4), 1)
+        return widening + estimator.elementwise(
+            m, out, max(core.wide, core.plain), place, 32, 8 * BYTES.get(u.result.dtype, 4), 1
+        )
     if u.op in ("rescale", "clamp", "table", "identity", "pad", "tile", "reverse"):
-        out = (1, ceil(prod(out) / 16), 16) if out[2] == 1 and u.op in ("rescale", "clamp", "table") else out      # laid out anew
-        return _pooled(target, out, place, 8 * size, core.byte if u.op == "clamp" else None, u.op == "table", 8 * BYTES.get(u.result.dtype, 4),
-                       s.ahead or 0.0)
+        out = (
+            (1, ceil(prod(out) / 16), 16) if out[2] == 1 and u.op in ("rescale", "clamp", "table") else out
+        )  # laid out anew
+        return _pooled(
+            target,
+            out,
+            place,
+            8 * size,
+            core.byte if u.op == "clamp" else None,
+            u.op == "table",
+            8 * BYTES.get(u.result.dtype, 4),
+            s.ahead or 0.0,
+        )
     n, out = batches(u.result.shape), spatial(u.result.shape[-3:])
-    if out[2] == 1 and m.family != "u85":                # Vela keeps single channels in rows
+    if out[2] == 1 and m.family != "u85":  # Vela keeps single channels in rows
         place = replace(place, read_rows=True, write_rows=True)
     if len(u.operands) >= 2:
         bits = 8 if s.narrow else 8 * size
         path = {"add": core.add, "sub": core.add, "mul": core.mul}.get(u.op, core.byte) if bits < 32 else core.wide
         stored = spatial(s.stored[-3:]) if s.stored is not None else None
         out_bits = 8 if s.narrows else 8 * BYTES.get(u.result.dtype, 4)
-        return n * estimator.elementwise(m, out, max(path, 0 if s.activation == "clamp" else core.plain), place, bits, out_bits, stored=stored)
+        return n * estimator.elementwise(
+            m, out, max(path, 0 if s.activation == "clamp" else core.plain), place, bits, out_bits, stored=stored
+        )
     return n * estimator.elementwise(m, out, plain, place, 8 * size, 8 * size, 1)
 
 
@@ -121,7 +142,7 @@ def _convolution(m: Machine, u: Unit, s: Setting) -> tuple[float, float]:
     ifm, ofm, stride, dilation = spatial(u.operands[0].shape), (n * h, w, oc), tuple(u.attr("stride")), (1, 1)
     rescaled, parts, kind = 0.0, 1, "conv"
     if u.op == "depthwise_conv2d":
-        kh, kw, c, _ = u.operands[1].shape               # of one channel: an ordinary convolution
+        kh, kw, c, _ = u.operands[1].shape  # of one channel: an ordinary convolution
         kind, dilation = ("depthwise" if c > 1 else "conv"), tuple(u.attr("dilation"))
     else:
         oc, kh, kw, c = u.operands[1].shape
@@ -129,23 +150,30 @@ def _convolution(m: Machine, u: Unit, s: Setting) -> tuple[float, float]:
         parts, dilation = _parts(u), tuple(u.attr("dilation"))
         if parts > 1:
             dilation = tuple(1 if d > 2 else d for d in dilation)
-            ofm, stride = (1, ceil(n * h * w / parts), oc) if max(stride) > 3 else (ceil(n * h / dilation[0]), w, oc), (1, 1)
+            ofm, stride = (
+                (1, ceil(n * h * w / parts), oc) if max(stride) > 3 else (ceil(n * h / dilation[0]), w, oc),
+                (1, 1),
+            )
         elif n > 1 and (kh, kw) == (1, 1) and stride == (1, 1):
             rows = n * h if s.activation == "table" else n * h * w // _side(n * h * w)
             ifm, ofm = (rows, n * h * w // rows, c), (rows, n * h * w // rows, oc)
-    elif u.op == "transpose_conv2d":                     # one convolution for each place within the stride
+    elif u.op == "transpose_conv2d":  # one convolution for each place within the stride
         rescaled, parts = _UNFUSED_RESCALE * u.result.elements, prod(stride)
         kh, kw = ceil(kh / stride[0]), ceil(kw / stride[1])
         ofm, stride = (ceil(n * h / stride[0]), ceil(w / stride[1]), oc), (1, 1)
     work = Work(kind, ifm, ofm, (kh, kw), stride, dilation, 8 * size)
     block = m.block(work, s.activation == "table")
     if s.turned is not None and len(s.turned) == 4 and s.turned[0] == 0:
-        work = replace(work, ofm=tuple(ofm[p - 1] for p in s.turned[1:]))     # the block stays that of the result as it was
+        work = replace(
+            work, ofm=tuple(ofm[p - 1] for p in s.turned[1:])
+        )  # the block stays that of the result as it was
     share = parts if u.op == "transpose_conv2d" else 1
     sparse = kind == "conv" and two_of_four(c, stored_weights(u))
     weights = Weights(encoded(m, u, kind, block.part_kernel) / share, s.ahead, sparse=sparse)
-    total, npu = estimator.mac_and_npu(m, work, place, block, path, weights, table=s.activation == "table", ahead=s.ahead or 0.0)
-    if parts > 1:                                        # the others fetch their weights under the one before
+    total, npu = estimator.mac_and_npu(
+        m, work, place, block, path, weights, table=s.activation == "table", ahead=s.ahead or 0.0
+    )
+    if parts > 1:  # the others fetch their weights under the one before
         weights = replace(weights, ahead=npu, whole=u.op == "conv2d")
         total += (parts - 1) * estimator.mac_and_npu(m, work, place, block, path, weights)[0]
     return rescaled + total, npu
@@ -167,17 +195,24 @@ def _parts(u: Unit) -> int:
 def _reduce(m: Machine, u: Unit, s: Setting, place: Place, size: int) -> float:
     """A sum runs along the channels, behind a TRANSPOSE where it is of another axis; the others as poolings."""
     shape, axis = u.operands[0].shape, u.attr("axis")
-    outer, n, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1:])
+    outer, n, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
     if u.op != "reduce_sum":
-        return estimator.mac(m, Work("pool", (outer, n, inner), (outer, 1, inner), (1, n), bits=8 * size), place, path=max(m.core.byte, m.core.plain),
-                             out_bits=8 * size)
+        return estimator.mac(
+            m,
+            Work("pool", (outer, n, inner), (outer, 1, inner), (1, n), bits=8 * size),
+            place,
+            path=max(m.core.byte, m.core.plain),
+            out_bits=8 * size,
+        )
     moved = _swap(m, (outer, n, inner), 1 if s.narrow else size, place) if inner > 1 and n > 1 else 0.0
     rows = spatial((outer, inner, n)) if inner > 1 else spatial((*shape[:axis], n))
-    if s.narrow and m.family != "u85":                   # of a RESCALE of INT8: a convolution with ones
+    if s.narrow and m.family != "u85":  # of a RESCALE of INT8: a convolution with ones
         work, weights = Work("conv", rows, (*rows[:2], 1)), Weights(n, s.ahead)
         return moved + estimator.mac(m, work, place, path=max(m.core.byte, m.core.plain), weights=weights)
     bits = 8 if s.narrow else 8 * size
-    return moved + estimator.mac(m, Work("sum", rows, (*rows[:2], 1), bits=bits), place, path=max(m.core.byte, m.core.plain), out_bits=32)
+    return moved + estimator.mac(
+        m, Work("sum", rows, (*rows[:2], 1), bits=bits), place, path=max(m.core.byte, m.core.plain), out_bits=32
+    )
 
 
 def _swap(m: Machine, shape: tuple[int, int, int], size: int, place: Place) -> float:
@@ -195,7 +230,7 @@ def _transpose(target, t: Type, perm: tuple[int, ...], size: int, place: Place) 
     axes = [a for a in range(len(perm)) if t.shape[a] > 1]
     order = [p for p in perm if t.shape[p] > 1]
     groups: list[list[int]] = []
-    for p in order:                                      # axes that stay neighbours are one
+    for p in order:  # axes that stay neighbours are one
         if groups and axes.index(p) == axes.index(groups[-1][-1]) + 1:
             groups[-1].append(p)
         else:
@@ -206,7 +241,10 @@ def _transpose(target, t: Type, perm: tuple[int, ...], size: int, place: Place) 
     sizes = tuple(prod(t.shape[a] for a in groups[g]) for g in sources)
     native = tuple(sources.index(g) for g in range(len(groups)))
     if len(sizes) == 2:
-        return min(estimator.transpose(m, (1, *sizes), (0, 2, 1), size, place), estimator.transpose(m, (*sizes, 1), (1, 0, 2), size, place))
+        return min(
+            estimator.transpose(m, (1, *sizes), (0, 2, 1), size, place),
+            estimator.transpose(m, (*sizes, 1), (1, 0, 2), size, place),
+        )
     if len(sizes) == 3 and (m.family == "u85" or native in ((0, 2, 1), (1, 0, 2), (2, 1, 0))):
         return estimator.transpose(m, sizes, native, size, place)
     swaps = sum(i != p for i, p in enumerate(native)) - 1

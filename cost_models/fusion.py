@@ -1,13 +1,14 @@
 """What Vela fuses, as pairwise terms: facts measured on Vela 5.1, shared by the models that price in cycles."""
+
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
 from cost_models.protocol import Fusion, Unit
-from eqsat.ir import BYTES
-from eqsat.numerics import LIMITS
-from eqsat.staging import step_cycles
+from eqsat.target.staging import step_cycles
+from eqsat.tensor.ir import BYTES
+from eqsat.tensor.numerics import LIMITS
 
 MACS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
 ACTIVATIONS = ("clamp", "table")
@@ -23,13 +24,29 @@ def fuses(reader: Unit, read: Unit, behind: Sequence[Unit], family: str) -> Fusi
     arithmetic = read.op in MACS or read.op in SUMS
     if reader.op == "rescale" and arithmetic and reader.operands[0].dtype in ("INT32", "INT48"):
         return Fusion(of_reader=1.0)
-    if read.op == "rescale" and read.result.dtype == "INT32" and (reader.op in SUMS or reader.op == "reduce_sum" and is_times_one(read)):
+    if (
+        read.op == "rescale"
+        and read.result.dtype == "INT32"
+        and (reader.op in SUMS or reader.op == "reduce_sum" and is_times_one(read))
+    ):
         return Fusion(of_read=1.0)
-    fused_rescale = read.op == "rescale" and any(b.op in MACS or b.op in SUMS and not (reader.op == "table" and _splits(b)) for b in behind)
-    after_matmul = any(b.op == "matmul" for b in behind)         # measured: nothing but the RESCALE fuses into a MATMUL
-    if reader.op in ACTIVATIONS and (fused_rescale and not after_matmul or read.op in (*MACS, *_CARRYING)) and not is_noop(reader):
+    fused_rescale = read.op == "rescale" and any(
+        b.op in MACS or b.op in SUMS and not (reader.op == "table" and _splits(b)) for b in behind
+    )
+    after_matmul = any(b.op == "matmul" for b in behind)  # measured: nothing but the RESCALE fuses into a MATMUL
+    if (
+        reader.op in ACTIVATIONS
+        and (fused_rescale and not after_matmul or read.op in (*MACS, *_CARRYING))
+        and not is_noop(reader)
+    ):
         return Fusion(of_reader=1.0)
-    if family == "u85" and reader.op == "transpose" and reader.steps and fused_rescale and any(b.op in MACS for b in behind):
+    if (
+        family == "u85"
+        and reader.op == "transpose"
+        and reader.steps
+        and fused_rescale
+        and any(b.op in MACS for b in behind)
+    ):
         return _fused_transpose(reader)
     return None
 
@@ -41,7 +58,7 @@ def _fused_transpose(reader: Unit) -> Fusion | None:
         return None
     native = tuple(p - 1 for p in perm[1:])
     if step_cycles(*shape[1:], native, 1, "u85") > _FUSABLE_CYCLES * shape[1] * shape[2] * shape[3] + 500:
-        return None                                      # deep or shallow shapes: fused it costs many times as much as by itself
+        return None  # deep or shallow shapes: fused it costs many times as much as by itself
     # the types that swap H and W double the output path's work, the others are free (measured)
     return Fusion(of_reader=1.0 if perm in ((0, 1, 3, 2), (0, 3, 1, 2)) else 0.5)
 

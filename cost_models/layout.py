@@ -4,15 +4,16 @@ Ops themselves cost the same in every alternative, except that a pointwise op co
 what its cheapest chain of native transposes does (`eqsat.staging`), a view next to nothing. In a quantized program (its tensors'
 dtypes carry parameters, `eqsat/fx/lift.py`) floats are what lies outside the NPU: moving them there is no gain and priced so.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Price, Unit
-from eqsat.ir import BYTES, Type, attrs_of
-from eqsat.movement import Move
-from eqsat.staging import reordering, step_cycles, ways, written
+from eqsat.target.staging import reordering, step_cycles, ways, written
+from eqsat.tensor.ir import BYTES, Type, attrs_of
+from eqsat.tensor.movement import Move
 
 #: How many times as much it costs to move or compute an element outside the NPU.
 _OUTSIDE = 16.0
@@ -46,7 +47,7 @@ class Layout(NodeModel):
             constant = any(c is not None for c in u.constants)
             return Price(_VIEW if constant else outside * self._move(m, u.result), steps)
         if u.op not in _OPS:
-            return Price(float("inf"), u.steps)          # an op that FX has no form for
+            return Price(float("inf"), u.steps)  # an op that FX has no form for
         if u.op in ("fx", "reduce_fx"):
             return Price(_VIEW + outside * _POINTWISE * max(t.elements for t in (*u.operands, u.result)), u.steps)
         if u.op in ("opaque", "item", "input", "const"):
@@ -65,6 +66,12 @@ class Layout(NodeModel):
             return _VIEW + _VIEW_PER_BYTE * result.elements * size
         sizes, perm = reordering(m)
         chains = ways(sizes, perm, size, self.target.family)
-        costs = [sum(step_cycles(*shape[1:], tuple(p - 1 for p in native[1:]), size, self.target.family) for shape, native in c)
-                 for c in chains if all(len(shape) == 4 and shape[0] == 1 for shape, _ in c)]
+        costs = [
+            sum(
+                step_cycles(*shape[1:], tuple(p - 1 for p in native[1:]), size, self.target.family)
+                for shape, native in c
+            )
+            for c in chains
+            if all(len(shape) == 4 and shape[0] == 1 for shape, _ in c)
+        ]
         return min(costs, default=4.0 * result.elements * size)

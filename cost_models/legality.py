@@ -1,4 +1,5 @@
 """What no price may allow: the guards of ExecuTorch's Arm backend on single operators. What Vela refuses shows when it is measured."""
+
 from __future__ import annotations
 
 import math
@@ -22,7 +23,7 @@ def legal_transpose(shape: tuple[int, ...], dtype: str, family: str) -> bool:
 
 
 def legal(u: Unit, family: str) -> bool:
-    """Whether a unit may be used at all. RESCALE from INT32 to INT32: Vela 5.1 emits zeros on U55 (see eqsat/guards.py)."""
+    """Whether a unit may be used at all. RESCALE from INT32 to INT32: Vela 5.1 emits zeros on U55 (see eqsat/vela/guards.py)."""
     shape = u.operands[0].shape if u.operands else ()
     for op, attrs in u.steps:
         if op == "transpose":

@@ -2,6 +2,7 @@
 
 The tables are those of its C++ compiler (regor): architecture/ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp, ethosu85/ethos_u85.cpp.
 """
+
 from __future__ import annotations
 
 import configparser
@@ -52,15 +53,56 @@ CORES = {
     "ethos-u55-256": Core(256, ((2, 2, 8),), 0.25, 0.75, 0.375, 1.125, 0.5, 1.0, _LARGE),
     "ethos-u65-256": Core(256, ((2, 2, 8),), 0.25, 0.75, 0.375, 1.125, 0.5, 1.0, _LARGE),
     "ethos-u65-512": Core(256, ((2, 2, 8),), 0.125, 0.375, 0.1875, 0.5625, 0.25, 0.5, _LARGE, 2),
-    "ethos-u85-128": Core(128, ((1, 2, 8), (1, 1, 16)), 0.5, 0.5, 0.5, 1.0, 0.5, 0.5, _rams(8, 8, (_TINY, _TINY), (1,), (0,))),
-    "ethos-u85-256": Core(256, ((1, 2, 16), (1, 4, 8), (2, 2, 8)), 0.25, 0.25, 0.25, 0.5, 0.25, 0.25,
-                          _rams(16, 16, (_SQUARE, _FLAT, _SQUARE), (0,), (1, 2))),
-    "ethos-u85-512": Core(512, ((2, 2, 16), (1, 4, 16)), 0.125, 0.125, 0.125, 0.25, 0.25, 0.125,
-                          _rams(16, 32, (_SQUARE, _FLAT), (0, 1), (0, 1)), 2),
-    "ethos-u85-1024": Core(1024, ((2, 2, 32), (1, 4, 32), (2, 4, 16)), 0.0625, 0.0625, 0.0625, 0.25, 0.25, 0.0625,
-                           _rams(16, 64, (_DEEP, _DEEP_FLAT, _DEEP), (2,), (0, 1, 2)), 4),
-    "ethos-u85-2048": Core(2048, ((2, 2, 64), (1, 4, 64), (4, 4, 16)), 0.03125, 0.03125, 0.03125, 0.125, 0.125, 0.03125,
-                           _rams(32, 128, (_DEEPEST, _DEEPEST_FLAT, _DEEPEST), (2,), (0, 1, 2)), 4),
+    "ethos-u85-128": Core(
+        128, ((1, 2, 8), (1, 1, 16)), 0.5, 0.5, 0.5, 1.0, 0.5, 0.5, _rams(8, 8, (_TINY, _TINY), (1,), (0,))
+    ),
+    "ethos-u85-256": Core(
+        256,
+        ((1, 2, 16), (1, 4, 8), (2, 2, 8)),
+        0.25,
+        0.25,
+        0.25,
+        0.5,
+        0.25,
+        0.25,
+        _rams(16, 16, (_SQUARE, _FLAT, _SQUARE), (0,), (1, 2)),
+    ),
+    "ethos-u85-512": Core(
+        512,
+        ((2, 2, 16), (1, 4, 16)),
+        0.125,
+        0.125,
+        0.125,
+        0.25,
+        0.25,
+        0.125,
+        _rams(16, 32, (_SQUARE, _FLAT), (0, 1), (0, 1)),
+        2,
+    ),
+    "ethos-u85-1024": Core(
+        1024,
+        ((2, 2, 32), (1, 4, 32), (2, 4, 16)),
+        0.0625,
+        0.0625,
+        0.0625,
+        0.25,
+        0.25,
+        0.0625,
+        _rams(16, 64, (_DEEP, _DEEP_FLAT, _DEEP), (2,), (0, 1, 2)),
+        4,
+    ),
+    "ethos-u85-2048": Core(
+        2048,
+        ((2, 2, 64), (1, 4, 64), (4, 4, 16)),
+        0.03125,
+        0.03125,
+        0.03125,
+        0.125,
+        0.125,
+        0.03125,
+        _rams(32, 128, (_DEEPEST, _DEEPEST_FLAT, _DEEPEST), (2,), (0, 1, 2)),
+        4,
+    ),
 }
 #: Bytes that an AXI port moves per cycle at a clock scale of one, by family.
 _PORT = {"u55": 8.0, "u65": 16.0, "u85": 16.0}
@@ -117,19 +159,34 @@ def machine(target: Target) -> Machine:
 
     def memory(area: str) -> Memory:
         name = system[f"{mode[area].lower()}_port"].lower()
-        ports, latency, burst = (system.getint(f"{name}_{k}", 1) for k in ("ports_used", "read_latency", "burst_length"))
+        ports, latency, burst = (
+            system.getint(f"{name}_{k}", 1) for k in ("ports_used", "read_latency", "burst_length")
+        )
         bandwidth = _PORT[target.family] * system.getfloat(f"{name}_clock_scale") * ports
         # U85's ChannelBW: four fifths of the reads under way, at four fifths of what they could fetch
-        channel = burst * system.getint(f"{name}_max_reads", 1) * ports * 0.64 / max(1, latency) if target.family == "u85" else float("inf")
+        channel = (
+            burst * system.getint(f"{name}_max_reads", 1) * ports * 0.64 / max(1, latency)
+            if target.family == "u85"
+            else float("inf")
+        )
         return Memory(bandwidth, latency, burst, system.getint(f"{name}_write_latency", 0), min(channel, bandwidth))
+
     area = "cache_mem_area" if "cache_mem_area" in mode else "arena_mem_area"
-    return Machine(target.family, CORES[target.accelerator], memory(area), memory("arena_mem_area"), memory("const_mem_area"),
-                   float(mode.get("arena_cache_size", "inf")))
+    return Machine(
+        target.family,
+        CORES[target.accelerator],
+        memory(area),
+        memory("arena_mem_area"),
+        memory("const_mem_area"),
+        float(mode.get("arena_cache_size", "inf")),
+    )
 
 
 def _ini(name: str) -> Path:
     if Path(name).is_file():
         return Path(name)
     spec = importlib.util.find_spec("ethosu")
-    places = [Path(p) / sub / "config_files" / name for p in spec.submodule_search_locations for sub in ("", "regor", "vela")]
+    places = [
+        Path(p) / sub / "config_files" / name for p in spec.submodule_search_locations for sub in ("", "regor", "vela")
+    ]
     return next(p for p in places if p.is_file())

@@ -7,6 +7,7 @@
 is a whole model. Movements are settled as the cheapest chain by the model's own prices; a graph costs the sum of its nodes
 and of the pairwise terms.
 """
+
 from __future__ import annotations
 
 import math
@@ -16,11 +17,11 @@ from typing import ClassVar, Literal
 from cost_models.cache import PriceCache
 from cost_models.legality import legal
 from cost_models.protocol import Fusion, Price, Steps, Traffic, Unit
-from eqsat.ir import BYTES, OPS, Attrs, TensorGraph, Type, infer
-from eqsat.movement import Move
-from eqsat.staging import reordering, ways, written
 from eqsat.target import Target
-from eqsat.tosa.worker import Pool
+from eqsat.target.staging import reordering, ways, written
+from eqsat.tensor.ir import BYTES, OPS, Attrs, TensorGraph, Type, infer
+from eqsat.tensor.movement import Move
+from eqsat.workers.worker import Pool
 
 
 class NodeModel:

@@ -5,15 +5,16 @@ by itself. What depends on the neighbours is a pairwise term (`fusion`), so that
 the model's opinion of a concrete graph; it is what `benchmarks.cost_models` holds against Vela's own total. `NodeModel`
 (`node_model.py`) leaves a model with one method to write.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from eqsat.ir import Attrs, Const, TensorGraph, Type
-from eqsat.movement import Move
 from eqsat.target import Target
+from eqsat.tensor.ir import Attrs, Const, TensorGraph, Type
+from eqsat.tensor.movement import Move
 
 Steps = tuple[tuple[str, Attrs], ...]
 

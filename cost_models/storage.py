@@ -1,18 +1,26 @@
 """Where a graph's tensors live and in which format, as Vela 5.1 chooses: rows (NHWC) or bricks of 16 channels (NHCWB16)."""
+
 from __future__ import annotations
 
 from collections.abc import Set
 
 from cost_models.machine import Memory, Place, machine
 from cost_models.protocol import Unit
-from eqsat.ir import BYTES, TensorGraph
 from eqsat.target import Target
+from eqsat.tensor.ir import BYTES, TensorGraph
 
 
 class Storage:
     """The tensors of one graph. absorbed: ops that are fused into their producer or reader, so that what they read is not stored."""
 
-    def __init__(self, graph: TensorGraph, units: dict[int, Unit], readers: dict[int, list[int]], absorbed: Set[int], target: Target):
+    def __init__(
+        self,
+        graph: TensorGraph,
+        units: dict[int, Unit],
+        readers: dict[int, list[int]],
+        absorbed: Set[int],
+        target: Target,
+    ):
         self.graph, self.units, self.readers, self.absorbed = graph, units, readers, absorbed
         self.machine, self.outputs = machine(target), set(graph.outputs)
         self._rows: dict[int, bool] = {}
@@ -23,7 +31,9 @@ class Storage:
         read = self._memory((slow or sources or [n])[0])
         result = self.result(n)
         own_rows = self._own(n) or self.graph.type(n).shape[-2:] == (1, 1)
-        return Place(read, self._memory(result), own_rows or any(self.rows(s) for s in sources), own_rows or self.rows(result))
+        return Place(
+            read, self._memory(result), own_rows or any(self.rows(s) for s in sources), own_rows or self.rows(result)
+        )
 
     def source(self, n: int) -> int:
         """The op or input that stores what `n` shows: behind views, and RESCALEs that fuse."""
@@ -33,7 +43,12 @@ class Storage:
 
     def result(self, n: int) -> int:
         """The last of the ops that are fused into `n`."""
-        while len(self.readers[n]) == 1 and (r := self.readers[n][0]) in self.absorbed and self.graph.nodes[r].inputs[0] == n and n not in self.outputs:
+        while (
+            len(self.readers[n]) == 1
+            and (r := self.readers[n][0]) in self.absorbed
+            and self.graph.nodes[r].inputs[0] == n
+            and n not in self.outputs
+        ):
             n = r
         return n
 
@@ -43,13 +58,22 @@ class Storage:
     def _memory(self, n: int) -> Memory:
         """Graph inputs and outputs, and what the cache has no room for, are outside of it."""
         t = self.graph.type(n)
-        outside = self.graph.nodes[n].op == "input" or self._shown(n) or t.elements * BYTES.get(t.dtype, 4) > self.machine.cache
+        outside = (
+            self.graph.nodes[n].op == "input"
+            or self._shown(n)
+            or t.elements * BYTES.get(t.dtype, 4) > self.machine.cache
+        )
         return self.machine.outer if outside else self.machine.activations
 
     def _shown(self, n: int) -> bool:
         """Whether `n` is stored as an output of the graph, or of a view of it that only one op reads."""
         n = self.result(n)
-        while n not in self.outputs and len(self.readers[n]) == 1 and (r := self.readers[n][0]) in self.units and self._view(r):
+        while (
+            n not in self.outputs
+            and len(self.readers[n]) == 1
+            and (r := self.readers[n][0]) in self.units
+            and self._view(r)
+        ):
             n = self.result(r)
         return n in self.outputs
 
@@ -87,7 +111,7 @@ class Storage:
     def _reshapes(self, r: int) -> bool:
         u = self.units[r]
         if u.op == "conv2d":
-            return u.operands[0].shape[0] > 1            # batches become an area
+            return u.operands[0].shape[0] > 1  # batches become an area
         return u.op == "reshape" and _last(u.operands[0].shape) != _last(u.result.shape)
 
     def _cuts(self, r: int) -> bool:

@@ -1,12 +1,13 @@
 """The oracle: a graph compiled whole. Nothing smaller than a graph has a price of its own, so an extraction is guided by the groups'."""
+
 from __future__ import annotations
 
 import math
 
 from cost_models.vela_groups import VelaGroups
-from eqsat.ir import TensorGraph
-from eqsat.tosa.vela import compile_graph
-from eqsat.tosa.worker import WorkerError
+from eqsat.tensor.ir import TensorGraph
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import WorkerError
 
 
 class VelaGraph(VelaGroups):

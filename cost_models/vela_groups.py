@@ -9,6 +9,7 @@ ends have no pad (INT32, BOOL) are estimated by a closed form.
 
 A whole graph is cut into its real groups, each measured with its real neighbours (`windows.py`).
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -25,13 +26,13 @@ from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_noop, is_times
 from cost_models.legality import legal, legal_transpose
 from cost_models.protocol import Fusion, Price, Unit
 from cost_models.windows import LIMITS, Windows, add_pad, group_cycles
-from eqsat.ir import BYTES, OPS, STORAGE, Attrs, Const, GraphError, TensorGraph, Type, attrs_of
-from eqsat.movement import Move
-from eqsat.staging import Transposes, reordering, ways, written
 from eqsat.target import Target
+from eqsat.target.staging import Transposes, reordering, ways, written
+from eqsat.tensor.ir import BYTES, OPS, STORAGE, Attrs, Const, GraphError, TensorGraph, Type, attrs_of
+from eqsat.tensor.movement import Move
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.tosa.vela import compile_tosa
-from eqsat.tosa.worker import Pool, WorkerError
+from eqsat.vela.compile import compile_tosa
+from eqsat.workers.worker import Pool, WorkerError
 
 #: Output-path cycles per element of an op that runs by itself: (add-like, other elementwise), by family.
 _OUTPUT_PATH = {"u55": (1.5, 0.75), "u65": (1.5, 0.75), "u85": (0.25, 0.25)}
@@ -39,7 +40,19 @@ _OUTPUT_PATH = {"u55": (1.5, 0.75), "u65": (1.5, 0.75), "u85": (0.25, 0.25)}
 _UNFUSED = {"u55": 1.0, "u65": 1.0, "u85": 0.6}
 #: Bytes per cycle of the memory that holds activations.
 _BANDWIDTH = {"u55": 8.0, "u65": 16.0, "u85": 32.0}
-_MEASURED = ("concat", "slice", "pad", "tile", "reverse", *MACS, "reduce_max", "reduce_min", "rescale", *ACTIVATIONS, *SUMS)
+_MEASURED = (
+    "concat",
+    "slice",
+    "pad",
+    "tile",
+    "reverse",
+    *MACS,
+    "reduce_max",
+    "reduce_min",
+    "rescale",
+    *ACTIVATIONS,
+    *SUMS,
+)
 
 
 class VelaGroups:
@@ -66,20 +79,41 @@ class VelaGroups:
                 cycles, chain = best[move]
                 out.append(Price(cycles, written(u.move, chain)))
         viewing = [bool(p.steps) and p.steps[0][0] == "reshape" for p in out]
-        firsts = [Unit(p.steps[:1], u.operands, replace(u.result, shape=dict(p.steps[0][1])["shape"])) for u, p, v in zip(units, out, viewing) if v]
+        firsts = [
+            Unit(p.steps[:1], u.operands, replace(u.result, shape=dict(p.steps[0][1])["shape"]))
+            for u, p, v in zip(units, out, viewing)
+            if v
+        ]
         copies = self._copies({u.operands[0]: u for u in firsts if u.operands[0] != u.result})
-        return [replace(p, copied=copies.get(u.operands[0])) if v else p for u, p, v in zip(units, out, viewing, strict=True)]
+        return [
+            replace(p, copied=copies.get(u.operands[0])) if v else p
+            for u, p, v in zip(units, out, viewing, strict=True)
+        ]
 
-    def _chains(self, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...], str, bool]]) -> list[tuple[float, Transposes]]:
+    def _chains(
+        self, moves: Sequence[tuple[tuple[int, ...], tuple[int, ...], str, bool]]
+    ) -> list[tuple[float, Transposes]]:
         """The cheapest legal chain of each reordering, measured."""
-        options = [[c for c in ways(sizes, perm, BYTES.get(dtype, 4), self.target.family)
-                    if all(legal_transpose(shape, dtype, self.target.family) for shape, _ in c)] for sizes, perm, dtype, _ in moves]
+        options = [
+            [
+                c
+                for c in ways(sizes, perm, BYTES.get(dtype, 4), self.target.family)
+                if all(legal_transpose(shape, dtype, self.target.family) for shape, _ in c)
+            ]
+            for sizes, perm, dtype, _ in moves
+        ]
         units = []
         for (sizes, perm, dtype, from_input), chains in zip(moves, options, strict=True):
             m = Move.transpose(sizes, perm)
-            units += [Unit(written(m, c), (Type(m.in_shape, dtype),), Type(m.out_shape, dtype), from_input=from_input) for c in chains]
+            units += [
+                Unit(written(m, c), (Type(m.in_shape, dtype),), Type(m.out_shape, dtype), from_input=from_input)
+                for c in chains
+            ]
         prices = iter(self._prices(units))
-        return [min(((next(prices), c) for c in chains), key=lambda pc: (pc[0], len(pc[1])), default=(math.inf, ())) for chains in options]
+        return [
+            min(((next(prices), c) for c in chains), key=lambda pc: (pc[0], len(pc[1])), default=(math.inf, ()))
+            for chains in options
+        ]
 
     def _copies(self, views: Mapping[Type, Unit]) -> dict[Type, float]:
         """Cycles of the copy that one of the views on each type is where its operand has another reader: in the probe it has one."""
@@ -101,8 +135,10 @@ class VelaGroups:
                     probes[found[0]] = found[1:]
             keys.append(seen[plain])
         known = self._recall(list(probes), lambda k: self._measure(*probes[k]))
-        return [math.inf if not legal(u, self.target.family) else known[key] if key is not None else self._estimate(u)
-                for u, key in zip(units, keys, strict=True)]
+        return [
+            math.inf if not legal(u, self.target.family) else known[key] if key is not None else self._estimate(u)
+            for u, key in zip(units, keys, strict=True)
+        ]
 
     def _recall(self, keys: Sequence[str], measure) -> dict[str, float]:
         """Prices by key: remembered here, on disk, or measured by the pool; what Vela refuses is asked again in the next process."""
@@ -126,7 +162,7 @@ class VelaGroups:
             return None
         buffer = dumps(graph)
         viewed = moved and u.steps[0][0] == "reshape" and not u.from_input
-        if viewed:                                       # the copy that the second reader causes is charged where there is one
+        if viewed:  # the copy that the second reader causes is charged where there is one
             pads |= {f"{p}_copy" for p in pads}
         key = hashlib.blake2b(buffer + self._context() + b"viewed" * viewed, digest_size=16).hexdigest()
         return key, buffer, pads
@@ -154,19 +190,20 @@ class VelaGroups:
                 return group_cycles(compile_tosa(buffer, self.target, self.pool, timeout=60).rows, names)
             except WorkerError:
                 return math.inf
+
         known = self._recall(list(by_key), measure)
         return sum(known[f"{w.key}-{context}"] for w in windows.all)
 
     def _estimate(self, u: Unit) -> float:
         family, elements = self.target.family, u.result.elements
-        if u.op == "transpose":                          # of a dtype that is not probed
+        if u.op == "transpose":  # of a dtype that is not probed
             return u.result.elements
         kind = OPS[u.op].kind
         moved = sum(t.bytes for t in (*u.operands, u.result)) / _BANDWIDTH[family]
         if kind == "leaf":
             return 0.0
         if u.op == "reshape":
-            return 1.0                                   # nothing by itself, but better not there
+            return 1.0  # nothing by itself, but better not there
         if kind == "mac":
             weights = u.operands[1].bytes if len(u.operands) > 1 else 1
             return 1.0 + moved + elements * max(1.0, weights / max(1, u.result.shape[-1])) / 64
@@ -194,10 +231,20 @@ class VelaGroups:
         form = (reader.steps, reader.operands, t)
         if form not in self._ratios:
             wide = canonical(reader)
-            narrow = replace(wide, constants=tuple(_placeholder(t, "INT8") if operand == t else k
-                                                   for operand, k in zip(wide.operands, wide.constants)))
-            costs = [self._recall([f[0]], lambda _, f=f: self._measure(*f[1:]))[f[0]] for u in (wide, narrow) if (f := self._probe_for(u))]
-            self._ratios[form] = costs[1] / costs[0] if len(costs) == 2 and all(0 < c < math.inf for c in costs) else 1.0
+            narrow = replace(
+                wide,
+                constants=tuple(
+                    _placeholder(t, "INT8") if operand == t else k for operand, k in zip(wide.operands, wide.constants)
+                ),
+            )
+            costs = [
+                self._recall([f[0]], lambda _, f=f: self._measure(*f[1:]))[f[0]]
+                for u in (wide, narrow)
+                if (f := self._probe_for(u))
+            ]
+            self._ratios[form] = (
+                costs[1] / costs[0] if len(costs) == 2 and all(0 < c < math.inf for c in costs) else 1.0
+            )
         return self._ratios[form]
 
 
@@ -207,8 +254,20 @@ def _versions() -> str:
 
 
 def _scaled(dtype: str, multiplier: int, shift: int) -> Attrs:
-    return attrs_of({"multiplier": (multiplier,), "shift": (shift,), "in_zp": (0,), "out_zp": (0,), "dtype": dtype, "scale32": True,
-                     "rounding_mode": 1, "per_channel": False, "input_unsigned": False, "output_unsigned": False})
+    return attrs_of(
+        {
+            "multiplier": (multiplier,),
+            "shift": (shift,),
+            "in_zp": (0,),
+            "out_zp": (0,),
+            "dtype": dtype,
+            "scale32": True,
+            "rounding_mode": 1,
+            "per_channel": False,
+            "input_unsigned": False,
+            "output_unsigned": False,
+        }
+    )
 
 
 #: The RESCALEs in a probe: to INT8 behind sums (Vela fuses it), to INT32 before them (times one, which fuses on every target).
@@ -222,7 +281,7 @@ def canonical(u: Unit) -> Unit:
     attrs = dict(u.steps[0][1])
     if u.op == "rescale":
         if is_times_one(u):
-            return u                                     # Vela removes it
+            return u  # Vela removes it
         channels = len(attrs["multiplier"])
         attrs |= {"multiplier": (1518500250,) * channels, "shift": (31,) * channels, "in_zp": (0,), "out_zp": (0,)}
     elif u.op == "table":
@@ -230,7 +289,11 @@ def canonical(u: Unit) -> Unit:
     elif u.op == "clamp":
         size = BYTES[u.result.dtype]
         attrs |= {"min_val": (0).to_bytes(size, "little"), "max_val": (99).to_bytes(size, "little")}
-    constants = tuple(_placeholder(t, t.dtype) if u.is_constant(k) else None for k, t in enumerate(u.operands)) if u.op in SUMS else ()
+    constants = (
+        tuple(_placeholder(t, t.dtype) if u.is_constant(k) else None for k, t in enumerate(u.operands))
+        if u.op in SUMS
+        else ()
+    )
     return Unit(((u.op, attrs_of(attrs)),), u.operands, u.result, constants)
 
 

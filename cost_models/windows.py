@@ -6,6 +6,7 @@ INT32 and INT48 values are never cut: Vela fuses the RESCALEs around them, and h
 that come from the group's own ops count, so the windows of a graph add up to its total. What they cannot show are
 decisions over longer distances: which tensors share the SRAM, and when weights are fetched ahead (both matter on U65).
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cost_models.node_model import behind_views
-from eqsat.ir import OPS, Const, TensorGraph, attrs_of
+from eqsat.tensor.ir import OPS, Const, TensorGraph, attrs_of
 from eqsat.tosa.flatbuffer import dumps
 
 #: CLAMP limits (low, high, bytes) by the dtypes that a pad can have.
@@ -28,7 +29,10 @@ _FUSING = ("rescale", "clamp", "table", "reshape")
 def add_pad(graph: TensorGraph, x: int, cut: int) -> int:
     """A CLAMP that cannot be told to be a no-op; `cut` tells two pads of one tensor apart."""
     low, high, size = LIMITS[graph.nodes[x].dtype]
-    bounds = {"min_val": low.to_bytes(size, "little", signed=True), "max_val": (high - cut).to_bytes(size, "little", signed=True)}
+    bounds = {
+        "min_val": low.to_bytes(size, "little", signed=True),
+        "max_val": (high - cut).to_bytes(size, "little", signed=True),
+    }
     return graph.add_with("clamp", [x], attrs_of({**bounds, "nan_mode": 1}))
 
 
@@ -39,7 +43,9 @@ def add_stop(graph: TensorGraph, x: int) -> int:
     if first is None:
         return x
     y = graph.add("reshape", [x], shape=(1, first, elements // first))
-    return graph.add("transpose", [graph.add("reshape", [y], shape=(1, 1, first, elements // first))], perms=(0, 1, 3, 2))
+    return graph.add(
+        "transpose", [graph.add("reshape", [y], shape=(1, 1, first, elements // first))], perms=(0, 1, 3, 2)
+    )
 
 
 def _reorderable(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -> bool:
@@ -97,8 +103,14 @@ def groups(graph: TensorGraph, family: str) -> list[list[int]]:
             if i not in leader or len(set(readers[i])) > 1:
                 continue
             source = graph.nodes[i]
-            fuses = node.op in _FUSING or node.op == "transpose" and (family == "u85" or _moved_before(graph, readers, i))
-            chains = family == "u85" and OPS[node.op].kind == OPS[source.op].kind == "pointwise" and node.shape == source.shape
+            fuses = (
+                node.op in _FUSING or node.op == "transpose" and (family == "u85" or _moved_before(graph, readers, i))
+            )
+            chains = (
+                family == "u85"
+                and OPS[node.op].kind == OPS[source.op].kind == "pointwise"
+                and node.shape == source.shape
+            )
             if fuses or chains or source.op == "rescale" and source.dtype not in LIMITS:
                 join(n, i)
     out: dict[int, list[int]] = {}
@@ -132,7 +144,10 @@ class Windows:
         self.outputs = set(graph.outputs)
         self._digests: dict[int, bytes] = {}
         moved = reordered(graph)
-        self._moved, self._kept = moved, {n for n in self.readers if n not in moved and _reorderable(graph, self.readers, n)}
+        self._moved, self._kept = (
+            moved,
+            {n for n in self.readers if n not in moved and _reorderable(graph, self.readers, n)},
+        )
         self.all = [self._window(g) for g in groups(graph, family)]
 
     def _window(self, group: Sequence[int]) -> Window:
@@ -144,11 +159,17 @@ class Windows:
             for i in self.graph.nodes[n].inputs:
                 if i not in number:
                     number[i] = len(number)
-                    key.update(self._digest(i) if self.graph.nodes[i].op == "const" else repr(self.graph.type(i)).encode())
+                    key.update(
+                        self._digest(i) if self.graph.nodes[i].op == "const" else repr(self.graph.type(i)).encode()
+                    )
             refs = [number[i] for i in self.graph.nodes[n].inputs]
             cut = any(r not in number for r in self.readers[n])
             key.update(self._digest(n) + repr((refs, n in own, cut, n in self.outputs)).encode())
-        stops = frozenset(n for n in nodes if self._leads_to_kept(n, number)) if not self._kept.isdisjoint(nodes) else frozenset()
+        stops = (
+            frozenset(n for n in nodes if self._leads_to_kept(n, number))
+            if not self._kept.isdisjoint(nodes)
+            else frozenset()
+        )
         key.update(repr(sorted(number[n] for n in stops)).encode())
         return Window(tuple(group), nodes, stops, key.hexdigest())
 
@@ -169,7 +190,9 @@ class Windows:
         if n not in self._digests:
             node = self.graph.nodes[n]
             attrs = () if node.op == "input" else [(k, v.digest if isinstance(v, Const) else v) for k, v in node.attrs]
-            self._digests[n] = hashlib.blake2b(repr((node.op, attrs, node.shape, node.dtype)).encode(), digest_size=16).digest()
+            self._digests[n] = hashlib.blake2b(
+                repr((node.op, attrs, node.shape, node.dtype)).encode(), digest_size=16
+            ).digest()
         return self._digests[n]
 
     def _surroundings(self, group: Sequence[int]) -> tuple[int, ...]:
@@ -186,7 +209,9 @@ class Windows:
         out, known = list(edge), {*seen, *edge}
         for n in out:
             for k, tensor in self._neighbours(n):
-                if k not in known and (self.graph.nodes[tensor].dtype not in LIMITS or self.graph.nodes[tensor].op == "opaque"):
+                if k not in known and (
+                    self.graph.nodes[tensor].dtype not in LIMITS or self.graph.nodes[tensor].op == "opaque"
+                ):
                     known.add(k)
                     out.append(k)
         return out
@@ -216,7 +241,9 @@ class Windows:
             for i in node.inputs:
                 if i not in number:
                     number[i] = take(i)
-            number[n] = take(n) if node.op == "input" else out.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
+            number[n] = (
+                take(n) if node.op == "input" else out.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
+            )
         for n in window.nodes:
             node = self.graph.nodes[n]
             if node.op == "input" or n not in self.outputs and all(r in inside for r in self.readers[n]):

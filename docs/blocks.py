@@ -11,6 +11,7 @@ Blocks are run in order in one directory, which shows the repository's `examples
 
 `<!-- setup ... -->` holds Python that a page needs and does not show. A block whose first line is `# not run: REASON` is left out.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -61,7 +62,9 @@ def blocks(page: Path) -> list[Block]:
         if language.startswith(_SHOWN):
             continue
         if language not in LANGUAGES:
-            raise BlockError(f"{page.name}:{line}: no block of the language {language!r} can be run; use {', '.join(LANGUAGES)}")
+            raise BlockError(
+                f"{page.name}:{line}: no block of the language {language!r} can be run; use {', '.join(LANGUAGES)}"
+            )
         out.append(Block(language, m["code"], line, m.start("code"), m.end("code")))
     return out
 
@@ -102,12 +105,19 @@ def environment(directory: Path) -> dict[str, str]:
     for name, arguments in (("eqsat", "-m eqsat.cli"), ("python", "")):
         (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
         (programs / name).chmod(0o755)
-    return {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": f"{directory}{os.pathsep}{ROOT}",
-            "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"}
+    return {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": f"{directory}{os.pathsep}{ROOT}",
+        "COLUMNS": "200",
+        "PYTHONIOENCODING": "utf-8",
+    }
 
 
 def _bash(code: str, directory: Path, shell: dict[str, str], where: str) -> str:
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", code], cwd=directory, env=shell, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", code], cwd=directory, env=shell, capture_output=True, text=True, timeout=600
+    )
     if done.returncode:
         raise BlockError(f"{where}: exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     return done.stdout
@@ -130,7 +140,9 @@ def _install(code: str, directory: Path) -> None:
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n")
     groups = project["entry-points"].items()
-    (info / "entry_points.txt").write_text("".join(f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in e.items()) for g, e in groups))
+    (info / "entry_points.txt").write_text(
+        "".join(f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in e.items()) for g, e in groups)
+    )
 
 
 def _stable(text: str) -> str:
@@ -142,8 +154,10 @@ def check(page: Path, directory: Path) -> None:
     """Runs a page and compares what its blocks print. Raises BlockError."""
     for block, printed in run(page, directory):
         if block.code != printed:
-            raise BlockError(f"{page.name}:{block.line}: the page says\n{block.code}\nbut it prints\n{printed}\n"
-                             f"If that is right: python -m docs.blocks {page}")
+            raise BlockError(
+                f"{page.name}:{block.line}: the page says\n{block.code}\nbut it prints\n{printed}\n"
+                f"If that is right: python -m docs.blocks {page}"
+            )
 
 
 def update(page: Path, directory: Path) -> None:
@@ -151,7 +165,7 @@ def update(page: Path, directory: Path) -> None:
     outputs = run(page, directory)
     text = page.read_text(encoding="utf-8")
     for block, printed in reversed(outputs):
-        text = text[:block.start] + printed + text[block.end:]
+        text = text[: block.start] + printed + text[block.end :]
     page.write_text(text, encoding="utf-8")
 
 

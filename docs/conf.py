@@ -1,4 +1,5 @@
 """Sphinx: python -m sphinx -E -W --keep-going docs build/docs"""
+
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ project, author, release = "eqsat", "the eqsat authors", eqsat.__version__
 copyright = "the eqsat authors, Apache-2.0"
 extensions = ["myst_parser"]
 myst_heading_anchors = 3
-smartquotes = False                                      # `--option` in running text
+smartquotes = False  # `--option` in running text
 html_theme = "furo"
 html_title = f"eqsat {release}"
 html_show_sphinx = html_copy_source = False

@@ -2,6 +2,7 @@
 
 A line `<!-- generated: NAME -->` of a page is replaced by what PARTS[NAME] gives.
 """
+
 from __future__ import annotations
 
 import re
@@ -43,14 +44,19 @@ def rules() -> str:
     """A section per family of exact rules."""
     from eqsat.rules import FAMILIES
 
-    return "\n".join(f"## {f.__name__.rpartition('.')[2]}\n\n{_plain(_first_line(f))}\n\n{_table(('rule', 'identity'), _rule_rows(f))}" for f in FAMILIES)
+    return "\n".join(
+        f"## {f.__name__.rpartition('.')[2]}\n\n{_plain(_first_line(f))}\n\n{_table(('rule', 'identity'), _rule_rows(f))}"
+        for f in FAMILIES
+    )
 
 
 def presets() -> str:
     from eqsat.rules.presets import CATALOGUE
 
-    return _table(("preset", "rules", "what it is"),
-                  [(f"`{p.name}`", str(sum(not r.analysis for r in p.rules)), _plain(p.statement)) for p in CATALOGUE])
+    return _table(
+        ("preset", "rules", "what it is"),
+        [(f"`{p.name}`", str(sum(not r.analysis for r in p.rules)), _plain(p.statement)) for p in CATALOGUE],
+    )
 
 
 def tolerant() -> str:
@@ -62,15 +68,27 @@ def tolerant() -> str:
 def extractors() -> str:
     from extraction.api import BUILT_IN
 
-    return _table(("extractor", "what it does"), [(f"`{n}`", _plain(_first_line(import_module(f"extraction.{n}")).partition(": ")[2])) for n in BUILT_IN])
+    return _table(
+        ("extractor", "what it does"),
+        [(f"`{n}`", _plain(_first_line(import_module(f"extraction.{n}")).partition(": ")[2])) for n in BUILT_IN],
+    )
 
 
 def cost_models() -> str:
     from cost_models import BUILT_IN, find
 
-    return _table(("cost model", "grain", "in cycles", "what it is"),
-                  [(f"`{n}`", find(n).grain, "yes" if find(n).in_cycles else "no", _plain(_first_line(import_module(place.partition(":")[0]))))
-                   for n, place in BUILT_IN.items()])
+    return _table(
+        ("cost model", "grain", "in cycles", "what it is"),
+        [
+            (
+                f"`{n}`",
+                find(n).grain,
+                "yes" if find(n).in_cycles else "no",
+                _plain(_first_line(import_module(place.partition(":")[0]))),
+            )
+            for n, place in BUILT_IN.items()
+        ],
+    )
 
 
 def commands() -> str:
@@ -81,9 +99,17 @@ def commands() -> str:
 
     out = []
     for path, command in _commands(typer.main.get_command(app), "eqsat"):
-        rows = [(f"`{p.name.upper() if p.param_type_name == 'argument' else ', '.join(p.opts)}`", _plain(getattr(p, "help", "") or ""))
-                for p in command.params if p.name != "help"]
-        out.append(f"## {path}\n\n{_plain(command.help or '')}\n\n{_table(('argument or option', 'meaning'), rows) if rows else ''}")
+        rows = [
+            (
+                f"`{p.name.upper() if p.param_type_name == 'argument' else ', '.join(p.opts)}`",
+                _plain(getattr(p, "help", "") or ""),
+            )
+            for p in command.params
+            if p.name != "help"
+        ]
+        out.append(
+            f"## {path}\n\n{_plain(command.help or '')}\n\n{_table(('argument or option', 'meaning'), rows) if rows else ''}"
+        )
     return "\n".join(out)
 
 
@@ -97,7 +123,9 @@ def _commands(command, path: str):
 
 def results(directory: str) -> str:
     """The Markdown files that benchmarks wrote below a directory, a section each."""
-    found = [p for pattern in ("*/report/report.md", "*/*.md", "*.md") for p in sorted((ROOT / directory).glob(pattern))]
+    found = [
+        p for pattern in ("*/report/report.md", "*/*.md", "*.md") for p in sorted((ROOT / directory).glob(pattern))
+    ]
     return "\n".join(_section(p) for p in found)
 
 
@@ -111,6 +139,14 @@ def _section(path: Path) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
-    "rules": rules, "presets": presets, "tolerant": tolerant, "extractors": extractors, "cost models": cost_models, "commands": commands,
-    **{f"results of {d}": partial(results, d) for d in ("benchmarks/results", "benchmarks/extraction/results", "benchmarks/cost_models/results")},
+    "rules": rules,
+    "presets": presets,
+    "tolerant": tolerant,
+    "extractors": extractors,
+    "cost models": cost_models,
+    "commands": commands,
+    **{
+        f"results of {d}": partial(results, d)
+        for d in ("benchmarks/results", "benchmarks/extraction/results", "benchmarks/cost_models/results")
+    },
 }

@@ -1,4 +1,5 @@
 """Reading what users name, writing what they asked for: named errors, and outputs that are whole or absent."""
+
 from __future__ import annotations
 
 import importlib
@@ -54,7 +55,9 @@ def load_module(place: str) -> ModuleType:
 
     As for `python file.py`, imports find the file's neighbours; both kinds also find the working directory.
     """
-    for directory in (os.getcwd(), os.path.dirname(os.path.abspath(place))) if place.endswith(".py") else (os.getcwd(),):
+    for directory in (
+        (os.getcwd(), os.path.dirname(os.path.abspath(place))) if place.endswith(".py") else (os.getcwd(),)
+    ):
         if directory not in sys.path:
             sys.path.append(directory)
     try:

@@ -1,7 +1,8 @@
 """An export script for an Ethos-U, and the one line that eqsat changes in it.
 
-    python examples/export.py        # writes stock.pte and eqsat.pte to the working directory
+python examples/export.py        # writes stock.pte and eqsat.pte to the working directory
 """
+
 from pathlib import Path
 
 import torch
@@ -19,7 +20,11 @@ class Upscale(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.layers = torch.nn.Sequential(
-            torch.nn.Conv2d(3, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(16, 12, 3, padding=1), torch.nn.PixelShuffle(2))
+            torch.nn.Conv2d(3, 16, 3, padding=1),
+            torch.nn.ReLU(),
+            torch.nn.Conv2d(16, 12, 3, padding=1),
+            torch.nn.PixelShuffle(2),
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.layers(x)

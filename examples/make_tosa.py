@@ -1,7 +1,8 @@
 """Makes upscale.tosa: the model of export.py as the Arm backend hands it to eqsat, with explicit layout.
 
-    python examples/make_tosa.py examples/upscale.tosa
+python examples/make_tosa.py examples/upscale.tosa
 """
+
 import sys
 from pathlib import Path
 

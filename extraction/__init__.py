@@ -23,7 +23,21 @@ from .reduce import Reduced, reduce
 from .result import Extraction
 
 __all__ = [
-    "ChoiceGraph", "Extraction", "ExtractionError", "Infeasible", "InvalidExtraction", "InvalidGraph",
-    "NoChoiceFound", "Reduced", "SolverUnavailable", "available", "check", "dag_cost", "extract", "k_best",
-    "reachable", "reduce", "tree_cost",
+    "ChoiceGraph",
+    "Extraction",
+    "ExtractionError",
+    "Infeasible",
+    "InvalidExtraction",
+    "InvalidGraph",
+    "NoChoiceFound",
+    "Reduced",
+    "SolverUnavailable",
+    "available",
+    "check",
+    "dag_cost",
+    "extract",
+    "k_best",
+    "reachable",
+    "reduce",
+    "tree_cost",
 ]

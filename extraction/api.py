@@ -32,8 +32,13 @@ def _built_in(name: str) -> Callable[[], Callable[..., Extraction]]:
     return lambda: import_module(f"{__package__}.{name}").extract
 
 
-def extract(graph: ChoiceGraph, method: str = "portfolio", time_limit: float = 10.0, seed: int = 0,
-            warm_start: Choice | Extraction | None = None) -> Extraction:
+def extract(
+    graph: ChoiceGraph,
+    method: str = "portfolio",
+    time_limit: float = 10.0,
+    seed: int = 0,
+    warm_start: Choice | Extraction | None = None,
+) -> Extraction:
     """The cheapest choice that `method` finds within `time_limit` seconds.
 
     `warm_start` is a choice to improve on. Raises Infeasible if it is proved that there is no

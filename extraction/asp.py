@@ -23,8 +23,9 @@ CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
 """Core-guided search: unsatisfiable cores, dearest first, each shrunk; raises the bound to a proof."""
 
 
-def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
-            warm_start: Choice | None = None) -> Extraction:
+def extract(
+    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
+) -> Extraction:
     """Greedy, reductions, then clingo in a worker process. Raises Infeasible, NoChoiceFound."""
     return exact.extract(graph, "asp", time_limit=time_limit, seed=seed, warm_start=warm_start)
 
@@ -150,15 +151,18 @@ class Encoding:
     def cost(self, choice: Choice) -> int:
         """The scaled price of a choice."""
         chosen = set(choice.values())
-        due = (s for s in self.steps if s.high < float("inf") and not chosen.isdisjoint(s.readers) and not chosen.isdisjoint(s.read))
+        due = (
+            s
+            for s in self.steps
+            if s.high < float("inf") and not chosen.isdisjoint(s.readers) and not chosen.isdisjoint(s.read)
+        )
         return sum(self.price[n] for n in chosen) + sum(map(self._due, due))
 
     def _due(self, step: Step) -> int:
         """The scaled price of a step; steps add up to the rounded surcharge, as `Scale` counts it."""
         return self.scale.round(step.high) - self.scale.round(step.low)
 
-    def solve(self, report, deadline: float, *, assumptions: Sequence[int] = (),
-              at_most: int | None = None) -> str:
+    def solve(self, report, deadline: float, *, assumptions: Sequence[int] = (), at_most: int | None = None) -> str:
         """Minimise until proved ("optimal"), impossible ("infeasible") or late ("limit").
 
         Scaled prices above `at_most` count as impossible. Choices and lower bounds go to `report`.
@@ -175,8 +179,9 @@ class Encoding:
             if bounds:
                 report.bound(self.scale.bound(bounds[0]))
 
-        with self.control.solve(assumptions=list(assumptions), on_model=on_model, on_unsat=on_unsat,
-                                async_=True) as handle:
+        with self.control.solve(
+            assumptions=list(assumptions), on_model=on_model, on_unsat=on_unsat, async_=True
+        ) as handle:
             if not handle.wait(max(0.0, deadline - time.perf_counter())):
                 handle.cancel()
                 return "limit"
@@ -189,8 +194,16 @@ class Encoding:
         return "optimal"
 
 
-def solve(graph: ChoiceGraph, report, *, deadline: float, seed: int, warm_start: Choice | None,
-          options: Sequence[str] = CORES, detours: bool = False) -> str:
+def solve(
+    graph: ChoiceGraph,
+    report,
+    *,
+    deadline: float,
+    seed: int,
+    warm_start: Choice | None,
+    options: Sequence[str] = CORES,
+    detours: bool = False,
+) -> str:
     """Runs in a worker process; `graph` is in normal form."""
     encoding = Encoding(graph, options, seed, detours)
     # Equal prices are allowed: the proof must not hinge on how the warm start was rounded.

@@ -11,4 +11,6 @@ LARGE_CORES = ("--opt-strategy=usc,oll,stratify", "--configuration=jumpy")
 
 def solve(graph: ChoiceGraph, report, *, deadline: float, seed: int, warm_start: Choice | None) -> str:
     """Runs in a worker process; `graph` is in normal form."""
-    return asp.solve(graph, report, deadline=deadline, seed=seed, warm_start=warm_start, options=LARGE_CORES, detours=True)
+    return asp.solve(
+        graph, report, deadline=deadline, seed=seed, warm_start=warm_start, options=LARGE_CORES, detours=True
+    )

@@ -42,8 +42,8 @@ def bottom_up(
     waiting = [len(reads) for reads in prices.reads]
     owner = graph.node_class.tolist()
     heap: list[tuple[float, float, int]] = [
-        (price(n, choice), rank(n), n)
-        for n, w in enumerate(waiting) if w == 0 and n not in graph.forbidden]
+        (price(n, choice), rank(n), n) for n, w in enumerate(waiting) if w == 0 and n not in graph.forbidden
+    ]
     heapq.heapify(heap)
     while heap:
         value, _, n = heapq.heappop(heap)

@@ -19,8 +19,7 @@ class GiveUp(Exception):
     """The step limit was reached."""
 
 
-def solve(graph: ChoiceGraph, upper_bound: float = math.inf,
-          deadline: float = math.inf) -> dict[int, int] | None:
+def solve(graph: ChoiceGraph, upper_bound: float = math.inf, deadline: float = math.inf) -> dict[int, int] | None:
     """The cheapest choice below `upper_bound` of a graph in normal form; None: there is none.
 
     Raises GiveUp after MAX_STEPS decisions or at `deadline` (time.perf_counter).
@@ -40,8 +39,7 @@ class _Search:
         self.price = graph.cost.tolist()
         self.reads = [tuple(dict.fromkeys(graph.children(n))) for n in range(graph.n_nodes)]
         self.surcharges = exact.surcharges(graph)
-        self.nodes = [sorted(graph.class_nodes(c), key=self.price.__getitem__)
-                      for c in range(graph.n_classes)]
+        self.nodes = [sorted(graph.class_nodes(c), key=self.price.__getitem__) for c in range(graph.n_classes)]
         self.floor = [self.price[nodes[0]] if nodes else math.inf for nodes in self.nodes]
         self.credit = sum(min(0.0, f) for f in self.floor)
         self.choice: dict[int, int] = {}

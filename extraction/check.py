@@ -26,7 +26,8 @@ def check(graph: ChoiceGraph, choice: Choice) -> float | int:
         for child in set(graph.children(n)):
             if (n, choice[child]) in graph.forbidden_pairs:
                 raise InvalidExtraction(
-                    f"class {c}: e-node {n} may not read e-node {choice[child]} of class {child}", c)
+                    f"class {c}: e-node {n} may not read e-node {choice[child]} of class {child}", c
+                )
     return graph.total(_cost(graph, choice, order))
 
 

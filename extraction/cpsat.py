@@ -19,8 +19,9 @@ LARGEST = 2**40
 """CP-SAT sums in 64 bits; this leaves room for millions of terms."""
 
 
-def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
-            warm_start: Choice | None = None) -> Extraction:
+def extract(
+    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
+) -> Extraction:
     """Greedy, reductions, then CP-SAT in a worker process. Raises Infeasible, NoChoiceFound,
     SolverUnavailable."""
     return exact.extract(graph, "cpsat", time_limit=time_limit, seed=seed, warm_start=warm_start)

@@ -24,8 +24,14 @@ RESTARTS = 4
 RESTART_NODES = 20_000  # above this many e-nodes one restart costs seconds, so there is only the first
 
 
-def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
-            warm_start: Choice | None = None, restarts: int = RESTARTS) -> Extraction:
+def extract(
+    graph: ChoiceGraph,
+    *,
+    time_limit: float = 10.0,
+    seed: int = 0,
+    warm_start: Choice | None = None,
+    restarts: int = RESTARTS,
+) -> Extraction:
     """Best of `restarts` greedy passes and of `warm_start`, each improved locally.
 
     Deterministic for a seed as long as the time limit does not cut it short. Raises Infeasible,
@@ -67,12 +73,10 @@ def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
     if not best:
         assert failure is not None
         raise failure
-    return Extraction(best, best_cost, float("-inf"), "feasible", trace,
-                      time.perf_counter() - start, "dag_greedy")
+    return Extraction(best, best_cost, float("-inf"), "feasible", trace, time.perf_counter() - start, "dag_greedy")
 
 
-def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]],
-                order=float) -> dict[int, int]:
+def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], order=float) -> dict[int, int]:
     """One bottom-up pass: a choice for every class that can be extracted."""
     closure: dict[int, int] = {}  # class -> bit set of the classes below it, itself included
     total: dict[int, float] = {}  # class -> cost of that set
@@ -119,4 +123,4 @@ def _weigh(bits: int, own: np.ndarray) -> float:
     nonzero = np.flatnonzero(flags)
     low, high = int(nonzero[0]), int(nonzero[-1]) + 1
     chosen = np.unpackbits(flags[low:high], bitorder="little")
-    return float(own[low * 8:high * 8] @ chosen[: len(own) - low * 8])
+    return float(own[low * 8 : high * 8] @ chosen[: len(own) - low * 8])

@@ -22,8 +22,7 @@ AGAIN_SHARE = 0.2
 """Part of the time limit for greedy extraction on the reduced graph."""
 
 
-def extract(graph: ChoiceGraph, solver: str, *, time_limit: float, seed: int,
-            warm_start: Choice | None) -> Extraction:
+def extract(graph: ChoiceGraph, solver: str, *, time_limit: float, seed: int, warm_start: Choice | None) -> Extraction:
     """Extract with one solver, a module of this package that has `solve`.
 
     Raises Infeasible, NoChoiceFound, and SolverUnavailable if the solver failed from the start.
@@ -85,8 +84,13 @@ class Run:
     def _greedy(self, seed: int, warm_start: Choice | None, restarts: int) -> None:
         begin = time.perf_counter() - self.begin
         try:
-            found = greedy(self.graph, time_limit=GREEDY_SHARE * self.time_limit, seed=seed,
-                           warm_start=warm_start, restarts=restarts)
+            found = greedy(
+                self.graph,
+                time_limit=GREEDY_SHARE * self.time_limit,
+                seed=seed,
+                warm_start=warm_start,
+                restarts=restarts,
+            )
         except NoChoiceFound:
             return
         if found.cost < self.cost:
@@ -113,8 +117,9 @@ class Run:
         """Whether the incumbent is proved optimal, or that there is none."""
         if self.standing is None:
             return False
-        return self.standing.infeasible or bool(self.choice) and closes(
-            self.lower_bound, self.cost, self.graph.integral)
+        return (
+            self.standing.infeasible or bool(self.choice) and closes(self.lower_bound, self.cost, self.graph.integral)
+        )
 
     def result(self) -> Extraction:
         """The outcome. Raises Infeasible, NoChoiceFound."""
@@ -126,14 +131,21 @@ class Run:
         cost = check(self.original, self.choice)
         bound = float(cost) if optimal else min(self.grain * self.lower_bound, float(cost))
         trace = [(t, self.original.total(self.grain * c)) for t, c in self.trace]
-        return Extraction(self.choice, cost, bound, "optimal" if optimal else "feasible",
-                          trace, time.perf_counter() - self.begin, self.name, self.interrupted)
+        return Extraction(
+            self.choice,
+            cost,
+            bound,
+            "optimal" if optimal else "feasible",
+            trace,
+            time.perf_counter() - self.begin,
+            self.name,
+            self.interrupted,
+        )
 
 
 def floor(graph: ChoiceGraph) -> float:
     """A lower bound at no cost: each root at its least price, any other class at that if negative."""
-    least = [float(graph.cost[graph.class_start[c]:graph.class_start[c + 1]].min())
-             for c in range(graph.n_classes)]
+    least = [float(graph.cost[graph.class_start[c] : graph.class_start[c + 1]].min()) for c in range(graph.n_classes)]
     roots = set(graph.roots)
     return sum(x if c in roots else min(0.0, x) for c, x in enumerate(least))
 
@@ -145,8 +157,7 @@ def tainted(graph: ChoiceGraph) -> set[int]:
 
 def successors(graph: ChoiceGraph) -> dict[int, set[int]]:
     """Class -> classes that its e-nodes read."""
-    return {c: {d for n in graph.class_nodes(c) for d in graph.children(n)}
-            for c in range(graph.n_classes)}
+    return {c: {d for n in graph.class_nodes(c) for d in graph.children(n)} for c in range(graph.n_classes)}
 
 
 def surcharges(graph: ChoiceGraph) -> dict[tuple[int, int], dict[int, float]]:

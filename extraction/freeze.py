@@ -12,13 +12,16 @@ from typing import Any
 from .errors import InvalidGraph
 from .graph import ChoiceGraph
 
-PRIMITIVE_SORTS = frozenset(
-    {"i64", "f64", "bool", "String", "Unit", "BigInt", "BigRat", "Rational"})
+PRIMITIVE_SORTS = frozenset({"i64", "f64", "bool", "String", "Unit", "BigInt", "BigRat", "Rational"})
 """Values of these are data, not e-classes; they cost nothing."""
 
 
-def from_frozen(frozen: Any, roots: Sequence[str], cost: Callable[[str], float] = lambda function: 1.0,
-                primitive_sorts: frozenset[str] = PRIMITIVE_SORTS) -> tuple[ChoiceGraph, list[tuple[str, Any]]]:
+def from_frozen(
+    frozen: Any,
+    roots: Sequence[str],
+    cost: Callable[[str], float] = lambda function: 1.0,
+    primitive_sorts: frozenset[str] = PRIMITIVE_SORTS,
+) -> tuple[ChoiceGraph, list[tuple[str, Any]]]:
     """The graph, and for every e-node its (function, row).
 
     `roots` names let bindings; `cost` prices a function's e-nodes (`set_cost` values are not part of
@@ -46,8 +49,11 @@ def from_frozen(frozen: Any, roots: Sequence[str], cost: Callable[[str], float] 
             if function.is_let_binding:
                 bound[name] = c
                 continue
-            children = [class_of(sort, value) for sort, value in zip(function.input_sorts, row.inputs)
-                        if sort not in primitive_sorts]
+            children = [
+                class_of(sort, value)
+                for sort, value in zip(function.input_sorts, row.inputs)
+                if sort not in primitive_sorts
+            ]
             if row.subsumed:
                 subsumed.add((c, len(rows[c])))
             rows[c].append((cost(name), children))
@@ -57,6 +63,9 @@ def from_frozen(frozen: Any, roots: Sequence[str], cost: Callable[[str], float] 
             raise InvalidGraph(f"no let binding {r!r}; there are {', '.join(sorted(bound)) or 'none'}")
     flat = [(c, i) for c, group in enumerate(rows) for i in range(len(group))]
     graph = ChoiceGraph.build(
-        rows, [bound[r] for r in roots], names=[origin[c][i][0] for c, i in flat],
-        forbidden=[n for n, place in enumerate(flat) if place in subsumed])
+        rows,
+        [bound[r] for r in roots],
+        names=[origin[c][i][0] for c, i in flat],
+        forbidden=[n for n, place in enumerate(flat) if place in subsumed],
+    )
     return graph, [origin[c][i] for c, i in flat]

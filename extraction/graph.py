@@ -101,10 +101,14 @@ class ChoiceGraph:
         )
         graph._validate()
         reads = graph._pair_filter()
-        object.__setattr__(graph, "pair_costs", {
-            (int(n), int(m)): float(d) for (n, m), d in (pair_costs or {}).items() if reads(n, m, d)})
-        object.__setattr__(graph, "forbidden_pairs", frozenset(
-            (int(n), int(m)) for n, m in forbidden_pairs or () if reads(n, m, 0.0)))
+        object.__setattr__(
+            graph,
+            "pair_costs",
+            {(int(n), int(m)): float(d) for (n, m), d in (pair_costs or {}).items() if reads(n, m, d)},
+        )
+        object.__setattr__(
+            graph, "forbidden_pairs", frozenset((int(n), int(m)) for n, m in forbidden_pairs or () if reads(n, m, 0.0))
+        )
         return graph
 
     def _validate(self) -> None:
@@ -132,6 +136,7 @@ class ChoiceGraph:
             if not math.isfinite(delta):
                 raise InvalidGraph(f"pair ({n}, {m}) has delta {delta}; use forbidden_pairs")
             return int(self.node_class[m]) in self.children(n)
+
         return reads
 
     @property
@@ -158,8 +163,7 @@ class ChoiceGraph:
     @cached_property
     def integral(self) -> bool:
         """Whether every cost and delta is a whole number, so that every total is one too."""
-        return bool((self.cost == np.round(self.cost)).all()) and all(
-            d == round(d) for d in self.pair_costs.values())
+        return bool((self.cost == np.round(self.cost)).all()) and all(d == round(d) for d in self.pair_costs.values())
 
     def in_grains(self) -> tuple[ChoiceGraph, float]:
         """The graph with whole-number costs, and what one of them is worth here: (self, 1.0) if there is no such grain.
@@ -177,8 +181,8 @@ class ChoiceGraph:
             noise = SINGLE * np.abs(scaled)
             if (np.abs(scaled - whole) <= np.where(noise <= 0.5, np.clip(noise, 1e-6, 0.25), 1e-6)).all():
                 common = int(np.gcd.reduce(np.abs(whole).astype(np.int64), initial=0)) or 1
-                cost = whole[:self.n_nodes] / common
-                pairs = dict(zip(self.pair_costs, (whole[self.n_nodes:] / common).tolist(), strict=True))
+                cost = whole[: self.n_nodes] / common
+                pairs = dict(zip(self.pair_costs, (whole[self.n_nodes :] / common).tolist(), strict=True))
                 return replace(self, cost=cost, pair_costs=pairs), common / 10.0**digits
         return self, 1.0
 

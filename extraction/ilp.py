@@ -27,8 +27,9 @@ from .result import Extraction
 from .structure import knots, steps
 
 
-def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
-            warm_start: Choice | None = None) -> Extraction:
+def extract(
+    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
+) -> Extraction:
     """Greedy, reductions, then HiGHS in a worker process. Raises Infeasible, NoChoiceFound."""
     return exact.extract(graph, "ilp", time_limit=time_limit, seed=seed, warm_start=warm_start)
 
@@ -143,8 +144,7 @@ class Program:
                 if p == d:
                     self.rows.add(dict.fromkeys(nodes, 1.0), 0.0, 0.0)
                     continue
-                self.rows.add({level[p]: 1.0, level[d]: -1.0, **dict.fromkeys(nodes, k)},
-                              -float("inf"), k - 1.0)
+                self.rows.add({level[p]: 1.0, level[d]: -1.0, **dict.fromkeys(nodes, k)}, -float("inf"), k - 1.0)
 
 
 def solve(graph: ChoiceGraph, report, *, deadline: float, seed: int, warm_start: Choice | None) -> str:

@@ -49,9 +49,9 @@ def to_json(graph: ChoiceGraph) -> dict[str, Any]:
     """`graph` as an object of our format."""
     cost = [graph.total(x) for x in graph.cost.tolist()]
     return {
-        "format": FORMAT, "version": VERSION,
-        "classes": [[[cost[n], list(graph.children(n))] for n in graph.class_nodes(c)]
-                    for c in range(graph.n_classes)],
+        "format": FORMAT,
+        "version": VERSION,
+        "classes": [[[cost[n], list(graph.children(n))] for n in graph.class_nodes(c)] for c in range(graph.n_classes)],
         "roots": list(graph.roots),
         "pair_costs": [[n, m, graph.total(d)] for (n, m), d in graph.pair_costs.items()],
         "forbidden": sorted(graph.forbidden),
@@ -68,11 +68,14 @@ def from_json(data: Mapping[str, Any]) -> ChoiceGraph:
         found = (data.get("format"), data.get("version")) if isinstance(data, Mapping) else type(data).__name__
         raise InvalidGraph(f"not a {FORMAT} of version {VERSION}: {found}")
     return ChoiceGraph.build(
-        data["classes"], data["roots"],
+        data["classes"],
+        data["roots"],
         pair_costs={(n, m): d for n, m, d in data["pair_costs"]},
         forbidden=data["forbidden"],
         forbidden_pairs=[(n, m) for n, m in data["forbidden_pairs"]],
-        per_reader=data["per_reader"], names=data["names"])
+        per_reader=data["per_reader"],
+        names=data["names"],
+    )
 
 
 def save(graph: ChoiceGraph, path: str | Path) -> None:
@@ -133,8 +136,7 @@ def parse_gym(
         if r not in number:
             raise InvalidGraph(f"root class {r!r} does not exist")
     order = tuple(i for group in ids for i in group)
-    graph = ChoiceGraph.build(rows, [number[r] for r in root_ids],
-                              names=[str(nodes[i].get("op", i)) for i in order])
+    graph = ChoiceGraph.build(rows, [number[r] for r in root_ids], names=[str(nodes[i].get("op", i)) for i in order])
     return graph, GymIds(tuple(number), order)
 
 
@@ -154,8 +156,11 @@ def write_gym(graph: ChoiceGraph, path: str | Path) -> None:
                 raise InvalidGraph(f"class {d} has no e-node to refer to it by")
             children.append(str(graph.class_nodes(d)[0]))
         nodes[str(n)] = {
-            "op": graph.name(n), "children": children, "eclass": str(int(graph.node_class[n])),
-            "cost": math.inf if n in graph.forbidden else graph.total(float(graph.cost[n]))}
+            "op": graph.name(n),
+            "children": children,
+            "eclass": str(int(graph.node_class[n])),
+            "cost": math.inf if n in graph.forbidden else graph.total(float(graph.cost[n])),
+        }
     _write(path, {"nodes": nodes, "root_eclasses": [str(r) for r in graph.roots], "class_data": {}})
 
 

@@ -27,8 +27,15 @@ POOL = 25
 """Candidates collected for each choice asked for; enough to pick from, and an end without a clock."""
 
 
-def k_best(graph: ChoiceGraph, k: int, *, time_limit: float = 10.0, seed: int = 0,
-           max_ratio: float = 1.1, warm_start: Choice | None = None) -> list[Extraction]:
+def k_best(
+    graph: ChoiceGraph,
+    k: int,
+    *,
+    time_limit: float = 10.0,
+    seed: int = 0,
+    max_ratio: float = 1.1,
+    warm_start: Choice | None = None,
+) -> list[Extraction]:
     """Up to `k` distinct choices, best first, none dearer than `max_ratio` times the best.
 
     The first is the portfolio's, with its bound. All are valid (`check`); choices that differ only
@@ -45,13 +52,15 @@ def k_best(graph: ChoiceGraph, k: int, *, time_limit: float = 10.0, seed: int = 
     pool = _alternatives(graph, best, POOL * k, start + time_limit, random.Random(seed), max_ratio)
     picked = _pick(best, pool, k, max_ratio)
     now = time.perf_counter() - start
-    others = [Extraction(choice, cost, best.lower_bound, "feasible", [(now, cost)], now, "k_best")
-              for choice, cost in picked]
+    others = [
+        Extraction(choice, cost, best.lower_bound, "feasible", [(now, cost)], now, "k_best") for choice, cost in picked
+    ]
     return [best, *sorted(others, key=lambda e: e.cost)]
 
 
-def _alternatives(graph: ChoiceGraph, best: Extraction, size: int, deadline: float, rng: random.Random,
-                  max_ratio: float) -> list[tuple[dict[int, int], float]]:
+def _alternatives(
+    graph: ChoiceGraph, best: Extraction, size: int, deadline: float, rng: random.Random, max_ratio: float
+) -> list[tuple[dict[int, int], float]]:
     """Choices with one e-node forced, first around the best, then around those found."""
     prices = Prices(graph)
     readers = readers_of(graph, prices)
@@ -64,8 +73,7 @@ def _alternatives(graph: ChoiceGraph, best: Extraction, size: int, deadline: flo
     found: list[tuple[dict[int, int], float]] = []
     centres: list[tuple[dict[int, int], frozenset[int]]] = [(best.choice, frozenset())]
     for centre, locked in centres:
-        forced = [(c, n) for c, m in centre.items() if c not in locked
-                  for n in graph.class_nodes(c) if n != m]
+        forced = [(c, n) for c, m in centre.items() if c not in locked for n in graph.class_nodes(c) if n != m]
         rng.shuffle(forced)
         for c, n in forced:
             if len(found) >= size or time.perf_counter() > deadline:
@@ -84,8 +92,9 @@ def _alternatives(graph: ChoiceGraph, best: Extraction, size: int, deadline: flo
     return found
 
 
-def _force(search: LocalSearch, c: int, n: int, deadline: float,
-           rng: random.Random) -> tuple[dict[int, int], float] | None:
+def _force(
+    search: LocalSearch, c: int, n: int, deadline: float, rng: random.Random
+) -> tuple[dict[int, int], float] | None:
     """The choice of `search` with n for c and the rest adapted; None where that does not work out."""
     graph = search.graph
     if n in graph.forbidden or any(d not in search.choice for d in search.prices.reads[n]):
@@ -100,8 +109,9 @@ def _force(search: LocalSearch, c: int, n: int, deadline: float,
         return None
 
 
-def _pick(best: Extraction, pool: list[tuple[dict[int, int], float]], k: int,
-          max_ratio: float) -> list[tuple[dict[int, int], float]]:
+def _pick(
+    best: Extraction, pool: list[tuple[dict[int, int], float]], k: int, max_ratio: float
+) -> list[tuple[dict[int, int], float]]:
     """k - 1 of `pool`, one after the other the farthest from those picked, dear ones counted as nearer."""
     room = float(best.cost) * (max_ratio - 1) or 1.0
     distance = [len(set(best.choice.values()) ^ set(choice.values())) for choice, _ in pool]

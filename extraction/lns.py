@@ -29,8 +29,9 @@ PATIENCE = 1.0
 GROW, SHRINK = 1.1, 0.8
 
 
-def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
-            warm_start: Choice | None = None) -> Extraction:
+def extract(
+    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
+) -> Extraction:
     """Greedy, reductions, then neighbourhood search in a worker process until time is up.
 
     Raises Infeasible, NoChoiceFound.

@@ -45,7 +45,7 @@ class Neighbours:
                 self.adjacent[self.owner[n]].add(d)
                 self.adjacent[d].add(self.owner[n])
         self.open = [len(graph.class_nodes(c)) > 1 for c in range(graph.n_classes)]
-        self.due: dict[int, dict[int, float]] = {}       # reader -> read -> surcharge
+        self.due: dict[int, dict[int, float]] = {}  # reader -> read -> surcharge
         for (n, m), delta in graph.pair_costs.items():
             self.due.setdefault(n, {})[m] = delta
         for n, m in graph.forbidden_pairs:
@@ -76,8 +76,10 @@ class Neighbours:
             elif c not in stays:
                 stays.add(c)
                 stack.extend(self.graph.children(choice[c]))
-        rows = {c: list(self.graph.class_nodes(c)) for c in sorted(free)} | {c: [choice[c]] for c in choice if c not in free and c not in stays}
-        behind: dict[int, set[int]] = {}                  # what stays -> the free classes it depends on
+        rows = {c: list(self.graph.class_nodes(c)) for c in sorted(free)} | {
+            c: [choice[c]] for c in choice if c not in free and c not in stays
+        }
+        behind: dict[int, set[int]] = {}  # what stays -> the free classes it depends on
         for c in reversed(list(choice)):
             if c in stays:
                 behind[c] = set().union(*({d} if d in free else behind[d] for d in self.graph.children(choice[c])))
@@ -87,21 +89,44 @@ class Neighbours:
                 if m in price:
                     price[m] += delta
         for n in price:
-            price[n] += sum(delta for m, delta in self.due.get(n, {}).items() if self.owner[m] in stays and choice[self.owner[m]] == m)
+            price[n] += sum(
+                delta
+                for m, delta in self.due.get(n, {}).items()
+                if self.owner[m] in stays and choice[self.owner[m]] == m
+            )
         return self._built(rows, price, stays, {c: b for c, b in behind.items() if b}, required)
 
-    def _built(self, rows: dict[int, list[int]], price: dict[int, float], stays: set[int], behind: dict[int, set[int]], required: set[int]) -> Part:
+    def _built(
+        self,
+        rows: dict[int, list[int]],
+        price: dict[int, float],
+        stays: set[int],
+        behind: dict[int, set[int]],
+        required: set[int],
+    ) -> Part:
         needed = sorted({d for n in price for d in self.graph.children(n) if d in behind})
         number = {c: i for i, c in enumerate([*rows, *needed])}
         classes, nodes = [], []
         for members in rows.values():
-            kept = [n for n in members if price[n] < float("inf") and all(d in rows or d in stays for d in self.graph.children(n))]
-            classes.append([(price[n], sorted({number[d] for d in self.graph.children(n) if d in number})) for n in kept])
+            kept = [
+                n
+                for n in members
+                if price[n] < float("inf") and all(d in rows or d in stays for d in self.graph.children(n))
+            ]
+            classes.append(
+                [(price[n], sorted({number[d] for d in self.graph.children(n) if d in number})) for n in kept]
+            )
             nodes += kept
         classes += [[(0.0, sorted(number[b] for b in behind[d]))] for d in needed]
         nodes += [-1] * len(needed)
         place = {n: i for i, n in enumerate(nodes) if n >= 0}
         inside = [(place[n], place[m], delta) for n in place for m, delta in self.due.get(n, {}).items() if m in place]
-        return Part(ChoiceGraph.build(
-            classes, [number[c] for c in sorted(required)], {(n, m): delta for n, m, delta in inside if delta < float("inf")},
-            forbidden_pairs=[(n, m) for n, m, delta in inside if delta == float("inf")]), tuple(nodes))
+        return Part(
+            ChoiceGraph.build(
+                classes,
+                [number[c] for c in sorted(required)],
+                {(n, m): delta for n, m, delta in inside if delta < float("inf")},
+                forbidden_pairs=[(n, m) for n, m, delta in inside if delta == float("inf")],
+            ),
+            tuple(nodes),
+        )

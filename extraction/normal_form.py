@@ -46,8 +46,7 @@ class NormalForm:
 
     @classmethod
     def of(cls, graph: ChoiceGraph) -> NormalForm:
-        members = [[n for n in graph.class_nodes(c) if n not in graph.forbidden]
-                   for c in range(graph.n_classes)]
+        members = [[n for n in graph.class_nodes(c) if n not in graph.forbidden] for c in range(graph.n_classes)]
         price = graph.cost.tolist()
         pairs: dict[int, Surcharges] = {}
         owner = graph.node_class.tolist()

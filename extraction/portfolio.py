@@ -31,8 +31,9 @@ LARGE = 10_000
 BRANCH_SECONDS = 0.2
 
 
-def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
-            warm_start: Choice | None = None) -> Extraction:
+def extract(
+    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
+) -> Extraction:
     """The best that all of them find. Raises Infeasible, NoChoiceFound."""
     run = Run(graph, time_limit, "portfolio")
     try:
@@ -55,8 +56,13 @@ def schedule(n_nodes: int, now: float, deadline: float) -> list[Entrant]:
     left = deadline - now
     heat = now + min(FIRST_HEAT_SECONDS, FIRST_HEAT * left)
     change = now + SECOND_WAY * left
-    return [Entrant("asp_knots", now, deadline), Entrant("asp", now, change), Entrant("ilp", now, heat),
-            Entrant("lns", heat, deadline), Entrant("asp_disjoint", change, deadline)]
+    return [
+        Entrant("asp_knots", now, deadline),
+        Entrant("asp", now, change),
+        Entrant("ilp", now, heat),
+        Entrant("lns", heat, deadline),
+        Entrant("asp_disjoint", change, deadline),
+    ]
 
 
 def _branch(run: Run) -> None:
@@ -66,8 +72,7 @@ def _branch(run: Run) -> None:
     if standing.graph.n_nodes > branch.MAX_NODES:
         return
     try:
-        choice = branch.solve(standing.graph, standing.cost,
-                              min(run.deadline, time.perf_counter() + BRANCH_SECONDS))
+        choice = branch.solve(standing.graph, standing.cost, min(run.deadline, time.perf_counter() + BRANCH_SECONDS))
     except branch.GiveUp:
         return
     if choice is not None:

@@ -59,17 +59,28 @@ class Standing:
 class Worker:
     """One solver process at work on one graph."""
 
-    def __init__(self, module: str, graph_json: dict, inbox: queue.Queue, *, time_limit: float, seed: int,
-                 warm_start: Choice | None):
+    def __init__(
+        self,
+        module: str,
+        graph_json: dict,
+        inbox: queue.Queue,
+        *,
+        time_limit: float,
+        seed: int,
+        warm_start: Choice | None,
+    ):
         self.module = module
         self.kill_at = time.perf_counter() + time_limit * (1 + GRACE_SHARE) + GRACE
         paths = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}._worker"], text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)})
-        job = {"module": module, "graph": graph_json, "time_limit": time_limit, "seed": seed,
-               "warm_start": warm_start}
+            [sys.executable, "-m", f"{__package__}._worker"],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)},
+        )
+        job = {"module": module, "graph": graph_json, "time_limit": time_limit, "seed": seed, "warm_start": warm_start}
         threading.Thread(target=self._talk, args=(json.dumps(job), inbox), daemon=True).start()
 
     def _talk(self, job: str, inbox: queue.Queue) -> None:
@@ -116,8 +127,16 @@ def race(standing: Standing, entrants: Sequence[Entrant], seed: int) -> None:
                 module = f"{__package__}.{entrant.solver}"
                 try:
                     if entrant.stop > now:
-                        running.add(Worker(module, graph_json, inbox, seed=seed, warm_start=standing.choice,
-                                           time_limit=entrant.stop - now))
+                        running.add(
+                            Worker(
+                                module,
+                                graph_json,
+                                inbox,
+                                seed=seed,
+                                warm_start=standing.choice,
+                                time_limit=entrant.stop - now,
+                            )
+                        )
                 except OSError as error:
                     standing.failures[module] = f"no process: {error}"
             if not running:

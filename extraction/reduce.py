@@ -97,8 +97,7 @@ def export(graph: ChoiceGraph, form: NormalForm) -> Reduced:
     new_class = {c: i for i, c in enumerate(classes)}
     nodes = [n for c in classes for n in form.members[c]]
     new_node = {n: i for i, n in enumerate(nodes)}
-    rows = [[(form.price[n], sorted(new_class[d] for d in form.reads[n])) for n in form.members[c]]
-            for c in classes]
+    rows = [[(form.price[n], sorted(new_class[d] for d in form.reads[n])) for n in form.members[c]] for c in classes]
     pairs: dict[tuple[int, int], float] = {}
     banned: set[tuple[int, int]] = set()
     for n, terms in form.pairs.items():

@@ -76,8 +76,7 @@ def drop_implied(form: NormalForm, closure: Closure) -> bool:
             if len(reads) < 2:
                 continue
             paired = form.pairs.get(n, {})
-            implied = [d for d in reads if d not in paired and any(
-                e != d and closure.needs(e, d) for e in reads)]
+            implied = [d for d in reads if d not in paired and any(e != d and closure.needs(e, d) for e in reads)]
             if implied:
                 reads.difference_update(implied)
                 changed = True
@@ -109,8 +108,8 @@ def drop_dominated(form: NormalForm, closure: Closure) -> bool:
             below = closure.of_reads(form, n)
             budget -= len(kept)
             if budget > 0 and any(
-                    mask & ~below == 0 and _pays_no_more(form, m, n, surcharged, tainted)
-                    for m, mask in kept):
+                mask & ~below == 0 and _pays_no_more(form, m, n, surcharged, tainted) for m, mask in kept
+            ):
                 changed = True
             else:
                 kept.append((n, closure.mask(form.reads[n])))
@@ -130,8 +129,7 @@ def _surcharged_by(form: NormalForm) -> dict[int, dict[int, float]]:
     return found
 
 
-def _pays_no_more(form: NormalForm, m: int, n: int, surcharged: dict[int, dict[int, float]],
-                  tainted: set[int]) -> bool:
+def _pays_no_more(form: NormalForm, m: int, n: int, surcharged: dict[int, dict[int, float]], tainted: set[int]) -> bool:
     """Whether m never pays more surcharges than n and leaves no tainted class of n's unread."""
     instead = surcharged.get(n, {})
     if any(w > instead.get(r, 0.0) for r, w in surcharged.get(m, {}).items()):
@@ -240,8 +238,7 @@ def settle_musts(form: NormalForm) -> bool:
     be active are dropped where they can close no cycle and carry no surcharge.
     """
     changed = False
-    successors = {c: {d for n in nodes for d in form.reads[n]}
-                  for c, nodes in enumerate(form.members) if nodes}
+    successors = {c: {d for n in nodes for d in form.reads[n]} for c, nodes in enumerate(form.members) if nodes}
     cycle = cyclic_component_of(successors)
     for c in list(form.must):
         if len(form.members[c]) != 1:
@@ -273,8 +270,7 @@ def settle_musts(form: NormalForm) -> bool:
                 changed = True
                 if not form.decide(n, d, form.fixed[d]):
                     break
-            elif d in form.must and d not in form.pairs.get(n, {}) and (
-                    c not in cycle or cycle[c] != cycle.get(d)):
+            elif d in form.must and d not in form.pairs.get(n, {}) and (c not in cycle or cycle[c] != cycle.get(d)):
                 form.reads[n].discard(d)
                 changed = True
     form.require_roots()

@@ -23,8 +23,10 @@ class Scale:
         prices = np.concatenate([graph.cost, np.array(surcharges, dtype=float)])
         top = float(np.abs(prices).max(initial=0.0)) or 1.0
         factor = min(1.0, largest / top)
-        while top * factor * 10 <= largest and np.abs(
-                prices * factor - np.round(prices * factor)).max() > 1e-7 * top * factor:
+        while (
+            top * factor * 10 <= largest
+            and np.abs(prices * factor - np.round(prices * factor)).max() > 1e-7 * top * factor
+        ):
             factor *= 10
         self.factor = factor
         worst: dict[tuple[int, ...], float] = {}  # one e-node for each class, one pair for each two

@@ -36,7 +36,9 @@ def knots(graph: ChoiceGraph) -> list[Knot]:
     for i, classes in enumerate(components):
         reads = {n: {number[d] for d in graph.children(n)} for c in classes for n in graph.class_nodes(c)}
         entries = tuple(n for n, knots_read in reads.items() if i not in knots_read)
-        detours = {j: tuple(n for n in entries if j not in reads[n]) for j in sorted(set().union(*(reads[n] for n in entries)))}
+        detours = {
+            j: tuple(n for n in entries if j not in reads[n]) for j in sorted(set().union(*(reads[n] for n in entries)))
+        }
         found.append(Knot(tuple(classes), entries, detours))
     return found
 
@@ -69,5 +71,7 @@ def steps(graph: ChoiceGraph) -> list[Step]:
         for low, high in zip([0.0, *levels], levels):
             read = tuple(m for m in graph.class_nodes(d) if paid.get(m, 0.0) >= high)
             groups.setdefault((owner[n], d, read, low, high), []).append(n)
-    return [Step(tuple(readers), read, tuple(m for m in graph.class_nodes(d) if m not in read), low, high)
-            for (_, d, read, low, high), readers in groups.items()]
+    return [
+        Step(tuple(readers), read, tuple(m for m in graph.class_nodes(d) if m not in read), low, high)
+        for (_, d, read, low, high), readers in groups.items()
+    ]

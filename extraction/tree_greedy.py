@@ -15,8 +15,9 @@ from .prices import Prices
 from .result import Extraction
 
 
-def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
-            warm_start: Choice | None = None) -> Extraction:
+def extract(
+    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
+) -> Extraction:
     """One greedy pass; limit, seed and warm start are not needed. Raises Infeasible, NoChoiceFound."""
     start = time.perf_counter()
     prices = Prices(graph)
@@ -25,8 +26,7 @@ def extract(graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0,
     def price(n: int, choice: dict[int, int]) -> float:
         return prices.node[n] + sum(tree[d] for d in graph.children(n)) + prices.edges(n, choice)
 
-    choice = bottom_up(graph, prices, readers_of(graph, prices), price,
-                       lambda c, n, value: tree.__setitem__(c, value))
+    choice = bottom_up(graph, prices, readers_of(graph, prices), price, lambda c, n, value: tree.__setitem__(c, value))
     require_roots(graph, choice)
     choice = reachable(graph, choice)
     cost, seconds = check(graph, choice), time.perf_counter() - start
@@ -41,4 +41,5 @@ def require_roots(graph: ChoiceGraph, choice: Choice) -> None:
                 raise NoChoiceFound(f"greedy extraction found no allowed e-node for root class {r}")
             raise Infeasible(
                 f"root class {r} cannot be extracted: each of its e-nodes is forbidden, reads a class "
-                "that cannot be extracted, or needs the class itself")
+                "that cannot be extracted, or needs the class itself"
+            )

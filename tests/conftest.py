@@ -1,4 +1,5 @@
 """Worker processes shared by all tests, and prices that never touch the user's cache."""
+
 from __future__ import annotations
 
 import signal
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from eqsat.tosa.worker import Pool, Worker
+from eqsat.workers.worker import Pool, Worker
 
 #: Every run tries the same examples; `python -m benchmarks.soundness` looks for new ones.
 settings.register_profile("same", derandomize=True, database=None)

@@ -1,23 +1,46 @@
 """Small TensorGraphs that the tests share, quantized as ExecuTorch quantizes: INT8 values, INT32 sums, RESCALE between."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from eqsat.ir import TensorGraph
+from eqsat.tensor.ir import TensorGraph
 
 SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3
-_SCALE = 1 << 30                                         # a multiplier of 2**30 and a shift of 30: times one
+_SCALE = 1 << 30  # a multiplier of 2**30 and a shift of 30: times one
 
 
-def rescale(g: TensorGraph, x: int, dtype: str, *, multiplier: Sequence[int] = (_SCALE,), shift: Sequence[int] = (30,), in_zp: int = 0,
-            out_zp: int = 0, scale32: bool = True, rounding: int = SINGLE_ROUND, input_unsigned: bool = False,
-            output_unsigned: bool = False) -> int:
+def rescale(
+    g: TensorGraph,
+    x: int,
+    dtype: str,
+    *,
+    multiplier: Sequence[int] = (_SCALE,),
+    shift: Sequence[int] = (30,),
+    in_zp: int = 0,
+    out_zp: int = 0,
+    scale32: bool = True,
+    rounding: int = SINGLE_ROUND,
+    input_unsigned: bool = False,
+    output_unsigned: bool = False,
+) -> int:
     """RESCALE, per channel if there are several multipliers."""
-    return g.add("rescale", [x], multiplier=tuple(multiplier), shift=tuple(shift), in_zp=(in_zp,), out_zp=(out_zp,), dtype=dtype,
-                 scale32=scale32, rounding_mode=rounding, per_channel=len(multiplier) > 1, input_unsigned=input_unsigned,
-                 output_unsigned=output_unsigned)
+    return g.add(
+        "rescale",
+        [x],
+        multiplier=tuple(multiplier),
+        shift=tuple(shift),
+        in_zp=(in_zp,),
+        out_zp=(out_zp,),
+        dtype=dtype,
+        scale32=scale32,
+        rounding_mode=rounding,
+        per_channel=len(multiplier) > 1,
+        input_unsigned=input_unsigned,
+        output_unsigned=output_unsigned,
+    )
 
 
 def clamp(g: TensorGraph, x: int, low: int, high: int) -> int:
@@ -36,8 +59,17 @@ def conv(g: TensorGraph, x: int, channels: int, kernel: int = 1, *, stride: int 
     depth, pad = g.nodes[x].shape[-1], (kernel - 1) // 2
     w = g.add_const(rng.integers(-127, 128, (channels, kernel, kernel, depth)), "INT8")
     b = g.add_const(rng.integers(-500, 500, channels), "INT32")
-    y = g.add("conv2d", [x, w, b], pad=(pad,) * 4, stride=(stride,) * 2, dilation=(1, 1), acc_type=5, local_bound=False,
-              in_zp=(-3,), w_zp=(0,))
+    y = g.add(
+        "conv2d",
+        [x, w, b],
+        pad=(pad,) * 4,
+        stride=(stride,) * 2,
+        dilation=(1, 1),
+        acc_type=5,
+        local_bound=False,
+        in_zp=(-3,),
+        w_zp=(0,),
+    )
     scales = rng.integers(1 << 30, (1 << 31) - 1, channels)
     return rescale(g, y, "INT8", multiplier=[int(s) for s in scales], shift=[38] * channels, out_zp=-5)
 

@@ -7,6 +7,7 @@ Beside OUT, a list of records: OUT.points.jsonl with every truth and prediction 
 in OUT.md and a scatter plot per target. Errors and regret are fractions. `--tosa DIR` takes graphs saved as
 `<model>.<delegate>.<target>.explicit.tosa` instead of lowering the models. `--cost-model` adds one: `package.module:Class` or `file.py:Class`.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -21,14 +22,18 @@ from benchmarks.cost_models.run import ORACLE, Cell, label, run_cell
 from benchmarks.cost_models.unseen import UNSEEN
 from benchmarks.models import ZOO
 from eqsat.target import Target
-from eqsat.tosa.worker import Pool
+from eqsat.workers.worker import Pool
 
 MODELS = ("op_count", "bytes_moved", "analytic", "vela_groups", ORACLE)
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cost_models", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.cost_models",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--models", help="comma-separated: names of the zoo, or file.py:callable (default: the zoo)")
     parser.add_argument("--unseen", action="store_true", help="the networks that no model was tuned on")
     parser.add_argument("--targets", default=",".join(TARGETS))
@@ -49,8 +54,13 @@ def main(argv: list[str] | None = None) -> None:
         print(f"[{time.perf_counter() - started:6.0f} s] {text}", file=sys.stderr, flush=True)
 
     def have(model: str, target: str) -> bool:
-        return any(c.target == target and c.model.partition("#")[0] == label(model) and c.wanted >= args.samples
-                   and {label(n) for n in names} <= c.points.keys() for c in cells)
+        return any(
+            c.target == target
+            and c.model.partition("#")[0] == label(model)
+            and c.wanted >= args.samples
+            and {label(n) for n in names} <= c.points.keys()
+            for c in cells
+        )
 
     for model in models:
         for target in args.targets.split(","):
@@ -60,7 +70,15 @@ def main(argv: list[str] | None = None) -> None:
             for name, explicit in saved(args.tosa, model, target) if args.tosa else graphs(model, target):
                 where = f"{name} {target}"
                 with Pool() as pool:
-                    cell = run_cell(name, explicit, spec, args.samples, names, pool, lambda text, where=where: say(f"{where}: {text}"))
+                    cell = run_cell(
+                        name,
+                        explicit,
+                        spec,
+                        args.samples,
+                        names,
+                        pool,
+                        lambda text, where=where: say(f"{where}: {text}"),
+                    )
                 if cell is None:
                     say(f"{where}: Vela takes no graph")
                     continue

@@ -1,4 +1,5 @@
 """Where the graphs come from: models lowered here, or TOSA saved before."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -11,13 +12,15 @@ def graphs(model: str, target: str) -> Iterator[tuple[str, bytes]]:
     """(name, TOSA with explicit layout) per delegate of a zoo model, a `file.py:callable` or a `module:callable`."""
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
-    from eqsat.compiling import load_program
-    from eqsat.executorch import lower_with_session
-    from eqsat.options import Options
+    from eqsat.executorch.compiling import load_program
+    from eqsat.executorch.lowering import lower_with_session
+    from eqsat.search.options import Options
 
     spec = EthosUCompileSpec(target)
     program, _ = load_program(f"benchmarks.models.{model}:model" if model in ZOO else model, spec)
-    _, session = lower_with_session(program, spec, options=Options(preset="none", extractor="dag_greedy", rounds=1, trials=1))
+    _, session = lower_with_session(
+        program, spec, options=Options(preset="none", extractor="dag_greedy", rounds=1, trials=1)
+    )
     yield from _named(model.rpartition(":")[2], [r.explicit for r in session.results])
 
 

@@ -1,4 +1,5 @@
 """Errors and rank correlations of predictions against the truth. Errors and regret are fractions: 0.01 is one percent."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -37,7 +38,14 @@ def compare(truth: Sequence[float], predicted: Sequence[float], in_cycles: bool)
     scale = 1.0 if in_cycles else float(np.median(t / np.maximum(p, 1e-12)))
     error = np.abs(scale * p - t) / t
     reason = "the truth is constant" if np.ptp(t) == 0 else "the predictions are constant" if np.ptp(p) == 0 else ""
-    pick = t[p == p.min()].mean()                        # of several that look alike, the mean
-    return {"mape": float(error.mean()), "median": float(np.median(error)), "p95": float(np.percentile(error, 95)),
-            "spearman": None if reason else spearman(t, p), "kendall": None if reason else kendall(t, p),
-            "regret": float(pick / t.min() - 1), "scale": scale, **({"reason": reason} if reason else {})}
+    pick = t[p == p.min()].mean()  # of several that look alike, the mean
+    return {
+        "mape": float(error.mean()),
+        "median": float(np.median(error)),
+        "p95": float(np.percentile(error, 95)),
+        "spearman": None if reason else spearman(t, p),
+        "kendall": None if reason else kendall(t, p),
+        "regret": float(pick / t.min() - 1),
+        "scale": scale,
+        **({"reason": reason} if reason else {}),
+    }

@@ -1,4 +1,5 @@
 """One cell of the benchmark: a model on a target, all cost models on its sample."""
+
 from __future__ import annotations
 
 import math
@@ -12,12 +13,12 @@ import cost_models
 from benchmarks.cost_models.metrics import compare
 from benchmarks.cost_models.sample import Sample, draw, saturated
 from cost_models.cache import PriceCache
-from eqsat import choice
 from eqsat.egraph.encoding import Frozen
 from eqsat.files import load_callable
-from eqsat.ir import TensorGraph
+from eqsat.search import choice
 from eqsat.target import Target
-from eqsat.tosa.worker import Pool
+from eqsat.tensor.ir import TensorGraph
+from eqsat.workers.worker import Pool
 
 #: The oracle, whose totals are the truth.
 ORACLE = "vela_graph"
@@ -43,10 +44,27 @@ class Cell:
     def records(self) -> list[dict]:
         """A record per cost model. ms: per prediction, by a model that has seen all of it; ms_first: by one that starts from nothing.
         price_cold_s, price_warm_s: seconds for the prices of the whole e-graph, likewise."""
-        base = {"model": self.model, "target": self.target, "samples": len(self.truth), "wanted": self.wanted,
-                "distinct_totals": len(set(self.truth)), "e_nodes": self.e_nodes, "best": min(self.truth), "worst": max(self.truth)}
-        return [{**base, "cost_model": name, **compare(self.truth, p, self.in_cycles[name]), "ms": self.ms[name], "ms_first": self.ms_first[name],
-                 **dict(zip(("price_cold_s", "price_warm_s"), self.price_seconds.get(name, ())))} for name, p in self.points.items()]
+        base = {
+            "model": self.model,
+            "target": self.target,
+            "samples": len(self.truth),
+            "wanted": self.wanted,
+            "distinct_totals": len(set(self.truth)),
+            "e_nodes": self.e_nodes,
+            "best": min(self.truth),
+            "worst": max(self.truth),
+        }
+        return [
+            {
+                **base,
+                "cost_model": name,
+                **compare(self.truth, p, self.in_cycles[name]),
+                "ms": self.ms[name],
+                "ms_first": self.ms_first[name],
+                **dict(zip(("price_cold_s", "price_warm_s"), self.price_seconds.get(name, ()))),
+            }
+            for name, p in self.points.items()
+        ]
 
     def as_dict(self) -> dict:
         return asdict(self)
@@ -62,24 +80,49 @@ def label(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def run_cell(model: str, explicit: bytes, target: Target, wanted: int, names: Sequence[str], pool: Pool, progress=lambda _: None) -> Cell | None:
+def run_cell(
+    model: str, explicit: bytes, target: Target, wanted: int, names: Sequence[str], pool: Pool, progress=lambda _: None
+) -> Cell | None:
     """The cell of one graph. None if Vela takes no graph of the sample. Prices start from nothing: the cache is the cell's own."""
     progress("saturating")
     frozen = saturated(explicit)
     with tempfile.TemporaryDirectory() as d:
         cache = PriceCache(Path(d) / "prices.sqlite")
         try:
-            cost_models.find(ORACLE)(target, pool, cache).total(frozen.source)                 # starts the workers
+            cost_models.find(ORACLE)(target, pool, cache).total(frozen.source)  # starts the workers
             seconds = {label(n): _price_seconds(frozen, n, target, pool, cache) for n in names if n != ORACLE}
             progress("drawing graphs")
             sample = draw(frozen, cost_models.find(cost_models.DEFAULT)(target, pool, cache), wanted)
-            return predict(model, sample, target, wanted, names, pool, cache, frozen.n_nodes, frozen.saturation.stop, seconds, progress)
+            return predict(
+                model,
+                sample,
+                target,
+                wanted,
+                names,
+                pool,
+                cache,
+                frozen.n_nodes,
+                frozen.saturation.stop,
+                seconds,
+                progress,
+            )
         finally:
             cache.close()
 
 
-def predict(model: str, sample: Sequence[Sample], target: Target, wanted: int, names: Sequence[str], pool: Pool, cache: PriceCache,
-            e_nodes: int = 0, stop: str = "", seconds: dict | None = None, progress=lambda _: None) -> Cell | None:
+def predict(
+    model: str,
+    sample: Sequence[Sample],
+    target: Target,
+    wanted: int,
+    names: Sequence[str],
+    pool: Pool,
+    cache: PriceCache,
+    e_nodes: int = 0,
+    stop: str = "",
+    seconds: dict | None = None,
+    progress=lambda _: None,
+) -> Cell | None:
     """Every cost model on `sample`."""
     progress(f"compiling {len(sample)} graphs")
     oracle = cost_models.find(ORACLE)(target, pool, cache)
@@ -90,7 +133,20 @@ def predict(model: str, sample: Sequence[Sample], target: Target, wanted: int, n
     if not taken:
         return None
     graphs, truth = [s.graph for s, _ in taken], [t for _, t in taken]
-    cell = Cell(model, target.accelerator, wanted, e_nodes, stop, [s.how for s, _ in taken], truth, {}, {}, {}, {}, seconds or {})
+    cell = Cell(
+        model,
+        target.accelerator,
+        wanted,
+        e_nodes,
+        stop,
+        [s.how for s, _ in taken],
+        truth,
+        {},
+        {},
+        {},
+        {},
+        seconds or {},
+    )
     for name in names:
         progress(f"{name} on {len(graphs)} graphs")
         make, key = find(name), label(name)
@@ -126,6 +182,7 @@ def _clocked(function: Callable, seconds: list[float]) -> Callable:
         result = function(*args)
         seconds.append(time.perf_counter() - started)
         return result
+
     return call
 
 

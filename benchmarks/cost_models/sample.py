@@ -1,4 +1,5 @@
 """Equivalent graphs out of one saturated e-graph: near-optimal ones, noisy ones, random ones."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -6,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cost_models import CostModel
-from eqsat import choice
 from eqsat.egraph.encoding import Frozen, saturate
-from eqsat.guards import violations
-from eqsat.ir import TensorGraph
 from eqsat.rules import EXTERNS
 from eqsat.rules.presets import PRESETS
+from eqsat.search import choice
+from eqsat.tensor.ir import TensorGraph
 from eqsat.tosa import dumps, loads
+from eqsat.vela.guards import violations
 from extraction import ChoiceGraph, ExtractionError, extract, k_best
 
 #: Prices are multiplied by exp(noise times a normal variate); inf: they are drawn at random.

@@ -1,4 +1,5 @@
 """Records as Markdown, and a scatter plot per target."""
+
 from __future__ import annotations
 
 import statistics
@@ -21,35 +22,55 @@ def markdown(cells: Sequence[Cell]) -> str:
     if not cells:
         return "No cells.\n"
     records = [r for c in cells for r in c.records()]
-    lines = ["Errors (of each prediction, against Vela's total of the whole graph) and regret (of the model's pick, against the",
-             "best of the sample) in percent.",
-             "Counts and bytes are scaled by their median ratio to cycles first. `-`: constant truth or predictions, no rank.", "",
-             "| target | cost model | cells | median of medians | worst median | worst p95 | Spearman: median | worst | worst regret | ms | ms first |",
-             "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    lines = [
+        "Errors (of each prediction, against Vela's total of the whole graph) and regret (of the model's pick, against the",
+        "best of the sample) in percent.",
+        "Counts and bytes are scaled by their median ratio to cycles first. `-`: constant truth or predictions, no rank.",
+        "",
+        "| target | cost model | cells | median of medians | worst median | worst p95 | Spearman: median | worst | worst regret | ms | ms first |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
     for target in dict.fromkeys(r["target"] for r in records):
         for name in dict.fromkeys(r["cost_model"] for r in records):
             mine = [r for r in records if (r["target"], r["cost_model"]) == (target, name)]
             if not mine:
                 continue
             rho, medians = [r["spearman"] for r in mine if r["spearman"] is not None], [r["median"] for r in mine]
-            lines.append(f"| {target} | {name} | {len(mine)} | {_share(statistics.median(medians))} | {_share(max(medians))} "
-                         f"| {_share(max(r['p95'] for r in mine))} | {_rank(statistics.median(rho) if rho else None)} | {_rank(min(rho, default=None))} "
-                         f"| {_share(max(r['regret'] for r in mine))} | {statistics.median(r['ms'] for r in mine):.1f} "
-                         f"| {statistics.median(r['ms_first'] for r in mine):.1f} |")
-    lines += ["", "| model | target | graphs | totals | worst / best | cost model | MAPE | median | p95 | Spearman | Kendall | regret | ms | ms first |",
-              "|---|---|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
+            lines.append(
+                f"| {target} | {name} | {len(mine)} | {_share(statistics.median(medians))} | {_share(max(medians))} "
+                f"| {_share(max(r['p95'] for r in mine))} | {_rank(statistics.median(rho) if rho else None)} | {_rank(min(rho, default=None))} "
+                f"| {_share(max(r['regret'] for r in mine))} | {statistics.median(r['ms'] for r in mine):.1f} "
+                f"| {statistics.median(r['ms_first'] for r in mine):.1f} |"
+            )
+    lines += [
+        "",
+        "| model | target | graphs | totals | worst / best | cost model | MAPE | median | p95 | Spearman | Kendall | regret | ms | ms first |",
+        "|---|---|--:|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
     for r in sorted(records, key=lambda r: (r["model"], r["target"])):
-        lines.append(f"| {r['model']} | {r['target']} | {r['samples']} | {r['distinct_totals']} | {r['worst'] / r['best']:.2f} | {r['cost_model']} "
-                     f"| {_share(r['mape'])} | {_share(r['median'])} | {_share(r['p95'])} | {_rank(r['spearman'])} | {_rank(r['kendall'])} "
-                     f"| {_share(r['regret'])} | {r['ms']:.1f} | {r['ms_first']:.1f} |")
+        lines.append(
+            f"| {r['model']} | {r['target']} | {r['samples']} | {r['distinct_totals']} | {r['worst'] / r['best']:.2f} | {r['cost_model']} "
+            f"| {_share(r['mape'])} | {_share(r['median'])} | {_share(r['p95'])} | {_rank(r['spearman'])} | {_rank(r['kendall'])} "
+            f"| {_share(r['regret'])} | {r['ms']:.1f} | {r['ms_first']:.1f} |"
+        )
     few = [f"{c.model} on {c.target}: {len(c.truth)}" for c in cells if len(c.truth) < c.wanted]
     if few:
-        lines += ["", f"Fewer distinct graphs than asked for, as the e-graph holds or the extractions show no more: {', '.join(few)}."]
-    lines += ["", "Seconds for the prices of a whole e-graph, from an empty cache and again:", "",
-              "| model | target | e-nodes | cost model | cold s | warm s | warm s per 1,000 e-nodes |", "|---|---|--:|---|--:|--:|--:|"]
+        lines += [
+            "",
+            f"Fewer distinct graphs than asked for, as the e-graph holds or the extractions show no more: {', '.join(few)}.",
+        ]
+    lines += [
+        "",
+        "Seconds for the prices of a whole e-graph, from an empty cache and again:",
+        "",
+        "| model | target | e-nodes | cost model | cold s | warm s | warm s per 1,000 e-nodes |",
+        "|---|---|--:|---|--:|--:|--:|",
+    ]
     for c in sorted(cells, key=lambda c: (c.model, c.target)):
         for name, (cold, warm) in c.price_seconds.items():
-            lines.append(f"| {c.model} | {c.target} | {c.e_nodes} | {name} | {cold:.2f} | {warm:.3f} | {1000 * warm / max(1, c.e_nodes):.3f} |")
+            lines.append(
+                f"| {c.model} | {c.target} | {c.e_nodes} | {name} | {cold:.2f} | {warm:.3f} | {1000 * warm / max(1, c.e_nodes):.3f} |"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -68,7 +89,13 @@ def plot(cells: Sequence[Cell], target: str, path: Path) -> None:
             if name in c.points:
                 scale = next(r["scale"] for r in c.records() if r["cost_model"] == name)
                 best = min(c.truth)
-                axis.plot([t / best for t in c.truth], [scale * p / best for p in c.points[name]], ".", markersize=3, alpha=0.5)
+                axis.plot(
+                    [t / best for t in c.truth],
+                    [scale * p / best for p in c.points[name]],
+                    ".",
+                    markersize=3,
+                    alpha=0.5,
+                )
         top = max(max(c.truth) / min(c.truth) for c in mine)
         axis.plot([1, top], [1, top], "k-", linewidth=0.7)
         axis.set(xscale="log", yscale="log", title=name, xlabel="Vela's total / the best of the sample")

@@ -2,6 +2,7 @@
 
 Each is a function that returns (module, example inputs), with lively weights.
 """
+
 from __future__ import annotations
 
 import torch
@@ -89,7 +90,12 @@ class Excited(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.conv, self.down, self.up, self.out = nn.Conv2d(16, 32, 3, padding=1), nn.Linear(32, 8), nn.Linear(8, 32), nn.Conv2d(32, 8, 1)
+        self.conv, self.down, self.up, self.out = (
+            nn.Conv2d(16, 32, 3, padding=1),
+            nn.Linear(32, 8),
+            nn.Linear(8, 32),
+            nn.Conv2d(32, 8, 1),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.conv(x))

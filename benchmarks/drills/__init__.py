@@ -5,6 +5,7 @@
 A drill is a function that takes a directory of its own and answers (passed, what was seen). It does the harm for real: it kills the
 process, fills the disk, sends the signal.
 """
+
 from __future__ import annotations
 
 import os
@@ -44,9 +45,11 @@ DRILLS: dict[str, Drill] = {}
 
 def drill(name: str, done: str, expected: str) -> Callable[[Callable[[Path], Outcome]], Callable[[Path], Outcome]]:
     """Registers a drill."""
+
     def register(run: Callable[[Path], Outcome]) -> Callable[[Path], Outcome]:
         DRILLS[name] = Drill(name, done, expected, run)
         return run
+
     return register
 
 
@@ -62,8 +65,16 @@ class Process:
 
     def start(self) -> Process:
         env = {**os.environ, "PYTHONPATH": str(ROOT), **self.env, _TOKEN: self.token}
-        self.process = subprocess.Popen([sys.executable, *map(str, self.args)], cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        start_new_session=True, preexec_fn=self.preexec)
+        self.process = subprocess.Popen(
+            [sys.executable, *map(str, self.args)],
+            cwd=ROOT,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=self.preexec,
+        )
         return self
 
     def finish(self, timeout: float = 600) -> tuple[int, str, str]:
@@ -102,7 +113,9 @@ def eqsat(*args: object, env: Mapping[str, str] | None = None, preexec: Callable
 def message(err: str) -> str:
     """The last line of stderr that says something, cut."""
     lines = [line.strip() for line in err.splitlines() if line.strip()]
-    return (next((line for line in reversed(lines) if "error:" in line), lines[-1] if lines else "")).replace("error: ", "")[:230]
+    return (next((line for line in reversed(lines) if "error:" in line), lines[-1] if lines else "")).replace(
+        "error: ", ""
+    )[:230]
 
 
 def clear_error(err: str) -> bool:

@@ -12,7 +12,9 @@ from benchmarks.resumable import ROOT
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.drills", description="Do harm, and see what comes of it.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.drills", description="Do harm, and see what comes of it."
+    )
     parser.add_argument("--only", help="drills whose names contain this; others keep their records")
     parser.add_argument("--out", type=Path, help="directory for drills.json and drills.md")
     args = parser.parse_args()
@@ -29,9 +31,24 @@ def main() -> None:
             except Exception as e:  # noqa: BLE001 - a drill that breaks is one that failed
                 passed, observed = False, f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
             observed = observed.replace(place, "DIR").replace(f"{ROOT}/", "")
-        records.append({"drill": d.name, "done": d.done, "expected": d.expected, "observed": observed, "passed": passed,
-                        "seconds": round(time.monotonic() - started, 1)})
-        print({True: "passed", False: "FAILED", None: "not possible"}[passed], d.name, "|", observed, f"({records[-1]['seconds']} s)", flush=True)
+        records.append(
+            {
+                "drill": d.name,
+                "done": d.done,
+                "expected": d.expected,
+                "observed": observed,
+                "passed": passed,
+                "seconds": round(time.monotonic() - started, 1),
+            }
+        )
+        print(
+            {True: "passed", False: "FAILED", None: "not possible"}[passed],
+            d.name,
+            "|",
+            observed,
+            f"({records[-1]['seconds']} s)",
+            flush=True,
+        )
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)
         if args.only and (args.out / "drills.json").exists():

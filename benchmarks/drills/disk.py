@@ -1,4 +1,5 @@
 """Disks that are full or not ours to write to, and the cache on them."""
+
 from __future__ import annotations
 
 import contextlib
@@ -19,7 +20,9 @@ def mounted(place: Path, size: str = "256k") -> Iterator[Path]:
     """A small disk of its own. Raises NotPossible."""
     disk = place / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(disk)], capture_output=True
+    ).returncode:
         raise NotPossible("mounting a disk needs root")
     try:
         yield disk
@@ -40,7 +43,17 @@ def _source(place: Path) -> Path:
 
 
 def _optimize(place: Path, out: Path, preexec=None, **env: str) -> tuple[int, str, str, int]:
-    process = eqsat("optimize", _source(place), "-t", TARGET, "-o", out, "--json", env={"EQSAT_CACHE": str(place / "cache"), **env}, preexec=preexec).start()
+    process = eqsat(
+        "optimize",
+        _source(place),
+        "-t",
+        TARGET,
+        "-o",
+        out,
+        "--json",
+        env={"EQSAT_CACHE": str(place / "cache"), **env},
+        preexec=preexec,
+    ).start()
     code, stdout, err = process.finish()
     return code, stdout, err, len(process.survivors(5))
 
@@ -51,10 +64,17 @@ def _as_undisturbed(place: Path, out: Path, outcome: tuple[int, str, str, int]) 
     _optimize(place, calm)
     code, _, err, left = outcome
     same = out.exists() and out.read_bytes() == calm.read_bytes()
-    return code == 0 and same and not left, f"exit code {code}, {'the same result' if same else 'no or another result: ' + message(err)}"
+    return (
+        code == 0 and same and not left,
+        f"exit code {code}, {'the same result' if same else 'no or another result: ' + message(err)}",
+    )
 
 
-@drill("full disk, output", "the .tosa goes to a disk with no byte left, over an older file", "one line of error; the old file whole, nothing beside it")
+@drill(
+    "full disk, output",
+    "the .tosa goes to a disk with no byte left, over an older file",
+    "one line of error; the old file whole, nothing beside it",
+)
 def full_output(place: Path) -> Outcome:
     with mounted(place) as disk:
         out = disk / "out.tosa"
@@ -62,17 +82,27 @@ def full_output(place: Path) -> Outcome:
         fill(disk)
         code, _, err, left = _optimize(place, out)
         whole = out.read_bytes() == b"precious" and sorted(p.name for p in disk.iterdir()) == ["filler", "out.tosa"]
-    return code == 2 and clear_error(err) and whole and not left, f"exit code {code}: {message(err)}; the old file is {'whole' if whole else 'damaged'}"
+    return code == 2 and clear_error(
+        err
+    ) and whole and not left, f"exit code {code}: {message(err)}; the old file is {'whole' if whole else 'damaged'}"
 
 
-@drill("full disk, cache", "the cache of prices is on a disk with no byte left", "the same result as with an empty cache")
+@drill(
+    "full disk, cache", "the cache of prices is on a disk with no byte left", "the same result as with an empty cache"
+)
 def full_cache(place: Path) -> Outcome:
     with mounted(place) as disk:
         fill(disk)
-        return _as_undisturbed(place, place / "out.tosa", _optimize(place, place / "out.tosa", EQSAT_CACHE=str(disk / "cache")))
+        return _as_undisturbed(
+            place, place / "out.tosa", _optimize(place, place / "out.tosa", EQSAT_CACHE=str(disk / "cache"))
+        )
 
 
-@drill("full disk, temporary files", "TMPDIR is on a disk with no byte left", "a result with a warning, or one line of error; nothing left behind")
+@drill(
+    "full disk, temporary files",
+    "TMPDIR is on a disk with no byte left",
+    "a result with a warning, or one line of error; nothing left behind",
+)
 def full_temporary(place: Path) -> Outcome:
     with mounted(place) as disk:
         fill(disk)
@@ -84,7 +114,11 @@ def full_temporary(place: Path) -> Outcome:
     return well and not left and not beside, f"exit code {code}: {said}"
 
 
-@drill("files of limited size", "RLIMIT_FSIZE of 100 bytes: every larger write fails", "a result with a warning, or one line of error; no half-written file")
+@drill(
+    "files of limited size",
+    "RLIMIT_FSIZE of 100 bytes: every larger write fails",
+    "a result with a warning, or one line of error; no half-written file",
+)
 def limited_files(place: Path) -> Outcome:
     out = place / "out.tosa"
     code, stdout, err, left = _optimize(place, out, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
@@ -93,16 +127,26 @@ def limited_files(place: Path) -> Outcome:
     return well and not left and not beside, f"exit code {code}: {message(err) if code else out.stat().st_size}"
 
 
-@drill("read-only cache directory", "the cache is on a disk that is mounted read-only, with prices in it", "the same result as undisturbed")
+@drill(
+    "read-only cache directory",
+    "the cache is on a disk that is mounted read-only, with prices in it",
+    "the same result as undisturbed",
+)
 def read_only(place: Path) -> Outcome:
     with mounted(place, "4m") as disk:
         _optimize(place, place / "first.tosa", EQSAT_CACHE=str(disk / "cache"))
         if subprocess.run(["mount", "-o", "remount,ro", str(disk)], capture_output=True).returncode:
             raise NotPossible("the disk cannot be mounted read-only")
-        return _as_undisturbed(place, place / "out.tosa", _optimize(place, place / "out.tosa", EQSAT_CACHE=str(disk / "cache")))
+        return _as_undisturbed(
+            place, place / "out.tosa", _optimize(place, place / "out.tosa", EQSAT_CACHE=str(disk / "cache"))
+        )
 
 
-@drill("a cache directory of somebody else", "as another user, who may not write to the cache's directory", "the same result as undisturbed")
+@drill(
+    "a cache directory of somebody else",
+    "as another user, who may not write to the cache's directory",
+    "the same result as undisturbed",
+)
 def foreign(place: Path) -> Outcome:
     if os.getuid():
         raise NotPossible("becoming another user needs root")
@@ -119,11 +163,18 @@ def foreign(place: Path) -> Outcome:
     return _as_undisturbed(place, place / "theirs" / "out.tosa", outcome)
 
 
-@drill("two processes on one cache", "two optimizations start at once with one empty cache", "both give the same result as undisturbed")
+@drill(
+    "two processes on one cache",
+    "two optimizations start at once with one empty cache",
+    "both give the same result as undisturbed",
+)
 def two_processes(place: Path) -> Outcome:
     source = _source(place)
     outs = [place / f"out{i}.tosa" for i in range(2)]
-    both = [eqsat("optimize", source, "-t", TARGET, "-o", out, env={"EQSAT_CACHE": str(place / "shared")}).start() for out in outs]
+    both = [
+        eqsat("optimize", source, "-t", TARGET, "-o", out, env={"EQSAT_CACHE": str(place / "shared")}).start()
+        for out in outs
+    ]
     ends = [p.finish() for p in both]
     checked = [_as_undisturbed(place, out, (*end, len(p.survivors(5)))) for out, end, p in zip(outs, ends, both)]
     return all(ok for ok, _ in checked), "; ".join(text for _, text in checked)

@@ -1,4 +1,5 @@
 """Truncated and foreign files, targets that refuse, tools that are not there."""
+
 from __future__ import annotations
 
 import json
@@ -11,13 +12,15 @@ from benchmarks.fuzz.formats import FORMATS, transposes
 from benchmarks.resumable import ROOT
 from eqsat.egraph.encoding import Call
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import TensorGraph, Type, attrs_of
+from eqsat.tensor.ir import TensorGraph, Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
 
 MODEL = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
 
 
-def _refused(place: Path, *args: object, code: int = 2, words: tuple[str, ...] = (), env: dict[str, str] | None = None) -> Outcome:
+def _refused(
+    place: Path, *args: object, code: int = 2, words: tuple[str, ...] = (), env: dict[str, str] | None = None
+) -> Outcome:
     """A command that must end with an exit code and one line of error that has the words; nothing is written."""
     out = place / "out.bin"
     process = eqsat(*args, "-o", out, env={"EQSAT_CACHE": str(place / "cache"), **(env or {})}).start()
@@ -27,7 +30,9 @@ def _refused(place: Path, *args: object, code: int = 2, words: tuple[str, ...] =
     return well, f"exit code {got}: {message(err)}"
 
 
-@drill("truncated .tosa", "a file is cut at every 16th byte", "TosaError at every length, and exit code 2 of the command")
+@drill(
+    "truncated .tosa", "a file is cut at every 16th byte", "TosaError at every length, and exit code 2 of the command"
+)
 def truncated_tosa(place: Path) -> Outcome:
     whole, refused, read = dumps(transposes()), 0, []
     for end in range(0, len(whole), 16):
@@ -49,11 +54,26 @@ def truncated_pt2(place: Path) -> Outcome:
     return _refused(place, "compile", place / "cut.pt2", "-t", TARGET, words=("cut.pt2", "save it again"))
 
 
-@drill("truncated bench record", "the last line of records.jsonl is cut in the middle, and bytes that are no text stand behind it",
-       "the run's other cells are reported; the same command measures the lost one again")
+@drill(
+    "truncated bench record",
+    "the last line of records.jsonl is cut in the middle, and bytes that are no text stand behind it",
+    "the run's other cells are reported; the same command measures the lost one again",
+)
 def truncated_record(place: Path) -> Outcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
-    bench = ["bench", "--models", place / "in.tosa", "--targets", TARGET, "-c", "stock-without-layout-passes", "-c", "eqsat", "--out", place / "run"]
+    bench = [
+        "bench",
+        "--models",
+        place / "in.tosa",
+        "--targets",
+        TARGET,
+        "-c",
+        "stock-without-layout-passes",
+        "-c",
+        "eqsat",
+        "--out",
+        place / "run",
+    ]
     first, _, err = eqsat(*bench, env={"EQSAT_CACHE": str(place)}).start().finish()
     path = place / "run" / "records.jsonl"
     lines = path.read_bytes().splitlines()
@@ -62,44 +82,77 @@ def truncated_record(place: Path) -> Outcome:
     again, _, err = eqsat(*bench, env={"EQSAT_CACHE": str(place)}).start().finish()
     records = [json.loads(line) for line in path.read_text().splitlines()]
     whole = len(records) == 2 and not any("error" in r for r in records)
-    return whole and (first, report, again) == (0, 0, 0), f"exit codes {first}, {report} (report), {again} (again); {len(records)} records after it"
+    return whole and (first, report, again) == (
+        0,
+        0,
+        0,
+    ), f"exit codes {first}, {report} (report), {again} (again); {len(records)} records after it"
 
 
-@drill("a target that refuses the graph", "an addition of floats, which no Ethos-U has", "exit code 3 and Vela's reason; nothing written")
+@drill(
+    "a target that refuses the graph",
+    "an addition of floats, which no Ethos-U has",
+    "exit code 3 and Vela's reason; nothing written",
+)
 def refused_by_target(place: Path) -> Outcome:
     g = TensorGraph()
     x = g.add_input("x", (1, 4, 4, 8), "FP32")
     finish(g, g.add("add", (x, x)))
     (place / "in.tosa").write_bytes(dumps(g))
-    return _refused(place, "optimize", place / "in.tosa", "-t", "ethos-u55-128", code=3, words=("cannot be compiled for ethos-u55-128", "nothing was written"))
+    return _refused(
+        place,
+        "optimize",
+        place / "in.tosa",
+        "-t",
+        "ethos-u55-128",
+        code=3,
+        words=("cannot be compiled for ethos-u55-128", "nothing was written"),
+    )
 
 
-@drill("an identity that does not hold", "a user's rule drops clamps", "the candidate is dropped with a warning; the result is sound")
+@drill(
+    "an identity that does not hold",
+    "a user's rule drops clamps",
+    "the candidate is dropped with a warning; the result is sound",
+)
 def wrong_identity(place: Path) -> Outcome:
     wrong = Rule("wrong", "drill", "f x = x", ("(= t (P1 f x))", "(= s (type t))", "(= s (type x))"), ("(union t x)",))
     sound, result = optimized(place, rules=(wrong,))
     return sound and result.chosen == "explicit" and bool(result.warnings), describe(result)
 
 
-@drill("an identity for the wrong target", "a user's rule takes a clamp's values through floats, which no Ethos-U has",
-       "the candidate is dropped with a warning; the result is sound")
+@drill(
+    "an identity for the wrong target",
+    "a user's rule takes a clamp's values through floats, which no Ethos-U has",
+    "the candidate is dropped with a warning; the result is sound",
+)
 def wrong_target(place: Path) -> Outcome:
     def rewrite(f: Call, t: Type) -> tuple[Call, Call] | None:
-        return (Call("cast", attrs_of({"dtype": "FP32"})), Call("cast", attrs_of({"dtype": t.dtype}))) if f.op == "clamp" else None
+        return (
+            (Call("cast", attrs_of({"dtype": "FP32"})), Call("cast", attrs_of({"dtype": t.dtype})))
+            if f.op == "clamp"
+            else None
+        )
 
-    rule = Rule("through-floats", "drill", "f x = cast(cast(x))", ("(= t (P1 f x))", "(= s (type t))"),
-                ("(union t (P1 b (P1 a x)))", "(delete (P1 f x))"), (("a b", "casts", "f s"),))
+    rule = Rule(
+        "through-floats",
+        "drill",
+        "f x = cast(cast(x))",
+        ("(= t (P1 f x))", "(= s (type t))"),
+        ("(union t (P1 b (P1 a x)))", "(delete (P1 f x))"),
+        (("a b", "casts", "f s"),),
+    )
     sound, result = optimized(place, rules=(rule,), externs=(Extern("casts", 2, 2, rewrite),))
     return sound and result.chosen == "explicit" and bool(result.warnings), describe(result)
 
 
-_BLOCK = '''import sys
+_BLOCK = """import sys
 class _Refuse:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in {names!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, _Refuse())
-'''
+"""
 
 
 def without(place: Path, *names: str) -> dict[str, str]:
@@ -112,27 +165,60 @@ def without(place: Path, *names: str) -> dict[str, str]:
 @drill("no Vela installed, .tosa", "ethosu cannot be imported", "one line of error with the remedy; nothing written")
 def no_vela(place: Path) -> Outcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
-    return _refused(place, "optimize", place / "in.tosa", "-t", TARGET, code=3, words=("pip install", "vela"), env=without(place, "ethosu"))
+    return _refused(
+        place,
+        "optimize",
+        place / "in.tosa",
+        "-t",
+        TARGET,
+        code=3,
+        words=("pip install", "vela"),
+        env=without(place, "ethosu"),
+    )
 
 
-@drill("no Vela installed, model", "ethosu cannot be imported while a model is compiled", "one line of error with the remedy; nothing written")
+@drill(
+    "no Vela installed, model",
+    "ethosu cannot be imported while a model is compiled",
+    "one line of error with the remedy; nothing written",
+)
 def no_vela_model(place: Path) -> Outcome:
-    return _refused(place, "compile", MODEL, "-t", TARGET, code=3, words=("ethos-u-vela", "install"), env=without(place, "ethosu"))
+    return _refused(
+        place, "compile", MODEL, "-t", TARGET, code=3, words=("ethos-u-vela", "install"), env=without(place, "ethosu")
+    )
 
 
-@drill("no reference model installed", "tosa_reference_model cannot be imported", "what cannot be verified is not used: the graph as it was, and a warning")
+@drill(
+    "no reference model installed",
+    "tosa_reference_model cannot be imported",
+    "what cannot be verified is not used: the graph as it was, and a warning",
+)
 def no_reference(place: Path) -> Outcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
-    process = eqsat("optimize", place / "in.tosa", "-t", TARGET, "-o", place / "out.tosa", "--json",
-                    env={"EQSAT_CACHE": str(place), **without(place, "tosa_reference_model")}).start()
+    process = eqsat(
+        "optimize",
+        place / "in.tosa",
+        "-t",
+        TARGET,
+        "-o",
+        place / "out.tosa",
+        "--json",
+        env={"EQSAT_CACHE": str(place), **without(place, "tosa_reference_model")},
+    ).start()
     code, stdout, err = process.finish()
     record = json.loads(stdout) if code == 0 else {}
     well = code == 0 and record["chosen"] == "explicit" and "pip install" in " ".join(record["warnings"])
-    return well, f"exit code {code}: {record['chosen'] + ', ' + record['warnings'][0][:200] if record else message(err)}"
+    return (
+        well,
+        f"exit code {code}: {record['chosen'] + ', ' + record['warnings'][0][:200] if record else message(err)}",
+    )
 
 
-@drill("code in a .pt2", "the sample inputs, a constant, a node's target, a shape or a library in a saved program hold code",
-       "all are refused, and none of the code runs")
+@drill(
+    "code in a .pt2",
+    "the sample inputs, a constant, a node's target, a shape or a library in a saved program hold code",
+    "all are refused, and none of the code runs",
+)
 def code_in_pt2(place: Path) -> Outcome:
     process = Process(["-m", "benchmarks.drills.harmful", place]).start()
     code, stdout, err = process.finish()

@@ -2,6 +2,7 @@
 
 The code leaves a file behind when it runs. Exit code 0 if every program was refused and no such file is there.
 """
+
 from __future__ import annotations
 
 import io
@@ -16,10 +17,14 @@ from pathlib import Path
 import torch
 
 from benchmarks.fuzz.formats import FORMATS
-from eqsat import pt2
+from eqsat.executorch import pt2
 from eqsat.files import InputError
 
-_MODEL, _INPUTS, _CONSTANTS = "models/model.json", "data/sample_inputs/model.pt", "data/constants/model_constants_config.json"
+_MODEL, _INPUTS, _CONSTANTS = (
+    "models/model.json",
+    "data/sample_inputs/model.pt",
+    "data/constants/model_constants_config.json",
+)
 
 
 class _Harm:
@@ -46,12 +51,22 @@ def programs(place: Path, trace: Path) -> dict[str, Path]:
     FORMATS["pt2"].prepare(place)
     buffer = io.BytesIO()
     torch.save(_Harm(trace), buffer)
-    opaque = json.dumps({"config": {"x": {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None}}}).encode()
+    opaque = json.dumps(
+        {"config": {"x": {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None}}}
+    ).encode()
     size = json.dumps({"as_expr": {"expr_str": f"__import__('os').system('touch {trace}')", "hint": None}}).encode()
     made: dict[str, tuple[Callable[[str, bytes], bytes], dict[str, bytes]]] = {
         "sample inputs": (lambda name, data: buffer.getvalue() if name == _INPUTS else data, {}),
-        "constant": (lambda name, data: opaque if name == _CONSTANTS else data, {"data/constants/opaque_obj_0": pickle.dumps(_Harm(trace))}),
-        "target": (lambda name, data: data.replace(b"torch.ops.aten.relu.default", b"torch.os.system") if name == _MODEL else data, {}),
+        "constant": (
+            lambda name, data: opaque if name == _CONSTANTS else data,
+            {"data/constants/opaque_obj_0": pickle.dumps(_Harm(trace))},
+        ),
+        "target": (
+            lambda name, data: (
+                data.replace(b"torch.ops.aten.relu.default", b"torch.os.system") if name == _MODEL else data
+            ),
+            {},
+        ),
         "shape": (lambda name, data: data.replace(b'{"as_int": 3}', size) if name == _MODEL else data, {}),
         "library": (lambda name, data: data, {"data/aotinductor/model/model.so": b"\x7fELF"}),
     }

@@ -1,4 +1,5 @@
 """Ctrl-C at every stage of the commands."""
+
 from __future__ import annotations
 
 import os
@@ -23,8 +24,10 @@ def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.
     temporary = place / f"tmp-{stage}"
     temporary.mkdir()
     out = place / f"out-{stage}"
-    process = Process(["-m", "benchmarks.drills.staged", stage, *command, "-o", out],
-                      {"TMPDIR": str(temporary), "EQSAT_CACHE": str(place / "cache")}).start()
+    process = Process(
+        ["-m", "benchmarks.drills.staged", stage, *command, "-o", out],
+        {"TMPDIR": str(temporary), "EQSAT_CACHE": str(place / "cache")},
+    ).start()
     reached = threading.Event()
     errors: list[str] = []
 
@@ -34,6 +37,7 @@ def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.
                 reached.set()
             else:
                 errors.append(line)
+
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
     while not reached.wait(0.05) and process.process.poll() is None:
@@ -55,11 +59,19 @@ def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.
     left = process.survivors(10)
     for p in left:
         p.kill()
-    beside = [p.name for p in [*temporary.iterdir(), *place.glob(f".out-{stage}*")] if not p.name.startswith("torchinductor")]
+    beside = [
+        p.name for p in [*temporary.iterdir(), *place.glob(f".out-{stage}*")] if not p.name.startswith("torchinductor")
+    ]
     trace = any("Traceback" in e for e in errors)
     well = reached.is_set() and code == 130 and not out.exists() and not left and not beside and not trace
-    said = "" if well else (f" ({'' if reached.is_set() else 'never reached, '}{len(left)} processes left, {'output written, ' if out.exists() else ''}"
-                            f"left behind: {beside}, {'traceback' if trace else ''.join(errors)[-120:]!r})")
+    said = (
+        ""
+        if well
+        else (
+            f" ({'' if reached.is_set() else 'never reached, '}{len(left)} processes left, {'output written, ' if out.exists() else ''}"
+            f"left behind: {beside}, {'traceback' if trace else ''.join(errors)[-120:]!r})"
+        )
+    )
     return well, f"{stage} {code} after {seconds:.1f} s{said}"
 
 
@@ -68,14 +80,20 @@ def _all(place: Path, stages: tuple[str, ...], command: Callable[[], list[object
     return all(ok for ok, _ in outcomes), "; ".join(text for _, text in outcomes)
 
 
-@drill("Ctrl-C in eqsat optimize", f"SIGINT to the process group in the stages {', '.join(OPTIMIZE)}",
-       "exit code 130 at once; no output, nothing left behind, no process left")
+@drill(
+    "Ctrl-C in eqsat optimize",
+    f"SIGINT to the process group in the stages {', '.join(OPTIMIZE)}",
+    "exit code 130 at once; no output, nothing left behind, no process left",
+)
 def optimize(place: Path) -> Outcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
     return _all(place, OPTIMIZE, lambda: ["optimize", place / "in.tosa", "-t", TARGET])
 
 
-@drill("Ctrl-C in eqsat compile", f"SIGINT to the process group in the stages {', '.join(COMPILE)}",
-       "exit code 130 at once; no output, nothing left behind, no process left")
+@drill(
+    "Ctrl-C in eqsat compile",
+    f"SIGINT to the process group in the stages {', '.join(COMPILE)}",
+    "exit code 130 at once; no output, nothing left behind, no process left",
+)
 def compile_(place: Path) -> Outcome:
     return _all(place, COMPILE, lambda: ["compile", MODEL, "-t", TARGET])

@@ -1,4 +1,5 @@
 """Models that are too large, memory that is too small, lowerings side by side."""
+
 from __future__ import annotations
 
 import json
@@ -12,7 +13,7 @@ from benchmarks.drills import TARGET, Outcome, clear_error, drill, eqsat, messag
 from benchmarks.drills.saboteurs import Killer
 from benchmarks.fuzz.corpus import finish
 from benchmarks.fuzz.formats import transposes
-from eqsat.ir import TensorGraph
+from eqsat.tensor.ir import TensorGraph
 from eqsat.tosa import dumps
 
 
@@ -29,12 +30,17 @@ def chain(nodes: int) -> TensorGraph:
     return finish(g, x)
 
 
-@drill("a model of 5,000 nodes", "1,250 times transpose, clamp, transpose back, clamp",
-       "verified and no worse, or stepped back, within 10 minutes")
+@drill(
+    "a model of 5,000 nodes",
+    "1,250 times transpose, clamp, transpose back, clamp",
+    "verified and no worse, or stepped back, within 10 minutes",
+)
 def five_thousand(place: Path) -> Outcome:
     (place / "in.tosa").write_bytes(dumps(chain(5000)))
     started = time.monotonic()
-    process = eqsat("optimize", place / "in.tosa", "-t", TARGET, "-o", place / "out.tosa", "--json", env={"EQSAT_CACHE": str(place)}).start()
+    process = eqsat(
+        "optimize", place / "in.tosa", "-t", TARGET, "-o", place / "out.tosa", "--json", env={"EQSAT_CACHE": str(place)}
+    ).start()
     code, stdout, err = process.finish(600)
     seconds = time.monotonic() - started
     if code:
@@ -42,19 +48,34 @@ def five_thousand(place: Path) -> Outcome:
     r = json.loads(stdout)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
     well = r["verified"] and r["cycles"]["eqsat"] <= r["cycles"]["stock"] and not process.survivors(5)
-    return well, (f"{r['chosen']}, {r['cycles']['stock']:,} to {r['cycles']['eqsat']:,} cycles, verified, {r['stop']} at {r['e_nodes']:,} e-nodes, "
-                  f"{seconds:.0f} s, at most {peak:,} MiB{'; warning: ' + r['warnings'][0][:120] if r['warnings'] else ''}")
+    return well, (
+        f"{r['chosen']}, {r['cycles']['stock']:,} to {r['cycles']['eqsat']:,} cycles, verified, {r['stop']} at {r['e_nodes']:,} e-nodes, "
+        f"{seconds:.0f} s, at most {peak:,} MiB{'; warning: ' + r['warnings'][0][:120] if r['warnings'] else ''}"
+    )
 
 
-@drill("memory limit", "RLIMIT_AS from 300 MB up to 1 GB", "a verified result, or an error; never a half-written file, a hang or a process left")
+@drill(
+    "memory limit",
+    "RLIMIT_AS from 300 MB up to 1 GB",
+    "a verified result, or an error; never a half-written file, a hang or a process left",
+)
 def memory(place: Path) -> Outcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
     well, said = True, []
     for megabytes in (300, 500, 700, 1000):
         limit = megabytes << 20
         out = place / f"out{megabytes}.tosa"
-        process = eqsat("optimize", place / "in.tosa", "-t", TARGET, "-o", out, "--json", env={"EQSAT_CACHE": str(place)},
-                        preexec=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))).start()
+        process = eqsat(
+            "optimize",
+            place / "in.tosa",
+            "-t",
+            TARGET,
+            "-o",
+            out,
+            "--json",
+            env={"EQSAT_CACHE": str(place)},
+            preexec=lambda limit=limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+        ).start()
         code, stdout, err = process.finish(60)
         if code == 0:
             ok = json.loads(stdout)["verified"] and out.exists()
@@ -70,7 +91,7 @@ def _quantized(name: str, target: str):
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
     from benchmarks.models import load
-    from eqsat.quantize import quantize
+    from eqsat.executorch.quantize import quantize
 
     spec = EthosUCompileSpec(target)
     return quantize(*load(name), spec), spec
@@ -78,15 +99,18 @@ def _quantized(name: str, target: str):
 
 def _lowered(program, spec, cache: Path) -> tuple[list[bytes], int]:
     """(the chosen TOSA of every delegate, through the one-line door, delegates that stepped back)."""
-    from eqsat.executorch import lower_with_session
-    from eqsat.options import Options
+    from eqsat.executorch.lowering import lower_with_session
+    from eqsat.search.options import Options
 
     _, session = lower_with_session(program, spec, options=Options(cache=cache))
     return [r.tosa for r in session.results], session.stepped_back
 
 
-@drill("concurrent lowerings in threads", "two models are lowered at once by two threads, for two targets",
-       "both delegates as when lowered alone")
+@drill(
+    "concurrent lowerings in threads",
+    "two models are lowered at once by two threads, for two targets",
+    "both delegates as when lowered alone",
+)
 def concurrent(place: Path) -> Outcome:
     jobs = [("pixel_shuffle", "ethos-u85-256"), ("gru_cell", "ethos-u55-128")]
     with warnings.catch_warnings():
@@ -97,6 +121,7 @@ def concurrent(place: Path) -> Outcome:
 
         def work(i: int) -> None:
             found[i] = _lowered(*programs[i], place / "prices")
+
         running = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
         for t in running:
             t.start()
@@ -106,12 +131,18 @@ def concurrent(place: Path) -> Outcome:
     return same == len(jobs) and not any(back for _, back in alone), f"{same} of {len(jobs)} equal to those alone"
 
 
-@drill("Vela dies in a lowering", "every Vela worker is killed while a model is lowered", "stock ExecuTorch's delegate, and a warning")
+@drill(
+    "Vela dies in a lowering",
+    "every Vela worker is killed while a model is lowered",
+    "stock ExecuTorch's delegate, and a warning",
+)
 def lowering_without_workers(place: Path) -> Outcome:
-    from eqsat.executorch import EqsatWarning
+    from eqsat.executorch.lowering import EqsatWarning
 
-    with warnings.catch_warnings(record=True) as caught, Killer("eqsat.tosa.worker", 1000) as killer:
+    with warnings.catch_warnings(record=True) as caught, Killer("eqsat.workers.worker", 1000) as killer:
         warnings.simplefilter("always")
         results, stepped_back = _lowered(*_quantized("pixel_shuffle", TARGET), place / "prices")
     said = [str(w.message) for w in caught if issubclass(w.category, EqsatWarning)]
-    return stepped_back == 1 and bool(said) and not results, f"{killer.killed} workers killed; {said[0][:200] if said else 'no warning'}"
+    return stepped_back == 1 and bool(
+        said
+    ) and not results, f"{killer.killed} workers killed; {said[0][:200] if said else 'no warning'}"

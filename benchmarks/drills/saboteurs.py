@@ -1,4 +1,5 @@
 """What does the harm from inside: cost models and rules that are given to the optimizer by name or as objects."""
+
 from __future__ import annotations
 
 import contextlib
@@ -36,6 +37,7 @@ def kill_at_work(module: str) -> int:
         for p in found:
             with contextlib.suppress(psutil.Error):
                 p.kill()
+
     threading.Timer(0.3, kill).start()
     return len(found)
 
@@ -75,7 +77,7 @@ class KillsProbes(VelaGroups):
 
     def _measure(self, buffer: bytes, pads: frozenset[str]) -> float:
         if not KillsProbes.killed:
-            KillsProbes.killed = kill_at_work("eqsat.tosa.worker")
+            KillsProbes.killed = kill_at_work("eqsat.workers.worker")
         return super()._measure(buffer, pads)
 
 
@@ -91,10 +93,20 @@ def interrupt() -> None:
     os.killpg(os.getpgid(0), signal.SIGINT)
 
 
-RAISING_EXTERN = (Rule("boom", "drill", "f x = x", ("(= t (P1 f x))",), ("(union t x)",), (("r", "explode", "f"),)),
-                  Extern("explode", 1, 1, lambda f: 1 // 0))
+RAISING_EXTERN = (
+    Rule("boom", "drill", "f x = x", ("(= t (P1 f x))",), ("(union t x)",), (("r", "explode", "f"),)),
+    Extern("explode", 1, 1, lambda f: 1 // 0),
+)
 PANIC = Rule("panics", "drill", "f x = x", ("(= t (P1 f x))",), ('(panic "on purpose")',))
 DIVIDES = Rule("divides", "drill", "f x = x", ("(= t (P1 f x))",), ("(position (/ 1 (- f f)))",))
 NO_SUCH = Rule("nosuch", "drill", "f x = x", ("(= t (NoSuch x))",), ("(union t x)",))
-EXPLODES = (Rule("commutes", "drill", "f(x, y) = f(y, x)", ("(= t (P2 f x y))",), ("(union t (P2 f y x))",)),
-            Rule("associates", "drill", "f(f(x, y), z) = f(x, f(y, z))", ("(= t (P2 f (P2 f x y) z))",), ("(union t (P2 f x (P2 f y z)))",)))
+EXPLODES = (
+    Rule("commutes", "drill", "f(x, y) = f(y, x)", ("(= t (P2 f x y))",), ("(union t (P2 f y x))",)),
+    Rule(
+        "associates",
+        "drill",
+        "f(f(x, y), z) = f(x, f(y, z))",
+        ("(= t (P2 f (P2 f x y) z))",),
+        ("(union t (P2 f x (P2 f y z)))",),
+    ),
+)

@@ -2,6 +2,7 @@
 
 At a STAGE that may be over in a moment it waits, so that a signal finds it there and not behind.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -30,15 +31,16 @@ def _announced(module: Any, name: str, stage: str) -> None:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         _announce(stage)
         return original(*args, **kwargs)
+
     setattr(module, name, wrapper)
 
 
 def _prepare() -> None:
     import eqsat.cli.optimize
-    import eqsat.compiling
-    import eqsat.optimizer
+    import eqsat.executorch.compiling
+    import eqsat.search.optimizer
     import extraction.exact
-    from eqsat.optimizer import _Clock
+    from eqsat.search.optimizer import _Clock
 
     original = _Clock.stage
 
@@ -47,11 +49,12 @@ def _prepare() -> None:
         with original(self, name):
             _announce(name)
             yield
+
     _Clock.stage = stage
     _announced(extraction.exact, "reduce", "search")
-    _announced(eqsat.compiling, "quantize", "quantizing")
-    _announced(eqsat.compiling, "lower_with_session", "lowering")
-    _announced(eqsat.compiling, "write_atomically", "write")
+    _announced(eqsat.executorch.compiling, "quantize", "quantizing")
+    _announced(eqsat.executorch.compiling, "lower_with_session", "lowering")
+    _announced(eqsat.executorch.compiling, "write_atomically", "write")
     _announced(eqsat.cli.optimize, "write_atomically", "write")
     from executorch.exir import EdgeProgramManager
 

@@ -1,4 +1,5 @@
 """Workers that are killed, and machinery that fails inside the optimizer."""
+
 from __future__ import annotations
 
 import threading
@@ -13,13 +14,13 @@ from benchmarks.drills import saboteurs as s
 from benchmarks.fuzz.corpus import finish
 from benchmarks.fuzz.formats import transposes
 from eqsat.egraph.engine import Budget
-from eqsat.ir import TensorGraph
-from eqsat.optimizer import Result, optimize_tosa
-from eqsat.options import Options
+from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.options import Options
 from eqsat.target import Target
+from eqsat.tensor.ir import TensorGraph
 from eqsat.tosa import dumps, loads
-from eqsat.tosa.vela import compare
-from eqsat.tosa.worker import Pool
+from eqsat.tosa.reference import compare
+from eqsat.workers.worker import Pool
 from extraction import ChoiceGraph, check, extract
 
 _TARGET = Target.of(TARGET)
@@ -45,25 +46,39 @@ def optimized(place: Path, graph: TensorGraph | None = None, **more: object) -> 
     return _sound(graph, result), result
 
 
-@drill("worker killed mid-probe", "all Vela workers are stopped while they measure candidates, then killed", "the same result as undisturbed")
+@drill(
+    "worker killed mid-probe",
+    "all Vela workers are stopped while they measure candidates, then killed",
+    "the same result as undisturbed",
+)
 def mid_probe(place: Path) -> Outcome:
     s.KillsProbes.killed = 0
     sound, result = optimized(place, cost_model="benchmarks.drills.saboteurs:KillsProbes")
-    return sound and s.KillsProbes.killed > 0 and result.chosen == "eqsat", f"{s.KillsProbes.killed} workers killed; {describe(result)}"
+    return (
+        sound and s.KillsProbes.killed > 0 and result.chosen == "eqsat",
+        f"{s.KillsProbes.killed} workers killed; {describe(result)}",
+    )
 
 
-@drill("worker killed mid-compile", "the first Vela worker is killed while it compiles the whole graph", "the same result as undisturbed")
+@drill(
+    "worker killed mid-compile",
+    "the first Vela worker is killed while it compiles the whole graph",
+    "the same result as undisturbed",
+)
 def mid_compile(place: Path) -> Outcome:
-    with s.Killer("eqsat.tosa.worker") as killer:
+    with s.Killer("eqsat.workers.worker") as killer:
         sound, result = optimized(place)
-    return sound and killer.killed == 1 and result.chosen == "eqsat", f"{killer.killed} worker killed; {describe(result)}"
+    return (
+        sound and killer.killed == 1 and result.chosen == "eqsat",
+        f"{killer.killed} worker killed; {describe(result)}",
+    )
 
 
 @drill("workers killed whenever they start", "the first 40 Vela workers are killed as they come", "a named error, soon")
 def always_killed(place: Path) -> Outcome:
-    from eqsat.tosa.worker import WorkerError
+    from eqsat.workers.worker import WorkerError
 
-    with s.Killer("eqsat.tosa.worker", 40) as killer:
+    with s.Killer("eqsat.workers.worker", 40) as killer:
         try:
             _, result = optimized(place)
         except WorkerError as e:
@@ -77,11 +92,20 @@ def hard_graph(classes: int = 120, seed: int = 0) -> ChoiceGraph:
     rows = []
     for c in range(classes):
         later = range(c + 1, min(classes, c + 14))
-        rows.append([(int(rng.integers(5, 40)), [int(x) for x in rng.choice(later, min(len(later), 3), replace=False)]) for _ in range(4)])
+        rows.append(
+            [
+                (int(rng.integers(5, 40)), [int(x) for x in rng.choice(later, min(len(later), 3), replace=False)])
+                for _ in range(4)
+            ]
+        )
     return ChoiceGraph.build(rows, [0, 1, 2])
 
 
-@drill("solver killed mid-solve", "solvers are killed one after another while they race on a hard choice graph", "a valid choice, no worse than the greedy one")
+@drill(
+    "solver killed mid-solve",
+    "solvers are killed one after another while they race on a hard choice graph",
+    "a valid choice, no worse than the greedy one",
+)
 def mid_solve(place: Path) -> Outcome:
     graph = hard_graph()
     greedy = extract(graph, "dag_greedy").cost
@@ -93,12 +117,17 @@ def mid_solve(place: Path) -> Outcome:
 
 # ---- the engine -----------------------------------------------------------------------------------
 
+
 def _steps_back(place: Path, **more: object) -> Outcome:
     sound, result = optimized(place, **more)
     return sound and result.chosen == "explicit" and bool(result.warnings), describe(result)
 
 
-@drill("an extern raises", "a user's rule asks a Python function that divides by zero", "the graph as it was, and a warning")
+@drill(
+    "an extern raises",
+    "a user's rule asks a Python function that divides by zero",
+    "the graph as it was, and a warning",
+)
 def extern_raises(place: Path) -> Outcome:
     rule, extern = s.RAISING_EXTERN
     return _steps_back(place, rules=(rule,), externs=(extern,))
@@ -114,7 +143,11 @@ def divides(place: Path) -> Outcome:
     return _steps_back(place, rules=(s.DIVIDES,))
 
 
-@drill("a rule that egglog refuses", "a user's rule names a constructor that does not exist", "the graph as it was, and a warning")
+@drill(
+    "a rule that egglog refuses",
+    "a user's rule names a constructor that does not exist",
+    "the graph as it was, and a warning",
+)
 def no_such(place: Path) -> Outcome:
     return _steps_back(place, rules=(s.NO_SUCH,))
 
@@ -130,19 +163,46 @@ def sums(n: int) -> TensorGraph:
     y = x
     for i in range(1, n):
         y = g.add("add", (y, g.add_input(f"x{i}", (1, 4, 4, 8), "INT32")))
-    return finish(g, g.add("rescale", (y,), dtype="INT8", multiplier=(1 << 30,), shift=(36,), in_zp=(0,), out_zp=(0,), per_channel=False, scale32=True,
-                           rounding_mode=1, input_unsigned=False, output_unsigned=False))
+    return finish(
+        g,
+        g.add(
+            "rescale",
+            (y,),
+            dtype="INT8",
+            multiplier=(1 << 30,),
+            shift=(36,),
+            in_zp=(0,),
+            out_zp=(0,),
+            per_channel=False,
+            scale32=True,
+            rounding_mode=1,
+            input_unsigned=False,
+            output_unsigned=False,
+        ),
+    )
 
 
-@drill("saturation explodes", "14 additions with commutativity and associativity, 14! orders and more", "stopped by the budget; a sound result")
+@drill(
+    "saturation explodes",
+    "14 additions with commutativity and associativity, 14! orders and more",
+    "stopped by the budget; a sound result",
+)
 def explodes(place: Path) -> Outcome:
     sound, result = optimized(place, sums(14), rules=s.EXPLODES, budget=Budget(nodes=5000, seconds=5))
-    return sound and result.stop in ("node limit", "time limit"), f"{result.stop} at {result.e_nodes:,} e-nodes; {describe(result)}"
+    return sound and result.stop in (
+        "node limit",
+        "time limit",
+    ), f"{result.stop} at {result.e_nodes:,} e-nodes; {describe(result)}"
 
 
 # ---- threads --------------------------------------------------------------------------------------
 
-@drill("optimizations in threads of one process", "three threads optimize different graphs at once", "each gets what it gets alone")
+
+@drill(
+    "optimizations in threads of one process",
+    "three threads optimize different graphs at once",
+    "each gets what it gets alone",
+)
 def threads(place: Path) -> Outcome:
     made = [transposes(), sums(3), sums(5)]
     alone = [optimize_tosa(dumps(g), _TARGET, options=_options(place)) for g in made]
@@ -150,6 +210,7 @@ def threads(place: Path) -> Outcome:
 
     def work(i: int) -> None:
         found[i] = optimize_tosa(dumps(made[i]), _TARGET, options=replace(_options(place), cache=place / f"own{i}"))
+
     running = [threading.Thread(target=work, args=(i,)) for i in range(len(made))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -158,4 +219,6 @@ def threads(place: Path) -> Outcome:
         for t in running:
             t.join()
     same = sum(i in found and found[i].tosa == a.tosa for i, a in enumerate(alone))
-    return same == len(made) and all(_sound(g, found[i]) for i, g in enumerate(made)), f"{same} of {len(made)} results equal to those alone"
+    return same == len(made) and all(
+        _sound(g, found[i]) for i, g in enumerate(made)
+    ), f"{same} of {len(made)} results equal to those alone"

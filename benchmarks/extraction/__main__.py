@@ -33,8 +33,14 @@ def main() -> None:
     for directory in directories:
         if not directory.is_dir():
             parser.error(f"{directory} is not a directory")
-        records = run.run_all(directory, args.extractors.split(","), args.time_limit,
-                              [int(s) for s in args.seeds.split(",")], args.json, args.only)
+        records = run.run_all(
+            directory,
+            args.extractors.split(","),
+            args.time_limit,
+            [int(s) for s in args.seeds.split(",")],
+            args.json,
+            args.only,
+        )
     known_path = args.known or directories[0] / "known_values.json"
     known = json.loads(known_path.read_text()) if known_path.exists() else {}
     report = table.markdown(records, known)

@@ -46,17 +46,36 @@ def instances(directory: Path) -> Iterator[Instance]:
 
 def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit: float, seed: int) -> Record:
     """One record. Seconds are wall time of `extract` alone, without reading the file; cpu_seconds are those of all its processes."""
-    record: Record = {"instance": instance.name, "extractor": extractor, "seed": seed,
-                      "time_limit": time_limit, "n_nodes": graph.n_nodes, "n_classes": graph.n_classes}
+    record: Record = {
+        "instance": instance.name,
+        "extractor": extractor,
+        "seed": seed,
+        "time_limit": time_limit,
+        "n_nodes": graph.n_nodes,
+        "n_classes": graph.n_classes,
+    }
     start, before = time.perf_counter(), _cpu_seconds()
     try:
         found = extract(graph, extractor, time_limit=time_limit, seed=seed).unless_interrupted()
     except ExtractionError as error:
-        return {**record, "cost": None, "lower_bound": None, "status": type(error).__name__,
-                "seconds": time.perf_counter() - start, "message": str(error)}
+        return {
+            **record,
+            "cost": None,
+            "lower_bound": None,
+            "status": type(error).__name__,
+            "seconds": time.perf_counter() - start,
+            "message": str(error),
+        }
     bound = found.lower_bound if found.lower_bound > float("-inf") else None
-    return {**record, "cost": found.cost, "lower_bound": bound, "status": found.status,
-            "seconds": time.perf_counter() - start, "cpu_seconds": _cpu_seconds() - before, "trace": [list(step) for step in found.trace]}
+    return {
+        **record,
+        "cost": found.cost,
+        "lower_bound": bound,
+        "status": found.status,
+        "seconds": time.perf_counter() - start,
+        "cpu_seconds": _cpu_seconds() - before,
+        "trace": [list(step) for step in found.trace],
+    }
 
 
 def _cpu_seconds() -> float:
@@ -65,14 +84,14 @@ def _cpu_seconds() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
-def run_all(directory: Path, extractors: list[str], time_limit: float, seeds: list[int], out: Path,
-            only: str = "", say=print) -> list[Record]:
+def run_all(
+    directory: Path, extractors: list[str], time_limit: float, seeds: list[int], out: Path, only: str = "", say=print
+) -> list[Record]:
     """All cells not yet in `out`, which is rewritten after each; returns all records of `out`."""
     records: list[Record] = json.loads(out.read_text()) if out.exists() else []
     done = {_key(r) for r in records}
     for instance in instances(directory):
-        todo = [(e, seed) for e in extractors for seed in seeds
-                if (instance.name, e, seed, time_limit) not in done]
+        todo = [(e, seed) for e in extractors for seed in seeds if (instance.name, e, seed, time_limit) not in done]
         if only not in instance.name or not todo:
             continue
         try:
@@ -84,8 +103,10 @@ def run_all(directory: Path, extractors: list[str], time_limit: float, seeds: li
             record = run_cell(instance, graph, extractor, time_limit, seed)
             records.append(record)
             _replace(out, records)
-            say(f"{instance.name:60} {extractor:12} {record['cost']!s:>22} {record['status']:9} "
-                f"{record['seconds']:.2f} s")
+            say(
+                f"{instance.name:60} {extractor:12} {record['cost']!s:>22} {record['status']:9} "
+                f"{record['seconds']:.2f} s"
+            )
     return records
 
 

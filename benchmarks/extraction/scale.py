@@ -33,8 +33,10 @@ def made_graph(n_nodes: int, seed: int = 0) -> ChoiceGraph:
     rows = []
     for c in range(n_classes):
         below = range(c + 1, min(n_classes, c + 21))
-        row = [(rng.randint(1, 1000), rng.sample(below, min(len(below), rng.randint(1, 3))))
-               for _ in range(rng.choice((1, 2, 2, 3, 4)))]
+        row = [
+            (rng.randint(1, 1000), rng.sample(below, min(len(below), rng.randint(1, 3))))
+            for _ in range(rng.choice((1, 2, 2, 3, 4)))
+        ]
         if c and rng.random() < 0.05:
             row.append((rng.randint(1, 1000), [rng.randrange(max(0, c - 20), c)]))
         rows.append(row)
@@ -47,14 +49,22 @@ def measure(n_nodes: int, extractor: str, time_limit: float) -> dict:
     start = time.perf_counter()
     found = extract(graph, extractor, time_limit=time_limit)
     peak = sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return {"n_nodes": graph.n_nodes, "n_classes": graph.n_classes, "extractor": extractor,
-            "cost": found.cost, "lower_bound": max(found.lower_bound, 0.0), "status": found.status,
-            "seconds": time.perf_counter() - start, "peak_mib": peak / 1024}
+    return {
+        "n_nodes": graph.n_nodes,
+        "n_classes": graph.n_classes,
+        "extractor": extractor,
+        "cost": found.cost,
+        "lower_bound": max(found.lower_bound, 0.0),
+        "status": found.status,
+        "seconds": time.perf_counter() - start,
+        "peak_mib": peak / 1024,
+    }
 
 
 def plot(records: list[dict], path: Path) -> None:
     """Seconds and memory against e-nodes, both axes logarithmic."""
     import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
@@ -88,9 +98,24 @@ def main() -> None:
     for extractor in extractors:
         for size in sizes:
             run = subprocess.run(
-                [sys.executable, "-m", "benchmarks.extraction.scale", "--one", "--extractors", extractor,
-                 "--sizes", str(size), "--time-limit", str(args.time_limit), "--json", str(args.json)],
-                capture_output=True, text=True, check=True)
+                [
+                    sys.executable,
+                    "-m",
+                    "benchmarks.extraction.scale",
+                    "--one",
+                    "--extractors",
+                    extractor,
+                    "--sizes",
+                    str(size),
+                    "--time-limit",
+                    str(args.time_limit),
+                    "--json",
+                    str(args.json),
+                ],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             records.append(json.loads(run.stdout))
             print(run.stdout.strip(), flush=True)
             args.json.write_text(json.dumps(records, indent=1) + "\n")

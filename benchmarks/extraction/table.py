@@ -50,8 +50,11 @@ def published(known: Known, instance: str) -> dict[str, Sequence[float]]:
 
 def open_source(known: Known, instance: str) -> dict[str, Sequence[float]]:
     """Those with open-source solvers within OPEN_LIMIT."""
-    return {run: v for run, v in published(known, instance).items()
-            if CLOSED_SOURCE not in run and v[1] <= OPEN_LIMIT + OVERRUN}
+    return {
+        run: v
+        for run, v in published(known, instance).items()
+        if CLOSED_SOURCE not in run and v[1] <= OPEN_LIMIT + OVERRUN
+    }
 
 
 def _by_cell(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
@@ -90,22 +93,32 @@ def _published(runs: Mapping[str, Sequence[float]]) -> str:
     return f"{_number(cost)} ({seconds:.4g} s)"
 
 
-def _summary(names: Sequence[str], extractors: Sequence[str], cells: Mapping[tuple[str, str], list[Record]],
-             known: Known, main: str) -> list[str]:
+def _summary(
+    names: Sequence[str],
+    extractors: Sequence[str],
+    cells: Mapping[tuple[str, str], list[Record]],
+    known: Known,
+    main: str,
+) -> list[str]:
     lines = [f"\\* proved optimal (all seeds; the dearest cost, the median seconds). {len(names)} instances.", ""]
     for e in extractors:
         groups = {n: cells[n, e] for n in names if (n, e) in cells}
         proved = sum(all(r["status"] == "optimal" for r in g) for g in groups.values())
         seconds = [median(r["seconds"] for r in g) for g in groups.values()]
-        lines.append(f"- `{e}`: {proved} of {len(groups)} proved optimal; {sum(seconds):.1f} s in all, "
-                     f"median {median(seconds):.2f} s, longest {max(seconds):.1f} s")
+        lines.append(
+            f"- `{e}`: {proved} of {len(groups)} proved optimal; {sum(seconds):.1f} s in all, "
+            f"median {median(seconds):.2f} s, longest {max(seconds):.1f} s"
+        )
     left = gaps([r for n in names for r in cells.get((n, main), [])]).get(main, {"gaps": {}})["gaps"]
     if left:
         lines.append(f"- gaps that `{main}` leaves: " + ", ".join(f"{n} {gap:.3%}" for n, gap in left.items()))
     for e in extractors:
         if e != main:
-            pairs = {n: (_worst(cells[n, main]), _worst(cells[n, e]))
-                     for n in names if (n, main) in cells and (n, e) in cells}
+            pairs = {
+                n: (_worst(cells[n, main]), _worst(cells[n, e]))
+                for n in names
+                if (n, main) in cells and (n, e) in cells
+            }
             lines.append(_comparison(f"`{main}` against `{e}`", pairs))
     bars, impossible = {}, []
     for n in names:
@@ -121,8 +134,9 @@ def _summary(names: Sequence[str], extractors: Sequence[str], cells: Mapping[tup
         if values:
             bars[n] = (_worst(cells[n, main]), min(values.values()))
     if bars:
-        lines.append(_comparison(f"`{main}` against the best published open-source value "
-                                 f"reached in {OPEN_LIMIT:.0f} s", bars))
+        lines.append(
+            _comparison(f"`{main}` against the best published open-source value reached in {OPEN_LIMIT:.0f} s", bars)
+        )
     lines += [f"- published value below a lower bound proved here, left out: {i}" for i in impossible]
     return lines
 
@@ -135,8 +149,10 @@ def _comparison(title: str, pairs: Mapping[str, tuple[float, float]]) -> str:
     worse = [f"{n} ({_number(a)} > {_number(b)})" for n, (a, b) in pairs.items() if a > b and not close(a, b)]
     ratios = [math.log(a / b) for a, b in pairs.values() if 0 < a < math.inf and 0 < b < math.inf]
     mean = f"{math.exp(sum(ratios) / len(ratios)):.5f}" if ratios else "none"
-    return (f"- {title}: {len(pairs) - equal - len(worse)} below, {equal} equal, {len(worse)} above"
-            f"{': ' + ', '.join(worse) if worse else ''}; geometric mean ratio {mean} over {len(ratios)}")
+    return (
+        f"- {title}: {len(pairs) - equal - len(worse)} below, {equal} equal, {len(worse)} above"
+        f"{': ' + ', '.join(worse) if worse else ''}; geometric mean ratio {mean} over {len(ratios)}"
+    )
 
 
 def gaps(records: Sequence[Record]) -> dict[str, Any]:
@@ -144,7 +160,10 @@ def gaps(records: Sequence[Record]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for e in sorted({r["extractor"] for r in records}):
         mine = [r for r in records if r["extractor"] == e]
-        left = {r["instance"]: (r["cost"] - r["lower_bound"]) / max(abs(r["cost"]), 1e-12) for r in mine
-                if r["status"] == "feasible" and r["lower_bound"] is not None}
+        left = {
+            r["instance"]: (r["cost"] - r["lower_bound"]) / max(abs(r["cost"]), 1e-12)
+            for r in mine
+            if r["status"] == "feasible" and r["lower_bound"] is not None
+        }
         result[e] = {"proved": sum(r["status"] == "optimal" for r in mine) / len(mine), "gaps": left}
     return result

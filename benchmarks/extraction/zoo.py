@@ -15,13 +15,13 @@ from pathlib import Path
 import cost_models
 from benchmarks.models import ZOO
 from cost_models.cache import PriceCache
-from eqsat import choice
 from eqsat.bench.lowering import prepare
 from eqsat.egraph.encoding import saturate
-from eqsat.options import Options
+from eqsat.search import choice
+from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
-from eqsat.tosa.worker import Pool
+from eqsat.workers.worker import Pool
 from extraction import ChoiceGraph
 from extraction.io import save
 
@@ -52,8 +52,11 @@ def saved(directory: Path, model: str, target: str) -> Iterator[tuple[int, bytes
 
 def main(argv: list[str] | None = None) -> None:
     """Parse, build, write."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.extraction.zoo", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.extraction.zoo",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--models", default=",".join(ZOO), help="comma-separated names (default: the whole zoo)")
     parser.add_argument("--targets", default=",".join(TARGETS), help="comma-separated accelerator configurations")
     parser.add_argument("--tosa", type=Path, help="directory of graphs that were saved before; nothing is lowered")
@@ -75,8 +78,11 @@ def main(argv: list[str] | None = None) -> None:
                     start = time.perf_counter()
                     graph = choice_graph(tosa, target, pool, cache)
                     save(graph, path)
-                    print(f"{path.name:50} {graph.n_classes:6} classes {graph.n_nodes:6} e-nodes {len(graph.pair_costs):6} pair terms "
-                          f"{time.perf_counter() - start:.1f} s", flush=True)
+                    print(
+                        f"{path.name:50} {graph.n_classes:6} classes {graph.n_nodes:6} e-nodes {len(graph.pair_costs):6} pair terms "
+                        f"{time.perf_counter() - start:.1f} s",
+                        flush=True,
+                    )
     cache.close()
 
 

@@ -17,10 +17,14 @@ _SHARE = {"tosa": 1.0, "search": 0.01, "choice-graph": 0.05, "run": 0.02, "price
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description="Fuzz everything that reads a file.")
-    parser.add_argument("--inputs", type=int, default=100_000, help="damaged TOSA files; other formats get a share of that")
+    parser.add_argument(
+        "--inputs", type=int, default=100_000, help="damaged TOSA files; other formats get a share of that"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--formats", default=",".join(FORMATS), help="by commas")
-    parser.add_argument("--model", default="pixel_shuffle", help="a model of the zoo whose lowered graphs join the corpus; empty: none")
+    parser.add_argument(
+        "--model", default="pixel_shuffle", help="a model of the zoo whose lowered graphs join the corpus; empty: none"
+    )
     parser.add_argument("--out", type=Path, help="directory for fuzz.json and fuzz.md")
     args = parser.parse_args()
     tallies, started = [], time.time()
@@ -35,7 +39,12 @@ def main() -> None:
         _show(tallies[-1])
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)
-        record = {"seed": args.seed, "model": args.model, "seconds": round(time.time() - started), "formats": [_record(t) for t in tallies]}
+        record = {
+            "seed": args.seed,
+            "model": args.model,
+            "seconds": round(time.time() - started),
+            "formats": [_record(t) for t in tallies],
+        }
         (args.out / "fuzz.json").write_text(json.dumps(record, indent=1) + "\n")
         (args.out / "fuzz.md").write_text(markdown(record))
     if any(t.findings for t in tallies):
@@ -57,7 +66,10 @@ def _record(t: Tally) -> dict:
 
 def _show(t: Tally) -> None:
     accepted = sum(n for k, n in t.outcomes.items() if k.startswith("accepted"))
-    print(f"{t.format}: {t.inputs} inputs, {accepted} accepted, {t.inputs - accepted - len(t.findings)} refused, {len(t.findings)} findings", flush=True)
+    print(
+        f"{t.format}: {t.inputs} inputs, {accepted} accepted, {t.inputs - accepted - len(t.findings)} refused, {len(t.findings)} findings",
+        flush=True,
+    )
     for f in t.findings[:20]:
         print(f"  input {f['number']} ({f.get('how', '')}): {f['finding']}")
 

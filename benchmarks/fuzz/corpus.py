@@ -1,4 +1,5 @@
 """Small valid TOSA files with every operator that the op table has, and some that it has not."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -6,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir import OPS, Node, TensorGraph, Type, attrs_of
-from eqsat.random_graphs import random_graph
+from eqsat.checking.random_graphs import random_graph
+from eqsat.tensor.ir import OPS, Node, TensorGraph, Type, attrs_of
 
 _RANDOM_GRAPHS = 12
 
@@ -19,14 +20,41 @@ def finish(g: TensorGraph, *outputs: int) -> TensorGraph:
 
 
 def rescale(g: TensorGraph, x: int, dtype: str, multiplier: int = 1 << 30, shift: int = 30) -> int:
-    return g.add("rescale", (x,), dtype=dtype, multiplier=(multiplier,), shift=(shift,), in_zp=(0,), out_zp=(0,), per_channel=False,
-                 scale32=True, rounding_mode=1, input_unsigned=False, output_unsigned=False)
+    return g.add(
+        "rescale",
+        (x,),
+        dtype=dtype,
+        multiplier=(multiplier,),
+        shift=(shift,),
+        in_zp=(0,),
+        out_zp=(0,),
+        per_channel=False,
+        scale32=True,
+        rounding_mode=1,
+        input_unsigned=False,
+        output_unsigned=False,
+    )
 
 
-def opaque(g: TensorGraph, code: str, operands: Sequence[int], results: Sequence[Type], shapes: tuple | None = None, **fields: Any) -> int:
+def opaque(
+    g: TensorGraph,
+    code: str,
+    operands: Sequence[int],
+    results: Sequence[Type],
+    shapes: tuple | None = None,
+    **fields: Any,
+) -> int:
     """An operator that the op table does not have; `shapes` are its shape operands, None standing for a tensor."""
-    return g.add("opaque", operands, tosa=code, fields=attrs_of(fields), shape_operands=shapes or (None,) * len(operands),
-                 shape=results[0].shape, dtype=results[0].dtype, results=tuple(results))
+    return g.add(
+        "opaque",
+        operands,
+        tosa=code,
+        fields=attrs_of(fields),
+        shape_operands=shapes or (None,) * len(operands),
+        shape=results[0].shape,
+        dtype=results[0].dtype,
+        results=tuple(results),
+    )
 
 
 def pointwise() -> TensorGraph:
@@ -36,27 +64,55 @@ def pointwise() -> TensorGraph:
     p, q = (g.add_input(n, (1, 2, 1), "BOOL") for n in "pq")
     c = g.add_const(np.arange(3).reshape(1, 1, 3), "INT32")
     outs = [g.add(op, (a,)) for op in ("abs", "bitwise_not", "clz", "identity")] + [g.add("logical_not", (p,))]
-    outs += [g.add(op, (a, c)) for op in ("add", "sub", "bitwise_and", "bitwise_or", "bitwise_xor", "logical_left_shift", "logical_right_shift", "intdiv")]
+    outs += [
+        g.add(op, (a, c))
+        for op in (
+            "add",
+            "sub",
+            "bitwise_and",
+            "bitwise_or",
+            "bitwise_xor",
+            "logical_left_shift",
+            "logical_right_shift",
+            "intdiv",
+        )
+    ]
     outs += [g.add(op, (a, b), nan_mode=1) for op in ("maximum", "minimum")]
     outs += [g.add(op, (p, q)) for op in ("logical_and", "logical_or", "logical_xor")]
     outs += [g.add(op, (a, b)) for op in ("equal", "greater", "greater_equal")]
-    outs += [g.add("arithmetic_right_shift", (a, b), round=True), g.add("mul", (a, b), shift=(1,)), g.add("negate", (a,), in_zp=(0,), out_zp=(0,)),
-             g.add("select", (p, a, c)), g.add("cast", (a,), dtype="INT8")]
+    outs += [
+        g.add("arithmetic_right_shift", (a, b), round=True),
+        g.add("mul", (a, b), shift=(1,)),
+        g.add("negate", (a,), in_zp=(0,), out_zp=(0,)),
+        g.add("select", (p, a, c)),
+        g.add("cast", (a,), dtype="INT8"),
+    ]
     return finish(g, *outs)
 
 
 def along_axes() -> TensorGraph:
     """Ops that act along axes, and tables."""
     g = TensorGraph()
-    x, w, p = g.add_input("x", (1, 4, 6), "INT8"), g.add_input("w", (1, 4, 6), "INT16"), g.add_input("p", (2, 3), "BOOL")
+    x, w, p = (
+        g.add_input("x", (1, 4, 6), "INT8"),
+        g.add_input("w", (1, 4, 6), "INT16"),
+        g.add_input("p", (2, 3), "BOOL"),
+    )
     outs = [g.add(op, (x,), axis=1, nan_mode=1) for op in ("reduce_max", "reduce_min", "argmax")]
     outs += [g.add(op, (rescale(g, x, "INT32"),), axis=2) for op in ("reduce_sum", "reduce_product")]
     outs += [g.add(op, (p,), axis=0) for op in ("reduce_any", "reduce_all")]
-    outs += [g.add("slice", (x,), start=(0, 1, 2), size=(1, 2, 3)), g.add("pad", (x,), pads=(0, 0, 1, 0, 0, 2), value=(3,)),
-             g.add("tile", (x,), multiples=(2, 1, 3)), g.add("reverse", (x,), axis=2), g.add("concat", (x, x), axis=1),
-             g.add("transpose", (x,), perms=(2, 0, 1)), g.add("reshape", (x,), shape=(2, 12)),
-             g.add("clamp", (x,), min_val=b"\x80", max_val=b"\x7f", nan_mode=1), g.add("table", (x,), table=tuple(range(-128, 128))),
-             g.add("table", (w,), table=tuple(range(513)))]
+    outs += [
+        g.add("slice", (x,), start=(0, 1, 2), size=(1, 2, 3)),
+        g.add("pad", (x,), pads=(0, 0, 1, 0, 0, 2), value=(3,)),
+        g.add("tile", (x,), multiples=(2, 1, 3)),
+        g.add("reverse", (x,), axis=2),
+        g.add("concat", (x, x), axis=1),
+        g.add("transpose", (x,), perms=(2, 0, 1)),
+        g.add("reshape", (x,), shape=(2, 12)),
+        g.add("clamp", (x,), min_val=b"\x80", max_val=b"\x7f", nan_mode=1),
+        g.add("table", (x,), table=tuple(range(-128, 128))),
+        g.add("table", (w,), table=tuple(range(513))),
+    ]
     return finish(g, *outs)
 
 
@@ -71,28 +127,59 @@ def products() -> TensorGraph:
 
     bias = g.add_const(np.arange(2), "INT32")
     window = {"stride": (1, 1), "in_zp": (0,), "w_zp": (0,), "acc_type": 5, "local_bound": False}
-    outs = [g.add("conv2d", (x, weights(2, 2, 1, 3), bias), pad=(1, 0, 0, 0), dilation=(2, 1), **window),
-            g.add("depthwise_conv2d", (x, weights(2, 2, 3, 1), g.add_const(np.zeros(3), "INT32")), pad=(0,) * 4, dilation=(1, 1), **window),
-            g.add("transpose_conv2d", (x, weights(2, 2, 2, 3), bias), out_pad=(0, 1, 0, 0), **window),
-            g.add("matmul", (m, g.add("transpose", (m,), perms=(0, 2, 1))), in_zp=(1,), w_zp=(-1,))]
+    outs = [
+        g.add("conv2d", (x, weights(2, 2, 1, 3), bias), pad=(1, 0, 0, 0), dilation=(2, 1), **window),
+        g.add(
+            "depthwise_conv2d",
+            (x, weights(2, 2, 3, 1), g.add_const(np.zeros(3), "INT32")),
+            pad=(0,) * 4,
+            dilation=(1, 1),
+            **window,
+        ),
+        g.add("transpose_conv2d", (x, weights(2, 2, 2, 3), bias), out_pad=(0, 1, 0, 0), **window),
+        g.add("matmul", (m, g.add("transpose", (m,), perms=(0, 2, 1))), in_zp=(1,), w_zp=(-1,)),
+    ]
     pool = {"kernel": (2, 2), "stride": (1, 2), "pad": (0, 0, 0, 0)}
-    outs += [g.add("max_pool2d", (x,), nan_mode=1, **pool), g.add("avg_pool2d", (x,), in_zp=(0,), out_zp=(0,), acc_type=5, **pool)]
+    outs += [
+        g.add("max_pool2d", (x,), nan_mode=1, **pool),
+        g.add("avg_pool2d", (x,), in_zp=(0,), out_zp=(0,), acc_type=5, **pool),
+    ]
     return finish(g, *outs)
 
 
 def not_modelled() -> TensorGraph:
     """Opaque ops: shape operands, strings, several results; dtypes that numpy lacks."""
     g = TensorGraph()
-    x, f, h = g.add_input("x", (1, 4, 4, 2), "INT8"), g.add_input("f", (1, 4, 4), "FP32"), g.add_input("h", (2, 3), "BF16")
+    x, f, h = (
+        g.add_input("x", (1, 4, 4, 2), "INT8"),
+        g.add_input("f", (1, 4, 4), "FP32"),
+        g.add_input("h", (2, 3), "BF16"),
+    )
     fft = opaque(g, "RFFT2D", [f], [Type((1, 4, 3), "FP32")] * 2, local_bound=False)
     imaginary = g.add("item", (fft,), index=1, shape=(1, 4, 3), dtype="FP32")
     table = g.add_const(np.arange(24).reshape(1, 8, 3), "INT8")
     index = g.add_const(np.array([[3, 0]]), "INT32")
     carried = g._put(Node("cast", (h,), attrs_of({"dtype": "INT8"}), (2, 3), "INT8"))
-    return finish(g, opaque(g, "RESIZE", [x], [Type((1, 7, 7, 2), "INT32")], (None, (4, 2, 4, 2), (0, 0), (0, 0)), mode=2), fft, imaginary,
-                  opaque(g, "GATHER", [table, index], [Type((1, 2, 3), "INT8")]), carried, x, x,
-                  opaque(g, "CUSTOM", [x], [Type((2,), "INT8"), Type((1,), "INT32")], operator_name=b"mine", domain_name=b"here",
-                         implementation_attrs=bytes(range(7))), g.add_const(np.frombuffer(bytes(12), np.uint8), "BF16", (2, 3)))
+    return finish(
+        g,
+        opaque(g, "RESIZE", [x], [Type((1, 7, 7, 2), "INT32")], (None, (4, 2, 4, 2), (0, 0), (0, 0)), mode=2),
+        fft,
+        imaginary,
+        opaque(g, "GATHER", [table, index], [Type((1, 2, 3), "INT8")]),
+        carried,
+        x,
+        x,
+        opaque(
+            g,
+            "CUSTOM",
+            [x],
+            [Type((2,), "INT8"), Type((1,), "INT32")],
+            operator_name=b"mine",
+            domain_name=b"here",
+            implementation_attrs=bytes(range(7)),
+        ),
+        g.add_const(np.frombuffer(bytes(12), np.uint8), "BF16", (2, 3)),
+    )
 
 
 def wide() -> TensorGraph:
@@ -100,14 +187,46 @@ def wide() -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 2, 2, 3), "INT16")
     w, b = g.add_const(np.arange(6).reshape(2, 1, 1, 3), "INT8"), g.add_const(np.array([-(2**47), 2**47 - 1]), "INT48")
-    y = g.add("conv2d", (x, w, b), pad=(0,) * 4, stride=(1, 1), dilation=(1, 1), acc_type=6, local_bound=False, in_zp=(0,), w_zp=(0,))
-    return finish(g, g.add("rescale", (y,), dtype="INT16", multiplier=(16384,), shift=(46,), in_zp=(0,), out_zp=(0,), per_channel=False,
-                           scale32=False, rounding_mode=1, input_unsigned=False, output_unsigned=False))
+    y = g.add(
+        "conv2d",
+        (x, w, b),
+        pad=(0,) * 4,
+        stride=(1, 1),
+        dilation=(1, 1),
+        acc_type=6,
+        local_bound=False,
+        in_zp=(0,),
+        w_zp=(0,),
+    )
+    return finish(
+        g,
+        g.add(
+            "rescale",
+            (y,),
+            dtype="INT16",
+            multiplier=(16384,),
+            shift=(46,),
+            in_zp=(0,),
+            out_zp=(0,),
+            per_channel=False,
+            scale32=False,
+            rounding_mode=1,
+            input_unsigned=False,
+            output_unsigned=False,
+        ),
+    )
 
 
 def graphs() -> list[TensorGraph]:
     """All of them, and some random networks of blocks."""
-    return [pointwise(), along_axes(), products(), not_modelled(), wide(), *(random_graph(s) for s in range(_RANDOM_GRAPHS))]
+    return [
+        pointwise(),
+        along_axes(),
+        products(),
+        not_modelled(),
+        wide(),
+        *(random_graph(s) for s in range(_RANDOM_GRAPHS)),
+    ]
 
 
 def uncovered() -> set[str]:

@@ -2,6 +2,7 @@
 
 `read` answers "accepted" or the class of the named error; whatever else it raises is a finding.
 """
+
 from __future__ import annotations
 
 import gzip
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.fuzz.corpus import finish, graphs
 from benchmarks.fuzz.mutate import BLIND, mutated
-from eqsat.ir import TensorGraph
+from eqsat.tensor.ir import TensorGraph
 from eqsat.tosa import TosaError, dumps, loads
 
 
@@ -42,7 +43,14 @@ def error_class(e: BaseException) -> str:
     if cause is not None and type(cause).__name__ not in (name, "GraphError"):
         return f"{name} from {type(cause).__name__}"
     text = re.sub(r"^\S*(/\S*|the TOSA buffer):? ", "", str(e))
-    for pattern in (r"'[^']*'|\"[^\"]*\"", r"\([^()]*\)", r"\([^()]*\)", r"\[[^\[\]]*\]", r"Type\S*", r"-?\d+(, -?\d+)*"):
+    for pattern in (
+        r"'[^']*'|\"[^\"]*\"",
+        r"\([^()]*\)",
+        r"\([^()]*\)",
+        r"\[[^\[\]]*\]",
+        r"Type\S*",
+        r"-?\d+(, -?\d+)*",
+    ):
         text = re.sub(pattern, "_", text)
     return f"{name}: {text[:110]}"
 
@@ -56,6 +64,7 @@ def transposes() -> TensorGraph:
 
 
 # ---- TOSA -----------------------------------------------------------------------------------------
+
 
 def _write_graphs(place: Path) -> None:
     for i, g in enumerate(graphs()):
@@ -71,7 +80,11 @@ def _read_tosa(data: bytes, _: Path) -> str:
         return error_class(e)
     again = loads(dumps(graph))
     written = dumps(again)
-    if dumps(loads(written)) != written or again.signature() != graph.signature() or _operators(again) != _operators(graph):
+    if (
+        dumps(loads(written)) != written
+        or again.signature() != graph.signature()
+        or _operators(again) != _operators(graph)
+    ):
         raise Finding("written and read, the graph is another")
     return "accepted"
 
@@ -82,16 +95,17 @@ def _operators(graph: TensorGraph) -> dict[str, int]:
 
 # ---- e-graphs on damaged graphs -------------------------------------------------------------------
 
+
 def _search(data: bytes, _: Path) -> str:
     """An accepted graph goes on to saturation and extraction, without Vela, which would refuse most of them."""
     from cost_models.op_count import OpCount
-    from eqsat import choice
     from eqsat.egraph.encoding import saturate
     from eqsat.egraph.engine import Budget, EngineError
-    from eqsat.ir import GraphError
     from eqsat.rules import EXTERNS
     from eqsat.rules.presets import PRESETS
+    from eqsat.search import choice
     from eqsat.target import Target
+    from eqsat.tensor.ir import GraphError
     from extraction import ExtractionError, extract
 
     try:
@@ -106,10 +120,11 @@ def _search(data: bytes, _: Path) -> str:
 
 # ---- choice graphs, saved runs, prices, records, programs -----------------------------------------
 
+
 def _saved_run(place: Path) -> Path:
     """A saved run of a small graph."""
-    from eqsat.optimizer import optimize_tosa
-    from eqsat.options import Options
+    from eqsat.search.optimizer import optimize_tosa
+    from eqsat.search.options import Options
     from eqsat.target import Target
 
     run = place / "run"
@@ -121,7 +136,7 @@ def _saved_run(place: Path) -> Path:
 
 
 def _write_choice_graphs(place: Path) -> None:
-    from eqsat.codec import CHOICE_GRAPH
+    from eqsat.runs.codec import CHOICE_GRAPH
 
     data = (_saved_run(place) / CHOICE_GRAPH).read_bytes()
     shutil.rmtree(place / "run")
@@ -157,8 +172,9 @@ def _damage_run(r: random.Random, corpus: Sequence[bytes]) -> tuple[bytes, str]:
 
 def _read_run(data: bytes, place: Path) -> str:
     """The damaged file stands among the sound ones, every other time with a manifest that knows it."""
-    from eqsat import archive, runs
-    from eqsat.archive import ArchiveError
+    from eqsat import runs
+    from eqsat.runs import archive
+    from eqsat.runs.archive import ArchiveError
 
     source, target = place.parent / "corpus" / "run", place / "run"
     names = sorted(p.name for p in source.parent.iterdir() if p.is_file())
@@ -186,7 +202,7 @@ def _write_prices(place: Path) -> None:
 
     cache = PriceCache(place / "prices.sqlite")
     cache.put(_PRICES)
-    cache.clear()                                        # into the one file
+    cache.clear()  # into the one file
     cache.put(_PRICES)
     cache.close()
 
@@ -208,7 +224,14 @@ def _read_prices(data: bytes, place: Path) -> str:
 
 
 def _write_records(place: Path) -> None:
-    record = {"model": "m", "target": "ethos-u85-256", "configuration": "eqsat", "cycles": 7, "seconds": {"vela": 1.5}, "by_kind": {"rescale": 7}}
+    record = {
+        "model": "m",
+        "target": "ethos-u85-256",
+        "configuration": "eqsat",
+        "cycles": 7,
+        "seconds": {"vela": 1.5},
+        "by_kind": {"rescale": 7},
+    }
     text = "".join(json.dumps({**record, "model": f"m{i}", "cycles": i}) + "\n" for i in range(6))
     (place / "records.jsonl").write_text(text)
 
@@ -230,7 +253,7 @@ def _write_programs(place: Path) -> None:
     import torch
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
-    from eqsat.quantize import quantize
+    from eqsat.executorch.quantize import quantize
 
     class Small(torch.nn.Module):
         def __init__(self) -> None:
@@ -241,11 +264,13 @@ def _write_programs(place: Path) -> None:
             return torch.relu(self.conv(x))
 
     torch.manual_seed(0)
-    torch.export.save(quantize(Small(), (torch.randn(1, 2, 4, 4),), EthosUCompileSpec("ethos-u55-128")), str(place / "small.pt2"))
+    torch.export.save(
+        quantize(Small(), (torch.randn(1, 2, 4, 4),), EthosUCompileSpec("ethos-u55-128")), str(place / "small.pt2")
+    )
 
 
 def _read_program(data: bytes, place: Path) -> str:
-    from eqsat import pt2
+    from eqsat.executorch import pt2
     from eqsat.files import InputError
 
     (place / "p.pt2").write_bytes(data)
@@ -260,12 +285,15 @@ def _blind(r: random.Random, corpus: Sequence[bytes]) -> tuple[bytes, str]:
     return mutated(r, corpus, BLIND)
 
 
-FORMATS = {f.name: f for f in (
-    Format("tosa", _write_graphs, mutated, _read_tosa),
-    Format("search", _write_graphs, mutated, _search),
-    Format("choice-graph", _write_choice_graphs, _blind, _read_choice_graph),
-    Format("run", _write_run, _damage_run, _read_run),
-    Format("prices", _write_prices, _blind, _read_prices),
-    Format("records", _write_records, _blind, _read_records),
-    Format("pt2", _write_programs, _blind, _read_program),
-)}
+FORMATS = {
+    f.name: f
+    for f in (
+        Format("tosa", _write_graphs, mutated, _read_tosa),
+        Format("search", _write_graphs, mutated, _search),
+        Format("choice-graph", _write_choice_graphs, _blind, _read_choice_graph),
+        Format("run", _write_run, _damage_run, _read_run),
+        Format("prices", _write_prices, _blind, _read_prices),
+        Format("records", _write_records, _blind, _read_records),
+        Format("pt2", _write_programs, _blind, _read_program),
+    )
+}

@@ -3,6 +3,7 @@
 `run` is the watcher's side. Run as `python -m benchmarks.fuzz.process FORMAT SEED START END DIRECTORY` this is the reader's: a line of
 JSON per input. The reader may take 1 GB more memory than it has after its imports.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -58,8 +59,13 @@ def run(form: str, seed: int, inputs: int, place: Path, start: int = 0) -> Tally
     """Reads the inputs `start` to `start + inputs`; the corpus must be in `place`/corpus."""
     tally, number, end = Tally(form), start, start + inputs
     while number < end:
-        process = subprocess.Popen([sys.executable, "-m", "benchmarks.fuzz.process", form, str(seed), str(number), str(end), str(place)],
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, start_new_session=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.fuzz.process", form, str(seed), str(number), str(end), str(place)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=ROOT,
+            start_new_session=True,
+        )
         try:
             number = _watch(process, tally, number)
         finally:
@@ -83,7 +89,14 @@ def _watch(process: subprocess.Popen, tally: Tally, number: int) -> int:
         if not piece:
             code = process.wait()
             if code:
-                tally.add({"number": number, "finding": f"the process died (signal {-code})" if code < 0 else f"the process died (exit code {code})"})
+                tally.add(
+                    {
+                        "number": number,
+                        "finding": f"the process died (signal {-code})"
+                        if code < 0
+                        else f"the process died (exit code {code})",
+                    }
+                )
             return number + bool(code)
         *lines, rest = (rest + piece).split(b"\n")
         for line in map(json.loads, lines):
@@ -103,6 +116,7 @@ def _computed(pid: int) -> float:
 
 # ---- the reader's side ----------------------------------------------------------------------------
 
+
 def _read_all(form: str, seed: int, start: int, end: int, place: Path) -> None:
     from benchmarks.fuzz.formats import FORMATS
 
@@ -111,7 +125,7 @@ def _read_all(form: str, seed: int, start: int, end: int, place: Path) -> None:
     corpus = [p.read_bytes() for p in files]
     own = place / f"{form}-{os.getpid()}"
     own.mkdir()
-    for data in corpus[:2]:                              # whatever is imported late is imported now
+    for data in corpus[:2]:  # whatever is imported late is imported now
         with contextlib.suppress(Exception):
             f.read(bytes([0, 0]) + data if form == "run" else data, own)
     print(json.dumps({"ready": True}), flush=True)

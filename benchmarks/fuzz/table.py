@@ -1,4 +1,5 @@
 """The record of a fuzzing run as Markdown."""
+
 from __future__ import annotations
 
 _ROWS = 30
@@ -6,12 +7,17 @@ _ROWS = 30
 
 def markdown(record: dict) -> str:
     """A summary by format, then the outcomes of each."""
-    out = [f"# Fuzzing the readers\n\nSeed {record['seed']}. Every input is read in a process that may take 5 seconds of computing and 1 GB for it.\n",
-           "| format | inputs | accepted | refused with a named error | findings | slowest (s) | memory taken (MiB) |", "|---|--:|--:|--:|--:|--:|--:|"]
+    out = [
+        f"# Fuzzing the readers\n\nSeed {record['seed']}. Every input is read in a process that may take 5 seconds of computing and 1 GB for it.\n",
+        "| format | inputs | accepted | refused with a named error | findings | slowest (s) | memory taken (MiB) |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
     for f in record["formats"]:
         accepted = sum(n for k, n in f["outcomes"].items() if k.startswith("accepted"))
         found = len(f["findings"])
-        out.append(f"| {f['format']} | {f['inputs']:,} | {accepted:,} | {f['inputs'] - accepted - found:,} | {found} | {f['slowest']:.2f} | {f['peak_mib']} |")
+        out.append(
+            f"| {f['format']} | {f['inputs']:,} | {accepted:,} | {f['inputs'] - accepted - found:,} | {found} | {f['slowest']:.2f} | {f['peak_mib']} |"
+        )
     for f in record["formats"]:
         out += [f"\n## {f['format']}\n", "| outcome | inputs |", "|---|--:|"]
         rows = list(f["outcomes"].items())

@@ -1,6 +1,6 @@
 """The model zoo: small, realistic networks in plain torch.nn, random weights, one file each.
 
-    module, inputs = load("ds_cnn")    # eval mode; inputs is a tuple of example tensors
+module, inputs = load("ds_cnn")    # eval mode; inputs is a tuple of example tensors
 """
 
 import importlib

@@ -15,9 +15,7 @@ from benchmarks.models.attention import SelfAttention
 
 class FeedForward(nn.Sequential):
     def __init__(self, dim: int, expansion: int = 4) -> None:
-        super().__init__(
-            nn.LayerNorm(dim), nn.Linear(dim, expansion * dim), nn.SiLU(), nn.Linear(expansion * dim, dim)
-        )
+        super().__init__(nn.LayerNorm(dim), nn.Linear(dim, expansion * dim), nn.SiLU(), nn.Linear(expansion * dim, dim))
 
 
 class ConvModule(nn.Module):

@@ -7,6 +7,7 @@ Graph k has the seed `seed + k` and the k-th of the targets in turn. `records.js
 an interrupted run goes on where it stopped, unless the sources have changed: then it begins anew. A graph that fails is saved in
 `failures/`, as it was drawn and shrunk. Exit code 1 if there was a failure.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -23,19 +24,25 @@ from benchmarks.soundness.shrink import shrink
 from benchmarks.soundness.table import markdown, summary
 from benchmarks.soundness.trial import run
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import TensorGraph
 from eqsat.rules import EXTERNS, RULES
 from eqsat.target import Target
+from eqsat.tensor.ir import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.tosa.worker import Pool
+from eqsat.workers.worker import Pool
 
 
 def _kind(failure: str) -> str:
     return " ".join(re.sub(r"\d+|:.*", "", failure).split()[:3])
 
 
-def graphs(log: Log, seeds: Sequence[int], targets: Sequence[Target], rules: Sequence[Rule] = RULES, externs: Sequence[Extern] = EXTERNS,
-           full_every: int = 0) -> None:
+def graphs(
+    log: Log,
+    seeds: Sequence[int],
+    targets: Sequence[Target],
+    rules: Sequence[Rule] = RULES,
+    externs: Sequence[Extern] = EXTERNS,
+    full_every: int = 0,
+) -> None:
     """Adds the records of the graphs of `seeds` that are not in `log` yet; each `full_every`-th goes through the whole optimizer too."""
     done = {(r["seed"], r["target"]) for r in log.records}
     directory = log.path.parent / "failures"
@@ -45,7 +52,9 @@ def graphs(log: Log, seeds: Sequence[int], targets: Sequence[Target], rules: Seq
             if (seed, target.accelerator) in done:
                 continue
             graph = random_graph(seed)
-            record = run(graph, seed, target, pool, rules, externs, full=bool(full_every) and k // len(targets) % full_every == 0)
+            record = run(
+                graph, seed, target, pool, rules, externs, full=bool(full_every) and k // len(targets) % full_every == 0
+            )
             log.add(record.as_dict())
             if record.failures:
                 kinds = {_kind(f) for f in record.failures}
@@ -64,7 +73,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--graphs", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0, help="of the first graph")
     parser.add_argument("--target", default="ethos-u85-256,ethos-u55-128", help="one or more, taken in turn")
-    parser.add_argument("--full-every", type=int, default=25, help="every how many graphs of a target the whole optimizer runs too; 0: never")
+    parser.add_argument(
+        "--full-every",
+        type=int,
+        default=25,
+        help="every how many graphs of a target the whole optimizer runs too; 0: never",
+    )
     parser.add_argument("--zoo", type=Path, help="directory of <model>.<delegate>.<target>.explicit.tosa")
     parser.add_argument("--match", default="", help="only files of the zoo whose name contains this")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/soundness")
@@ -72,7 +86,12 @@ def main(argv: list[str] | None = None) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     version = sources((*OPTIMIZER, "benchmarks/soundness/*.py"))
     log, networks = Log(args.out / "records.jsonl", version), Log(args.out / "zoo.jsonl", version)
-    graphs(log, range(args.seed, args.seed + args.graphs), [Target.of(t) for t in args.target.split(",")], full_every=args.full_every)
+    graphs(
+        log,
+        range(args.seed, args.seed + args.graphs),
+        [Target.of(t) for t in args.target.split(",")],
+        full_every=args.full_every,
+    )
     if args.zoo:
         done = {r["name"] for r in networks.records}
         for path in zoo.saved(args.zoo):
@@ -83,7 +102,9 @@ def main(argv: list[str] | None = None) -> int:
     found = summary(log.records, networks.records, RULES)
     (args.out / "summary.json").write_text(json.dumps(found, indent=1) + "\n")
     (args.out / "table.md").write_text(markdown(found, RULES))
-    print(f"{found['graphs']} graphs, {len(found['failures'])} failures; rules that never matched: {', '.join(found['never']) or 'none'}")
+    print(
+        f"{found['graphs']} graphs, {len(found['failures'])} failures; rules that never matched: {', '.join(found['never']) or 'none'}"
+    )
     return 1 if found["failures"] or any(z["failure"] for z in found["zoo"]) else 0
 
 

@@ -3,6 +3,7 @@
 INT8 values have zero points, sums are INT32 (INT48 behind INT16 products), a RESCALE stands at every change of scale.
 Magnitudes stay where no operator overflows, which TOSA would leave undefined.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,8 +11,8 @@ from math import prod
 
 import numpy as np
 
-from eqsat.ir import STORAGE, TensorGraph
-from eqsat.numerics import LIMITS
+from eqsat.tensor.ir import STORAGE, TensorGraph
+from eqsat.tensor.numerics import LIMITS
 
 #: No tensor gets larger than this.
 MOST_ELEMENTS = 1500
@@ -43,7 +44,9 @@ class Builder:
 
     def array(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> np.ndarray:
         limits = LIMITS[dtype]
-        return self.rng.integers(limits[0] if low is None else low, limits[1] if high is None else high, shape, endpoint=True).astype(STORAGE[dtype])
+        return self.rng.integers(
+            limits[0] if low is None else low, limits[1] if high is None else high, shape, endpoint=True
+        ).astype(STORAGE[dtype])
 
     def zero(self, dtype: str) -> int:
         """A zero point: only INT8 has any but 0, and -128, 0 and small ones are the common ones."""
@@ -67,7 +70,11 @@ class Builder:
 
     def like(self, x: int, other_than: bool = False) -> list[int]:
         """Values of x's shape and dtype, x itself among them unless `other_than`."""
-        return [v for v in self.values if self.shape(v) == self.shape(x) and self.dtype(v) == self.dtype(x) and not (other_than and v == x)]
+        return [
+            v
+            for v in self.values
+            if self.shape(v) == self.shape(x) and self.dtype(v) == self.dtype(x) and not (other_than and v == x)
+        ]
 
     # -- leaves
 
@@ -105,12 +112,34 @@ class Builder:
 
     # -- pointwise
 
-    def rescale(self, x: int, dtype: str, multiplier: Sequence[int] = (1 << _ONE,), shift: Sequence[int] = (_ONE,), in_zp: int = 0, out_zp: int = 0,
-                scale32: bool = True, rounding: int = 1, per_channel: bool | None = None, unsigned: str = "") -> int:
+    def rescale(
+        self,
+        x: int,
+        dtype: str,
+        multiplier: Sequence[int] = (1 << _ONE,),
+        shift: Sequence[int] = (_ONE,),
+        in_zp: int = 0,
+        out_zp: int = 0,
+        scale32: bool = True,
+        rounding: int = 1,
+        per_channel: bool | None = None,
+        unsigned: str = "",
+    ) -> int:
         """unsigned: "", "input" or "output"; unsigned values are for the edges of a graph, signed operators may not read them."""
-        return self.add("rescale", x, dtype=dtype, multiplier=tuple(multiplier), shift=tuple(shift), in_zp=(in_zp,), out_zp=(out_zp,), scale32=scale32,
-                        rounding_mode=rounding, per_channel=len(multiplier) > 1 if per_channel is None else per_channel, input_unsigned=unsigned == "input",
-                        output_unsigned=unsigned == "output")
+        return self.add(
+            "rescale",
+            x,
+            dtype=dtype,
+            multiplier=tuple(multiplier),
+            shift=tuple(shift),
+            in_zp=(in_zp,),
+            out_zp=(out_zp,),
+            scale32=scale32,
+            rounding_mode=rounding,
+            per_channel=len(multiplier) > 1 if per_channel is None else per_channel,
+            input_unsigned=unsigned == "input",
+            output_unsigned=unsigned == "output",
+        )
 
     def widen(self, x: int, up: int = 0) -> int:
         """INT8 or INT16 to INT32, times 2**up."""
@@ -123,8 +152,16 @@ class Builder:
         top = 15 if wide else 31
         multiplier = [self.int(1 << (top - 1), (1 << top) - 1) for _ in range(channels)]
         shift = [min(62, top + down + self.int(0, 1)) for _ in range(channels)]
-        return self.rescale(x, dtype, multiplier, shift, out_zp=self.zero(dtype), scale32=not wide, per_channel=channels > 1,
-                            rounding=1 if wide else self.of(1, 1, 3))
+        return self.rescale(
+            x,
+            dtype,
+            multiplier,
+            shift,
+            out_zp=self.zero(dtype),
+            scale32=not wide,
+            per_channel=channels > 1,
+            rounding=1 if wide else self.of(1, 1, 3),
+        )
 
     def clamp(self, x: int) -> int:
         """A CLAMP of INT8 or INT16, often a ReLU at a zero point."""
@@ -143,9 +180,15 @@ class Builder:
         if dtype == "INT8":
             points = np.arange(-128, 128)
             smooth = np.clip(np.round(127 * np.tanh(points / self.int(10, 90))), -128, 127)
-            return self.add("table", x, table=tuple(int(v) for v in self.of(smooth, smooth, self.rng.integers(-128, 128, 256), points)))
+            return self.add(
+                "table",
+                x,
+                table=tuple(int(v) for v in self.of(smooth, smooth, self.rng.integers(-128, 128, 256), points)),
+            )
         entries = np.round(16000 * np.tanh((np.arange(513) - 256) / self.int(40, 200)))
-        return self.rescale(self.add("table", x, table=tuple(int(v) for v in entries)), "INT16", (1 << _ONE,), (_ONE + 7,))
+        return self.rescale(
+            self.add("table", x, table=tuple(int(v) for v in entries)), "INT16", (1 << _ONE,), (_ONE + 7,)
+        )
 
     def unary(self, x: int) -> int:
         """Something INT8 or INT16 to the same dtype, element by element."""
@@ -160,7 +203,15 @@ class Builder:
             zp = self.zero(dtype)
             multiplier = self.of(1 << 30, self.int(1 << 30, (1 << 31) - 1))
             unsigned = "input" if dtype == "INT8" and self.g.nodes[x].op == "input" and self.chance(0.3) else ""
-            return self.rescale(x, dtype, (multiplier,), (self.of(30, 31),), in_zp=zp, out_zp=self.of(zp, self.zero(dtype)), unsigned=unsigned)
+            return self.rescale(
+                x,
+                dtype,
+                (multiplier,),
+                (self.of(30, 31),),
+                in_zp=zp,
+                out_zp=self.of(zp, self.zero(dtype)),
+                unsigned=unsigned,
+            )
         if kind == 4:
             return self.add("negate", x, in_zp=(self.zero(dtype),), out_zp=(self.zero(dtype),))
         return self.of(lambda: self.add("bitwise_not", x), lambda: self.add("identity", x))()
@@ -173,7 +224,9 @@ class Builder:
         if len(shape) == 4:
             return x
         if len(shape) < 4:
-            return self.reshape(x, *self.of((1,) * (4 - len(shape)) + shape, (*shape[:-1], *(1,) * (4 - len(shape)), shape[-1])))
+            return self.reshape(
+                x, *self.of((1,) * (4 - len(shape)) + shape, (*shape[:-1], *(1,) * (4 - len(shape)), shape[-1]))
+            )
         return self.reshape(x, prod(shape[:-3]), *shape[-3:])
 
     def three(self, x: int) -> int:

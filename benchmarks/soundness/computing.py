@@ -1,4 +1,5 @@
 """Blocks of arithmetic: quantized elementwise operators, comparisons, reductions."""
+
 from __future__ import annotations
 
 from benchmarks.soundness.builder import Builder
@@ -12,8 +13,13 @@ def numbers(b: Builder, x: int) -> None:
 def _partner(b: Builder, x: int) -> int:
     """An operand beside x: a value of its shape, one that broadcasts, a constant of one element, of a row or whole, or x itself."""
     shape, rank = b.shape(x), len(b.shape(x))
-    broadcast = [v for v in b.values if b.dtype(v) == b.dtype(x) and len(b.shape(v)) == rank
-                 and all(m in (1, n) for m, n in zip(b.shape(v), shape, strict=True))]
+    broadcast = [
+        v
+        for v in b.values
+        if b.dtype(v) == b.dtype(x)
+        and len(b.shape(v)) == rank
+        and all(m in (1, n) for m, n in zip(b.shape(v), shape, strict=True))
+    ]
     kind = b.int(0, 9)
     if kind <= 3 and broadcast:
         return b.of(*broadcast)
@@ -127,8 +133,13 @@ def casts(b: Builder, x: int) -> list[int]:
         return [b.rescale(x, "INT8")]
     if dtype == "INT16":
         return [b.rescale(x, "INT8", (1 << 30,), (30 + 7,), out_zp=b.zero("INT8"))]
-    return [b.of(lambda: b.add("cast", x, dtype="INT16"), lambda: b.add("cast", x, dtype="BOOL"),
-                 lambda: b.rescale(x, "INT16", (1 << 30,), (24,), in_zp=b.zero("INT8")))()]
+    return [
+        b.of(
+            lambda: b.add("cast", x, dtype="INT16"),
+            lambda: b.add("cast", x, dtype="BOOL"),
+            lambda: b.rescale(x, "INT16", (1 << 30,), (24,), in_zp=b.zero("INT8")),
+        )()
+    ]
 
 
 @block(0.8)
@@ -142,10 +153,20 @@ def per_channel(b: Builder, x: int) -> list[int]:
         return [b.rescale(x, b.dtype(x), (1 << 30,) * n, (30,) * n, zp, zp)]
     if b.chance(0.2):
         x = shuffle(b, x)[0]
-    return [b.rescale(x, b.dtype(x), [b.int(1 << 30, (1 << 31) - 1) for _ in range(n)], [b.of(30, 31) for _ in range(n)], zp, b.zero(b.dtype(x)))]
+    return [
+        b.rescale(
+            x,
+            b.dtype(x),
+            [b.int(1 << 30, (1 << 31) - 1) for _ in range(n)],
+            [b.of(30, 31) for _ in range(n)],
+            zp,
+            b.zero(b.dtype(x)),
+        )
+    ]
 
 
 # ---- reductions ---------------------------------------------------------------------------------
+
 
 @block(1.5)
 def total(b: Builder, x: int) -> list[int]:

@@ -7,6 +7,7 @@
 A graph is a string of blocks (`moving.py`, `computing.py`, `products.py`), each behind the newest value or, for forks, an older one. It is
 legal for the TOSA reference model, level 8K; Vela takes most of them.
 """
+
 from __future__ import annotations
 
 import numpy as np
@@ -14,11 +15,24 @@ import numpy as np
 from benchmarks.soundness import computing, products
 from benchmarks.soundness.builder import MOST_ELEMENTS, Builder, Unfit
 from benchmarks.soundness.moving import BLOCKS, part
-from eqsat.ir import OPS, GraphError, TensorGraph
+from eqsat.tensor.ir import OPS, GraphError, TensorGraph
 
-assert computing.__name__ and products.__name__          # their blocks are registered by importing them
-_FIRST_SHAPES = ((1, 6, 6, 8), (1, 8, 4, 4), (1, 4, 5, 6), (2, 4, 4, 4), (1, 3, 8, 8), (1, 16, 12), (4, 6, 8), (1, 24), (6, 10), (1, 1, 20, 6),
-                 (2, 3, 2, 4, 5), (12,), (1, 2, 6, 2, 4, 2))
+assert computing.__name__ and products.__name__  # their blocks are registered by importing them
+_FIRST_SHAPES = (
+    (1, 6, 6, 8),
+    (1, 8, 4, 4),
+    (1, 4, 5, 6),
+    (2, 4, 4, 4),
+    (1, 3, 8, 8),
+    (1, 16, 12),
+    (4, 6, 8),
+    (1, 24),
+    (6, 10),
+    (1, 1, 20, 6),
+    (2, 3, 2, 4, 5),
+    (12,),
+    (1, 2, 6, 2, 4, 2),
+)
 
 
 def random_graph(seed: int, fewest: int = 5, most: int = 40) -> TensorGraph:
@@ -53,7 +67,7 @@ def _grow(b: Builder, weights: np.ndarray) -> None:
     nodes, inputs = len(b.g.nodes), len(b.g.inputs)
     try:
         new = fn(b, x)
-    except (Unfit, GraphError):                          # what it had begun goes
+    except (Unfit, GraphError):  # what it had begun goes
         if len(b.g.inputs) == inputs:
             b.g = _first(b.g, nodes)
         return
@@ -72,14 +86,18 @@ def _finished(b: Builder) -> TensorGraph:
     loose = [v for v in dict.fromkeys(b.values) if v not in read]
     inside = [v for v in dict.fromkeys(b.values) if v in read and b.g.nodes[v].op != "input"]
     b.rng.shuffle(loose)
-    outputs = list(dict.fromkeys([b.values[-1], *map(int, loose[:3]), *([b.of(*inside)] if inside and b.chance(0.3) else [])]))
+    outputs = list(
+        dict.fromkeys([b.values[-1], *map(int, loose[:3]), *([b.of(*inside)] if inside and b.chance(0.3) else [])])
+    )
     b.g.outputs = [o for o in outputs if b.g.nodes[o].op not in ("input", "const")] or [b.unary(b.values[0])]
     if b.dtype(b.g.outputs[0]) == "INT8" and b.chance(0.1):
         b.g.outputs[0] = b.rescale(b.g.outputs[0], "INT8", out_zp=b.zero("INT8"), unsigned="output")
-    if b.chance(0.1):                                    # one value in two slots, or an input as it is
+    if b.chance(0.1):  # one value in two slots, or an input as it is
         b.g.outputs.append(b.of(b.g.outputs[0], b.values[0]))
     b.g.output_names = [f"y{i}" for i in range(len(b.g.outputs))]
     g = b.g.pruned()
-    unread = [i for i, readers in g.readers().items() if g.nodes[i].op == "input" and not readers and i not in g.outputs]
+    unread = [
+        i for i, readers in g.readers().items() if g.nodes[i].op == "input" and not readers and i not in g.outputs
+    ]
     g.inputs = [i for i in g.inputs if i not in unread]
     return g.pruned()

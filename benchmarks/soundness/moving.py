@@ -1,11 +1,12 @@
 """Blocks of data movement: transposes, views, slices, pads, concats, as networks string them together."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
 
 from benchmarks.soundness.builder import MOST_ELEMENTS, Builder
-from eqsat.numerics import LIMITS
+from eqsat.tensor.numerics import LIMITS
 
 #: (weight, block): a block adds operators behind a value and gives the new values. It raises Unfit if it cannot.
 Block = Callable[[Builder, int], list[int]]
@@ -17,6 +18,7 @@ def block(weight: float) -> Callable[[Block], Block]:
     def register(fn: Block) -> Block:
         BLOCKS.append((weight, fn))
         return fn
+
     return register
 
 
@@ -54,7 +56,7 @@ def merge(b: Builder, x: int) -> list[int]:
     shape = b.shape(x)
     b.want(len(shape) > 2)
     i = b.int(0, len(shape) - 2)
-    return [b.reshape(x, *shape[:i], shape[i] * shape[i + 1], *shape[i + 2:])]
+    return [b.reshape(x, *shape[:i], shape[i] * shape[i + 1], *shape[i + 2 :])]
 
 
 @block(1.5)
@@ -64,7 +66,7 @@ def split(b: Builder, x: int) -> list[int]:
     b.want(len(shape) < _HIGHEST_RANK)
     i = b.int(0, len(shape) - 1)
     k = _factor(b, shape[i])
-    return [b.reshape(x, *shape[:i], k, shape[i] // k, *shape[i + 1:])]
+    return [b.reshape(x, *shape[:i], k, shape[i] // k, *shape[i + 1 :])]
 
 
 @block(0.7)
@@ -90,7 +92,7 @@ def shuffle(b: Builder, x: int) -> list[int]:
     shape = b.shape(x)
     axis = b.of(len(shape) - 1, min(1, len(shape) - 1))
     k = _factor(b, shape[axis])
-    before, after = prod(shape[:axis]), prod(shape[axis + 1:])
+    before, after = prod(shape[:axis]), prod(shape[axis + 1 :])
     y = b.transpose(b.reshape(x, before, k, shape[axis] // k, after), 0, 2, 1, 3)
     return [b.reshape(y, *shape)]
 
@@ -134,6 +136,7 @@ def heads(b: Builder, x: int) -> list[int]:
 
 # ---- slices, pads, concats ----------------------------------------------------------------------
 
+
 def _axis(b: Builder, x: int, least: int = 2) -> int:
     options = [d for d, n in enumerate(b.shape(x)) if n >= least]
     b.want(bool(options))
@@ -152,7 +155,11 @@ def part(b: Builder, x: int) -> list[int]:
 def inner(b: Builder, x: int) -> list[int]:
     """A slice along every axis."""
     sizes = [b.int(max(1, n - 2), n) for n in b.shape(x)]
-    return [b.add("slice", x, start=tuple(b.int(0, n - s) for n, s in zip(b.shape(x), sizes, strict=True)), size=tuple(sizes))]
+    return [
+        b.add(
+            "slice", x, start=tuple(b.int(0, n - s) for n, s in zip(b.shape(x), sizes, strict=True)), size=tuple(sizes)
+        )
+    ]
 
 
 @block(1.5)
@@ -164,7 +171,7 @@ def halves(b: Builder, x: int) -> list[int]:
     pieces = [b.slice(x, axis, a, z - a) for a, z in zip(cuts, cuts[1:], strict=False)]
     shared = b.chance(0.4)
     pieces = [p if b.chance(0.5) or shared else b.unary(p) for p in pieces]
-    if shared:                                           # the same operator behind every slice
+    if shared:  # the same operator behind every slice
         attrs = b.g.nodes[b.clamp(pieces[0])].attrs
         pieces = [b.g.add_with("clamp", (p,), attrs) for p in pieces]
     if b.chance(0.3):
@@ -182,7 +189,9 @@ def join(b: Builder, x: int) -> list[int]:
     for i, o in enumerate(others):
         kind = b.int(0, 5)
         if kind == 0:
-            constants = [b.const(b.shape(x), b.dtype(x), *((0, 1) if b.dtype(x) == "BOOL" else (-100, 100))) for _ in range(2)]
+            constants = [
+                b.const(b.shape(x), b.dtype(x), *((0, 1) if b.dtype(x) == "BOOL" else (-100, 100))) for _ in range(2)
+            ]
             others[i] = b.of(constants[0], b.concat(axis, *constants))
         elif kind <= 2 and b.dtype(x) in ("INT8", "INT16"):
             others[i] = b.unary(o)

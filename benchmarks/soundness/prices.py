@@ -1,4 +1,5 @@
 """A cost model without Vela: bytes read and written. It makes extraction quick; what it ranks wrongly costs cycles, never results."""
+
 from __future__ import annotations
 
 import math
@@ -8,16 +9,16 @@ import numpy as np
 from cost_models.bytes_moved import BytesMoved
 from cost_models.legality import legal
 from cost_models.protocol import Steps, Unit
-from eqsat.ir import BYTES
-from eqsat.staging import reordering, ways, written
 from eqsat.target import Target
+from eqsat.target.staging import reordering, ways, written
+from eqsat.tensor.ir import BYTES
 
 #: Beyond this the search for chains of native transposes takes longer than the rest of a trial.
 _MOST_ATOMS = 4
 
 
 class Bytes(BytesMoved):
-    """Movements go one of the ways that `eqsat/staging.py` knows, drawn at random, so that each gets tested."""
+    """Movements go one of the ways that `eqsat/target/staging.py` knows, drawn at random, so that each gets tested."""
 
     def __init__(self, target: Target, rng: np.random.Generator):
         super().__init__(target)
@@ -25,8 +26,16 @@ class Bytes(BytesMoved):
 
     def _settle(self, u: Unit) -> tuple[float, Steps]:
         sizes, perm = reordering(u.move)
-        chains = ways(sizes, perm, BYTES.get(u.result.dtype, 4), self.target.family) if len(sizes) <= _MOST_ATOMS else [((sizes, perm),)]
-        options = [steps for steps in (written(u.move, c) for c in chains) if legal(Unit(steps, u.operands, u.result), self.target.family)]
+        chains = (
+            ways(sizes, perm, BYTES.get(u.result.dtype, 4), self.target.family)
+            if len(sizes) <= _MOST_ATOMS
+            else [((sizes, perm),)]
+        )
+        options = [
+            steps
+            for steps in (written(u.move, c) for c in chains)
+            if legal(Unit(steps, u.operands, u.result), self.target.family)
+        ]
         if not options:
             return math.inf, ()
         return float(2 * u.result.bytes * len(options)), options[int(self.rng.integers(len(options)))]

@@ -1,4 +1,5 @@
 """Blocks that multiply and accumulate: convolutions, products, pools."""
+
 from __future__ import annotations
 
 from math import prod
@@ -6,10 +7,16 @@ from math import prod
 from benchmarks.soundness.builder import MOST_ELEMENTS, Builder, Unfit
 from benchmarks.soundness.computing import numbers
 from benchmarks.soundness.moving import block, shuffle
-from eqsat.numerics import LIMITS
+from eqsat.tensor.numerics import LIMITS
 
 #: Transposes before and after an operator on NHWC: none, from and to NCHW, height and width swapped.
-_LAYOUTS = (((), ()), ((), ()), ((0, 2, 3, 1), (0, 3, 1, 2)), ((0, 2, 3, 1), (0, 3, 1, 2)), ((0, 2, 1, 3), (0, 2, 1, 3)))
+_LAYOUTS = (
+    ((), ()),
+    ((), ()),
+    ((0, 2, 3, 1), (0, 3, 1, 2)),
+    ((0, 2, 3, 1), (0, 3, 1, 2)),
+    ((0, 2, 1, 3), (0, 2, 1, 3)),
+)
 #: Beyond this a sum of products of INT8 values, or of INT16 and INT8, is not drawn.
 _MOST_WEIGHTS = 1200
 
@@ -65,8 +72,18 @@ def convolution(b: Builder, x: int) -> list[int]:
         m = b.of(1, 1, 2)
     weights, out = ((ky, kx, c, m), c * m) if deep else ((m, ky, kx, c), m)
     b.want(prod(weights) <= _MOST_WEIGHTS and b.shape(y)[0] * h * w * out <= 2 * MOST_ELEMENTS)
-    sums = b.add("depthwise_conv2d" if deep else "conv2d", y, b.const(weights), _bias(b, out, dtype), pad=(top, bottom, left, right), stride=(sy, sx),
-                 dilation=(dy, dx), acc_type=5 if dtype == "INT8" else 6, local_bound=False, **zps)
+    sums = b.add(
+        "depthwise_conv2d" if deep else "conv2d",
+        y,
+        b.const(weights),
+        _bias(b, out, dtype),
+        pad=(top, bottom, left, right),
+        stride=(sy, sx),
+        dilation=(dy, dx),
+        acc_type=5 if dtype == "INT8" else 6,
+        local_bound=False,
+        **zps,
+    )
     result = _sums(b, sums, dtype)
     if b.chance(0.25) and out % 2 == 0 and out > 2:
         result = shuffle(b, result)[0]
@@ -84,8 +101,19 @@ def siblings(b: Builder, x: int) -> list[int]:
     out = []
     scales, zero = b.chance(0.5), b.zero("INT8")
     for m in (b.of(2, 4), b.of(2, 4)):
-        sums = b.add("conv2d", y, b.const((m, 1, 1, c)), b.const((m,), "INT32", -900, 900), pad=(0,) * 4, stride=(1, 1), dilation=(1, 1), acc_type=5,
-                     local_bound=False, in_zp=(zp,), w_zp=(0,))
+        sums = b.add(
+            "conv2d",
+            y,
+            b.const((m, 1, 1, c)),
+            b.const((m,), "INT32", -900, 900),
+            pad=(0,) * 4,
+            stride=(1, 1),
+            dilation=(1, 1),
+            acc_type=5,
+            local_bound=False,
+            in_zp=(zp,),
+            w_zp=(0,),
+        )
         count = m if scales else 1
         out.append(b.rescale(sums, "INT8", (1 << 30,) * count, (39,) * count, out_zp=zero))
     return [b.concat(3, *out)]
@@ -98,8 +126,21 @@ def twins(b: Builder, x: int) -> list[int]:
     y = b.four(x)
     m, c = b.int(1, 4), b.shape(y)[3]
     weights, bias, zps = b.const((m, 1, 1, c)), _bias(b, m, b.dtype(x)), _zero_points(b, b.dtype(x))
-    sums = [b.add("conv2d", y, weights, bias, pad=(0,) * 4, stride=(1, 1), dilation=(1, 1), acc_type=5 if b.dtype(x) == "INT8" else 6,
-                  local_bound=False, **zps) for _ in range(2)]
+    sums = [
+        b.add(
+            "conv2d",
+            y,
+            weights,
+            bias,
+            pad=(0,) * 4,
+            stride=(1, 1),
+            dilation=(1, 1),
+            acc_type=5 if b.dtype(x) == "INT8" else 6,
+            local_bound=False,
+            **zps,
+        )
+        for _ in range(2)
+    ]
     return [_sums(b, s, b.dtype(x)) for s in sums]
 
 
@@ -111,13 +152,22 @@ def upsampling(b: Builder, x: int) -> list[int]:
     n, h, w, c = b.shape(y)
     (ky, sy), (kx, sx) = ((b.int(1, 3), b.int(1, 2)) for _ in range(2))
     m, pads = b.int(1, 6), [b.int(1 - k, 1) if b.chance(0.3) else 0 for k in (ky, ky, kx, kx)]
-    if b.chance(0.4):                                    # windows that do not overlap
+    if b.chance(0.4):  # windows that do not overlap
         ky = kx = sy = sx = 2
         pads = [0, 0, 0, 0]
     oh, ow = (h - 1) * sy + pads[0] + pads[1] + ky, (w - 1) * sx + pads[2] + pads[3] + kx
     b.want(oh > 0 and ow > 0 and n * oh * ow * m <= MOST_ELEMENTS and m * ky * kx * c <= _MOST_WEIGHTS)
-    sums = b.add("transpose_conv2d", y, b.const((m, ky, kx, c)), _bias(b, m, b.dtype(x)), out_pad=tuple(pads), stride=(sy, sx),
-                 acc_type=5 if b.dtype(x) == "INT8" else 6, local_bound=False, **_zero_points(b, b.dtype(x)))
+    sums = b.add(
+        "transpose_conv2d",
+        y,
+        b.const((m, ky, kx, c)),
+        _bias(b, m, b.dtype(x)),
+        out_pad=tuple(pads),
+        stride=(sy, sx),
+        acc_type=5 if b.dtype(x) == "INT8" else 6,
+        local_bound=False,
+        **_zero_points(b, b.dtype(x)),
+    )
     return [_sums(b, sums, b.dtype(x))]
 
 
@@ -128,8 +178,18 @@ def linear(b: Builder, x: int) -> list[int]:
     rows = b.of(1, b.shape(x)[0])
     k, m = b.size(x) // rows, b.int(1, 5)
     b.want(k * m <= _MOST_WEIGHTS)
-    sums = b.add("conv2d", b.reshape(x, 1, 1, rows, k), b.const((m, 1, 1, k)), _bias(b, m, "INT8"), pad=(0,) * 4, stride=(1, 1), dilation=(1, 1),
-                 acc_type=5, local_bound=False, **_zero_points(b, "INT8"))
+    sums = b.add(
+        "conv2d",
+        b.reshape(x, 1, 1, rows, k),
+        b.const((m, 1, 1, k)),
+        _bias(b, m, "INT8"),
+        pad=(0,) * 4,
+        stride=(1, 1),
+        dilation=(1, 1),
+        acc_type=5,
+        local_bound=False,
+        **_zero_points(b, "INT8"),
+    )
     return [b.reshape(_sums(b, sums, "INT8"), rows, m)]
 
 
@@ -144,7 +204,11 @@ def product(b: Builder, x: int) -> list[int]:
         b.want(n * c * columns <= _MOST_WEIGHTS)
         other = b.const((n, c, columns), b.dtype(x), -100, 100)
     else:
-        fits = [v for v in b.values if b.dtype(v) == b.dtype(x) and len(b.shape(v)) == 3 and b.shape(v)[0] == n and c in b.shape(v)[1:]]
+        fits = [
+            v
+            for v in b.values
+            if b.dtype(v) == b.dtype(x) and len(b.shape(v)) == 3 and b.shape(v)[0] == n and c in b.shape(v)[1:]
+        ]
         other = b.of(*fits, y)
         if b.shape(other)[1] != c or (b.shape(other)[2] == c and b.chance(0.5)):
             other = b.transpose(other, 0, 2, 1)
@@ -167,7 +231,7 @@ def pool(b: Builder, x: int) -> list[int]:
     (ky, sy, _, top, bottom), (kx, sx, _, left, right) = (_fitting(b, n, 3, True) for n in (h, w))
     window = {"kernel": (ky, kx), "stride": (sy, sx), "pad": (top, bottom, left, right)}
     if b.chance(0.5):
-        if b.chance(0.3):                                # the same padding by a PAD
+        if b.chance(0.3):  # the same padding by a PAD
             y = b.pad(y, (0, 0, top, bottom, left, right, 0, 0), LIMITS[b.dtype(x)][0])
             window["pad"] = (0, 0, 0, 0)
         result = b.add("max_pool2d", y, nan_mode=1, **window)

@@ -1,9 +1,10 @@
 """A smaller graph with the same failure, by cutting it above and below."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from eqsat.ir import OPS, GraphError, Node, TensorGraph, attrs_of
+from eqsat.tensor.ir import OPS, GraphError, Node, TensorGraph, attrs_of
 
 
 def shrink(graph: TensorGraph, fails: Callable[[TensorGraph], bool], tries: int = 80) -> TensorGraph:
@@ -43,7 +44,9 @@ def _with_output(graph: TensorGraph, n: int) -> TensorGraph:
 def _with_input(graph: TensorGraph, n: int) -> TensorGraph:
     nodes = list(graph.nodes)
     nodes[n] = Node("input", (), attrs_of({"name": f"cut{n}"}), nodes[n].shape, nodes[n].dtype)
-    return _read(TensorGraph(nodes=nodes, inputs=[*graph.inputs, n], outputs=graph.outputs, output_names=graph.output_names))
+    return _read(
+        TensorGraph(nodes=nodes, inputs=[*graph.inputs, n], outputs=graph.outputs, output_names=graph.output_names)
+    )
 
 
 def _read(graph: TensorGraph) -> TensorGraph:

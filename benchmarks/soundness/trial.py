@@ -3,6 +3,7 @@
 Extractions, greedy all: one by `Bytes`, the others by random prices, so that e-nodes that no sensible cost would choose are met
 too; the full optimizer, with Vela's prices, runs on a share of the graphs.
 """
+
 from __future__ import annotations
 
 import time
@@ -12,23 +13,24 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 
 from benchmarks.soundness.prices import Bytes
-from eqsat import choice
+from eqsat.checking.soundness import Unsound, check
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
-from eqsat.guards import violations
-from eqsat.ir import GraphError, TensorGraph
-from eqsat.optimizer import optimize_tosa
-from eqsat.options import Options
 from eqsat.rules import EXTERNS
-from eqsat.soundness import Unsound, check
+from eqsat.search import choice
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
 from eqsat.target import Target
+from eqsat.tensor.ir import GraphError, TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
-from eqsat.tosa.vela import WorkerError, compile_tosa, run_reference, samples
-from eqsat.tosa.worker import Pool
+from eqsat.tosa.reference import run_reference, samples
+from eqsat.vela.compile import compile_tosa
+from eqsat.vela.guards import violations
+from eqsat.workers.worker import Pool, WorkerError
 from extraction import ExtractionError, Infeasible, tree_greedy
 
 #: E-graphs stop here: random graphs grow faster than networks, and nothing is lost by checking what was reached.
 BUDGET = Budget(nodes=1200, seconds=10.0)
-#: What the input data is: all low, alternating limits, random (`eqsat.tosa.vela.samples`).
+#: What the input data is: all low, alternating limits, random (`eqsat.vela.compile.samples`).
 _SAMPLES = (0, 2, 3)
 
 
@@ -58,8 +60,18 @@ class Record:
         return asdict(self)
 
 
-def run(graph: TensorGraph, seed: int, target: Target, pool: Pool, rules: Sequence[Rule], externs: Sequence[Extern], *, random: int = 3,
-        full: bool = False, budget: Budget = BUDGET) -> Record:
+def run(
+    graph: TensorGraph,
+    seed: int,
+    target: Target,
+    pool: Pool,
+    rules: Sequence[Rule],
+    externs: Sequence[Extern],
+    *,
+    random: int = 3,
+    full: bool = False,
+    budget: Budget = BUDGET,
+) -> Record:
     """Checks `graph`; `random`: number of random extractions; `full`: also by the whole optimizer, with Vela's prices."""
     started = time.perf_counter()
     counts = graph.op_counts()
@@ -72,10 +84,14 @@ def run(graph: TensorGraph, seed: int, target: Target, pool: Pool, rules: Sequen
         choices = choice.build(checked.frozen, Bytes(target, rng))
         buffers: dict[bytes, str] = {}
         for k in range(1 + random):
-            plan = choices.graph if k == 0 else replace(choices.graph, cost=rng.exponential(1.0, choices.graph.n_nodes), pair_costs={})
+            plan = (
+                choices.graph
+                if k == 0
+                else replace(choices.graph, cost=rng.exponential(1.0, choices.graph.n_nodes), pair_costs={})
+            )
             try:
                 selection = tree_greedy.extract(plan).choice
-            except Infeasible:                           # the source itself has what the target's guards forbid
+            except Infeasible:  # the source itself has what the target's guards forbid
                 out.refused.append("no legal extraction")
                 choices = choice.build(checked.frozen, Bytes(Target.of("ethos-u85-256"), rng))
                 selection = tree_greedy.extract(choices.graph).choice
@@ -117,8 +133,16 @@ def _compare(graph: TensorGraph, buffers: dict[bytes, str], pool: Pool, out: Rec
                 out.failures.append(f"{name} differs on the reference model")
 
 
-def _vela(graph: TensorGraph, buffers: dict[bytes, str], target: Target, pool: Pool, full: bool, rules: Sequence[Rule], externs: Sequence[Extern],
-          out: Record) -> None:
+def _vela(
+    graph: TensorGraph,
+    buffers: dict[bytes, str],
+    target: Target,
+    pool: Pool,
+    full: bool,
+    rules: Sequence[Rule],
+    externs: Sequence[Extern],
+    out: Record,
+) -> None:
     """Whether Vela takes the source and the first extraction; the whole optimizer where it does."""
     source = dumps(graph)
     try:
@@ -132,7 +156,9 @@ def _vela(graph: TensorGraph, buffers: dict[bytes, str], target: Target, pool: P
         out.refused.append(f"Vela: {e}")
     if full:
         own = tuple(e for e in externs if e not in EXTERNS)
-        options = Options(preset="none", rules=tuple(rules), externs=own, budget=BUDGET, extractor="dag_greedy", rounds=2, trials=4)
+        options = Options(
+            preset="none", rules=tuple(rules), externs=own, budget=BUDGET, extractor="dag_greedy", rounds=2, trials=4
+        )
         result = optimize_tosa(source, target, options=options)
         out.optimized = result.chosen
         wrong = [w for w in result.warnings if "differs" in w or "reference model" in w or "guard" in w]

@@ -1,4 +1,5 @@
 """The e-graphs of saved networks, at their real sizes: every e-node of the saturated e-graph against its class."""
+
 from __future__ import annotations
 
 import resource
@@ -6,10 +7,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from eqsat.checking.soundness import Unsound, check_frozen
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
-from eqsat.ir import GraphError
-from eqsat.soundness import Unsound, check_frozen
+from eqsat.tensor.ir import GraphError
 from eqsat.tosa.flatbuffer import loads
 
 #: At real sizes one kind of data is enough: what a wrong rule does shows in thousands of random elements.
@@ -30,8 +31,13 @@ def check_file(path: Path, rules: Sequence[Rule], externs: Sequence[Extern], bud
     try:
         graph = loads(path.read_bytes(), path.name)
         frozen = saturate(graph, rules, externs, budget)
-        record |= {"operators": sum(graph.op_counts().values()), "classes": sum(map(bool, frozen.classes)), "e_nodes": frozen.n_nodes,
-                   "stop": frozen.saturation.stop, "saturate_s": round(frozen.saturation.seconds, 2)}
+        record |= {
+            "operators": sum(graph.op_counts().values()),
+            "classes": sum(map(bool, frozen.classes)),
+            "e_nodes": frozen.n_nodes,
+            "stop": frozen.saturation.stop,
+            "saturate_s": round(frozen.saturation.seconds, 2),
+        }
         record["evaluated"] = check_frozen(frozen, KINDS).evaluated
     except (Unsound, EngineError, GraphError) as e:
         record["failure"] = f"{type(e).__name__}: {e}"

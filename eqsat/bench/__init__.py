@@ -6,6 +6,7 @@
 `litert` those of the other way to an Ethos-U, `isolated` is the process that a task runs in, `records` the files of a run, and
 `run` puts them together.
 """
+
 from eqsat.bench.cells import Configuration, Model
 from eqsat.bench.isolated import Limits
 from eqsat.bench.run import run

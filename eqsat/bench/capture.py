@@ -1,4 +1,5 @@
 """A delegate that keeps the graphs at the hook point; its payload is stock's, compiled by Vela."""
+
 from __future__ import annotations
 
 import time
@@ -12,11 +13,10 @@ from executorch.exir.backend.backend_details import BackendDetails, PreprocessRe
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
-from eqsat.bench.lowering import rounded
 from eqsat.fx.arm import HookPoint, lower
 from eqsat.target import Target
-from eqsat.tosa.vela import compile_tosa
-from eqsat.tosa.worker import Pool, WorkerError
+from eqsat.vela.compile import compile_tosa
+from eqsat.workers.worker import Pool, WorkerError
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class GraphCapture(BackendDetails):
         tosa = hook.stock or hook.explicit
         try:
             with Pool(1) as pool:
-                binary = rounded(compile_tosa(tosa, Target.from_compile_spec(spec), pool).binary)
+                binary = compile_tosa(tosa, Target.from_compile_spec(spec), pool).payload_bytes
             payload = EthosUBackend._compile_tosa_flatbuffer(tosa, spec).processed_bytes
         except WorkerError:
             binary, payload = None, b""

@@ -1,4 +1,5 @@
 """What is measured: models, configurations, and the keys by which a finished cell is known again."""
+
 from __future__ import annotations
 
 import hashlib
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from eqsat.files import InputError, read_bytes
 
 if TYPE_CHECKING:
-    from eqsat.options import Options
+    from eqsat.search.options import Options
 
 ENTRY_POINTS = "eqsat.models"
 ZOO = "benchmarks.models"
@@ -25,10 +26,19 @@ STOCK, EXPLICIT, LITERT, EQSAT = "stock", "stock-without-layout-passes", "litert
 KINDS = (STOCK, EXPLICIT, LITERT, EQSAT)
 
 #: What decides the graph at the hook point, and what decides the figures from there on: packages and sources of ours.
-_LOWERING = (("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela"),
-             ("eqsat/fx/arm.py", "eqsat/quantize.py", "eqsat/bench/capture.py", "eqsat/bench/lowering.py"))
-_MEASURING = (("ethos-u-vela", "tosa-tools", "egglog", "highspy", "clingo", "ortools", "networkx", "numpy"),
-              ("eqsat/*.py", "eqsat/egraph", "eqsat/rules", "eqsat/tosa", "eqsat/bench/measure.py", "extraction", "cost_models"))
+_LOWERING = (
+    ("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela"),
+    ("eqsat/fx/arm.py", "eqsat/executorch/quantize.py", "eqsat/bench/capture.py", "eqsat/bench/lowering.py"),
+)
+_MEASURING = (
+    ("ethos-u-vela", "tosa-tools", "egglog", "highspy", "clingo", "ortools", "networkx", "numpy"),
+    (
+        *(f"eqsat/{room}" for room in ("tensor", "target", "tosa", "vela", "workers", "egraph", "rules", "search")),
+        "eqsat/bench/measure.py",
+        "extraction",
+        "cost_models",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +53,10 @@ class Configuration:
         """`stock`, `eqsat`, `eqsat:preset=none,extractor=dag_greedy`. Raises InputError that names what there is."""
         kind, _, rest = text.partition(":")
         if kind not in KINDS or (rest and kind != EQSAT):
-            raise InputError(f"no configuration is called {text!r}: use {', '.join(KINDS)}, the last with options as in eqsat:preset=all,extractor=portfolio")
-        from eqsat.options import Options  # reports read records without the optimizer
+            raise InputError(
+                f"no configuration is called {text!r}: use {', '.join(KINDS)}, the last with options as in eqsat:preset=all,extractor=portfolio"
+            )
+        from eqsat.search.options import Options  # reports read records without the optimizer
 
         known = {f.name: type(f.default) for f in fields(Options) if isinstance(f.default, (str, int, float))}
         given: dict[str, Any] = {}
@@ -63,7 +75,7 @@ class Configuration:
         return made
 
     def optimizer_options(self, **more: Any) -> Options:
-        from eqsat.options import OptionError, Options
+        from eqsat.search.options import OptionError, Options
 
         try:
             return Options(**dict(self.options), **more)
@@ -72,7 +84,9 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        return self.kind + (":" if self.options else "") + ",".join(f"{k.replace('_', '-')}={v}" for k, v in self.options)
+        return (
+            self.kind + (":" if self.options else "") + ",".join(f"{k.replace('_', '-')}={v}" for k, v in self.options)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +116,10 @@ class Model:
             return Model(_file_name(text), named[text])
         if text in zoo():
             return Model(text, f"{ZOO}.{text}:model")
-        raise InputError(f"no model is called {text!r}: the zoo {'has ' + ', '.join(zoo()) if zoo() else 'is found in a clone of the repository only'}; "
-                         f"or give a .tosa or .pt2 file, file.py:callable, module:callable, or an entry point in the group {ENTRY_POINTS!r}")
+        raise InputError(
+            f"no model is called {text!r}: the zoo {'has ' + ', '.join(zoo()) if zoo() else 'is found in a clone of the repository only'}; "
+            f"or give a .tosa or .pt2 file, file.py:callable, module:callable, or an entry point in the group {ENTRY_POINTS!r}"
+        )
 
     def fingerprint(self) -> str:
         """Hash of the file that the model comes from; what that file imports is not part of it. Raises InputError."""

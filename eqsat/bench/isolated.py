@@ -3,6 +3,7 @@
 Each thread that calls keeps one such process for its next call, so that imports are paid for once. The process and what it
 started is killed when a limit is passed, and ends by itself when the caller is gone.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -49,7 +50,7 @@ def call(function: str, args: tuple, limits: Limits) -> tuple[Any, float]:
     """(value, peak MiB) of `module:function` called with `args` in this thread's process. Raises TaskFailed or TaskLost."""
     process = getattr(_local, "process", None)
     if process is not None and (_local.function != function or process.poll() is not None):
-        _kill(process)                                   # another function would inherit the imports, and the peak, of the last
+        _kill(process)  # another function would inherit the imports, and the peak, of the last
         process = None
     if process is None:
         process = _local.process = _start()
@@ -64,7 +65,9 @@ def call(function: str, args: tuple, limits: Limits) -> tuple[Any, float]:
         _local.process = None
         if isinstance(e, (OSError, EOFError)):
             code = process.returncode
-            raise TaskLost(f"the process of this cell {f'was killed by signal {-code}' if code < 0 else f'ended with exit code {code}'}") from None
+            raise TaskLost(
+                f"the process of this cell {f'was killed by signal {-code}' if code < 0 else f'ended with exit code {code}'}"
+            ) from None
         raise
     if kind == "failed":
         raise TaskFailed(value)
@@ -81,8 +84,14 @@ def _start() -> subprocess.Popen:
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     # a session of its own: Ctrl-C reaches the caller only, which then decides
-    process = subprocess.Popen([sys.executable, "-m", "eqsat.bench.isolated"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, start_new_session=True, env={**os.environ, "PYTHONPATH": path})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "eqsat.bench.isolated"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
     _live.add(process)
     return process
 
@@ -136,6 +145,7 @@ def _kill(process: subprocess.Popen) -> None:
 
 # ---- the process's side ---------------------------------------------------------------------------
 
+
 def _serve(read, sink) -> None:
     while True:
         function, args = pickle.loads(read())
@@ -144,7 +154,10 @@ def _serve(read, sink) -> None:
             answer = "done", getattr(importlib.import_module(module), name)(*args)
         except Exception as e:  # noqa: BLE001 - a failed cell is a row with its error
             place = traceback.extract_tb(e.__traceback__)[-1]
-            answer = "failed", f"{type(e).__name__}: {' '.join(str(e).split())[:600]} ({os.path.basename(place.filename)}:{place.lineno})"
+            answer = (
+                "failed",
+                f"{type(e).__name__}: {' '.join(str(e).split())[:600]} ({os.path.basename(place.filename)}:{place.lineno})",
+            )
         payload = pickle.dumps(answer)
         sink.write(struct.pack("<Q", len(payload)) + payload)
         sink.flush()
@@ -156,9 +169,9 @@ def _main() -> None:
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
-    os.dup2(null, 1)                                     # Vela and ExecuTorch print; the pipe is ours alone
+    os.dup2(null, 1)  # Vela and ExecuTorch print; the pipe is ours alone
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.stack_size(_STACK)                         # Vela recurses deeply
+    threading.stack_size(_STACK)  # Vela recurses deeply
     threading.Thread(target=_serve, args=(requests.get, sink), daemon=True).start()
     while header := source.read(8):
         requests.put(source.read(struct.unpack("<Q", header)[0]))

@@ -4,6 +4,7 @@ Its packages want versions that ExecuTorch does not, so they live in an environm
 The int8 model is not eqsat's or ExecuTorch's: another quantizer chose its scales, and its arithmetic differs, so nothing is
 compared to the bit and only cycles are put side by side.
 """
+
 from __future__ import annotations
 
 import json
@@ -15,12 +16,13 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from eqsat import tosa
 from eqsat.bench.cells import digest, versions
 from eqsat.files import InputError
 from eqsat.target import Target
-from eqsat.tosa.vela import compile_tflite
-from eqsat.tosa.worker import Pool
+from eqsat.vela import compile as vela
+from eqsat.vela.compile import compile_tflite
+from eqsat.workers import worker
+from eqsat.workers.worker import Pool
 
 #: Versions that the rows were measured with; torch is ExecuTorch's, so that a model's random weights are the same.
 REQUIREMENTS = ("torch==2.13.0", "litert-torch==0.10.0", "ai-edge-quantizer==0.10.0")
@@ -32,8 +34,11 @@ def setup(directory: Path) -> None:
     venv.create(directory, with_pip=True, clear=False)
     # torch by its exact version first, as a range may resolve to a build with gigabytes of CUDA
     for requirements in (REQUIREMENTS[:1], REQUIREMENTS):
-        done = subprocess.run([str(_python(directory)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements],
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            [str(_python(directory)), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements],
+            capture_output=True,
+            text=True,
+        )
         if done.returncode:
             raise InputError(f"the LiteRT environment cannot be made: {done.stderr.strip()[-400:]}")
 
@@ -41,12 +46,14 @@ def setup(directory: Path) -> None:
 def check(environment: Path | None) -> None:
     """Raises InputError if the environment is not there."""
     if environment is None or not _python(environment).exists():
-        raise InputError(f"the LiteRT path needs its own environment{f' and there is none in {environment}' if environment else ''}: make it with "
-                         "`eqsat bench --setup-litert DIR`, then give --litert DIR")
+        raise InputError(
+            f"the LiteRT path needs its own environment{f' and there is none in {environment}' if environment else ''}: make it with "
+            "`eqsat bench --setup-litert DIR`, then give --litert DIR"
+        )
 
 
 def fingerprint() -> str:
-    files = [_SCRIPT, Path(__file__), Path(tosa.vela.__file__), Path(tosa.worker.__file__)]
+    files = [_SCRIPT, Path(__file__), Path(vela.__file__), Path(worker.__file__)]
     return digest(*(f.read_bytes() for f in files), *REQUIREMENTS, repr(versions(["ethos-u-vela"])))
 
 
@@ -54,7 +61,9 @@ def measure(reference: str, target: str, environment: str) -> tuple[dict[str, An
     """As `measure.measure`, for this path. Raises RuntimeError with the last words of the conversion."""
     with tempfile.TemporaryDirectory() as d:
         out = Path(d) / "model.tflite"
-        done = subprocess.run([str(_python(Path(environment))), str(_SCRIPT), reference, str(out)], capture_output=True, text=True)
+        done = subprocess.run(
+            [str(_python(Path(environment))), str(_SCRIPT), reference, str(out)], capture_output=True, text=True
+        )
         if done.returncode:
             raise RuntimeError(f"conversion to .tflite failed: {_last_words(done.stderr)}")
         buffer, seconds = out.read_bytes(), json.loads(done.stdout.splitlines()[-1])
@@ -68,9 +77,21 @@ def measure(reference: str, target: str, environment: str) -> tuple[dict[str, An
         entry = by_operator.setdefault(row["operator"], {"operators": 0, "cycles": 0})
         entry["operators"] += 1
         entry["cycles"] += int(row["op_cycles"])
-    return {"delegates": 1, "cycles": estimate.cycles, "by_kind": estimate.by_kind, "by_operator": by_operator, "cpu_operators": estimate.cpu_operators,
-            "memory": {k: m for k, m in estimate.memory.items() if any(m.values())}, "tflite_bytes": estimate.binary[0],
-            "seconds": {k: round(v, 3) for k, v in seconds.items()}, "verified": None}, {}, [list(estimate.rows)]
+    return (
+        {
+            "delegates": 1,
+            "cycles": estimate.cycles,
+            "by_kind": estimate.by_kind,
+            "by_operator": by_operator,
+            "cpu_operators": estimate.cpu_operators,
+            "memory": {k: m for k, m in estimate.memory.items() if any(m.values())},
+            "tflite_bytes": estimate.binary[0],
+            "seconds": {k: round(v, 3) for k, v in seconds.items()},
+            "verified": None,
+        },
+        {},
+        [list(estimate.rows)],
+    )
 
 
 def _python(environment: Path) -> Path:

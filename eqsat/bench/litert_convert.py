@@ -1,7 +1,8 @@
 """Converts a PyTorch model to an int8 .tflite. Runs in an environment of its own (see `litert`), so it imports nothing of eqsat.
 
-    python litert_convert.py REFERENCE OUT.tflite
+python litert_convert.py REFERENCE OUT.tflite
 """
+
 import importlib
 import importlib.util
 import json
@@ -27,7 +28,9 @@ def load(reference):
 
 def like(inputs, seed):
     generator = torch.Generator().manual_seed(seed)
-    return tuple(torch.randn(x.shape, generator=generator, dtype=x.dtype) if x.is_floating_point() else x for x in inputs)
+    return tuple(
+        torch.randn(x.shape, generator=generator, dtype=x.dtype) if x.is_floating_point() else x for x in inputs
+    )
 
 
 def main(reference, out):
@@ -41,7 +44,7 @@ def main(reference, out):
     litert_torch.convert(module, inputs).export(floating)
     converted = time.perf_counter()
     signatures = Interpreter(model_path=floating).get_signature_list()
-    (name, signature), = signatures.items()
+    ((name, signature),) = signatures.items()
     # the same batches that ExecuTorch's path is calibrated on: the example and three random ones like it
     given = batches or [inputs, *(like(inputs, seed) for seed in range(3))]
     data = {name: [dict(zip(signature["inputs"], (x.numpy() for x in batch))) for batch in given]}

@@ -1,4 +1,5 @@
 """ExecuTorch's lowering, once per model and target: the graphs at eqsat's hook point and what is needed besides them."""
+
 from __future__ import annotations
 
 import logging
@@ -23,7 +24,7 @@ def prepare(reference: str, target: str) -> tuple[dict[str, bytes], dict[str, An
     from executorch.exir.backend.partitioner import DelegationSpec
 
     from eqsat.bench.capture import CAPTURED, GraphCapture
-    from eqsat.compiling import load_program
+    from eqsat.executorch.compiling import load_program
 
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")
@@ -45,25 +46,38 @@ def prepare(reference: str, target: str) -> tuple[dict[str, bytes], dict[str, An
         raise InputError(f"no part of {reference} can run on {target}: the partitioner found no delegate")
     pte = len(edge.to_executorch().buffer)
     hooks = [c.hook for c in found]
-    files = {f"{i}.{kind}": data for i, h in enumerate(hooks) for kind, data in (("explicit", h.explicit), ("stock", h.stock)) if data is not None}
+    files = {
+        f"{i}.{kind}": data
+        for i, h in enumerate(hooks)
+        for kind, data in (("explicit", h.explicit), ("stock", h.stock))
+        if data is not None
+    }
     tails = sum(h.stock_seconds for h in hooks), sum(h.explicit_seconds for h in hooks)
-    seconds = {"load and quantize": quantized - started, "stock passes": tails[0], "explicit passes": tails[1],
-               "lowering": lowered - quantized - sum(tails) - sum(c.vela_seconds for c in found)}
+    seconds = {
+        "load and quantize": quantized - started,
+        "stock passes": tails[0],
+        "explicit passes": tails[1],
+        "lowering": lowered - quantized - sum(tails) - sum(c.vela_seconds for c in found),
+    }
     payloads = [c.binary_bytes for c in found]
-    return files, {"flags": list(compiled_for.flags), "seconds": {k: round(v, 3) for k, v in seconds.items()},
-                   "stock_errors": [h.stock_error for h in hooks], "calibration": calibration,
-                   "pte_frame_bytes": pte - sum(payloads) if None not in payloads else None}
+    return files, {
+        "flags": list(compiled_for.flags),
+        "seconds": {k: round(v, 3) for k, v in seconds.items()},
+        "stock_errors": [h.stock_error for h in hooks],
+        "calibration": calibration,
+        "pte_frame_bytes": pte - sum(payloads) if None not in payloads else None,
+    }
 
 
 def as_given(path: Path, target: str) -> tuple[dict[str, bytes], dict[str, Any]]:
     """The same of a `.tosa` file, which stands for itself. Raises InputError."""
-    return {"0.explicit": read_bytes(path)}, {"flags": list(Target.of(target).flags), "seconds": {}, "stock_errors": ["a .tosa file has no stock graph"],
-                                              "calibration": "", "pte_frame_bytes": None}
+    return {"0.explicit": read_bytes(path)}, {
+        "flags": list(Target.of(target).flags),
+        "seconds": {},
+        "stock_errors": ["a .tosa file has no stock graph"],
+        "calibration": "",
+        "pte_frame_bytes": None,
+    }
 
 
-def rounded(sizes) -> int:
-    """Bytes that blocks of these sizes take in ExecuTorch's payload, which pads each to 16."""
-    return sum(-(-n // 16) * 16 for n in sizes)
-
-
-__all__ = ["as_given", "prepare", "rounded"]
+__all__ = ["as_given", "prepare"]

@@ -1,4 +1,5 @@
 """The figures of one cell, from the graphs at the hook point."""
+
 from __future__ import annotations
 
 import math
@@ -10,19 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import EXPLICIT, STOCK, Configuration
-from eqsat.bench.lowering import rounded
-from eqsat.optimizer import optimize_tosa
-from eqsat.options import Options
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
-from eqsat.tosa.vela import Estimate, compare, compile_tosa
-from eqsat.tosa.worker import Pool
+from eqsat.tosa.reference import compare
+from eqsat.vela.compile import Estimate, compile_tosa
+from eqsat.workers.worker import Pool
 
 Fields = dict[str, Any]
 
 
-def measure(configuration: Configuration, flags: list[str], files: dict[str, bytes], side: Fields,
-            cold: bool) -> tuple[Fields, dict[str, bytes], list[list[dict]]]:
+def measure(
+    configuration: Configuration, flags: list[str], files: dict[str, bytes], side: Fields, cold: bool
+) -> tuple[Fields, dict[str, bytes], list[list[dict]]]:
     """(fields of the record, the graph that Vela got per delegate, Vela's table per delegate); sums are over the delegates.
 
     cold: with an empty price cache, so that seconds are those of a first compilation and no cell depends on another.
@@ -37,7 +39,7 @@ def measure(configuration: Configuration, flags: list[str], files: dict[str, byt
         total[name] = _sum([f[name] for f in figures if name in f])
     total["memory"] = _memory(estimates)
     total["encoded_weight_bytes"] = sum(e.binary[1] for e in estimates)
-    binary = sum(rounded(e.binary) for e in estimates)
+    binary = sum(e.payload_bytes for e in estimates)
     total["pte_bytes"] = None if side["pte_frame_bytes"] is None else side["pte_frame_bytes"] + binary
     total["verified"] = all(f["verified"] for f in figures)
     total["max_difference"] = max(f["max_difference"] for f in figures)
@@ -45,11 +47,15 @@ def measure(configuration: Configuration, flags: list[str], files: dict[str, byt
         total[name] = [f[name] for f in figures if name in f]
     gaps = [f["gap"] for f in figures if "gap" in f]
     total["gap"] = None if None in gaps or not gaps else max(gaps)
-    total["seconds"] = {k: round(v, 3) for k, v in {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}.items()}
+    total["seconds"] = {
+        k: round(v, 3) for k, v in {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}.items()
+    }
     return total, tosas, [list(e.rows) for e in estimates]
 
 
-def _delegate(configuration: Configuration, target: Target, files: dict[str, bytes], i: int, side: Fields, cold: bool) -> Fields:
+def _delegate(
+    configuration: Configuration, target: Target, files: dict[str, bytes], i: int, side: Fields, cold: bool
+) -> Fields:
     explicit, stock = files[f"{i}.explicit"], files.get(f"{i}.stock")
     if configuration.kind not in (STOCK, EXPLICIT):
         return _optimized(configuration, target, explicit, stock, side["stock_errors"][i], cold)
@@ -57,27 +63,44 @@ def _delegate(configuration: Configuration, target: Target, files: dict[str, byt
     if tosa is None:
         raise RuntimeError(f"there is no stock graph: {side['stock_errors'][i]}")
     with Pool(1) as pool:
-        compile_tosa(explicit, target, pool)             # the worker's imports are not Vela's time
+        compile_tosa(explicit, target, pool)  # the worker's imports are not Vela's time
         started = time.perf_counter()
         estimate = compile_tosa(tosa, target, pool)
         seconds = time.perf_counter() - started
         outcome = compare(loads(explicit), loads(tosa), pool, Options().trials) if tosa is not explicit else None
-    return {**_graph(tosa, estimate), "seconds": {"vela": seconds}, "verified": outcome is None or outcome.equal,
-            "max_difference": _finite(outcome.max_difference) if outcome else 0.0}
+    return {
+        **_graph(tosa, estimate),
+        "seconds": {"vela": seconds},
+        "verified": outcome is None or outcome.equal,
+        "max_difference": _finite(outcome.max_difference) if outcome else 0.0,
+    }
 
 
-def _optimized(configuration: Configuration, target: Target, explicit: bytes, stock: bytes | None, error: str, cold: bool) -> Fields:
+def _optimized(
+    configuration: Configuration, target: Target, explicit: bytes, stock: bytes | None, error: str, cold: bool
+) -> Fields:
     with tempfile.TemporaryDirectory() as own:
         options = configuration.optimizer_options(**({"cache": Path(own) / "prices.sqlite"} if cold else {}))
-        result = optimize_tosa(explicit, target, stock=stock, stock_error=error if stock is None else "", options=options)
+        result = optimize_tosa(
+            explicit, target, stock=stock, stock_error=error if stock is None else "", options=options
+        )
     with Pool(1) as pool:
         estimate = compile_tosa(result.tosa, target, pool)
     found = [e for e in result.extractions if e.extractor == options.extractor]
-    return {**_graph(result.tosa, estimate), "seconds": result.seconds, "verified": result.verified,
-            "max_difference": max(result.deviation.largest) if result.deviation else 0.0,
-            "e_nodes": result.e_nodes, "stop": result.stop, "chosen": result.chosen, "extractions": [asdict(e) for e in result.extractions],
-            "coverage": result.coverage, "warnings": result.warnings, "deviation": None if result.deviation is None else asdict(result.deviation),
-            "gap": found[0].gap if found else None}
+    return {
+        **_graph(result.tosa, estimate),
+        "seconds": result.seconds,
+        "verified": result.verified,
+        "max_difference": max(result.deviation.largest) if result.deviation else 0.0,
+        "e_nodes": result.e_nodes,
+        "stop": result.stop,
+        "chosen": result.chosen,
+        "extractions": [asdict(e) for e in result.extractions],
+        "coverage": result.coverage,
+        "warnings": result.warnings,
+        "deviation": None if result.deviation is None else asdict(result.deviation),
+        "gap": found[0].gap if found else None,
+    }
 
 
 def _graph(tosa: bytes, estimate: Estimate) -> Fields:
@@ -85,8 +108,15 @@ def _graph(tosa: bytes, estimate: Estimate) -> Fields:
     by_operator: dict[str, Counter] = {}
     for row in estimate.rows:
         by_operator.setdefault(row["operator"], Counter()).update(operators=1, cycles=int(row["op_cycles"]))
-    return {"tosa": tosa, "estimate": estimate, "cycles": estimate.cycles, "by_kind": estimate.by_kind, "by_operator": by_operator,
-            "op_counts": graph.op_counts(), "weight_bytes": sum(graph.type(n).bytes for n in graph.live() if graph.nodes[n].op == "const")}
+    return {
+        "tosa": tosa,
+        "estimate": estimate,
+        "cycles": estimate.cycles,
+        "by_kind": estimate.by_kind,
+        "by_operator": by_operator,
+        "op_counts": graph.op_counts(),
+        "weight_bytes": sum(graph.type(n).bytes for n in graph.live() if graph.nodes[n].op == "const"),
+    }
 
 
 def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -> dict[str, float]:
@@ -102,7 +132,11 @@ def _memory(estimates: list[Estimate]) -> dict[str, dict[str, int]]:
         for name, m in e.memory.items():
             if any(m.values()):
                 old = out.get(name, {"peak": 0, "read": 0, "written": 0})
-                out[name] = {"peak": max(old["peak"], m["peak"]), "read": old["read"] + m["read"], "written": old["written"] + m["written"]}
+                out[name] = {
+                    "peak": max(old["peak"], m["peak"]),
+                    "read": old["read"] + m["read"],
+                    "written": old["written"] + m["written"],
+                }
     return out
 
 

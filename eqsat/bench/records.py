@@ -1,5 +1,6 @@
 """The files of a run: `records.jsonl` with a record per cell, `graphs/` with those at the hook point and `chosen/` with those that
 Vela got, `run.json` about the machine and the versions."""
+
 from __future__ import annotations
 
 import fcntl
@@ -36,8 +37,10 @@ class RunFiles:
             (directory / "graphs").mkdir(parents=True, exist_ok=True)
             (directory / "chosen").mkdir(exist_ok=True)
         except OSError as e:
-            raise InputError(f"cannot make the run's directory {directory}: {e.strerror or e}; choose another with --out") from e
-        self._lock = (directory / ".lock").open("w")      # until `close`, or this process ends
+            raise InputError(
+                f"cannot make the run's directory {directory}: {e.strerror or e}; choose another with --out"
+            ) from e
+        self._lock = (directory / ".lock").open("w")  # until `close`, or this process ends
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
@@ -89,11 +92,20 @@ class RunFiles:
     def save_chosen(self, record: Record, tosas: dict[str, bytes], rows: list[list[dict]]) -> None:
         for i, data in tosas.items():
             write_atomically(chosen_path(self.directory, place(record), i), data)
-        write_atomically(chosen_path(self.directory, place(record), "rows").with_suffix(".json"), json.dumps(rows).encode())
+        write_atomically(
+            chosen_path(self.directory, place(record), "rows").with_suffix(".json"), json.dumps(rows).encode()
+        )
 
     def about(self, **more: Any) -> None:
-        about = {"versions": all_versions(), "python": platform.python_version(), "machine": platform.machine(), "processors": os.cpu_count(),
-                 "memory_mib": psutil.virtual_memory().total >> 20, "date": time.strftime("%Y-%m-%d"), **more}
+        about = {
+            "versions": all_versions(),
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "processors": os.cpu_count(),
+            "memory_mib": psutil.virtual_memory().total >> 20,
+            "date": time.strftime("%Y-%m-%d"),
+            **more,
+        }
         write_atomically(self.directory / "run.json", (json.dumps(about, indent=1) + "\n").encode())
 
 

@@ -1,4 +1,5 @@
 """A run: plan, lower, measure, keep. Tasks go to any `concurrent.futures` executor, so one machine and a Dask cluster are alike."""
+
 from __future__ import annotations
 
 import heapq
@@ -54,7 +55,7 @@ def executor(jobs: int = 1, scheduler: str | None = None) -> Iterator[Executor]:
             yield pool
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            isolated.stop_all()                          # what still runs ends as lost, and its thread with it
+            isolated.stop_all()  # what still runs ends as lost, and its thread with it
             pool.shutdown()
             isolated.stop_all()
         return
@@ -70,9 +71,20 @@ def executor(jobs: int = 1, scheduler: str | None = None) -> Iterator[Executor]:
         yield client.get_executor(pure=False)
 
 
-def run(models: Sequence[str], targets: Sequence[str], configurations: Sequence[str], out: Path, *, jobs: int = 1, scheduler: str | None = None,
-        pool: Executor | None = None, limits: Limits | None = None, cold: bool = False, litert_environment: Path | None = None,
-        progress: Progress = lambda done, total, what: None) -> list[Record]:
+def run(
+    models: Sequence[str],
+    targets: Sequence[str],
+    configurations: Sequence[str],
+    out: Path,
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    pool: Executor | None = None,
+    limits: Limits | None = None,
+    cold: bool = False,
+    litert_environment: Path | None = None,
+    progress: Progress = lambda done, total, what: None,
+) -> list[Record]:
     """Measures every cell that `out` does not hold yet and gives all records of the plan in its order.
 
     models: see `Model.find`. configurations: see `Configuration.parse`. Tasks run in `jobs` local processes, or on the Dask cluster of
@@ -80,16 +92,29 @@ def run(models: Sequence[str], targets: Sequence[str], configurations: Sequence[
     a record with `error`; one whose process was killed or passed a limit has also `lost` and is tried again by the next run. An
     interruption leaves a valid partial run.
     """
-    plan = _Plan([Model.find(m) for m in models], list(targets), [Configuration.parse(c) for c in configurations], litert_environment)
+    plan = _Plan(
+        [Model.find(m) for m in models],
+        list(targets),
+        [Configuration.parse(c) for c in configurations],
+        litert_environment,
+    )
     files = RunFiles(out)
-    files.about(models=list(models), targets=list(targets), configurations=[c.name for c in plan.configurations], jobs=jobs, cold=cold)
+    files.about(
+        models=list(models),
+        targets=list(targets),
+        configurations=[c.name for c in plan.configurations],
+        jobs=jobs,
+        cold=cold,
+    )
     with closing(files), nullcontext(pool) if pool else executor(jobs, scheduler) as chosen:
         width = jobs if pool is None and scheduler is None else sys.maxsize
         return _Run(plan, files, chosen, width, limits or Limits(), cold, progress).all()
 
 
 class _Plan:
-    def __init__(self, models: list[Model], targets: list[str], configurations: list[Configuration], environment: Path | None):
+    def __init__(
+        self, models: list[Model], targets: list[str], configurations: list[Configuration], environment: Path | None
+    ):
         if unknown := [t for t in targets if t not in ACCELERATORS]:
             raise TargetError(f"unknown target {unknown[0]!r}: use one of {', '.join(ACCELERATORS)}")
         names = [m.name for m in models]
@@ -105,8 +130,12 @@ class _Plan:
 
     def of(self, model: Model) -> list[Configuration]:
         """Configurations that make sense for a model: a .tosa file has no stock graph and no PyTorch module."""
-        return [c for c in self.configurations if not (model.reference.endswith(".tosa") and c.kind in (STOCK, LITERT))
-                and not (model.reference.endswith(".pt2") and c.kind == LITERT)]
+        return [
+            c
+            for c in self.configurations
+            if not (model.reference.endswith(".tosa") and c.kind in (STOCK, LITERT))
+            and not (model.reference.endswith(".pt2") and c.kind == LITERT)
+        ]
 
     def places(self) -> list[Place]:
         return [(m.name, t, c.name) for m, t in self.pairs for c in self.of(m)]
@@ -116,8 +145,18 @@ class _Run:
     """Tasks wait here until one of `width` places is free: lowerings, then cells, then the LiteRT path, so that a process seldom has
     to change its work."""
 
-    def __init__(self, plan: _Plan, files: RunFiles, pool: Executor, width: int, limits: Limits, cold: bool, progress: Progress):
-        self.plan, self.files, self.pool, self.width, self.limits, self.cold, self.progress = plan, files, pool, width, limits, cold, progress
+    def __init__(
+        self, plan: _Plan, files: RunFiles, pool: Executor, width: int, limits: Limits, cold: bool, progress: Progress
+    ):
+        self.plan, self.files, self.pool, self.width, self.limits, self.cold, self.progress = (
+            plan,
+            files,
+            pool,
+            width,
+            limits,
+            cold,
+            progress,
+        )
         self.ready: list[tuple[int, int, Callable[[Outcome], None], str, tuple]] = []
         self.pending: dict[Future, Callable[[Outcome], None]] = {}
         self.number = count()
@@ -158,8 +197,14 @@ class _Run:
             if c.kind == LITERT:
                 key = digest(self.plan.fingerprints[model.name], target, litert.fingerprint())
                 if not self._known(key, model, target, c):
-                    self._add_task(2, partial(self._measured, key, model, target, c), "eqsat.bench.litert:measure", model.reference, target,
-                                   str(self.plan.environment))
+                    self._add_task(
+                        2,
+                        partial(self._measured, key, model, target, c),
+                        "eqsat.bench.litert:measure",
+                        model.reference,
+                        target,
+                        str(self.plan.environment),
+                    )
         if not any(c.kind != LITERT for c in self.plan.of(model)):
             return
         key = digest(self.plan.fingerprints[model.name], target, lowering_fingerprint())
@@ -169,14 +214,21 @@ class _Run:
         elif model.reference.endswith(".tosa"):
             self._lowered(key, model, target, Outcome(lowering.as_given(Path(model.reference), target)))
         else:
-            self._add_task(0, partial(self._lowered, key, model, target), "eqsat.bench.lowering:prepare", model.reference, target)
+            self._add_task(
+                0, partial(self._lowered, key, model, target), "eqsat.bench.lowering:prepare", model.reference, target
+            )
 
     def _lowered(self, key: str, model: Model, target: str, outcome: Outcome) -> None:
         mine = [c for c in self.plan.of(model) if c.kind != LITERT]
         if outcome.error:
             self._count(f"{model.name} {target}: the lowering failed")
             for c in mine:
-                self._add({"key": digest(key, c.name), "error": outcome.error, **({"lost": True} if outcome.lost else {})}, model, target, c)
+                self._add(
+                    {"key": digest(key, c.name), "error": outcome.error, **({"lost": True} if outcome.lost else {})},
+                    model,
+                    target,
+                    c,
+                )
             return
         graphs, side = outcome.value
         if "key" not in side:
@@ -187,7 +239,16 @@ class _Run:
         for c in mine:
             cell = digest(*(graphs[n] for n in sorted(graphs)), json.dumps(about), c.name, measuring_fingerprint())
             if not self._known(cell, model, target, c):
-                self._add_task(1, partial(self._measured, cell, model, target, c), "eqsat.bench.measure:measure", c, side["flags"], graphs, side, self.cold)
+                self._add_task(
+                    1,
+                    partial(self._measured, cell, model, target, c),
+                    "eqsat.bench.measure:measure",
+                    c,
+                    side["flags"],
+                    graphs,
+                    side,
+                    self.cold,
+                )
 
     def _known(self, key: str, model: Model, target: str, c: Configuration) -> bool:
         old = self.files.records.get((model.name, target, c.name))
@@ -198,7 +259,9 @@ class _Run:
 
     def _measured(self, key: str, model: Model, target: str, c: Configuration, outcome: Outcome) -> None:
         if outcome.error:
-            self._add({"key": key, "error": outcome.error, **({"lost": True} if outcome.lost else {})}, model, target, c)
+            self._add(
+                {"key": key, "error": outcome.error, **({"lost": True} if outcome.lost else {})}, model, target, c
+            )
             return
         fields, tosas, rows = outcome.value
         record = {"key": key, **fields, "peak_mib": outcome.peak_mib}

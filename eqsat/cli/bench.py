@@ -1,4 +1,5 @@
 """`eqsat bench`."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -16,18 +17,37 @@ _TARGETS = "ethos-u55-128,ethos-u65-256,ethos-u85-256"
 
 @app.command()
 def bench(
-    models: Annotated[str, typer.Option(help="names from the zoo or `zoo` for all of it, .tosa, .pt2, file.py:callable, module:callable; by commas")] = "zoo",
+    models: Annotated[
+        str,
+        typer.Option(
+            help="names from the zoo or `zoo` for all of it, .tosa, .pt2, file.py:callable, module:callable; by commas"
+        ),
+    ] = "zoo",
     targets: Annotated[str, typer.Option(help="accelerator configurations, by commas")] = _TARGETS,
-    configuration: Annotated[list[str] | None, typer.Option("--configuration", "-c", help="stock, stock-without-layout-passes, litert, eqsat, or eqsat with "
-                             "options as in eqsat:preset=none,extractor=dag_greedy; may be given several times (default: stock and eqsat)")] = None,
+    configuration: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--configuration",
+            "-c",
+            help="stock, stock-without-layout-passes, litert, eqsat, or eqsat with "
+            "options as in eqsat:preset=none,extractor=dag_greedy; may be given several times (default: stock and eqsat)",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="the run's directory; a run that is there goes on")] = Path("RUN"),
     jobs: Annotated[int, typer.Option(min=1, help="cells at a time on this machine")] = 1,
     scheduler: Annotated[str | None, typer.Option(help="address of a Dask scheduler, instead of --jobs")] = None,
     time_limit: Annotated[float, typer.Option(help="seconds per cell")] = 1800,
     memory_limit: Annotated[float, typer.Option(help="MiB per cell")] = 8192,
-    cold_cache: Annotated[bool, typer.Option("--cold-cache", help="every cell measures its prices anew: seconds are those of a first compilation")] = False,
+    cold_cache: Annotated[
+        bool,
+        typer.Option(
+            "--cold-cache", help="every cell measures its prices anew: seconds are those of a first compilation"
+        ),
+    ] = False,
     litert: Annotated[Path | None, typer.Option(help="the LiteRT environment, for the configuration litert")] = None,
-    setup_litert: Annotated[Path | None, typer.Option(help="make the LiteRT environment here (about 2 GB), and do nothing else")] = None,
+    setup_litert: Annotated[
+        Path | None, typer.Option(help="make the LiteRT environment here (about 2 GB), and do nothing else")
+    ] = None,
 ) -> None:
     """Measure models on targets, configuration against configuration; a record per cell in OUT/records.jsonl."""
     quiet()
@@ -41,26 +61,52 @@ def bench(
                 litert_path.setup(setup_litert)
             return
         if models == "zoo" and not cells.zoo():
-            raise InputError("the zoo is found in a clone of the repository only: run there, or name models with --models")
+            raise InputError(
+                "the zoo is found in a clone of the repository only: run there, or name models with --models"
+            )
         names = cells.zoo() if models == "zoo" else [m for m in models.split(",") if m]
-        bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn(),
-                       console=status)
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+            console=status,
+        )
         with bar:
             task = bar.add_task("starting", total=None)
 
             def progress(done: int, total: int, what: str) -> None:
                 bar.update(task, completed=done, total=total, description=" ".join(what.split(":")[0].split()[:2]))
                 if done and "there already" not in what:
-                    bar.console.print(what, style="red" if "cycles" not in what and not what.endswith("lowered") else None, highlight=False, soft_wrap=True)
+                    bar.console.print(
+                        what,
+                        style="red" if "cycles" not in what and not what.endswith("lowered") else None,
+                        highlight=False,
+                        soft_wrap=True,
+                    )
 
-            records = library.run(names, [t.strip().lower() for t in targets.split(",")], configuration or ["stock", "eqsat"], out, jobs=jobs,
-                                  scheduler=scheduler, limits=library.Limits(time_limit, memory_limit), cold=cold_cache, litert_environment=litert,
-                                  progress=progress)
+            records = library.run(
+                names,
+                [t.strip().lower() for t in targets.split(",")],
+                configuration or ["stock", "eqsat"],
+                out,
+                jobs=jobs,
+                scheduler=scheduler,
+                limits=library.Limits(time_limit, memory_limit),
+                cold=cold_cache,
+                litert_environment=litert,
+                progress=progress,
+            )
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
     except KeyboardInterrupt as e:
         raise fail(f"interrupted; what is done is in {out}, the same command goes on", INTERRUPTED) from e
     failed = [r for r in records if "error" in r]
-    console.print(f"{len(records)} cells in {out}/records.jsonl, {len(failed)} of them failed; `eqsat report {out}` makes tables and pictures", highlight=False)
+    console.print(
+        f"{len(records)} cells in {out}/records.jsonl, {len(failed)} of them failed; `eqsat report {out}` makes tables and pictures",
+        highlight=False,
+    )
     if len(failed) == len(records):
         raise typer.Exit(FAILED)

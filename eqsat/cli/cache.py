@@ -1,4 +1,5 @@
 """`eqsat cache info` and `eqsat cache clear`."""
+
 from __future__ import annotations
 
 import json
@@ -20,9 +21,15 @@ def info(as_json: JsonOption = False) -> None:
     with closing(PriceCache()) as cache:
         found = cache.info()
     if as_json:
-        print(json.dumps({"path": str(found.path), "entries": found.entries, "limit": found.limit, "bytes": found.bytes}))
+        print(
+            json.dumps({"path": str(found.path), "entries": found.entries, "limit": found.limit, "bytes": found.bytes})
+        )
     else:
-        console.print(f"{found.path}\n{found.entries:,} of at most {found.limit:,} prices, {found.bytes:,} bytes", highlight=False, soft_wrap=True)
+        console.print(
+            f"{found.path}\n{found.entries:,} of at most {found.limit:,} prices, {found.bytes:,} bytes",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 @cache_app.command("clear")

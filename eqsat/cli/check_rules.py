@@ -1,4 +1,5 @@
 """`eqsat check-rules`."""
+
 from __future__ import annotations
 
 import json
@@ -13,15 +14,22 @@ from eqsat.files import InputError, read_bytes
 
 @app.command("check-rules")
 def check_rules(
-    rules: Annotated[str, typer.Argument(help="file.py or package.module with RULES (and EXTERNS, GRAPHS), or an entry point in the group eqsat.rules")],
-    graph: Annotated[list[Path] | None, typer.Option(help="a .tosa file to try the rules on, besides random graphs; may be repeated")] = None,
+    rules: Annotated[
+        str,
+        typer.Argument(
+            help="file.py or package.module with RULES (and EXTERNS, GRAPHS), or an entry point in the group eqsat.rules"
+        ),
+    ],
+    graph: Annotated[
+        list[Path] | None, typer.Option(help="a .tosa file to try the rules on, besides random graphs; may be repeated")
+    ] = None,
     graphs: Annotated[int, typer.Option(min=0, help="number of random graphs")] = 200,
     as_json: JsonOption = False,
 ) -> None:
     """Run the soundness checker on rules of your own: how often each fired, and a counterexample for one that is unsound."""
     try:
+        from eqsat.checking.user_rules import examine, find
         from eqsat.tosa.flatbuffer import TosaError, loads
-        from eqsat.user_rules import examine, find
 
         pack = find(rules)
         try:
@@ -35,16 +43,35 @@ def check_rules(
     except KeyboardInterrupt as e:
         raise fail("interrupted", INTERRUPTED) from e
     if as_json:
-        print(json.dumps({"rules": rules, "graphs": report.graphs, "matches": report.matches, "unsound": report.unsound, "not_exercised": report.unused}))
+        print(
+            json.dumps(
+                {
+                    "rules": rules,
+                    "graphs": report.graphs,
+                    "matches": report.matches,
+                    "unsound": report.unsound,
+                    "not_exercised": report.unused,
+                }
+            )
+        )
     else:
         for name, matches in report.matches.items():
             word = "UNSOUND" if name in report.unsound else "sound on all" if matches else "not exercised"
-            console.print(f"{name}: {matches} matches in {report.graphs} graphs, {word}", markup=False, highlight=False, soft_wrap=True)
+            console.print(
+                f"{name}: {matches} matches in {report.graphs} graphs, {word}",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
         for name, why in report.unsound.items():
             console.print(f"\ncounterexample to {name}: {why}", markup=False, highlight=False, soft_wrap=True)
         if report.unused:
-            console.print("\nA rule that never fires is not checked: give graphs that it is made for, with GRAPHS in its module or --graph FILE.tosa.",
-                          markup=False, highlight=False, soft_wrap=True)
+            console.print(
+                "\nA rule that never fires is not checked: give graphs that it is made for, with GRAPHS in its module or --graph FILE.tosa.",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
     if report.unsound:
         raise typer.Exit(UNSOUND)
     if report.unused:

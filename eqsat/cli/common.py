@@ -1,4 +1,5 @@
 """What the commands share: the app, the options that several take, how failures and results are shown."""
+
 from __future__ import annotations
 
 import os
@@ -14,13 +15,17 @@ from eqsat.files import InputError
 from eqsat.target import Target
 
 if TYPE_CHECKING:
-    from eqsat.deviation import Deviation
-    from eqsat.options import Options
+    from eqsat.search.deviation import Deviation
+    from eqsat.search.options import Options
 
 BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED, INTERRUPTED = 2, 3, 4, 5, 6, 130
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-                  help="Equality saturation for PyTorch models on Arm Ethos-U.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Equality saturation for PyTorch models on Arm Ethos-U.",
+)
 console = Console()
 status = Console(stderr=True)
 
@@ -31,19 +36,36 @@ ConfigOption = Annotated[str | None, typer.Option(help="Vela .ini file")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object instead of tables")]
 RulesOption = Annotated[str, typer.Option("--rules", help="preset of rules, see `eqsat rules`")]
 ExtractorOption = Annotated[str, typer.Option("--extractor", help="extractor: a built-in one or an entry point")]
-UserRulesOption = Annotated[list[str] | None, typer.Option("--user-rules", help="rules of your own: file.py, package.module or an entry point in "
-                                                          "the group eqsat.rules; checked first, see `eqsat check-rules`; may be repeated")]
-SaveOption = Annotated[Path | None, typer.Option("--save", help="also save the run to this directory, for `eqsat explain` and `eqsat.runs`")]
-NumericsOption = Annotated[str, typer.Option("--numerics", help="exact: the same integers; tolerant: also rewrites that round less often")]
-ToleranceOption = Annotated[float, typer.Option("--tolerance", help="steps of an output's quantization by which a tolerant result may differ")]
-TimeLimitOption = Annotated[float, typer.Option("--time-limit", min=0.1, help="seconds per extraction, of which a delegate has up to three")]
-CostModelOption = Annotated[str, typer.Option("--cost-model", help="cost model: a built-in one, package.module:Class, or an entry point")]
+UserRulesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--user-rules",
+        help="rules of your own: file.py, package.module or an entry point in "
+        "the group eqsat.rules; checked first, see `eqsat check-rules`; may be repeated",
+    ),
+]
+SaveOption = Annotated[
+    Path | None,
+    typer.Option("--save", help="also save the run to this directory, for `eqsat explain` and `eqsat.runs`"),
+]
+NumericsOption = Annotated[
+    str, typer.Option("--numerics", help="exact: the same integers; tolerant: also rewrites that round less often")
+]
+ToleranceOption = Annotated[
+    float, typer.Option("--tolerance", help="steps of an output's quantization by which a tolerant result may differ")
+]
+TimeLimitOption = Annotated[
+    float, typer.Option("--time-limit", min=0.1, help="seconds per extraction, of which a delegate has up to three")
+]
+CostModelOption = Annotated[
+    str, typer.Option("--cost-model", help="cost model: a built-in one, package.module:Class, or an entry point")
+]
 
 
 def fail(message: str, code: int) -> typer.Exit:
     try:
         status.print(f"[red]error:[/red] {message}", soft_wrap=True, highlight=False)
-    except MemoryError:                                  # nothing that is loaded can be trusted to end by itself then
+    except MemoryError:  # nothing that is loaded can be trusted to end by itself then
         os.write(2, f"error: {message}\n".encode())
         os._exit(code)
     return typer.Exit(code)
@@ -58,22 +80,37 @@ def quiet() -> None:
     logging.disable(logging.WARNING)
 
 
-def options(rules: str, extractor: str, time_limit: float, cost_model: str, numerics: str, tolerance: float,
-            user_rules: list[str] | None = None) -> Options:
+def options(
+    rules: str,
+    extractor: str,
+    time_limit: float,
+    cost_model: str,
+    numerics: str,
+    tolerance: float,
+    user_rules: list[str] | None = None,
+) -> Options:
     """The optimizer's options from the command line. Raises InputError for a name that nobody has and for rules that fail their check."""
-    from eqsat import user_rules as own
-    from eqsat.options import OptionError, Options
+    from eqsat.checking import user_rules as own
+    from eqsat.search.options import OptionError, Options
 
     packs = [own.load(name) for name in user_rules or ()]
     try:
-        return Options(preset=rules, extractor=extractor, time_limit=time_limit, cost_model=cost_model, numerics=numerics, tolerance=tolerance,
-                       rules=tuple(r for p in packs for r in p.rules), externs=tuple(e for p in packs for e in p.externs))
+        return Options(
+            preset=rules,
+            extractor=extractor,
+            time_limit=time_limit,
+            cost_model=cost_model,
+            numerics=numerics,
+            tolerance=tolerance,
+            rules=tuple(r for p in packs for r in p.rules),
+            externs=tuple(e for p in packs for e in p.externs),
+        )
     except OptionError as e:
         raise InputError(str(e)) from e
 
 
 def compile_spec(target: str, system_config: str | None, memory_mode: str | None, config: str | None):
-    Target.of(target)                                    # names the known targets for an unknown one
+    Target.of(target)  # names the known targets for an unknown one
     if config is not None and not Path(config).is_file():
         raise InputError(f"the Vela config file {config} does not exist")
     from executorch.backends.arm.ethosu import EthosUCompileSpec
@@ -81,10 +118,22 @@ def compile_spec(target: str, system_config: str | None, memory_mode: str | None
     return EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
 
 
-def show(old: dict[str, int], new: dict[str, int], old_total: int | None, new_total: int | None, title: str, before: str = "stock") -> None:
+def show(
+    old: dict[str, int],
+    new: dict[str, int],
+    old_total: int | None,
+    new_total: int | None,
+    title: str,
+    before: str = "stock",
+) -> None:
     console.print(title, style="bold", soft_wrap=True, highlight=False)
     table = Table()
-    for column, justify in (("cycles by operator kind", "left"), (before, "right"), ("eqsat", "right"), ("ratio", "right")):
+    for column, justify in (
+        ("cycles by operator kind", "left"),
+        (before, "right"),
+        ("eqsat", "right"),
+        ("ratio", "right"),
+    ):
         table.add_column(column, justify=justify)
     for kind in sorted({*old, *new}, key=lambda k: -max(old.get(k, 0), new.get(k, 0))):
         if old.get(kind, 0) or new.get(kind, 0):
@@ -99,12 +148,20 @@ def _row(old: int | None, new: int | None) -> tuple[str, str, str]:
     return f"{old:,}" if old is not None else "-", f"{new:,}" if new is not None else "-", ratio
 
 
-def lines(verified: bool, deviations: list[Deviation | None], stock_verified: list[bool | None], coverage: float, seconds: dict[str, float],
-          messages: list[str]) -> None:
+def lines(
+    verified: bool,
+    deviations: list[Deviation | None],
+    stock_verified: list[bool | None],
+    coverage: float,
+    seconds: dict[str, float],
+    messages: list[str],
+) -> None:
     for m in messages:
         console.print(f"[yellow]warning:[/yellow] {m}", highlight=False)
     if False in stock_verified:
-        console.print("[yellow]stock ExecuTorch's own result differs from the model for this graph; its cycles are no fair comparison[/yellow]")
+        console.print(
+            "[yellow]stock ExecuTorch's own result differs from the model for this graph; its cycles are no fair comparison[/yellow]"
+        )
     for d in filter(None, deviations):
         console.print(d.text, highlight=False, soft_wrap=True)
     if not any(deviations):

@@ -1,4 +1,5 @@
 """`eqsat compile`."""
+
 from __future__ import annotations
 
 import json
@@ -41,14 +42,23 @@ from eqsat.target import TargetError
 
 @app.command("compile")
 def compile_command(
-    model: Annotated[str, typer.Argument(help="a saved quantized ExportedProgram (.pt2), file.py:callable or module:callable")],
+    model: Annotated[
+        str, typer.Argument(help="a saved quantized ExportedProgram (.pt2), file.py:callable or module:callable")
+    ],
     target: TargetOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="the .pte file to write")],
-    system_config: SystemOption = None, memory_mode: MemoryOption = None, config: ConfigOption = None,
-    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", time_limit: TimeLimitOption = 10,
+    system_config: SystemOption = None,
+    memory_mode: MemoryOption = None,
+    config: ConfigOption = None,
+    rules: RulesOption = "all",
+    extractor: ExtractorOption = "portfolio",
+    time_limit: TimeLimitOption = 10,
     cost_model: CostModelOption = "vela_groups",
-    numerics: NumericsOption = "exact", tolerance: ToleranceOption = 16, as_json: JsonOption = False,
-    user_rules: UserRulesOption = None, save: SaveOption = None,
+    numerics: NumericsOption = "exact",
+    tolerance: ToleranceOption = 16,
+    as_json: JsonOption = False,
+    user_rules: UserRulesOption = None,
+    save: SaveOption = None,
 ) -> None:
     """Lower a PyTorch model to a .pte whose Ethos-U delegates are optimized."""
     quiet()
@@ -59,7 +69,7 @@ def compile_command(
 
             check_place(save)
         spec = compile_spec(target, system_config, memory_mode, config)
-        from eqsat.compiling import compile_model
+        from eqsat.executorch.compiling import compile_model
 
         with status.status("starting") as line:
             chosen = options(rules, extractor, time_limit, cost_model, numerics, tolerance, user_rules)
@@ -69,12 +79,30 @@ def compile_command(
     except KeyboardInterrupt as e:
         raise fail("interrupted; nothing was written", INTERRUPTED) from e
     except Exception as e:  # noqa: BLE001 - one line for a user, whatever ExecuTorch raises
-        raise fail(f"{model} could not be compiled for {target}: {type(e).__name__}: {' '.join(str(e).split())[:400]}", FAILED) from e
+        raise fail(
+            f"{model} could not be compiled for {target}: {type(e).__name__}: {' '.join(str(e).split())[:400]}", FAILED
+        ) from e
     if as_json:
         print(json.dumps(summary.as_dict()))
     else:
-        show(summary.by_kind["stock"], summary.by_kind["eqsat"], summary.cycles["stock"], summary.cycles["eqsat"], f"{model} on {target}")
-        lines(summary.verified, summary.deviations, summary.stock_verified, summary.coverage, summary.seconds, summary.warnings)
-        console.print(f"calibrated on: {summary.calibration}\nwrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))", highlight=False)
+        show(
+            summary.by_kind["stock"],
+            summary.by_kind["eqsat"],
+            summary.cycles["stock"],
+            summary.cycles["eqsat"],
+            f"{model} on {target}",
+        )
+        lines(
+            summary.verified,
+            summary.deviations,
+            summary.stock_verified,
+            summary.coverage,
+            summary.seconds,
+            summary.warnings,
+        )
+        console.print(
+            f"calibrated on: {summary.calibration}\nwrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))",
+            highlight=False,
+        )
     if summary.stepped_back:
         raise typer.Exit(STEPPED_BACK)

@@ -1,4 +1,5 @@
 """`eqsat explain`."""
+
 from __future__ import annotations
 
 import json
@@ -14,13 +15,24 @@ from eqsat.files import InputError, check_output, write_atomically
 @app.command()
 def explain(
     run: Annotated[Path, typer.Argument(help="a directory made by `--save` of `eqsat compile` or `eqsat optimize`")],
-    node: Annotated[str | None, typer.Argument(help="an operator of the source graph, such as n57: its proof and its alternatives")] = None,
-    svg: Annotated[Path | None, typer.Option(help="draw the e-graph: all of it as chosen, or the region of NODE with the rejected candidates")] = None,
+    node: Annotated[
+        str | None, typer.Argument(help="an operator of the source graph, such as n57: its proof and its alternatives")
+    ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(help="draw the e-graph: all of it as chosen, or the region of NODE with the rejected candidates"),
+    ] = None,
     dot: Annotated[Path | None, typer.Option(help="the same for Graphviz")] = None,
-    as_json: Annotated[Path | None, typer.Option("--json", help="write the explanation and that part of the e-graph as JSON")] = None,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", help="write the explanation and that part of the e-graph as JSON")
+    ] = None,
     radius: Annotated[int, typer.Option(min=1, help="how far from NODE a region goes")] = 2,
-    removals: Annotated[bool, typer.Option(help="also find what it would cost to do without each operator that stayed")] = True,
-    user_rules: Annotated[list[str] | None, typer.Option("--user-rules", help="the user's rules that the run was made with")] = None,
+    removals: Annotated[
+        bool, typer.Option(help="also find what it would cost to do without each operator that stayed")
+    ] = True,
+    user_rules: Annotated[
+        list[str] | None, typer.Option("--user-rules", help="the user's rules that the run was made with")
+    ] = None,
 ) -> None:
     """Tell why a result equals its source: every operator that stayed, changed, moved or is gone, its cycles and the rules that prove it."""
     try:
@@ -34,9 +46,18 @@ def explain(
         raise fail("interrupted", INTERRUPTED) from e
 
 
-def _explain(run: Path, node: str | None, svg: Path | None, dot: Path | None, as_json: Path | None, radius: int, removals: bool, user_rules: list[str]) -> str:
+def _explain(
+    run: Path,
+    node: str | None,
+    svg: Path | None,
+    dot: Path | None,
+    as_json: Path | None,
+    radius: int,
+    removals: bool,
+    user_rules: list[str],
+) -> str:
     from eqsat import runs
-    from eqsat import user_rules as own
+    from eqsat.checking import user_rules as own
     from eqsat.explain import ExplainError, view
 
     loaded = runs.load(run)

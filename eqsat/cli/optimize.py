@@ -1,4 +1,5 @@
 """`eqsat optimize`."""
+
 from __future__ import annotations
 
 import json
@@ -43,11 +44,18 @@ def optimize(
     source: Annotated[Path, typer.Argument(help="a .tosa file (TOSA 1.0 flatbuffer)")],
     target: TargetOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="the .tosa file to write")],
-    system_config: SystemOption = None, memory_mode: MemoryOption = None, config: ConfigOption = None,
-    rules: RulesOption = "all", extractor: ExtractorOption = "portfolio", time_limit: TimeLimitOption = 10,
+    system_config: SystemOption = None,
+    memory_mode: MemoryOption = None,
+    config: ConfigOption = None,
+    rules: RulesOption = "all",
+    extractor: ExtractorOption = "portfolio",
+    time_limit: TimeLimitOption = 10,
     cost_model: CostModelOption = "vela_groups",
-    numerics: NumericsOption = "exact", tolerance: ToleranceOption = 16, as_json: JsonOption = False,
-    user_rules: UserRulesOption = None, save: SaveOption = None,
+    numerics: NumericsOption = "exact",
+    tolerance: ToleranceOption = 16,
+    as_json: JsonOption = False,
+    user_rules: UserRulesOption = None,
+    save: SaveOption = None,
 ) -> None:
     """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant) and never costs more."""
     quiet()
@@ -60,9 +68,9 @@ def optimize(
         flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
         chosen = options(rules, extractor, time_limit, cost_model, numerics, tolerance, user_rules)
         buffer = read_bytes(source)
-        from eqsat.optimizer import optimize_tosa
+        from eqsat.search.optimizer import optimize_tosa
         from eqsat.tosa.flatbuffer import TosaError
-        from eqsat.tosa.worker import WorkerError
+        from eqsat.workers.worker import WorkerError
 
         try:
             with status.status(f"optimizing {source}"):
@@ -81,12 +89,30 @@ def optimize(
     except typer.Exit:
         raise
     except Exception as e:  # noqa: BLE001 - one line for a user, also where there is no memory to import PyTorch
-        raise fail(f"{source} could not be optimized for {target}: {type(e).__name__}: {' '.join(str(e).split())[:400]}", FAILED) from e
+        raise fail(
+            f"{source} could not be optimized for {target}: {type(e).__name__}: {' '.join(str(e).split())[:400]}",
+            FAILED,
+        ) from e
     if as_json:
         record = result.record()
-        print(json.dumps({"model": str(source), "target": target, "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles}, **{
-            k: v for k, v in record.items() if k != "cycles"}}))
+        print(
+            json.dumps(
+                {
+                    "model": str(source),
+                    "target": target,
+                    "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles},
+                    **{k: v for k, v in record.items() if k != "cycles"},
+                }
+            )
+        )
         return
-    show(result.explicit_by_kind, result.by_kind, result.explicit_cycles, result.cycles, f"{source} on {target}", before="before")
+    show(
+        result.explicit_by_kind,
+        result.by_kind,
+        result.explicit_cycles,
+        result.cycles,
+        f"{source} on {target}",
+        before="before",
+    )
     lines(result.verified, [result.deviation], [], result.coverage, result.seconds, result.warnings)
     console.print(f"wrote {output} ({len(result.tosa)} bytes)", highlight=False)

@@ -1,4 +1,5 @@
 """`eqsat report`."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -15,8 +16,13 @@ REGRESSED = 1
 @app.command()
 def report(
     run: Annotated[Path, typer.Argument(help="a directory made by `eqsat bench`")],
-    against: Annotated[Path | None, typer.Option(help="an older run to compare with; exit code 1 if anything became worse beyond noise")] = None,
-    noise: Annotated[float, typer.Option(help="share of cycles by which a cell of eqsat may differ without being a change")] = 0.005,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="an older run to compare with; exit code 1 if anything became worse beyond noise"),
+    ] = None,
+    noise: Annotated[
+        float, typer.Option(help="share of cycles by which a cell of eqsat may differ without being a change")
+    ] = 0.005,
     out: Annotated[Path | None, typer.Option("--output", "-o", help="where to write (default: RUN/report)")] = None,
 ) -> None:
     """Write a run's tables and pictures: RUN/report/index.html, which needs no network, and report.md."""
@@ -32,8 +38,11 @@ def report(
         raise fail(str(e), BAD_INPUT) from e
     for s in new.summaries():
         if s.ratios:
-            console.print(f"{s.target} {s.configuration}: geometric mean {s.mean:.3f} of {len(s.ratios)}, worst {s.worst} {s.ratios[s.worst]:.3f}",
-                          highlight=False, soft_wrap=True)
+            console.print(
+                f"{s.target} {s.configuration}: geometric mean {s.mean:.3f} of {len(s.ratios)}, worst {s.worst} {s.ratios[s.worst]:.3f}",
+                highlight=False,
+                soft_wrap=True,
+            )
     console.print(f"wrote {written[1]} and {written[0].name} beside it", highlight=False)
     if comparison:
         console.print(markdown(comparison), markup=False, highlight=False, soft_wrap=True)

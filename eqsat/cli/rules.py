@@ -1,4 +1,5 @@
 """`eqsat rules`."""
+
 from __future__ import annotations
 
 import json
@@ -16,14 +17,22 @@ def rules(as_json: JsonOption = False) -> None:
     from eqsat.rules import FAMILIES, tolerant
     from eqsat.rules.presets import CATALOGUE
 
-    families = {_title(f): [{"name": r.name, "statement": r.statement, "analysis": r.analysis} for r in f.RULES] for f in (*FAMILIES, tolerant)}
+    families = {
+        _title(f): [{"name": r.name, "statement": r.statement, "analysis": r.analysis} for r in f.RULES]
+        for f in (*FAMILIES, tolerant)
+    }
     if as_json:
         presets = [{"name": p.name, "statement": p.statement, "rules": [r.name for r in p.rules]} for p in CATALOGUE]
         print(json.dumps({"families": families, "presets": presets}))
         return
     for title, listed in families.items():
         console.print(_table(title, [(r["name"], r["statement"]) for r in listed if not r["analysis"]]))
-    console.print(_table("Presets (--rules NAME)", [(f"{p.name} ({len([r for r in p.rules if not r.analysis])})", p.statement) for p in CATALOGUE]))
+    console.print(
+        _table(
+            "Presets (--rules NAME)",
+            [(f"{p.name} ({len([r for r in p.rules if not r.analysis])})", p.statement) for p in CATALOGUE],
+        )
+    )
 
 
 def _title(family: ModuleType) -> str:
@@ -33,5 +42,5 @@ def _title(family: ModuleType) -> str:
 def _table(title: str, rows: list[tuple[str, str]]) -> Table:
     table = Table(title=title, title_justify="left", show_header=False, box=None)
     for name, statement in rows:
-        table.add_row(Text(name, style="bold"), Text(statement))   # statements have brackets, which are no markup
+        table.add_row(Text(name, style="bold"), Text(statement))  # statements have brackets, which are no markup
     return table

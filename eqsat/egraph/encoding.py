@@ -2,7 +2,7 @@
 
 Constructors (first argument: interned attributes; T: a class):
   Leaf      an input or a constant
-  Move      a data movement in normal form (eqsat/movement.py): every TRANSPOSE and RESHAPE, and any chain of them
+  Move      a data movement in normal form (eqsat/tensor/movement.py): every TRANSPOSE and RESHAPE, and any chain of them
   P1 P2 P3  pointwise ops of one, two, three operands
   Ax        ops that act along some axes and are pointwise in the others (slice, pad, reduce, per-channel rescale...)
   Cat       concat along an axis
@@ -23,6 +23,7 @@ many where a class holds a function of itself; the first is kept, so saturation 
   chain     (x, t) -> c: t = c(x) in every element, c given per channel, x INT8 (`eqsat/rules/tolerant.py`)
 `type` gives shape and dtype of a class; two different ones for one class stop egglog: an unsound rule cannot pass.
 """
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -31,25 +32,37 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Engine, Extern, Rule, Saturation, Watch
-from eqsat.ir import OPS, STORAGE, Attrs, Const, GraphError, Node, TensorGraph, Type, attrs_of, infer
-from eqsat.movement import Move
+from eqsat.tensor.ir import OPS, STORAGE, Attrs, Const, GraphError, Node, TensorGraph, Type, attrs_of, infer
+from eqsat.tensor.movement import Move
 
 DECLARATIONS = (
-    "(sort T)", "(sort TV (Vec T))", "(sort TF (UnstableFn (T) T))",
+    "(sort T)",
+    "(sort TV (Vec T))",
+    "(sort TF (UnstableFn (T) T))",
     "(constructor Node (i64) T :unextractable)",
-    "(constructor Leaf (i64) T)", "(constructor Move (i64 T) T)",
-    "(constructor P1 (i64 T) T)", "(constructor P2 (i64 T T) T)", "(constructor P3 (i64 T T T) T)",
-    "(constructor Ax (i64 T) T)", "(constructor Cat (i64 TV) T)",
-    "(constructor M1 (i64 T) T)", "(constructor M2 (i64 T T) T)", "(constructor M3 (i64 T T T) T)",
-    "(constructor Opq (i64 TV) T)", "(constructor Resized (i64 i64 T) T)", "(constructor Cut (i64 i64 T) T)",
+    "(constructor Leaf (i64) T)",
+    "(constructor Move (i64 T) T)",
+    "(constructor P1 (i64 T) T)",
+    "(constructor P2 (i64 T T) T)",
+    "(constructor P3 (i64 T T T) T)",
+    "(constructor Ax (i64 T) T)",
+    "(constructor Cat (i64 TV) T)",
+    "(constructor M1 (i64 T) T)",
+    "(constructor M2 (i64 T T) T)",
+    "(constructor M3 (i64 T T T) T)",
+    "(constructor Opq (i64 TV) T)",
+    "(constructor Resized (i64 i64 T) T)",
+    "(constructor Cut (i64 i64 T) T)",
     "(function type (T) i64 :no-merge)",
     "(relation position (i64))",
     "(relation element (TV i64 T))",
     "(relation span (i64 TV i64 T i64))",
     "(relation split (TV i64 TV TV))",
     "(function stripped (TV i64 i64 i64) TV :merge old)",
-    *(f"(function {fact} ({classes}) i64 :merge (min old new))"
-      for fact, classes in (("curve", "T T"), ("scalar", "T"), ("known", "T"), ("chain", "T T"))),
+    *(
+        f"(function {fact} ({classes}) i64 :merge (min old new))"
+        for fact, classes in (("curve", "T T"), ("scalar", "T"), ("known", "T"), ("chain", "T T"))
+    ),
 )
 #: Constructors that stand for an e-node that a rule has still to make.
 HELPERS = ("Resized", "Cut")
@@ -78,7 +91,9 @@ class LeafValue:
     @staticmethod
     def constant(data: np.ndarray, dtype: str) -> LeafValue:
         """The leaf of a constant array."""
-        return LeafValue(Node("const", (), attrs_of({"value": Const(np.asarray(data, STORAGE[dtype]), dtype)}), data.shape, dtype))
+        return LeafValue(
+            Node("const", (), attrs_of({"value": Const(np.asarray(data, STORAGE[dtype]), dtype)}), data.shape, dtype)
+        )
 
     @property
     def is_const(self) -> bool:
@@ -91,7 +106,9 @@ def constructor(op: str, attrs: Attrs, operands: int) -> str:
     if kind == "pointwise":
         per_channel = op == "rescale" and dict(attrs)["per_channel"]
         return "Ax" if per_channel else f"P{operands}"
-    return {"axial": "Ax", "concat": "Cat", "mac": f"M{operands}", "leaf": "Leaf", "move": "Move", "opaque": "Opq"}[kind]
+    return {"axial": "Ax", "concat": "Cat", "mac": f"M{operands}", "leaf": "Leaf", "move": "Move", "opaque": "Opq"}[
+        kind
+    ]
 
 
 def _infer(call: Call, *types: Type):
@@ -106,8 +123,11 @@ def _move_type(m: Move, t: Type):
 
 
 EXTERNS = [
-    Extern("infer1", 2, 1, _infer), Extern("infer2", 3, 1, _infer), Extern("infer3", 4, 1, _infer),
-    Extern("move_type", 2, 1, _move_type), Extern("leaf_type", 1, 1, lambda v: (Type(v.node.shape, v.node.dtype),)),
+    Extern("infer1", 2, 1, _infer),
+    Extern("infer2", 3, 1, _infer),
+    Extern("infer3", 4, 1, _infer),
+    Extern("move_type", 2, 1, _move_type),
+    Extern("leaf_type", 1, 1, lambda v: (Type(v.node.shape, v.node.dtype),)),
 ]
 
 
@@ -115,15 +135,46 @@ def _typing(name: str, operands: str, extern: str) -> Rule:
     xs = operands.split()
     body = (f"(= t ({name} a {operands}))", *(f"(= s{i} (type {x}))" for i, x in enumerate(xs)))
     args = " ".join(["a", *(f"s{i}" for i in range(len(xs)))])
-    return Rule(f"type-{name}", "analysis", f"type of {name}", body, ("(set (type t) r)",), (("r", extern, args),), analysis=True)
+    return Rule(
+        f"type-{name}",
+        "analysis",
+        f"type of {name}",
+        body,
+        ("(set (type t) r)",),
+        (("r", extern, args),),
+        analysis=True,
+    )
 
 
 ANALYSES = [
-    _typing("P1", "x", "infer1"), _typing("P2", "x y", "infer2"), _typing("P3", "x y z", "infer3"), _typing("Ax", "x", "infer1"),
-    _typing("M1", "x", "infer1"), _typing("M2", "x y", "infer2"), _typing("M3", "x y z", "infer3"), _typing("Move", "x", "move_type"),
-    Rule("type-Leaf", "analysis", "type of a leaf", ("(= t (Leaf a))",), ("(set (type t) r)",), (("r", "leaf_type", "a"),), analysis=True),
-    *(Rule(f"element-{c}", "analysis", "elements of a vector", (f"(= t ({c} a xs))", "(position i)", "(< i (vec-length xs))"),
-           ("(element xs i (vec-get xs i))",), analysis=True) for c in ("Cat",)),
+    _typing("P1", "x", "infer1"),
+    _typing("P2", "x y", "infer2"),
+    _typing("P3", "x y z", "infer3"),
+    _typing("Ax", "x", "infer1"),
+    _typing("M1", "x", "infer1"),
+    _typing("M2", "x y", "infer2"),
+    _typing("M3", "x y z", "infer3"),
+    _typing("Move", "x", "move_type"),
+    Rule(
+        "type-Leaf",
+        "analysis",
+        "type of a leaf",
+        ("(= t (Leaf a))",),
+        ("(set (type t) r)",),
+        (("r", "leaf_type", "a"),),
+        analysis=True,
+    ),
+    *(
+        Rule(
+            f"element-{c}",
+            "analysis",
+            "elements of a vector",
+            (f"(= t ({c} a xs))", "(position i)", "(< i (vec-length xs))"),
+            ("(element xs i (vec-get xs i))",),
+            analysis=True,
+        )
+        for c in ("Cat",)
+    ),
 ]
 
 
@@ -153,8 +204,13 @@ class Frozen:
         return sum(map(len, self.classes))
 
 
-def saturate(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern], budget: Budget = DEFAULT_BUDGET,
-             watch: Watch | None = None) -> Frozen:
+def saturate(
+    graph: TensorGraph,
+    rules: Sequence[Rule],
+    externs: Sequence[Extern],
+    budget: Budget = DEFAULT_BUDGET,
+    watch: Watch | None = None,
+) -> Frozen:
     """Loads `graph`, runs `rules` within `budget` and freezes the e-graph. `watch` is called after loading and at the end, with an empty
     name, and between as `Engine.saturate` says. Raises EngineError."""
     with Engine(DECLARATIONS, [*EXTERNS, *externs], [*ANALYSES, *rules]) as engine:
@@ -188,7 +244,7 @@ def _load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
     engine.run("(relation load-type (i64 i64))")
     engine.run("(rule ((load-type i s)) ((set (type (Node i)) s)) :ruleset load)")
     engine.load("load-type", types)
-    widest = 0                                           # a flat concat is about as wide as all the concats in it
+    widest = 0  # a flat concat is about as wide as all the concats in it
     for (name, k), rows in tables.items():
         relation = f"load-{name}-{k}"
         xs = [f"x{i}" for i in range(k)]

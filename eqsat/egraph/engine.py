@@ -5,6 +5,7 @@ to results and a demand relation beside it. A rule with extern calls becomes dem
 steps Python answers the new demands and loads the rows. No Python runs inside egglog.
 One ruleset per rule gives exact attribution of matches and growth, and limits are checked between rules.
 """
+
 from __future__ import annotations
 
 import math
@@ -74,8 +75,17 @@ class Rule:
     @staticmethod
     def of(family: str) -> Callable[..., Rule]:
         """Makes a family's rules with one action: (name, statement, body, head, *calls, analysis=False)."""
-        def rule(name: str, statement: str, body: tuple[str, ...], head: str, *calls: tuple[str, str, str], analysis: bool = False) -> Rule:
+
+        def rule(
+            name: str,
+            statement: str,
+            body: tuple[str, ...],
+            head: str,
+            *calls: tuple[str, str, str],
+            analysis: bool = False,
+        ) -> Rule:
             return Rule(name, family, statement, body, (head,), calls, analysis)
+
         return rule
 
 
@@ -216,16 +226,18 @@ class Engine:
         else:
             out.stop = "pass limit"
         if out.stop != "saturated":
-            for _ in range(budget.passes):               # every class gets its type, also after a limit
+            for _ in range(budget.passes):  # every class gets its type, also after a limit
                 if not self._step(analyses, {}, None, started)[0]:
                     break
         out.seconds = time.perf_counter() - started
         return out
 
-    def _step(self, rules: Sequence[Rule], matches: dict[str, int], budget: Budget | None, started: float) -> tuple[bool, str]:
+    def _step(
+        self, rules: Sequence[Rule], matches: dict[str, int], budget: Budget | None, started: float
+    ) -> tuple[bool, str]:
         deadline = started + budget.seconds if budget else math.inf
         updated = self._demands(rules, deadline) > 0
-        if time.perf_counter() > deadline:               # demands may be left: nothing may be called saturated
+        if time.perf_counter() > deadline:  # demands may be left: nothing may be called saturated
             return updated, "time limit"
         for r in rules:
             report = self.run(f"(run-schedule rs.{r.name})")[0].report
@@ -245,7 +257,7 @@ class Engine:
     def _demands(self, rules: Sequence[Rule], deadline: float) -> int:
         stages = [r.name for r in rules if r.calls]
         total = 0
-        for _ in range(16):                              # an answer can enable the next stage of a rule
+        for _ in range(16):  # an answer can enable the next stage of a rule
             if not stages or time.perf_counter() > deadline:
                 return total
             self.run(f"(run-schedule (seq {' '.join(f'(saturate rs.{n}?)' for n in stages)}))")
@@ -304,10 +316,18 @@ class Engine:
                 if value not in decoded:
                     decoded[value] = self._egraph.value_to_i64(value)
                 return decoded[value]
-            return tuple(number.setdefault(v, len(number)) for v in self._egraph.value_to_vec(value)) if kind == "TV" else None
+            return (
+                tuple(number.setdefault(v, len(number)) for v in self._egraph.value_to_vec(value))
+                if kind == "TV"
+                else None
+            )
 
-        return [(name, tuple(map(decode, f.input_sorts, row.inputs)), decode(f.output_sort, row.output))
-                for name, f in frozen.functions.items() if wanted(name) for row in f.rows]
+        return [
+            (name, tuple(map(decode, f.input_sorts, row.inputs)), decode(f.output_sort, row.output))
+            for name, f in frozen.functions.items()
+            if wanted(name)
+            for row in f.rows
+        ]
 
     def close(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)

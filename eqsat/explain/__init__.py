@@ -8,6 +8,7 @@ The saturation is repeated with every step recorded (a few times its usual time;
 instances of named rules between the e-node of the source and the chosen one, each instance matched against the e-graph as it was
 then; what an instance saw below its left side is proved in its turn, from earlier steps only.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -55,8 +56,10 @@ class Explanation:
         """What became of one node of the source. Raises ExplainError for an input, a constant, or no node."""
         if node not in self.ops:
             known = 0 <= node < len(self.run.source.nodes)
-            raise ExplainError(f"n{node} is {'an input or a constant' if known else 'no node of the source graph'}; operators are "
-                               f"n{min(self.ops, default=0)} to n{max(self.ops, default=0)}")
+            raise ExplainError(
+                f"n{node} is {'an input or a constant' if known else 'no node of the source graph'}; operators are "
+                f"n{min(self.ops, default=0)} to n{max(self.ops, default=0)}"
+            )
         return self.ops[node]
 
     def position(self, node: int) -> int:
@@ -68,7 +71,9 @@ class Explanation:
         if self.op(node).verdict != "stayed":
             raise ExplainError(f"n{node} did not stay: it was {self.op(node).verdict}")
         if node not in self._removals:
-            self._removals[node] = removal(self.run.choices, self.run.choice, self.run.cost(), self.position(node), self._chosen_text)
+            self._removals[node] = removal(
+                self.run.choices, self.run.choice, self.run.cost(), self.position(node), self._chosen_text
+            )
         return self._removals[node]
 
     def alternatives(self, node: int) -> list[dict[str, Any]]:
@@ -91,6 +96,7 @@ class Explanation:
 
     def proof_lines(self, proof: Proof) -> list[tuple[str, str]]:
         """(term, why it equals the one before) of a proof; the first line says what is proved."""
+
         def term(link: Link, row: str) -> str:
             m, at_left = link.match, row == "left"
             step = link.step - 1 if at_left else link.step
@@ -129,17 +135,40 @@ class Explanation:
 
     def as_dict(self, removals: bool = True) -> dict[str, Any]:
         """Everything, as JSON holds it."""
-        return {"run": self.run.name, "target": self.run.target.accelerator, "chosen": self.run.chosen,
-                "counts": {v: sum(o.verdict == v for o in self.ops.values()) for v in VERDICTS},
-                "ops": [self.op_dict(n, removals) for n in self.ops],
-                "added": [{"op": op, "type": t, "cycles": c} for op, t, c in self.added]}
+        return {
+            "run": self.run.name,
+            "target": self.run.target.accelerator,
+            "chosen": self.run.chosen,
+            "counts": {v: sum(o.verdict == v for o in self.ops.values()) for v in VERDICTS},
+            "ops": [self.op_dict(n, removals) for n in self.ops],
+            "added": [{"op": op, "type": t, "cycles": c} for op, t, c in self.added],
+        }
 
     def op_dict(self, node: int, removals: bool = True) -> dict[str, Any]:
         v = self.op(node)
-        out = {"node": node, "op": v.op, "type": v.type, "operands": list(v.operands), "verdict": v.verdict, "cycles": v.cycles,
-               "now": v.now, "now_type": v.now_type, "cycles_now": v.cycles_now, "written": list(v.written), "shown_at": list(v.shown_at), "rules": v.rules,
-               "alternatives": [{**a, "cycles": a["cycles"] if a["cycles"] < float("inf") else None} for a in self.alternatives(node)]}
-        out["proofs"] = [{"type": self.proof_type(p), "lines": [list(line) for line in self.proof_lines(p)]} for q in v.proofs for p in q.proofs() if p.links]
+        out = {
+            "node": node,
+            "op": v.op,
+            "type": v.type,
+            "operands": list(v.operands),
+            "verdict": v.verdict,
+            "cycles": v.cycles,
+            "now": v.now,
+            "now_type": v.now_type,
+            "cycles_now": v.cycles_now,
+            "written": list(v.written),
+            "shown_at": list(v.shown_at),
+            "rules": v.rules,
+            "alternatives": [
+                {**a, "cycles": a["cycles"] if a["cycles"] < float("inf") else None} for a in self.alternatives(node)
+            ],
+        }
+        out["proofs"] = [
+            {"type": self.proof_type(p), "lines": [list(line) for line in self.proof_lines(p)]}
+            for q in v.proofs
+            for p in q.proofs()
+            if p.links
+        ]
         if v.problem:
             out["problem"] = v.problem
         if removals and v.verdict == "stayed":

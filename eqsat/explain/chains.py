@@ -4,6 +4,7 @@ A link is one instance of a rule (its left and its right e-node), found by match
 rows are also joined where they are the same call of classes that became one by then. A link at step s only uses what was
 there before s, so proofs of the e-nodes that it saw below the left one end before s, and no proof goes in a circle.
 """
+
 from __future__ import annotations
 
 import heapq
@@ -74,7 +75,11 @@ class Proof:
             elif id(proof) not in done:
                 done.add(id(proof))
                 stack.append((proof, True))
-                stack.extend((n, False) for needs in (proof.needs, *(needs for _, needs in reversed(proof.links))) for n in reversed(needs))
+                stack.extend(
+                    (n, False)
+                    for needs in (proof.needs, *(needs for _, needs in reversed(proof.links)))
+                    for n in reversed(needs)
+                )
 
     def rules(self) -> list[str]:
         """Names of all rules in it, in the order of use."""
@@ -87,8 +92,14 @@ class Chains:
     def __init__(self, history: History):
         self.history = history
         self.matcher = Matcher(history)
-        self._removals = [r for r in history.rules.values() if not r.analysis and any(
-            a[0] == "union" and isinstance(a[2], str) and isinstance(a[1], str) for a in parse(" ".join(r.head)))]
+        self._removals = [
+            r
+            for r in history.rules.values()
+            if not r.analysis
+            and any(
+                a[0] == "union" and isinstance(a[2], str) and isinstance(a[1], str) for a in parse(" ".join(r.head))
+            )
+        ]
         self._proofs: dict[tuple[Row, Row, int], Proof | None] = {}
         self._links: dict[int, dict[Row, list[tuple[Row, Link | None, int]]]] = {}
 
@@ -150,7 +161,14 @@ class Chains:
         out = []
         for a, b in zip(operands(one), operands(other)):
             if a != b:
-                joint = next((s for s in range(min(limit, len(self.history.steps))) if self.history.cls(a, s) == self.history.cls(b, s)), limit)
+                joint = next(
+                    (
+                        s
+                        for s in range(min(limit, len(self.history.steps)))
+                        if self.history.cls(a, s) == self.history.cls(b, s)
+                    ),
+                    limit,
+                )
                 out.append(self.prove(self.history.origin[a], self.history.origin[b], joint))
         return [p for p in out if p.links or p.needs]
 
@@ -159,7 +177,10 @@ class Chains:
         if link.match is None:
             return []
         life = self.history.life
-        return [*link.match.seen.values(), *(r for r in link.match.made.values() if r in life and life[r][0] < link.step)]
+        return [
+            *link.match.seen.values(),
+            *(r for r in link.match.made.values() if r in life and life[r][0] < link.step),
+        ]
 
     def _is_in(self, row: Row, limit: int) -> list[Proof]:
         """Why an e-node that a rule saw is in its class."""
@@ -222,7 +243,9 @@ class Chains:
         for step in sorted(happened | {len(h.steps)}):
             here = {h.cls(c, step - 1) for c in ids if h.life[h.origin[c]][0] < step}
             found = self._instances(h.rules.get(h.steps[step]), step, here) if step in happened else []
-            for rule in self._removals:                  # they say nothing new of what is in its operand's class already, but are the shortest proof
+            for rule in (
+                self._removals
+            ):  # they say nothing new of what is in its operand's class already, but are the shortest proof
                 found += self._instances(rule, step, here)
             for link in found:
                 if link.right not in h.life:
@@ -231,7 +254,11 @@ class Chains:
                 join(link.left, link.right, link, back, step)
             explained = {h.at(link.right, step) for link in found}
             for row in new:
-                if h.life[row][0] == step and row not in explained and h.cls(row[2], step) in {h.cls(c, step) for c in here}:
+                if (
+                    h.life[row][0] == step
+                    and row not in explained
+                    and h.cls(row[2], step) in {h.cls(c, step) for c in here}
+                ):
                     left = self.origin(next(c for c in here if h.cls(c, step) == h.cls(row[2], step)), step - 1)
                     link = Link(h.steps[step], step, left, row)
                     join(left, row, link, Link(link.rule, step, left, row, None, True), step)

@@ -1,17 +1,24 @@
 """Who pays what: Vela's rows by operator, and what the choice would cost without one."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eqsat.choice import Choices
-from eqsat.ir import TensorGraph
+from eqsat.search.choice import Choices
+from eqsat.tensor.ir import TensorGraph
 from extraction import ChoiceGraph, ExtractionError, Infeasible, extract
 
 #: Vela's operators -> what they are called here, where the names differ by more than capitals.
-_KINDS = {"conv2d": ("conv2d",), "fullyconnected": ("conv2d", "matmul"), "depthwiseconv2d": ("depthwise_conv2d",),
-          "transposeconv2d": ("transpose_conv2d",), "maxpool": ("max_pool2d",), "avgpool": ("avg_pool2d",)}
+_KINDS = {
+    "conv2d": ("conv2d",),
+    "fullyconnected": ("conv2d", "matmul"),
+    "depthwiseconv2d": ("depthwise_conv2d",),
+    "transposeconv2d": ("transpose_conv2d",),
+    "maxpool": ("max_pool2d",),
+    "avgpool": ("avg_pool2d",),
+}
 
 
 def by_node(graph: TensorGraph, rows: Sequence[Mapping[str, Any]], names: Mapping[str, int]) -> dict[int, int]:
@@ -41,7 +48,11 @@ def _main(graph: TensorGraph, last: int, kind: str, named: Collection[int], paid
         if graph.nodes[node].op in kinds:
             found.append(node)
         else:
-            stack += [i for i in reversed(graph.nodes[node].inputs) if i not in named and graph.nodes[i].op not in ("input", "const")]
+            stack += [
+                i
+                for i in reversed(graph.nodes[node].inputs)
+                if i not in named and graph.nodes[i].op not in ("input", "const")
+            ]
     return next((n for n in found if n not in paid), found[0] if found else last)
 
 
@@ -99,6 +110,7 @@ def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, 
         return Removal(None)
     except ExtractionError as e:
         return Removal(None, (str(e),))
-    new = [n for c, n in choices.of_classes(found.choice).items() if choice.get(c) != n and choices.enodes[n].op != "const"]
+    new = [
+        n for c, n in choices.of_classes(found.choice).items() if choice.get(c) != n and choices.enodes[n].op != "const"
+    ]
     return Removal(max(0.0, found.cost - cost), tuple(text(n) for n in sorted(new, key=lambda n: -choices.cycles[n])))
-

@@ -2,6 +2,7 @@
 
 Only looks up rows that egglog made, so it decides nothing: a match counts where both of its sides were there.
 """
+
 from __future__ import annotations
 
 import re
@@ -38,13 +39,25 @@ class Match:
 
 #: egglog's functions on numbers and vectors: the sort of the result and what they do.
 _ARITHMETIC: dict[str, tuple[str, Callable[..., Any]]] = {
-    "+": ("i64", lambda a, b: a + b), "-": ("i64", lambda a, b: a - b), "*": ("i64", lambda a, b: a * b),
-    "vec-length": ("i64", len), "vec-get": ("T", lambda v, i: v[i]), "vec-of": ("TV", lambda *xs: xs), "vec-empty": ("TV", tuple),
-    "vec-push": ("TV", lambda v, x: (*v, x)), "vec-append": ("TV", lambda *vs: sum(vs, ())),
-    "vec-remove": ("TV", lambda v, i: v[:i] + v[i + 1:]), "vec-set": ("TV", lambda v, i, x: (*v[:i], x, *v[i + 1:])),
+    "+": ("i64", lambda a, b: a + b),
+    "-": ("i64", lambda a, b: a - b),
+    "*": ("i64", lambda a, b: a * b),
+    "vec-length": ("i64", len),
+    "vec-get": ("T", lambda v, i: v[i]),
+    "vec-of": ("TV", lambda *xs: xs),
+    "vec-empty": ("TV", tuple),
+    "vec-push": ("TV", lambda v, x: (*v, x)),
+    "vec-append": ("TV", lambda *vs: sum(vs, ())),
+    "vec-remove": ("TV", lambda v, i: v[:i] + v[i + 1 :]),
+    "vec-set": ("TV", lambda v, i, x: (*v[:i], x, *v[i + 1 :])),
 }
 _TESTS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "!=": lambda a, b: a != b}
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "!=": lambda a, b: a != b,
+}
 
 
 class Matcher:
@@ -67,7 +80,9 @@ class Matcher:
                 if found:
                     yield found
 
-    def _instance(self, head: list[Expr], union: Expr, env: Env, rows: tuple[Row, ...], step: int, cls: int) -> Match | None:
+    def _instance(
+        self, head: list[Expr], union: Expr, env: Env, rows: tuple[Row, ...], step: int, cls: int
+    ) -> Match | None:
         h, made, env = self.history, {}, dict(env)
         for action in head:
             if action[0] == "let":
@@ -86,7 +101,9 @@ class Matcher:
 
     # -- the left side ----------------------------------------------------------------------------
 
-    def _solve(self, facts: list[Expr], env: Env, rows: tuple[Row, ...], step: int) -> Iterator[tuple[Env, tuple[Row, ...]]]:
+    def _solve(
+        self, facts: list[Expr], env: Env, rows: tuple[Row, ...], step: int
+    ) -> Iterator[tuple[Env, tuple[Row, ...]]]:
         if not facts:
             yield env, rows
             return
@@ -104,8 +121,11 @@ class Matcher:
             known = [self._value(a, env) for a in args]
             if all(known):
                 return 0
-            efforts = [0 if isinstance(a, str) else len(self._candidates(a, other, env)) if a[0] in SORTS else float("inf")
-                       for a, v, other in zip(args, known, reversed(known)) if not v]
+            efforts = [
+                0 if isinstance(a, str) else len(self._candidates(a, other, env)) if a[0] in SORTS else float("inf")
+                for a, v, other in zip(args, known, reversed(known))
+                if not v
+            ]
             return max(efforts)
         return len(self._candidates(fact, None, env))
 
@@ -138,7 +158,9 @@ class Matcher:
         else:
             raise Unsupported(f"neither side of {text(fact)} is known")
 
-    def _call(self, call: Expr, out: Pair | None, env: Env, rows: tuple[Row, ...], step: int) -> Iterator[tuple[Env, tuple[Row, ...], Pair | None]]:
+    def _call(
+        self, call: Expr, out: Pair | None, env: Env, rows: tuple[Row, ...], step: int
+    ) -> Iterator[tuple[Env, tuple[Row, ...], Pair | None]]:
         """Rows of a constructor, function or relation that fit."""
         name, *args = call
         kinds = SORTS.get(name, ("i64",) * len(args))
@@ -151,7 +173,9 @@ class Matcher:
             for e, r in states:
                 yield e, r, (kinds[-1], row[2]) if len(kinds) > len(args) else None
 
-    def _unify(self, expr: Expr, value: Pair, env: Env, rows: tuple[Row, ...], step: int) -> Iterator[tuple[Env, tuple[Row, ...]]]:
+    def _unify(
+        self, expr: Expr, value: Pair, env: Env, rows: tuple[Row, ...], step: int
+    ) -> Iterator[tuple[Env, tuple[Row, ...]]]:
         known = self._value(expr, env)
         if known:
             if known == value:

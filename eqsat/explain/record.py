@@ -4,6 +4,7 @@ egglog gives no proofs to Python. Classes keep their number as long as they live
 rows are born, rows die, a class becomes part of another. A row (constructor, arguments, class) is written with the numbers that
 were valid when it was born; `at` rewrites it for a later step.
 """
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -14,7 +15,7 @@ from typing import Any
 from eqsat.egraph.encoding import DECLARATIONS, EXTERNS, Frozen, saturate
 from eqsat.egraph.engine import Budget, Engine, Extern, Interner, Rule
 from eqsat.explain.sexpr import parse, text
-from eqsat.ir import TensorGraph, Type
+from eqsat.tensor.ir import TensorGraph, Type
 
 #: (function, arguments, result): arguments are interned values, classes or tuples of classes.
 Row = tuple[str, tuple[Any, ...], Any]
@@ -130,7 +131,7 @@ def record(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern],
     current: dict[Row, int] = {}
 
     def look(engine: Engine, rule: str) -> None:
-        if history.steps and not rule:                   # the end: what the externs answered holds at any time
+        if history.steps and not rule:  # the end: what the externs answered holds at any time
             history.facts.update(engine.rows(names.__contains__, number))
             history.values = engine.intern
             return

@@ -1,16 +1,17 @@
 """A run saturated again with everything recorded, and its choice found in there."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from eqsat.choice import Choices
 from eqsat.egraph.encoding import Call, ENode, LeafValue, constructor
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.explain.chains import Chains, ExplainError
 from eqsat.explain.record import CONSTRUCTORS, FOREVER, History, Row, record
-from eqsat.ir import Node, TensorGraph
 from eqsat.rules import EXTERNS, tolerant
 from eqsat.rules.presets import PRESETS
+from eqsat.search.choice import Choices
+from eqsat.tensor.ir import Node, TensorGraph
 
 
 def rules_of(names: Sequence[str], own: Sequence[Rule]) -> list[Rule]:
@@ -18,16 +19,27 @@ def rules_of(names: Sequence[str], own: Sequence[Rule]) -> list[Rule]:
     known = {r.name: r for rules in (*PRESETS.values(), tolerant.RULES, own) for r in rules}
     missing = [n for n in names if n not in known]
     if missing:
-        raise ExplainError(f"the run used rules that are not at hand: {', '.join(missing)}; give them (in Python: rules=, externs=)")
+        raise ExplainError(
+            f"the run used rules that are not at hand: {', '.join(missing)}; give them (in Python: rules=, externs=)"
+        )
     return [known[n] for n in names]
 
 
 class Replay:
     """A history and, for the run's e-nodes, their rows in it."""
 
-    def __init__(self, source: TensorGraph, names: Sequence[str], budget: Budget, own: Sequence[Rule] = (), externs: Sequence[Extern] = ()):
+    def __init__(
+        self,
+        source: TensorGraph,
+        names: Sequence[str],
+        budget: Budget,
+        own: Sequence[Rule] = (),
+        externs: Sequence[Extern] = (),
+    ):
         try:
-            self.history: History = record(source, rules_of(names, own), [*EXTERNS, *tolerant.EXTERNS, *externs], budget)
+            self.history: History = record(
+                source, rules_of(names, own), [*EXTERNS, *tolerant.EXTERNS, *externs], budget
+            )
         except EngineError as e:
             raise ExplainError(f"the saturation cannot be repeated: {e}") from e
         self.source = source
@@ -69,7 +81,9 @@ class Replay:
                 e = choices.enodes[chosen[cls]]
                 row = self._row(e, choices, tuple(out[c][2] for c in choices.operands[chosen[cls]]))
                 if row is None or at.get(position[cls], row[2]) != row[2]:
-                    raise ExplainError("saturating again gave another e-graph (another egglog, or other rules): this run cannot be explained here")
+                    raise ExplainError(
+                        "saturating again gave another e-graph (another egglog, or other rules): this run cannot be explained here"
+                    )
                 out[cls] = row
                 stack.pop()
         return out

@@ -1,4 +1,5 @@
 """S-expressions, in which egglog's rules are written."""
+
 from __future__ import annotations
 
 import re

@@ -1,4 +1,5 @@
 """An explanation as plain text."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -28,15 +29,28 @@ def few(items: list[str], most: int) -> str:
 
 def headline(e: Explanation) -> list[str]:
     r = e.run.result
-    out = [f"{e.run.name} on {e.run.target.accelerator}: {len(e.ops)} operators; " + ", ".join(
-        f"{sum(o.verdict == v for o in e.ops.values())} {v}" for v in VERDICTS) + f"; {len(e.added)} new"]
+    out = [
+        f"{e.run.name} on {e.run.target.accelerator}: {len(e.ops)} operators; "
+        + ", ".join(f"{sum(o.verdict == v for o in e.ops.values())} {v}" for v in VERDICTS)
+        + f"; {len(e.added)} new"
+    ]
     if r:
         stock = f"stock {cycles(r['stock_cycles'])}, " if r.get("stock_cycles") is not None else ""
-        out.append(f"Vela's cycles: {stock}explicit layout {cycles(r['explicit_cycles'])}, chosen {cycles(r['cycles'])} ({e.run.chosen})")
-    before, now = ({k: sum((o.cycles if side == "before" else o.cycles_now) or 0 for o in e.ops.values() if o.verdict == k) for k in VERDICTS}
-                   for side in ("before", "now"))
-    out.append("of which " + "; ".join(f"{k} {cycles(before[k])} -> {cycles(now[k])}" for k in VERDICTS)
-               + f"; new {cycles(sum(c or 0 for _, _, c in e.added))}")
+        out.append(
+            f"Vela's cycles: {stock}explicit layout {cycles(r['explicit_cycles'])}, chosen {cycles(r['cycles'])} ({e.run.chosen})"
+        )
+    before, now = (
+        {
+            k: sum((o.cycles if side == "before" else o.cycles_now) or 0 for o in e.ops.values() if o.verdict == k)
+            for k in VERDICTS
+        }
+        for side in ("before", "now")
+    )
+    out.append(
+        "of which "
+        + "; ".join(f"{k} {cycles(before[k])} -> {cycles(now[k])}" for k in VERDICTS)
+        + f"; new {cycles(sum(c or 0 for _, _, c in e.added))}"
+    )
     if e.run.chosen != "eqsat":
         out.append(f"The {e.run.chosen} graph won. What follows is eqsat's best candidate, which was not used.")
     return out
@@ -76,19 +90,30 @@ def detail(e: Explanation, node: int) -> str:
         if r.extra is None:
             out.append("It cannot be removed: no rule knows another way to the outputs.")
         else:
-            out.append(f"Without it the graph would cost about {cycles(r.extra)} cycles more (by the run's prices), with " + few(list(r.instead), 6))
+            out.append(
+                f"Without it the graph would cost about {cycles(r.extra)} cycles more (by the run's prices), with "
+                + few(list(r.instead), 6)
+            )
     elif v.problem:
         out.append(f"A proof is missing: {v.problem}")
     elif v.shown_at != (v.node,):
-        out.append(f"Its value is not computed any more. What was computed from it is computed otherwise: {', '.join(f'n{i}' for i in v.shown_at)}.")
+        out.append(
+            f"Its value is not computed any more. What was computed from it is computed otherwise: {', '.join(f'n{i}' for i in v.shown_at)}."
+        )
     if v.written:
         out.append(f"Written, as the cheapest way that was found for this movement, as {', '.join(v.written)}")
     out += _proofs(e, v)
     found = e.alternatives(node)
     if found:
-        out += ["", f"Candidates for this value ({len(found)}), cycles standing alone by the run's prices; * is chosen:"]
+        out += [
+            "",
+            f"Candidates for this value ({len(found)}), cycles standing alone by the run's prices; * is chosen:",
+        ]
         shown = found[:_ALTERNATIVES] + [a for a in found[_ALTERNATIVES:] if a["chosen"]]
-        out += [f"  {'*' if a['chosen'] else ' '} {a['cycles']:>12,.0f}  {a['op']}({few(a['operands'], _NODES)})" for a in shown]
+        out += [
+            f"  {'*' if a['chosen'] else ' '} {a['cycles']:>12,.0f}  {a['op']}({few(a['operands'], _NODES)})"
+            for a in shown
+        ]
         if len(found) > len(shown):
             out.append(f"    {len(found) - len(shown)} more cost at least {found[_ALTERNATIVES]['cycles']:,.0f}")
     return "\n".join(out)

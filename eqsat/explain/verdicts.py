@@ -1,4 +1,5 @@
 """What became of every operator of the source graph, and why."""
+
 from __future__ import annotations
 
 import contextlib
@@ -9,13 +10,13 @@ from typing import Any
 
 import networkx as nx
 
-from eqsat.choice import Choices
 from eqsat.explain.chains import ExplainError, Proof
 from eqsat.explain.record import FOREVER, Row
 from eqsat.explain.replay import Replay
 from eqsat.explain.words import enode_text, op_text, type_text, value_text
-from eqsat.ir import TensorGraph
-from eqsat.movement import Move
+from eqsat.search.choice import Choices
+from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.movement import Move
 
 VERDICTS = ("stayed", "changed", "moved", "removed")
 
@@ -54,7 +55,14 @@ class Verdicts:
     """Compares the source graph with a choice. before, now: cycles by node of the source and by choice node; where one is missing, the
     operator runs as part of another."""
 
-    def __init__(self, replay: Replay, choices: Choices, choice: Mapping[int, int], before: Mapping[int, float], now: Mapping[int, float]):
+    def __init__(
+        self,
+        replay: Replay,
+        choices: Choices,
+        choice: Mapping[int, int],
+        before: Mapping[int, float],
+        now: Mapping[int, float],
+    ):
         self.replay, self.choices, self.choice, self.before, self.now = replay, choices, choice, before, now
         self.source: TensorGraph = choices.frozen.source
         self.rows = replay.rows_of(choices, choices.of_classes(choice))
@@ -71,7 +79,9 @@ class Verdicts:
     def _kept(self, n: int) -> bool:
         cls = self.replay.final(n)
         first = next(k for k in self.of_class[cls] if self.replay.explicit(k) == self.replay.explicit(n))
-        return n == first and self.computed.get(cls) == self.replay.history.version(self.replay.explicit(n), FOREVER - 1)
+        return n == first and self.computed.get(cls) == self.replay.history.version(
+            self.replay.explicit(n), FOREVER - 1
+        )
 
     def all(self) -> dict[int, Verdict]:
         """{node: verdict} of all operators of the source graph, constants and inputs left out."""
@@ -80,7 +90,14 @@ class Verdicts:
         for n in self.live:
             node, cls = self.source.nodes[n], self.replay.final(n)
             text = self._op(self.replay.explicit(n))
-            v = Verdict(n, text, node.inputs, type_text(self.source.type(n)), "stayed" if n in self.stays else "removed", self.before.get(n))
+            v = Verdict(
+                n,
+                text,
+                node.inputs,
+                type_text(self.source.type(n)),
+                "stayed" if n in self.stays else "removed",
+                self.before.get(n),
+            )
             stands = cls if n in self.stays else pairs.get(n)
             if stands is not None:
                 v.now, v.now_type = self._op(self.computed[stands]), type_text(self.replay.history.type_of(stands))
@@ -97,19 +114,32 @@ class Verdicts:
     def added(self) -> list[tuple[str, str, float | None]]:
         """Operators of the choice that stand for none of the source: (operator, type, cycles)."""
         taken = {self.replay.final(n) for n in self.stays} | set(self._pairs().values())
-        return [(self._op(row), type_text(self.replay.history.type_of(cls)), self.now.get(self.node_of[cls]))
-                for cls, row in self.computed.items() if cls not in taken and row[0] != "Leaf"]
+        return [
+            (self._op(row), type_text(self.replay.history.type_of(cls)), self.now.get(self.node_of[cls]))
+            for cls, row in self.computed.items()
+            if cls not in taken and row[0] != "Leaf"
+        ]
 
     def alternatives(self, n: int) -> list[dict[str, Any]]:
         """The candidates for the value of node n: operator, operands, cycles standing alone, whether chosen."""
         position = {c: i for i, c in enumerate(self.choices.classes)}
         cls = position.get(self.choices.frozen.handle[n])
         names = {c: self.replay.name(row[2], len(self.replay.history.steps)) for c, row in self.rows.items()}
-        names |= {position[c]: f"n{k}" for k, c in sorted(self.choices.frozen.handle.items(), reverse=True) if c in position}
+        names |= {
+            position[c]: f"n{k}" for k, c in sorted(self.choices.frozen.handle.items(), reverse=True) if c in position
+        }
         if cls is None:
             return []
-        return [{"enode": k, "op": enode_text(self.choices.enodes[k]), "operands": [names.get(c, f"c{c}") for c in self.choices.operands[k]],
-                 "cycles": self.choices.cycles[k], "chosen": self.choice.get(cls) == k} for k in self.choices.graph.class_nodes(cls)]
+        return [
+            {
+                "enode": k,
+                "op": enode_text(self.choices.enodes[k]),
+                "operands": [names.get(c, f"c{c}") for c in self.choices.operands[k]],
+                "cycles": self.choices.cycles[k],
+                "chosen": self.choice.get(cls) == k,
+            }
+            for k in self.choices.graph.class_nodes(cls)
+        ]
 
     # -- what stands for what ---------------------------------------------------------------------
 
@@ -129,8 +159,11 @@ class Verdicts:
             if self.replay.final(n) in there:
                 parts.add_edge(("old", n), ("new", self.replay.final(n)))
         for cls, choice in self.rows.items():
-            parts.add_edges_from((("new", choice[2]), ("new", self.rows[k][2])) for k in self.choices.operands[self.choice[cls]]
-                                 if {choice[2], self.rows[k][2]} <= there)
+            parts.add_edges_from(
+                (("new", choice[2]), ("new", self.rows[k][2]))
+                for k in self.choices.operands[self.choice[cls]]
+                if {choice[2], self.rows[k][2]} <= there
+            )
         out: dict[int, int] = {}
         for part in nx.connected_components(parts):
             old = sorted(n for kind, n in part if kind == "old")
@@ -220,5 +253,3 @@ class Verdicts:
                     out += self._made_below(row[2])
             self._below[cls] = out
         return self._below[cls]
-
-

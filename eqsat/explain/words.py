@@ -1,4 +1,5 @@
 """E-nodes and types as people write them: `clamp[0..127](transpose[0,2,3,1](n12))`, `INT8 [1,24,28,28]`."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -6,14 +7,28 @@ from typing import Any
 
 from eqsat.egraph.encoding import Call, ENode, LeafValue
 from eqsat.explain.record import SORTS, History, Row
-from eqsat.ir import Attrs, Type
-from eqsat.movement import Move
+from eqsat.tensor.ir import Attrs, Type
+from eqsat.tensor.movement import Move
 
 #: Attributes worth showing, by operator; the others are in the JSON of a saved run.
-_SHOWN = {"concat": ("axis",), "reduce_sum": ("axis",), "reduce_max": ("axis",), "reduce_min": ("axis",), "reverse": ("axis",),
-          "slice": ("start", "size"), "pad": ("pads",), "tile": ("multiples",), "transpose": ("perms",), "reshape": ("shape",),
-          "max_pool2d": ("kernel",), "avg_pool2d": ("kernel",), "rescale": ("dtype",), "cast": ("dtype",),
-          "conv2d": ("stride",), "depthwise_conv2d": ("stride",)}
+_SHOWN = {
+    "concat": ("axis",),
+    "reduce_sum": ("axis",),
+    "reduce_max": ("axis",),
+    "reduce_min": ("axis",),
+    "reverse": ("axis",),
+    "slice": ("start", "size"),
+    "pad": ("pads",),
+    "tile": ("multiples",),
+    "transpose": ("perms",),
+    "reshape": ("shape",),
+    "max_pool2d": ("kernel",),
+    "avg_pool2d": ("kernel",),
+    "rescale": ("dtype",),
+    "cast": ("dtype",),
+    "conv2d": ("stride",),
+    "depthwise_conv2d": ("stride",),
+}
 #: How deep a term is written before its operands are only named.
 _DEEPEST = 4
 
@@ -83,9 +98,13 @@ def row_text(history: History, row: Row, name: Callable[[int], str], inside: Map
     inner = []
     for c in operands:
         below = inside.get(c)
-        if below is not None and c in below[1]:          # in the class of its own operand it says nothing
+        if below is not None and c in below[1]:  # in the class of its own operand it says nothing
             below = None
-        inner.append(name(c) if below is None or depth == _DEEPEST else row_text(history, below, name, {k: r for k, r in inside.items() if k != c}, depth + 1))
+        inner.append(
+            name(c)
+            if below is None or depth == _DEEPEST
+            else row_text(history, below, name, {k: r for k, r in inside.items() if k != c}, depth + 1)
+        )
     if len(inner) > 6:
         inner = [*inner[:3], f"... {len(inner) - 5} more", *inner[-2:]]
     return f"{what}({', '.join(inner)})"

@@ -8,6 +8,7 @@ Both are serialised by ExecuTorch's own node visitors.
 Nothing of ExecuTorch is patched: `_Split` is a private subclass that is instantiated here and nowhere registered.
 Source of the order of passes: executorch 1.5 backends/arm/_passes/arm_pass_manager.py.
 """
+
 from __future__ import annotations
 
 import copy
@@ -22,11 +23,18 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 #: Stock passes that only place, merge or split data movement: eqsat's rules and pricing do that work.
-LAYOUT_PASSES = frozenset({
-    "PropagateViewCopyPermuteDownPass", "PropagateViewCopyPermuteUpPass", "MoveDataMovementOpsToSmallerDtypePass",
-    "RewriteHighRankSingletonPermutePass", "DecomposePermuteForU55Pass", "FuseConsecutiveSlicesPass",
-    "CanonicalizeViewCopyPermutePass", "RemovePermutesAroundElementwiseTosaOps",
-})
+LAYOUT_PASSES = frozenset(
+    {
+        "PropagateViewCopyPermuteDownPass",
+        "PropagateViewCopyPermuteUpPass",
+        "MoveDataMovementOpsToSmallerDtypePass",
+        "RewriteHighRankSingletonPermutePass",
+        "DecomposePermuteForU55Pass",
+        "FuseConsecutiveSlicesPass",
+        "CanonicalizeViewCopyPermutePass",
+        "RemovePermutesAroundElementwiseTosaOps",
+    }
+)
 _FIRST_LAYOUT_PASS = "PropagateViewCopyPermuteDownPass"
 
 
@@ -53,7 +61,9 @@ class _Split(ArmPassManager):
     def _transform(self, exported_program: ExportedProgram, graph_module: GraphModule) -> GraphModule:
         names = [type(p).__name__ for p in self.passes]
         if names.count(_FIRST_LAYOUT_PASS) != 1:
-            raise PipelineError(f"ExecuTorch's Arm pipeline has {names.count(_FIRST_LAYOUT_PASS)} {_FIRST_LAYOUT_PASS}, expected 1")
+            raise PipelineError(
+                f"ExecuTorch's Arm pipeline has {names.count(_FIRST_LAYOUT_PASS)} {_FIRST_LAYOUT_PASS}, expected 1"
+            )
         everything, cut = self.passes, names.index(_FIRST_LAYOUT_PASS)
         self.passes = everything[:cut]
         super()._transform(exported_program, exported_program.graph_module)
@@ -93,8 +103,13 @@ def lower(program: ExportedProgram, compile_spec) -> HookPoint:
 def _serialise(program: ExportedProgram, tosa_spec) -> bytes:
     """TOSA flatbuffer of a fully lowered program, by ExecuTorch's node visitors (as tosa/backend.py does it)."""
     version = tosa_spec.version
-    graph = ts.TosaSerializer("", targetMajor=version.major, targetMinor=version.minor, targetPatch=version.micro,
-                              targetDraft=version.minor > 0)
+    graph = ts.TosaSerializer(
+        "",
+        targetMajor=version.major,
+        targetMinor=version.minor,
+        targetPatch=version.micro,
+        targetDraft=version.minor > 0,
+    )
     visitors = get_node_visitors(tosa_spec, None)
     for node in program.graph_module.graph.nodes:
         if node.op == "call_function":

@@ -4,6 +4,7 @@ Both dialects share a row: `permute` stands for aten.permute.default and for edg
 data movement (`eqsat/fx/moves.py`), pointwise, a reduction along one axis, an anchor that
 the backend computes channels last (`ANCHORS`), per-tensor quantize or dequantize, or opaque.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,16 +13,34 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from eqsat.ir import Shape
+from eqsat.tensor.ir import Shape
 
 #: torch dtype -> the tensor language's; other dtypes go by their torch name.
-DTYPES = {torch.bool: "BOOL", torch.int8: "INT8", torch.int16: "INT16", torch.int32: "INT32", torch.float32: "FP32", torch.float16: "FP16"}
+DTYPES = {
+    torch.bool: "BOOL",
+    torch.int8: "INT8",
+    torch.int16: "INT16",
+    torch.int32: "INT32",
+    torch.float32: "FP32",
+    torch.float16: "FP16",
+}
 
 #: Ops that the Arm backend computes channels last, by the rank at which axis 1 holds the channels.
 ANCHORS = {
-    "conv1d": 3, "conv2d": 4, "conv_transpose2d": 4, "convolution": 4, "max_pool2d": 4, "max_pool2d_with_indices": 4, "avg_pool2d": 4,
-    "adaptive_avg_pool2d": 4, "_adaptive_avg_pool2d": 4, "adaptive_max_pool2d": 4, "upsample_nearest2d": 4, "upsample_bilinear2d": 4,
-    "batch_norm": 4, "_native_batch_norm_legit_no_training": 4,
+    "conv1d": 3,
+    "conv2d": 4,
+    "conv_transpose2d": 4,
+    "convolution": 4,
+    "max_pool2d": 4,
+    "max_pool2d_with_indices": 4,
+    "avg_pool2d": 4,
+    "adaptive_avg_pool2d": 4,
+    "_adaptive_avg_pool2d": 4,
+    "adaptive_max_pool2d": 4,
+    "upsample_nearest2d": 4,
+    "upsample_bilinear2d": 4,
+    "batch_norm": 4,
+    "_native_batch_norm_legit_no_training": 4,
 }
 REDUCTIONS = ("sum", "mean", "amax", "amin")
 _CASTS = ("to", "_to_copy", "type_as")
@@ -127,7 +146,12 @@ def is_pointwise(node: Node) -> bool:
         return QParams.of(node) is not None
     if op.namespace != "aten" or not isinstance(node.meta["val"], torch.Tensor):
         return False
-    return torch.Tag.pointwise in op.tags or name(node.target) in _POINTWISE or name(node.target) in _CASTS and len(node.all_input_nodes) == 1
+    return (
+        torch.Tag.pointwise in op.tags
+        or name(node.target) in _POINTWISE
+        or name(node.target) in _CASTS
+        and len(node.all_input_nodes) == 1
+    )
 
 
 def reduced_axis(node: Node) -> int | None:

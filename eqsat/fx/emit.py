@@ -5,6 +5,7 @@ through pointwise ops, concats, slices and pads, and vanish where an op takes th
 On quantized tensors each movement is written as dequantize, movement, quantize with the tensor's own parameters, the form
 in which PT2E writes it and backends expect it.
 """
+
 from __future__ import annotations
 
 import operator
@@ -20,9 +21,9 @@ from eqsat.fx.aten import arguments, overload, reduced_axis
 from eqsat.fx.lift import Call, Lifted
 from eqsat.fx.program import Builder, Program, ProgramError
 from eqsat.fx.route import channels_first, channels_last, plain, staged, to_last
-from eqsat.ir import Node as TensorNode
-from eqsat.ir import Shape, TensorGraph
-from eqsat.movement import Move
+from eqsat.tensor.ir import Node as TensorNode
+from eqsat.tensor.ir import Shape, TensorGraph
+from eqsat.tensor.movement import Move
 
 #: Ops that act on channels first as well as on channels last.
 _EITHER_LAYOUT = ("fx", "reduce_fx", "concat", "slice", "pad", "tile", "reverse")
@@ -55,18 +56,29 @@ class _Emitter:
         edge = any(type(n.target).__name__ == "EdgeOpOverload" for n in lifted.source.graph.nodes)
         self.ops = _edge_ops() if edge else _aten_ops()
         write: dict[str, Callable[[TensorNode, list[Value]], Value]] = {
-            "transpose": self._move, "reshape": self._move, "fx": self._fx, "reduce_fx": self._axial, "concat": self._concat,
-            "slice": self._axial, "pad": self._axial, "tile": self._axial, "reverse": self._axial, "opaque": self._opaque, "item": self._item,
+            "transpose": self._move,
+            "reshape": self._move,
+            "fx": self._fx,
+            "reduce_fx": self._axial,
+            "concat": self._concat,
+            "slice": self._axial,
+            "pad": self._axial,
+            "tile": self._axial,
+            "reverse": self._axial,
+            "opaque": self._opaque,
+            "item": self._item,
         }
         self.write = write
         self.wanted = self._before_layout()
-        self.channels_first: set[Node] = set()           # FX nodes that the backend has channels last
+        self.channels_first: set[Node] = set()  # FX nodes that the backend has channels last
 
     def run(self) -> Program:
         for i in self.graph.inputs:
             leaf = self.lifted.leaves[self.graph.nodes[i].attr("name")]
-            self.values[i] = self._plain(self.builder.nodes[leaf] if leaf in self.builder.nodes else self.builder.constant(leaf),
-                                         self.graph.nodes[i].shape)
+            self.values[i] = self._plain(
+                self.builder.nodes[leaf] if leaf in self.builder.nodes else self.builder.constant(leaf),
+                self.graph.nodes[i].shape,
+            )
         for n in self.graph.live():
             node = self.graph.nodes[n]
             if node.op == "const":
@@ -82,7 +94,9 @@ class _Emitter:
             if found.op != "call_function" and old.op == "call_function":
                 found = self._apply("clone", [found], self.graph.nodes[n].dtype)
             made[old] = found
-        outputs = [made.get(o) or (self.builder.constant(o) if isinstance(o, Node) else o) for o in self.lifted.source.outputs]
+        outputs = [
+            made.get(o) or (self.builder.constant(o) if isinstance(o, Node) else o) for o in self.lifted.source.outputs
+        ]
         return self.builder.finish(outputs)
 
     # ---- values -----------------------------------------------------------------------------------
@@ -145,7 +159,7 @@ class _Emitter:
         except (RuntimeError, ValueError):
             if op != "view":
                 raise
-            y = self.builder.call(self.ops["reshape"], first, *args, meta=meta)     # of a tensor that is not contiguous
+            y = self.builder.call(self.ops["reshape"], first, *args, meta=meta)  # of a tensor that is not contiguous
         return self.builder.call(self.ops["quantize"], y, *q.args) if q else y
 
     # ---- layouts that stay pending ----------------------------------------------------------------
@@ -206,7 +220,7 @@ class _Emitter:
 
     def _fx(self, node: TensorNode, xs: list[Value]) -> Value:
         if node.attr("call") < 0:
-            return xs[0]                                 # the same integers under another name
+            return xs[0]  # the same integers under another name
         xs, waits = self._operands(node, xs)
         operands = [self._broadcast(v, t, waits) for v, t in zip(xs, self._dtypes(node), strict=True)]
         call = self.lifted.calls[node.attr("call")]
@@ -218,7 +232,11 @@ class _Emitter:
     def _copied(self, call: Call, operands: Sequence[Node], axis: int | None = None) -> Node:
         known = dict(zip(call.inputs, operands, strict=True))
         for n in call.nodes:
-            new = self.builder.copy(n, known) if axis is None or reduced_axis(n) is None else self._reduced(n, known, axis)
+            new = (
+                self.builder.copy(n, known)
+                if axis is None or reduced_axis(n) is None
+                else self._reduced(n, known, axis)
+            )
             known[n] = new
         return known[call.result]
 
@@ -233,7 +251,7 @@ class _Emitter:
     def _axial(self, node: TensorNode, xs: list[Value]) -> Value:
         xs, waits = self._operands(node, xs)
         rank = len(node.shape)
-        to = channels_last(rank) if waits else tuple(range(rank))    # where FX has the node's axes
+        to = channels_last(rank) if waits else tuple(range(rank))  # where FX has the node's axes
         dtype = self._dtypes(node)[0]
         x = self._settled(xs[0], dtype, waits)
         shape = tuple(x.meta["val"].shape)
@@ -260,8 +278,11 @@ class _Emitter:
         else:
             multiples = placed(node.attr("multiples"))
             grows = all(m == 1 or n == 1 for m, n in zip(multiples, shape, strict=True))
-            x = self._apply("expand", [x], dtype, multiples and [m * n for m, n in zip(multiples, shape, strict=True)]) if grows else \
-                self._apply("repeat", [x], dtype, multiples)
+            x = (
+                self._apply("expand", [x], dtype, multiples and [m * n for m, n in zip(multiples, shape, strict=True)])
+                if grows
+                else self._apply("repeat", [x], dtype, multiples)
+            )
         return self._result(x, node, waits)
 
     def _concat(self, node: TensorNode, xs: list[Value]) -> Value:
@@ -273,7 +294,10 @@ class _Emitter:
     def _opaque(self, node: TensorNode, xs: list[Value]) -> Value:
         call = self.lifted.calls[node.attr("call")]
         if not call.layout:
-            return self._plain(self._copied(call, [self._settled(v, t) for v, t in zip(xs, self._dtypes(node), strict=True)]), node.shape)
+            return self._plain(
+                self._copied(call, [self._settled(v, t) for v, t in zip(xs, self._dtypes(node), strict=True)]),
+                node.shape,
+            )
         dtype, v = self._dtypes(node)[0], self._turned(xs[0])
         if v is None:
             settled = self._settled(xs[0], dtype)
@@ -295,10 +319,18 @@ def _work(operands: Sequence[Value]) -> tuple[int, int]:
 def _aten_ops() -> dict[str, Any]:
     aten, qd = torch.ops.aten, torch.ops.quantized_decomposed
     return {
-        "permute": aten.permute.default, "view": aten.view.default, "reshape": aten.reshape.default, "cat": aten.cat.default,
-        "slice": aten.slice.Tensor, "pad": aten.constant_pad_nd.default, "flip": aten.flip.default, "expand": aten.expand.default,
-        "repeat": aten.repeat.default, "clone": aten.clone.default,
-        "quantize": qd.quantize_per_tensor.default, "dequantize": qd.dequantize_per_tensor.default,
+        "permute": aten.permute.default,
+        "view": aten.view.default,
+        "reshape": aten.reshape.default,
+        "cat": aten.cat.default,
+        "slice": aten.slice.Tensor,
+        "pad": aten.constant_pad_nd.default,
+        "flip": aten.flip.default,
+        "expand": aten.expand.default,
+        "repeat": aten.repeat.default,
+        "clone": aten.clone.default,
+        "quantize": qd.quantize_per_tensor.default,
+        "dequantize": qd.dequantize_per_tensor.default,
     }
 
 
@@ -307,8 +339,16 @@ def _edge_ops() -> dict[str, Any]:
 
     aten, qd = ops.edge.aten, ops.edge.quantized_decomposed
     return {
-        "permute": aten.permute_copy.default, "view": aten.view_copy.default, "reshape": aten.view_copy.default, "cat": aten.cat.default,
-        "slice": aten.slice_copy.Tensor, "pad": aten.constant_pad_nd.default, "flip": aten.flip.default, "expand": aten.expand_copy.default,
-        "repeat": aten.repeat.default, "clone": aten.alias_copy.default,
-        "quantize": qd.quantize_per_tensor.default, "dequantize": qd.dequantize_per_tensor.default,
+        "permute": aten.permute_copy.default,
+        "view": aten.view_copy.default,
+        "reshape": aten.view_copy.default,
+        "cat": aten.cat.default,
+        "slice": aten.slice_copy.Tensor,
+        "pad": aten.constant_pad_nd.default,
+        "flip": aten.flip.default,
+        "expand": aten.expand_copy.default,
+        "repeat": aten.repeat.default,
+        "clone": aten.alias_copy.default,
+        "quantize": qd.quantize_per_tensor.default,
+        "dequantize": qd.dequantize_per_tensor.default,
     }

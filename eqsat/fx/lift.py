@@ -5,6 +5,7 @@ equal. `dequantize; op; quantize` is one op on quantized tensors (`eqsat/fx/regi
 movement of the integers, pointwise ops are `fx`, all others opaque. Ops that the backend computes channels last are
 written so, between explicit transposes: that is how the price of a layout knows what the backend will add.
 """
+
 from __future__ import annotations
 
 import operator
@@ -13,12 +14,23 @@ from dataclasses import dataclass, field
 import torch
 from torch.fx import Node
 
-from eqsat.fx.aten import DTYPES, QParams, anchor_rank, is_copy, is_dequantize, is_pointwise, is_quantize, name, reduced_axis, shape_of
+from eqsat.fx.aten import (
+    DTYPES,
+    QParams,
+    anchor_rank,
+    is_copy,
+    is_dequantize,
+    is_pointwise,
+    is_quantize,
+    name,
+    reduced_axis,
+    shape_of,
+)
 from eqsat.fx.moves import is_movement, move, sources
 from eqsat.fx.program import ProgramError, Source
 from eqsat.fx.regions import Regions, Step, is_list
 from eqsat.fx.route import channels_first, channels_last
-from eqsat.ir import GraphError, Shape, TensorGraph
+from eqsat.tensor.ir import GraphError, Shape, TensorGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +82,12 @@ class _Lifter:
         self.order = {n: i for i, n in enumerate(source.graph.nodes)}
 
     def run(self) -> Lifted:
-        self.lifted.annotation = next((n.meta["custom"] for n in self.order if is_movement(n) and n.meta.get("custom")), None) or next(
-            (n.meta["custom"] for n in self.order if n.meta.get("custom")), None)
-        outputs = list(dict.fromkeys(o for o in self.source.outputs if isinstance(o, Node) and not self.source.is_constant(o)))
+        self.lifted.annotation = next(
+            (n.meta["custom"] for n in self.order if is_movement(n) and n.meta.get("custom")), None
+        ) or next((n.meta["custom"] for n in self.order if n.meta.get("custom")), None)
+        outputs = list(
+            dict.fromkeys(o for o in self.source.outputs if isinstance(o, Node) and not self.source.is_constant(o))
+        )
         if any(not isinstance(o.meta.get("val"), torch.Tensor) for o in outputs):
             raise ProgramError("an output is neither a tensor nor a constant")
         regions = Regions(self.source)
@@ -109,11 +124,15 @@ class _Lifter:
             self.graph._constants = {k: v for k, v in self.graph._constants.items() if v < mark}
             return self._opaque(n, step)
         if step.kind == "item":
-            return self.graph.add("item", (self.values[step.inputs[0]],), index=n.args[1], shape=shape_of(n), dtype=self._dtype(n))
+            return self.graph.add(
+                "item", (self.values[step.inputs[0]],), index=n.args[1], shape=shape_of(n), dtype=self._dtype(n)
+            )
         if step.kind == "reduce":
             axis = next(a for m in step.nodes if not is_dequantize(m) and (a := reduced_axis(m)) is not None)
             call = self._call(Call(step.nodes, step.inputs), shared=True)
-            return self.graph.add("reduce_fx", (self.values[step.inputs[0]],), axis=axis, call=call, dtype=self._dtype(n))
+            return self.graph.add(
+                "reduce_fx", (self.values[step.inputs[0]],), axis=axis, call=call, dtype=self._dtype(n)
+            )
         if step.kind == "pointwise":
             return self._pointwise(n, step)
         return self._opaque(n, step)
@@ -136,7 +155,13 @@ class _Lifter:
             return self.graph.add_input(n.name, shape_of(n), self._dtype(n))
         shape = (1,) * (rank - value.ndim) + tuple(value.shape)
         dtype = self._dtype(n)
-        if q and value.dtype == q.dtype and not dtype.startswith("Q:") and q.low <= int(value.min()) and int(value.max()) <= q.high:
+        if (
+            q
+            and value.dtype == q.dtype
+            and not dtype.startswith("Q:")
+            and q.low <= int(value.min())
+            and int(value.max()) <= q.high
+        ):
             dtype = str(q)
             self.lifted.qparams[dtype] = q
         found = self.graph.add_const(value.reshape(shape).numpy(), dtype, shape)
@@ -147,7 +172,11 @@ class _Lifter:
     def _aligned(self, x: Node, rank: int, q: QParams | None = None) -> int:
         found = self._leaf(x, rank, q) if self.source.is_constant(x) else self.values[x]
         shape = self.graph.nodes[found].shape
-        return found if len(shape) == rank else self.graph.add("reshape", (found,), shape=(1,) * (rank - len(shape)) + shape)
+        return (
+            found
+            if len(shape) == rank
+            else self.graph.add("reshape", (found,), shape=(1,) * (rank - len(shape)) + shape)
+        )
 
     def _moves(self, step: Step) -> int:
         made: dict[Node, int] = {}
@@ -202,7 +231,11 @@ class _Lifter:
         compute = [m for m in step.nodes if not (is_dequantize(m) or is_quantize(m))]
         ranks = [r for m in compute if (r := anchor_rank(m))]
         others = [m for m in compute if not anchor_rank(m)]
-        if len(ranks) != 1 or len(step.inputs) != 1 or not all(is_pointwise(m) or is_copy(m) or m.target is operator.getitem for m in others):
+        if (
+            len(ranks) != 1
+            or len(step.inputs) != 1
+            or not all(is_pointwise(m) or is_copy(m) or m.target is operator.getitem for m in others)
+        ):
             return 0
         shapes: list[Shape] = [shape_of(step.inputs[0])]
         if not isinstance(step.nodes[-1].meta["val"], torch.Tensor):

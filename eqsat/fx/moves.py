@@ -1,4 +1,5 @@
 """Data movement in ATen and the edge dialect: what each op is in the tensor language, by the name of `eqsat.fx.aten.name`."""
+
 from __future__ import annotations
 
 import operator
@@ -9,7 +10,7 @@ from typing import Any
 from torch.fx import Node
 
 from eqsat.fx.aten import arguments, is_copy, name, overload, shape_of
-from eqsat.ir import Shape, TensorGraph
+from eqsat.tensor.ir import Shape, TensorGraph
 
 _VIEWS = ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "unsqueeze", "squeeze", "view_as", "reshape_as")
 _PACKED = ("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_chunk", "unsafe_split")
@@ -46,8 +47,12 @@ def _movedim(g: TensorGraph, xs: Sequence[int], a: Mapping[str, Any], out: Shape
 
 def _sliced(g: TensorGraph, x: int, dim: int, start: int, size: int) -> int:
     shape = g.nodes[x].shape
-    return g.add("slice", (x,), start=tuple(start if d == dim else 0 for d in range(len(shape))),
-                 size=tuple(size if d == dim else n for d, n in enumerate(shape)))
+    return g.add(
+        "slice",
+        (x,),
+        start=tuple(start if d == dim else 0 for d in range(len(shape))),
+        size=tuple(size if d == dim else n for d, n in enumerate(shape)),
+    )
 
 
 def _slice(g: TensorGraph, xs: Sequence[int], a: Mapping[str, Any], out: Shape) -> int:
@@ -76,7 +81,7 @@ def _cat(g: TensorGraph, xs: Sequence[int], a: Mapping[str, Any], out: Shape) ->
 
 def _stack(g: TensorGraph, xs: Sequence[int], a: Mapping[str, Any], out: Shape) -> int:
     dim = a["dim"] % len(out)
-    one = (*out[:dim], 1, *out[dim + 1:])
+    one = (*out[:dim], 1, *out[dim + 1 :])
     return g.add("concat", [g.add("reshape", (x,), shape=one) for x in xs], axis=dim)
 
 
@@ -87,7 +92,7 @@ def _pad(g: TensorGraph, xs: Sequence[int], a: Mapping[str, Any], out: Shape) ->
     pads = [0] * (2 * len(out))
     for k in range(len(given) // 2):
         d = len(out) - 1 - k
-        pads[2 * d: 2 * d + 2] = given[2 * k: 2 * k + 2]
+        pads[2 * d : 2 * d + 2] = given[2 * k : 2 * k + 2]
     return g.add("pad", xs, pads=tuple(pads), value=(float(a.get("value") or 0.0),))
 
 
@@ -125,11 +130,29 @@ def _channel_shuffle(g: TensorGraph, xs: Sequence[int], a: Mapping[str, Any], ou
 
 
 MOVEMENT: dict[str, Mover] = {
-    "permute": _permute, "transpose": _swap, "swapaxes": _swap, "swapdims": _swap, "t": _swap, "movedim": _movedim, "moveaxis": _movedim,
+    "permute": _permute,
+    "transpose": _swap,
+    "swapaxes": _swap,
+    "swapdims": _swap,
+    "t": _swap,
+    "movedim": _movedim,
+    "moveaxis": _movedim,
     **dict.fromkeys(_VIEWS, _view),
-    "slice": _slice, "narrow": _narrow, "select": _select, "cat": _cat, "concat": _cat, "stack": _stack, "constant_pad_nd": _pad, "pad": _pad,
-    "expand": _repeat, "repeat": _repeat, "tile": _repeat, "flip": _flip,
-    "pixel_shuffle": _pixel_shuffle, "pixel_unshuffle": _pixel_unshuffle, "channel_shuffle": _channel_shuffle,
+    "slice": _slice,
+    "narrow": _narrow,
+    "select": _select,
+    "cat": _cat,
+    "concat": _cat,
+    "stack": _stack,
+    "constant_pad_nd": _pad,
+    "pad": _pad,
+    "expand": _repeat,
+    "repeat": _repeat,
+    "tile": _repeat,
+    "flip": _flip,
+    "pixel_shuffle": _pixel_shuffle,
+    "pixel_unshuffle": _pixel_unshuffle,
+    "channel_shuffle": _channel_shuffle,
     "native_channel_shuffle": _channel_shuffle,
 }
 

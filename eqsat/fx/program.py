@@ -1,4 +1,5 @@
 """An ExportedProgram or a GraphModule behind one face: its graph, its constants, and how to make its successor."""
+
 from __future__ import annotations
 
 import copy
@@ -55,8 +56,17 @@ class Source:
         found = self._constant.get(node)
         if found is None:
             op = overload(node.target) if node.op == "call_function" else None
-            pure = node.target is operator.getitem or op is not None and not (op._schema.is_mutable or torch.Tag.nondeterministic_seeded in op.tags)
-            found = node in self.constants or node.op == "call_function" and pure and all(self.is_constant(n) for n in node.all_input_nodes)
+            pure = (
+                node.target is operator.getitem
+                or op is not None
+                and not (op._schema.is_mutable or torch.Tag.nondeterministic_seeded in op.tags)
+            )
+            found = (
+                node in self.constants
+                or node.op == "call_function"
+                and pure
+                and all(self.is_constant(n) for n in node.all_input_nodes)
+            )
             self._constant[node] = found
         return found
 
@@ -79,7 +89,12 @@ class Source:
             args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: values[n])
             with torch.no_grad():
                 found = functional(node.target)(*args, **kwargs)
-        dense = isinstance(found, torch.Tensor) and found.layout == torch.strided and found.device.type == "cpu" and not isinstance(found, FakeTensor)
+        dense = (
+            isinstance(found, torch.Tensor)
+            and found.layout == torch.strided
+            and found.device.type == "cpu"
+            and not isinstance(found, FakeTensor)
+        )
         return found if dense else None
 
 
@@ -96,11 +111,17 @@ def read(program: Program) -> Source:
     if isinstance(program, ExportedProgram):
         graph, constants = program.graph, _lifted(program)
         if program.range_constraints:
-            raise ProgramError(f"dynamic shapes ({', '.join(map(str, program.range_constraints))}): export with fixed shapes")
+            raise ProgramError(
+                f"dynamic shapes ({', '.join(map(str, program.range_constraints))}): export with fixed shapes"
+            )
     elif isinstance(program, GraphModule):
         program = _with_shapes(program)
         graph = program.graph
-        constants = {n: t for n in graph.nodes if n.op == "get_attr" and isinstance(t := _attribute(program, n.target), torch.Tensor)}
+        constants = {
+            n: t
+            for n in graph.nodes
+            if n.op == "get_attr" and isinstance(t := _attribute(program, n.target), torch.Tensor)
+        }
     else:
         raise TypeError(f"expected an ExportedProgram or an FX GraphModule, got {type(program).__name__}")
     modes = [t.fake_mode for n in graph.nodes if isinstance(t := n.meta.get("val"), FakeTensor)]
@@ -116,8 +137,13 @@ def _lifted(program: ExportedProgram) -> dict[Node, torch.Tensor]:
     mutated = set(signature.buffers_to_mutate.values())
     state = {**program.state_dict, **program.constants}
     out = {}
-    for node, spec in zip((n for n in program.graph.nodes if n.op == "placeholder"), signature.input_specs, strict=True):
-        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR) and spec.target not in mutated:
+    for node, spec in zip(
+        (n for n in program.graph.nodes if n.op == "placeholder"), signature.input_specs, strict=True
+    ):
+        if (
+            spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+            and spec.target not in mutated
+        ):
             value = state.get(spec.target)
             if isinstance(value, torch.Tensor):
                 out[node] = value
@@ -137,7 +163,9 @@ def _with_shapes(module: GraphModule) -> GraphModule:
         return module
     inputs = [n.meta.get("val") for n in nodes if n.op == "placeholder"]
     if not all(isinstance(v, FakeTensor) for v in inputs) or not inputs:
-        raise ProgramError("the inputs' shapes are unknown (meta['val'] of the placeholders): export the module with torch.export first")
+        raise ProgramError(
+            "the inputs' shapes are unknown (meta['val'] of the placeholders): export the module with torch.export first"
+        )
     copied = GraphModule(module, copy.deepcopy(module.graph))
     FakeTensorProp(copied, inputs[0].fake_mode).propagate_dont_convert_inputs(*inputs)
     return copied
@@ -146,7 +174,11 @@ def _with_shapes(module: GraphModule) -> GraphModule:
 def _check(node: Node) -> None:
     val = node.meta.get("val")
     for v in _flat(val):
-        if isinstance(v, (torch.SymInt, torch.SymFloat, torch.SymBool)) or isinstance(v, torch.Tensor) and not all(isinstance(d, int) for d in v.shape):
+        if (
+            isinstance(v, (torch.SymInt, torch.SymFloat, torch.SymBool))
+            or isinstance(v, torch.Tensor)
+            and not all(isinstance(d, int) for d in v.shape)
+        ):
             raise ProgramError(f"{node.name} has a dynamic shape or value: export with fixed shapes")
     if node.op == "call_function":
         op = overload(node.target)
@@ -155,8 +187,10 @@ def _check(node: Node) -> None:
             # on a fresh tensor that nobody else reads, an in-place op is the functional one
             fresh = isinstance(x, Node) and x.op == "call_function" and set(x.users) == {node} and not is_movement(x)
             if not (is_inplace(node.target) and functional(node.target) and fresh):
-                raise ProgramError(f"{node.name} ({node.target}) changes a tensor in place: run program.run_decompositions({{}}) first")
-        elif node.is_impure() and not is_copy(node):      # dropout that is switched off copies
+                raise ProgramError(
+                    f"{node.name} ({node.target}) changes a tensor in place: run program.run_decompositions({{}}) first"
+                )
+        elif node.is_impure() and not is_copy(node):  # dropout that is switched off copies
             raise ProgramError(f"{node.name} ({node.target}) has side effects")
     elif node.op in ("call_module", "call_method") and not _is_guard(node):
         raise ProgramError(f"{node.name} is a {node.op}: give a program at ATen level, as torch.export makes it")
@@ -164,7 +198,11 @@ def _check(node: Node) -> None:
 
 def _is_guard(node: Node) -> bool:
     """The check of the inputs that `ExportedProgram.module()` begins with."""
-    return node.op == "call_module" and node.target == "_guards_fn" and all(n.op == "placeholder" for n in node.all_input_nodes)
+    return (
+        node.op == "call_module"
+        and node.target == "_guards_fn"
+        and all(n.op == "placeholder" for n in node.all_input_nodes)
+    )
 
 
 class Builder:
@@ -174,10 +212,10 @@ class Builder:
         self.source, self.graph = source, Graph()
         self.nodes: dict[Node, Node] = {}
         self.new: dict[str, torch.Tensor] = {}
-        self._after: Node | None = None                  # new constants go behind the lifted ones, before the user's inputs
+        self._after: Node | None = None  # new constants go behind the lifted ones, before the user's inputs
         for n in source.placeholders:
             self.nodes[n] = self.graph.node_copy(n)
-            self.nodes[n].name = n.name                  # also names that FX would rather not give, such as `input`
+            self.nodes[n].name = n.name  # also names that FX would rather not give, such as `input`
             if n in source.constants:
                 self._after = self.nodes[n]
         for n in filter(_is_guard, source.graph.nodes):
@@ -224,7 +262,7 @@ class Builder:
             self._after = node
         else:
             node = self.graph.get_attr(target)
-        with self.source.fake_mode:                      # from_tensor would leave traces of a source in the shape guards
+        with self.source.fake_mode:  # from_tensor would leave traces of a source in the shape guards
             node.meta["val"] = torch.empty(value.shape, dtype=value.dtype)
         return node
 
@@ -236,15 +274,18 @@ class Builder:
         self.graph._codegen = self.source.graph._codegen
         program = self.source.program
         if isinstance(program, GraphModule):
-            root = copy.copy(program)                    # shares the tensors
+            root = copy.copy(program)  # shares the tensors
             for target, value in self.new.items():
                 root.register_buffer(target, value)
             module = GraphModule(root, self.graph, program.__class__.__name__)
             module.meta.update(program.meta)
             return module
         self.graph.lint()
-        return program._update(GraphModule(program.graph_module, self.graph), self._signature(program, outputs),
-                               constants={**program.constants, **self.new})
+        return program._update(
+            GraphModule(program.graph_module, self.graph),
+            self._signature(program, outputs),
+            constants={**program.constants, **self.new},
+        )
 
     def _signature(self, program: ExportedProgram, outputs: Sequence[Any]):
         signature = copy.deepcopy(program.graph_signature)

@@ -3,6 +3,7 @@
 `dequantize; op; quantize` stays together, so that nothing is ever put between an op and its quantize, where the Arm backend's
 folding of parameters (FoldAndAnnotateQParamsPass of executorch 1.5) looks for it.
 """
+
 from __future__ import annotations
 
 import operator
@@ -25,7 +26,7 @@ _MOST_OPERANDS = 3
 class Step:
     """How one FX value is made: kind, the FX nodes that make it (in order), and the values that they read."""
 
-    kind: str                                            # leaf, moves, pointwise, reduce, opaque, item
+    kind: str  # leaf, moves, pointwise, reduce, opaque, item
     nodes: tuple[Node, ...] = ()
     inputs: tuple[Node, ...] = ()
 
@@ -99,4 +100,6 @@ class Regions:
         if not all(isinstance(x.meta.get("val"), torch.Tensor) for x in inputs) or not inputs:
             return False
         mixed = len({x.meta["val"].dtype for x in inputs}) > 1
-        return not (mixed and any(x.meta["val"].ndim == 0 for x in inputs)) and max(len(shape_of(x)) for x in inputs) == len(shape_of(result))
+        return not (mixed and any(x.meta["val"].ndim == 0 for x in inputs)) and max(
+            len(shape_of(x)) for x in inputs
+        ) == len(shape_of(result))

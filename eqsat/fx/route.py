@@ -3,13 +3,14 @@
 Vela decomposes a permute that it has no hardware for; `eqsat.staging` finds chains of native ones. Where a convolution or the like
 stands at an end, the backend's own layout change is there to be cancelled: the chain then starts or ends channels last.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eqsat.ir import Shape
-from eqsat.movement import Move
-from eqsat.staging import reordering, step_cycles, ways, written
+from eqsat.target.staging import reordering, step_cycles, ways, written
+from eqsat.tensor.ir import Shape
+from eqsat.tensor.movement import Move
 
 #: ("permute", dims) or ("view", shape), in order.
 Route = list[tuple[str, list[int]]]
@@ -57,10 +58,12 @@ def staged(m: Move, element_bytes: int, family: str, from_layout: bool, into_lay
     return route + [("permute", list(channels_first(len(m.out_shape))))] * tail, tail
 
 
-def _options(m: Move, element_bytes: int, family: str, from_layout: bool, into_layout: bool) -> Iterator[tuple[float, int, bool, Move, bool]]:
+def _options(
+    m: Move, element_bytes: int, family: str, from_layout: bool, into_layout: bool
+) -> Iterator[tuple[float, int, bool, Move, bool]]:
     """(cycles, layout changes, channels last at the start, what is left to do, channels last at the end)."""
-    for head in (False, True)[:1 + (from_layout and len(m.in_shape) > 2)]:
-        for tail in (False, True)[:1 + (into_layout and len(m.out_shape) > 2)]:
+    for head in (False, True)[: 1 + (from_layout and len(m.in_shape) > 2)]:
+        for tail in (False, True)[: 1 + (into_layout and len(m.out_shape) > 2)]:
             middle = to_last(m.in_shape).inverse().then(m) if head else m
             middle = middle and (middle.then(to_last(m.out_shape)) if tail else middle)
             if middle is not None:
@@ -77,5 +80,5 @@ def _chain(m: Move, element_bytes: int, family: str) -> tuple:
 def _cycles(m: Move, element_bytes: int, family: str) -> float:
     steps = _chain(m, element_bytes, family)
     if any(len(shape) != 4 or shape[0] != 1 for shape, _ in steps):
-        return float("inf")                              # too many axes for the search: Vela decomposes it
+        return float("inf")  # too many axes for the search: Vela decomposes it
     return sum(step_cycles(*shape[1:], tuple(p - 1 for p in perm[1:]), element_bytes, family) for shape, perm in steps)

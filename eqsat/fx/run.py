@@ -1,4 +1,5 @@
 """Running a program in torch, node by node, to compare two of them: outputs depend on values alone, not on strides."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -30,7 +31,9 @@ class _Contiguous(Interpreter):
     """Kernels round differently on differently strided operands: every value is made contiguous, so that equal operands give equal results."""
 
     def run_node(self, n: Node) -> Any:
-        return torch.utils._pytree.tree_map(lambda v: v.contiguous() if isinstance(v, torch.Tensor) else v, super().run_node(n))
+        return torch.utils._pytree.tree_map(
+            lambda v: v.contiguous() if isinstance(v, torch.Tensor) else v, super().run_node(n)
+        )
 
 
 def samples(source: Source, trials: int, seed: int = 0) -> list[list[torch.Tensor]]:
@@ -49,7 +52,11 @@ def samples(source: Source, trials: int, seed: int = 0) -> list[list[torch.Tenso
                 x = extreme[k] if k < 3 else torch.randn(val.shape, generator=g) * (1 if k % 2 else 4)
             elif val.dtype in (torch.int8, torch.uint8, torch.int16):
                 limits = torch.iinfo(val.dtype)
-                extreme = (torch.full(val.shape, limits.min), torch.full(val.shape, limits.max), torch.where(sign > 0, limits.min, limits.max))
+                extreme = (
+                    torch.full(val.shape, limits.min),
+                    torch.full(val.shape, limits.max),
+                    torch.where(sign > 0, limits.min, limits.max),
+                )
                 x = extreme[k] if k < 3 else torch.randint(limits.min, limits.max + 1, tuple(val.shape), generator=g)
             elif n.name in given:
                 x = given[n.name]
@@ -77,13 +84,21 @@ def run(program: Program, values: dict[str, torch.Tensor]) -> list[Any]:
         args = []
         for spec in program.graph_signature.input_specs:
             name = getattr(spec.arg, "name", None)
-            args.append(values[name] if name in values else state[spec.target] if spec.target is not None else getattr(spec.arg, "value", None))
+            args.append(
+                values[name]
+                if name in values
+                else state[spec.target]
+                if spec.target is not None
+                else getattr(spec.arg, "value", None)
+            )
         module = program.graph_module
     else:
         module = program
         args = [values.get(n.name) for n in program.graph.nodes if n.op == "placeholder"]
     with torch.no_grad():
-        result = _Contiguous(module).run(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args], enable_io_processing=False)
+        result = _Contiguous(module).run(
+            *[a.clone() if isinstance(a, torch.Tensor) else a for a in args], enable_io_processing=False
+        )
     return torch.utils._pytree.tree_leaves(result)
 
 
@@ -96,7 +111,9 @@ def compare(source: Source, new: Program, trials: int, exact: bool, seed: int = 
             if not isinstance(a, torch.Tensor):
                 continue
             if a.shape != b.shape or a.dtype != b.dtype:
-                return Outcome(False, float("inf"), f"output {slot} is {tuple(b.shape)} {b.dtype}, not {tuple(a.shape)} {a.dtype}")
+                return Outcome(
+                    False, float("inf"), f"output {slot} is {tuple(b.shape)} {b.dtype}, not {tuple(a.shape)} {a.dtype}"
+                )
             largest = max(largest, _difference(a, b))
             if not _equal(a, b, exact):
                 return Outcome(False, largest, f"output {slot} differs by up to {_difference(a, b):g}")
@@ -105,7 +122,12 @@ def compare(source: Source, new: Program, trials: int, exact: bool, seed: int = 
 
 def _equal(a: torch.Tensor, b: torch.Tensor, exact: bool) -> bool:
     if exact or not a.is_floating_point():
-        return torch.equal(a, b) or a.is_floating_point() and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) and torch.equal(a.isnan(), b.isnan())
+        return (
+            torch.equal(a, b)
+            or a.is_floating_point()
+            and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+            and torch.equal(a.isnan(), b.isnan())
+        )
     scale = float(a[a.isfinite()].abs().max()) if a.isfinite().any() else 1.0
     return torch.allclose(a, b, rtol=RELATIVE, atol=ABSOLUTE * scale, equal_nan=True)
 

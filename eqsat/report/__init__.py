@@ -1,5 +1,6 @@
 """Reports of benchmark runs: `data` reads and pairs records, `compare` finds regressions between runs, `pictures` draws, `graphs`
 shows a graph before and after, `write` makes the Markdown and the pages."""
+
 from eqsat.report.compare import Comparison, compare
 from eqsat.report.data import Run
 from eqsat.report.write import write

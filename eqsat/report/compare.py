@@ -1,4 +1,5 @@
 """Two runs side by side: what became worse, beyond noise."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -58,7 +59,9 @@ def compare(new: Run, old: Run, noise: float = NOISE) -> Comparison:
         if broken or mended or (ratio is not None and abs(ratio - 1) > allowed):
             changes.append(Change(*place, before, after, ratio, broken or (ratio is not None and ratio > 1 + allowed)))
     changes.sort(key=lambda c: (not c.regression, -(c.ratio if c.ratio is not None else float("inf"))))
-    return Comparison(tuple(changes), len(new.records) - len(common), len(old.records) - len(common), len(common), noise)
+    return Comparison(
+        tuple(changes), len(new.records) - len(common), len(old.records) - len(common), len(common), noise
+    )
 
 
 def _state(record: dict) -> str:
@@ -68,11 +71,16 @@ def _state(record: dict) -> str:
 
 
 def markdown(c: Comparison) -> str:
-    lines = [f"{c.common} cells compared, {len(c.regressions)} regressions, {len(c.changes) - len(c.regressions)} improvements beyond noise "
-             f"({c.noise:.1%} for eqsat's cells, none for others); {c.only_new} only in the new run, {c.only_old} only in the old one.", ""]
+    lines = [
+        f"{c.common} cells compared, {len(c.regressions)} regressions, {len(c.changes) - len(c.regressions)} improvements beyond noise "
+        f"({c.noise:.1%} for eqsat's cells, none for others); {c.only_new} only in the new run, {c.only_old} only in the old one.",
+        "",
+    ]
     if c.changes:
         lines += ["| | model | target | configuration | before | after | ratio |", "|---|---|---|---|--:|--:|--:|"]
     for x in c.changes:
         ratio = "" if x.ratio is None else f"{x.ratio:.3f}"
-        lines.append(f"| {'**regression**' if x.regression else 'better'} | {x.model} | {x.target} | {x.configuration} | {x.before} | {x.after} | {ratio} |")
+        lines.append(
+            f"| {'**regression**' if x.regression else 'better'} | {x.model} | {x.target} | {x.configuration} | {x.before} | {x.after} | {ratio} |"
+        )
     return "\n".join(lines) + "\n"

@@ -1,4 +1,5 @@
 """A run's records, each cell beside the one that it is measured against."""
+
 from __future__ import annotations
 
 import json
@@ -15,8 +16,21 @@ from eqsat.files import InputError
 #: Kinds of operators in the order of tables and bars: arithmetic first, then what only moves or rescales data.
 KINDS = ("convolution", "matmul", "pooling", "reduce", "elementwise", "rescale", "transpose", "memory copy")
 #: Seconds by stage in the order in which they pass; eqsat's own are those from "explicit passes" on.
-STAGES = ("load and quantize", "lowering", "stock passes", "convert", "quantize", "explicit passes", "import", "saturate", "price", "extract", "vela", "verify")
-OWN_STAGES = STAGES[STAGES.index("explicit passes"):]
+STAGES = (
+    "load and quantize",
+    "lowering",
+    "stock passes",
+    "convert",
+    "quantize",
+    "explicit passes",
+    "import",
+    "saturate",
+    "price",
+    "extract",
+    "vela",
+    "verify",
+)
+OWN_STAGES = STAGES[STAGES.index("explicit passes") :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +93,9 @@ class Run:
         """Raises InputError if there are no records."""
         records = {place(r): r for r in read_records(directory)}
         if not records:
-            raise InputError(f"{directory} has no records.jsonl with records: make a run with `eqsat bench --out {directory}`")
+            raise InputError(
+                f"{directory} has no records.jsonl with records: make a run with `eqsat bench --out {directory}`"
+            )
         try:
             about = json.loads((directory / "run.json").read_text())
         except (OSError, ValueError):
@@ -126,13 +142,25 @@ class Run:
                 ratios = {m: r for m in mine if (r := self.ratio(m, target, c)) is not None}
                 if mine and c != STOCK:
                     failed = tuple(m for m in mine if self.get(m, target, c) is None)
-                    out.append(Summary(target, c, ratios, failed, tuple(m for m in mine if m not in ratios and m not in failed)))
+                    out.append(
+                        Summary(
+                            target, c, ratios, failed, tuple(m for m in mine if m not in ratios and m not in failed)
+                        )
+                    )
         return out
 
     def tolerant(self) -> list[Tolerant]:
         """The cells whose results differ, as their options allow."""
-        return [Tolerant(*at, record["cycles"], self.ratio(*at), *(_worst(found, name) for name in ("largest", "mean", "error_before", "error_after")))
-                for at, record in self.records.items() if (found := deviations(record))]
+        return [
+            Tolerant(
+                *at,
+                record["cycles"],
+                self.ratio(*at),
+                *(_worst(found, name) for name in ("largest", "mean", "error_before", "error_after")),
+            )
+            for at, record in self.records.items()
+            if (found := deviations(record))
+        ]
 
     def failures(self) -> list[Record]:
         return [r for r in self.records.values() if "error" in r]

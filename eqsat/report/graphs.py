@@ -3,6 +3,7 @@
 A node is told by what it computes locally: operator, attributes, constants, types of what it reads and gives. What the one graph has
 more often than the other is marked, "gone" before and "new" after.
 """
+
 from __future__ import annotations
 
 from collections import Counter
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-from eqsat.ir import Const, TensorGraph
+from eqsat.tensor.ir import Const, TensorGraph
 
 #: Operators that only move, merge, split or rescale data: drawn in colour, all others grey.
 MOVING = ("transpose", "reshape", "concat", "slice", "rescale", "pad", "tile", "reverse")
@@ -20,7 +21,10 @@ _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _SWEEPS = 132, 30, 12, 22, 4
 def marks(before: TensorGraph, after: TensorGraph) -> tuple[set[int], set[int]]:
     """(nodes of `before` that are gone, nodes of `after` that are new); of several alike the last ones."""
     a, b = _by_signature(before), _by_signature(after)
-    return ({n for s, nodes in a.items() for n in nodes[len(b.get(s, ())):]}, {n for s, nodes in b.items() for n in nodes[len(a.get(s, ())):]})
+    return (
+        {n for s, nodes in a.items() for n in nodes[len(b.get(s, ())) :]},
+        {n for s, nodes in b.items() for n in nodes[len(a.get(s, ())) :]},
+    )
 
 
 def shown(graph: TensorGraph) -> list[int]:
@@ -41,22 +45,28 @@ def svg(graph: TensorGraph, marked: set[int], word: str) -> str:
     place = _layout(graph, nodes)
     width = max(x for x, _ in place.values()) + _WIDTH + _GAP_X
     height = max(y for _, y in place.values()) + _HEIGHT + _GAP_Y
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">']
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">'
+    ]
     for n in nodes:
         x, y = place[n]
         for m in graph.nodes[n].inputs:
             if m in place:
                 u, v = place[m]
                 sx, sy, ex, half = u + _WIDTH / 2, v + _HEIGHT, x + _WIDTH / 2, (y - v - _HEIGHT) / 2
-                parts.append(f'<path d="M{sx:.0f} {sy:.0f}C{sx:.0f} {sy + half:.0f} {ex:.0f} {y - half:.0f} {ex:.0f} {y:.0f}"/>')
+                parts.append(
+                    f'<path d="M{sx:.0f} {sy:.0f}C{sx:.0f} {sy + half:.0f} {ex:.0f} {y - half:.0f} {ex:.0f} {y:.0f}"/>'
+                )
     for n in nodes:
         x, y = place[n]
         node = graph.nodes[n]
         kind = "input" if node.op == "input" else node.op if node.op in MOVING else "other"
-        parts.append(f'<g class="{kind}{" " + word if n in marked else ""}"><title>{escape(_details(graph, n))}</title>'
-                     f'<rect x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" height="{_HEIGHT}" rx="4"/>'
-                     f'<text x="{x + _WIDTH / 2:.0f}" y="{y + 13:.0f}">{escape(_label(graph, n))}</text>'
-                     f'<text class="shape" x="{x + _WIDTH / 2:.0f}" y="{y + 25:.0f}">{escape(_shape(node))}</text></g>')
+        parts.append(
+            f'<g class="{kind}{" " + word if n in marked else ""}"><title>{escape(_details(graph, n))}</title>'
+            f'<rect x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" height="{_HEIGHT}" rx="4"/>'
+            f'<text x="{x + _WIDTH / 2:.0f}" y="{y + 13:.0f}">{escape(_label(graph, n))}</text>'
+            f'<text class="shape" x="{x + _WIDTH / 2:.0f}" y="{y + 25:.0f}">{escape(_shape(node))}</text></g>'
+        )
     return "".join(parts) + "</svg>"
 
 
@@ -71,21 +81,30 @@ def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], 
         for n in shown(graph):
             node = graph.nodes[n]
             made: dict[str, Any] = {
-                "id": str(n), "label": _label(graph, n), "namespace": "",
+                "id": str(n),
+                "label": _label(graph, n),
+                "namespace": "",
                 "attrs": [{"key": k, "value": str(v)[:200]} for k, v in node.attrs if not isinstance(v, Const)],
                 "incomingEdges": _edges(m if m in keep else None for m in node.inputs),
-                "outputsMetadata": [{"id": "0", "attrs": [{"key": "tensor_shape", "value": _shape(node)}]}]}
+                "outputsMetadata": [{"id": "0", "attrs": [{"key": "tensor_shape", "value": _shape(node)}]}],
+            }
             if n in marked:
                 made["attrs"].append({"key": "eqsat", "value": word})
                 made["style"] = {"backgroundColor": colours[word]}
             nodes.append(made)
-        nodes.append({"id": "outputs", "label": "outputs", "namespace": "", "attrs": [], "incomingEdges": _edges(graph.outputs)})
+        nodes.append(
+            {"id": "outputs", "label": "outputs", "namespace": "", "attrs": [], "incomingEdges": _edges(graph.outputs)}
+        )
         graphs.append({"id": name, "nodes": nodes})
     return {"label": label, "graphs": graphs}
 
 
 def _edges(sources: Iterable[int | None]) -> list[dict[str, str]]:
-    return [{"sourceNodeId": str(m), "sourceNodeOutputId": "0", "targetNodeInputId": str(i)} for i, m in enumerate(sources) if m is not None]
+    return [
+        {"sourceNodeId": str(m), "sourceNodeOutputId": "0", "targetNodeInputId": str(i)}
+        for i, m in enumerate(sources)
+        if m is not None
+    ]
 
 
 def _by_signature(graph: TensorGraph) -> dict[tuple, list[int]]:
@@ -93,7 +112,10 @@ def _by_signature(graph: TensorGraph) -> dict[tuple, list[int]]:
     for n in shown(graph):
         node = graph.nodes[n]
         if node.op != "input":
-            reads = tuple(dict(graph.nodes[m].attrs)["value"].digest if graph.nodes[m].op == "const" else graph.type(m) for m in node.inputs)
+            reads = tuple(
+                dict(graph.nodes[m].attrs)["value"].digest if graph.nodes[m].op == "const" else graph.type(m)
+                for m in node.inputs
+            )
             out.setdefault((node.op, node.attrs, reads, node.shape, node.dtype), []).append(n)
     return out
 
@@ -124,7 +146,7 @@ def _layout(graph: TensorGraph, nodes: list[int]) -> dict[int, tuple[float, floa
         row[n] = 1 + max((row[m] for m in above[n]), default=-1)
         for m in above[n]:
             below[m].append(n)
-    for n in reversed(nodes):                            # inputs and what hangs on them alone go down to their readers
+    for n in reversed(nodes):  # inputs and what hangs on them alone go down to their readers
         if not above[n] and below[n]:
             row[n] = min(row[m] for m in below[n]) - 1
     rows: list[list[int]] = [[] for _ in range(1 + max(row.values()))]

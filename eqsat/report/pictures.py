@@ -1,4 +1,5 @@
 """Charts as SVG text to put into a page: matplotlib, text kept as text, nothing fetched."""
+
 from __future__ import annotations
 
 import io
@@ -15,34 +16,57 @@ from eqsat.bench.records import Record  # noqa: E402
 from eqsat.report.data import KINDS, OWN_STAGES, STAGES, Run  # noqa: E402
 
 #: Arithmetic in greys and blues, what eqsat is after in warm colours; Okabe and Ito's, which people tell apart who do not see red and green alike.
-KIND_COLOURS = dict(zip(KINDS, ("#4d4d4d", "#0072b2", "#56b4e9", "#9ecae1", "#bdbdbd", "#f0e442", "#d55e00", "#e69f00")))
-_GREYS, _COLOURS = ("#d9d9d9", "#bdbdbd", "#969696", "#d9d9d9", "#bdbdbd"), ("#cc79a7", "#9ecae1", "#0072b2", "#009e73", "#f0e442", "#e69f00", "#d55e00")
+KIND_COLOURS = dict(
+    zip(KINDS, ("#4d4d4d", "#0072b2", "#56b4e9", "#9ecae1", "#bdbdbd", "#f0e442", "#d55e00", "#e69f00"))
+)
+_GREYS, _COLOURS = (
+    ("#d9d9d9", "#bdbdbd", "#969696", "#d9d9d9", "#bdbdbd"),
+    ("#cc79a7", "#9ecae1", "#0072b2", "#009e73", "#f0e442", "#e69f00", "#d55e00"),
+)
 STAGE_COLOURS = dict(zip(STAGES, _GREYS + _COLOURS))
 _TARGET_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_STYLE = {"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans"], "font.size": 9, "svg.fonttype": "none",
-          "axes.spines.top": False, "axes.spines.right": False}
+_STYLE = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "svg.fonttype": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 
 
 def cycles_by_kind(run: Run, configuration: str) -> str:
     """Per target: each model's baseline and, below it, `configuration`, as shares of the baseline's cycles."""
+
     def pair(model: str, target: str) -> Bars:
         base, record = run.baseline(model, target), run.get(model, target, configuration)
         if not base or not record:
             return []
         return [(model, _shares(base, base["cycles"])), ("", _shares(record, base["cycles"]))]
 
-    return _stacked(run, pair, KIND_COLOURS, "cycles as a share of the baseline's (upper bar); lower bar: " + configuration, PercentFormatter(1))
+    return _stacked(
+        run,
+        pair,
+        KIND_COLOURS,
+        "cycles as a share of the baseline's (upper bar); lower bar: " + configuration,
+        PercentFormatter(1),
+    )
 
 
 def seconds_by_stage(run: Run, configuration: str) -> str:
     """Per target: wall seconds of `configuration` by stage; ExecuTorch's are grey."""
+
     def one(model: str, target: str) -> Bars:
         record = run.get(model, target, configuration)
         return [(model, record["seconds"])] if record else []
 
-    used = {k: v for k, v in STAGE_COLOURS.items() if any(k in r["seconds"] for p, r in run.records.items() if p[2] == configuration and "seconds" in r)}
+    used = {
+        k: v
+        for k, v in STAGE_COLOURS.items()
+        if any(k in r["seconds"] for p, r in run.records.items() if p[2] == configuration and "seconds" in r)
+    }
     names = {k: f"{k} (eqsat)" if k in OWN_STAGES else f"{k} (ExecuTorch)" for k in used}
     return _stacked(run, one, used, f"wall seconds, {configuration}", None, names)
 
@@ -50,22 +74,50 @@ def seconds_by_stage(run: Run, configuration: str) -> str:
 def predicted_against_vela(run: Run, configuration: str) -> str:
     """Every choice that was compiled whole: its cost in the choice graph, in the cost model's unit, against Vela's total, both logarithmic."""
     figure, axes = pyplot.subplots(figsize=(6.4, 4.6))
-    axes.set(xscale="log", yscale="log", xlabel="predicted: cost of the choice", ylabel="Vela's total of the whole graph, cycles")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="predicted: cost of the choice",
+        ylabel="Vela's total of the whole graph, cycles",
+    )
     seen: list[float] = []
     for colour, target in zip(_TARGET_COLOURS, run.targets):
-        found = [e for p, r in run.records.items() if p[1:] == (target, configuration) for d in r.get("extractions", ()) for e in d if e["predicted"] > 0]
+        found = [
+            e
+            for p, r in run.records.items()
+            if p[1:] == (target, configuration)
+            for d in r.get("extractions", ())
+            for e in d
+            if e["predicted"] > 0
+        ]
         for corrected in (False, True):
             points = [(e["predicted"], e["cycles"]) for e in found if (e["round"] > 0) == corrected]
             if points:
                 label = f"{target}{', prices corrected' if corrected else ''}"
-                axes.scatter(*zip(*points), s=22, label=label, facecolors="none" if corrected else colour, edgecolors=colour, alpha=0.8)
+                axes.scatter(
+                    *zip(*points),
+                    s=22,
+                    label=label,
+                    facecolors="none" if corrected else colour,
+                    edgecolors=colour,
+                    alpha=0.8,
+                )
                 seen += [x for p in points for x in p]
     if not seen:
         pyplot.close(figure)
         return ""
-    axes.plot([min(seen), max(seen)], [min(seen), max(seen)], color="#888888", linewidth=1, linestyle="--", label="equal", scalex=False, scaley=False)
+    axes.plot(
+        [min(seen), max(seen)],
+        [min(seen), max(seen)],
+        color="#888888",
+        linewidth=1,
+        linestyle="--",
+        label="equal",
+        scalex=False,
+        scaley=False,
+    )
     for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        if high < 10 * low:                              # within a decade logarithmic ticks run into each other
+        if high < 10 * low:  # within a decade logarithmic ticks run into each other
             axis.set_major_locator(MaxNLocator(4))
         axis.set_major_formatter(EngFormatter(sep=""))
         axis.set_minor_formatter(NullFormatter())
@@ -78,18 +130,27 @@ def _shares(record: Record, whole: int) -> dict[str, float]:
     return {k: v / whole for k, v in record["by_kind"].items()}
 
 
-def _stacked(run: Run, bars: Callable[[str, str], Bars], colours: Mapping[str, str], label: str, formatter, names: Mapping[str, str] | None = None) -> str:
+def _stacked(
+    run: Run,
+    bars: Callable[[str, str], Bars],
+    colours: Mapping[str, str],
+    label: str,
+    formatter,
+    names: Mapping[str, str] | None = None,
+) -> str:
     panels = {t: [b for m in run.models for b in bars(m, t)] for t in run.targets}
     panels = {t: b for t, b in panels.items() if b}
     if not panels:
         return ""
     longest = max(3, *(len(b) for b in panels.values()))
-    legend = 0.25 + 0.2 * -(-len(colours) // 4)          # inches
+    legend = 0.25 + 0.2 * -(-len(colours) // 4)  # inches
     with pyplot.rc_context(_STYLE):
-        figure, row = pyplot.subplots(1, len(panels), figsize=(1.6 + 3.8 * len(panels), 0.9 + 0.23 * longest + legend), squeeze=False)
+        figure, row = pyplot.subplots(
+            1, len(panels), figsize=(1.6 + 3.8 * len(panels), 0.9 + 0.23 * longest + legend), squeeze=False
+        )
         for axes, (target, stack) in zip(row[0], panels.items()):
             left, rows = [0.0] * len(stack), []
-            for name, _ in stack:                        # a bar without a name belongs to the one above
+            for name, _ in stack:  # a bar without a name belongs to the one above
                 rows.append(rows[-1] + (1.25 if name else 0.85) if rows else 0.0)
             for kind, colour in colours.items():
                 widths = [values.get(kind, 0.0) for _, values in stack]
@@ -118,4 +179,4 @@ def _svg(figure) -> str:
         figure.savefig(out, format="svg", metadata={"Date": None})
     pyplot.close(figure)
     text = out.getvalue()
-    return text[text.index("<svg"):]
+    return text[text.index("<svg") :]

@@ -1,4 +1,5 @@
 """The report of a run: `report.md`, `index.html` and a page per model and target, none of which fetches anything."""
+
 from __future__ import annotations
 
 import json
@@ -14,9 +15,11 @@ from eqsat.report.compare import markdown as comparison_markdown
 from eqsat.report.data import KINDS, OWN_STAGES, STAGES, Run, Summary, deviations, geometric_mean, total
 from eqsat.tosa.flatbuffer import loads
 
-TOLERANT = ("Results that differ from the exact graph, as their options allow; eqsat's other cells are exact. In steps of the output's quantization, "
-            "over inputs that lie as calibration data do: the largest and the mean difference, and the r.m.s. error against the model in real numbers "
-            "of the exact graph (before) and of this one (after).")
+TOLERANT = (
+    "Results that differ from the exact graph, as their options allow; eqsat's other cells are exact. In steps of the output's quantization, "
+    "over inputs that lie as calibration data do: the largest and the mean difference, and the r.m.s. error against the model in real numbers "
+    "of the exact graph (before) and of this one (after)."
+)
 
 
 def write(run: Run, directory: Path, comparison: Comparison | None = None) -> list[Path]:
@@ -31,18 +34,49 @@ def write(run: Run, directory: Path, comparison: Comparison | None = None) -> li
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise InputError(f"cannot make {directory}: {e.strerror or e}") from e
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=jinja2.PackageLoader("eqsat.report"))
-    environment.filters.update(number=_number, ratio=_ratio, error=_error, kib=lambda b: "-" if b is None else f"{b / 1024:,.1f}")
-    charts = [(title, picture(run, c)) for c in run.optimized
-              for title, picture in ((f"Cycles by kind of operator: {c}", pictures.cycles_by_kind), (f"Seconds by stage: {c}", pictures.seconds_by_stage),
-                                     (f"Predicted cost against Vela's cycles: {c}", pictures.predicted_against_vela))]
-    pages = {(m, t): _page(run, m, t) for m in run.models for t in run.targets if any(p[:2] == (m, t) for p in run.records)}
-    common = {"run": run, "kinds": KINDS, "stages": STAGES, "own": OWN_STAGES, "total": total, "litert": LITERT, "tolerant": TOLERANT, "deviations": deviations}
-    out = {"report.md": markdown(run, comparison),
-           "index.html": environment.get_template("index.html").render(
-               **common, summaries=run.summaries(), charts=[(t, c) for t, c in charts if c], pages=pages, comparison=comparison, notes=notes(run))}
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=jinja2.PackageLoader("eqsat.report")
+    )
+    environment.filters.update(
+        number=_number, ratio=_ratio, error=_error, kib=lambda b: "-" if b is None else f"{b / 1024:,.1f}"
+    )
+    charts = [
+        (title, picture(run, c))
+        for c in run.optimized
+        for title, picture in (
+            (f"Cycles by kind of operator: {c}", pictures.cycles_by_kind),
+            (f"Seconds by stage: {c}", pictures.seconds_by_stage),
+            (f"Predicted cost against Vela's cycles: {c}", pictures.predicted_against_vela),
+        )
+    ]
+    pages = {
+        (m, t): _page(run, m, t) for m in run.models for t in run.targets if any(p[:2] == (m, t) for p in run.records)
+    }
+    common = {
+        "run": run,
+        "kinds": KINDS,
+        "stages": STAGES,
+        "own": OWN_STAGES,
+        "total": total,
+        "litert": LITERT,
+        "tolerant": TOLERANT,
+        "deviations": deviations,
+    }
+    out = {
+        "report.md": markdown(run, comparison),
+        "index.html": environment.get_template("index.html").render(
+            **common,
+            summaries=run.summaries(),
+            charts=[(t, c) for t, c in charts if c],
+            pages=pages,
+            comparison=comparison,
+            notes=notes(run),
+        ),
+    }
     for (model, target), page in pages.items():
-        out[f"{page['name']}.html"] = environment.get_template("model.html").render(**common, model=model, target=target, page=page)
+        out[f"{page['name']}.html"] = environment.get_template("model.html").render(
+            **common, model=model, target=target, page=page
+        )
         for name, data in page["explorer"].items():
             out[name] = json.dumps(data)
     for name, text in out.items():
@@ -61,38 +95,91 @@ def _page(run: Run, model: str, target: str) -> dict[str, Any]:
                 before, after = loads(a), loads(b)
                 gone, new = graphs.marks(before, after)
                 name = f"{model}.{target}.{i}.{d}.model-explorer.json"
-                explorer[name] = graphs.model_explorer(f"{model} {target}", {base["configuration"]: (before, gone, "gone"), c: (after, new, "new")})
+                explorer[name] = graphs.model_explorer(
+                    f"{model} {target}", {base["configuration"]: (before, gone, "gone"), c: (after, new, "new")}
+                )
                 old, fresh = graphs.counts(before, gone), graphs.counts(after, new)
-                changed = [(op, *old.get(op, (0, 0)), *fresh.get(op, (0, 0))) for op in sorted({*old, *fresh}, key=lambda op: (op not in graphs.MOVING, op))]
-                views.append({"configuration": c, "delegate": d, "baseline": base["configuration"], "before": graphs.svg(before, gone, "gone"),
-                              "after": graphs.svg(after, new, "new"), "changed": changed, "explorer": name})
+                changed = [
+                    (op, *old.get(op, (0, 0)), *fresh.get(op, (0, 0)))
+                    for op in sorted({*old, *fresh}, key=lambda op: (op not in graphs.MOVING, op))
+                ]
+                views.append(
+                    {
+                        "configuration": c,
+                        "delegate": d,
+                        "baseline": base["configuration"],
+                        "before": graphs.svg(before, gone, "gone"),
+                        "after": graphs.svg(after, new, "new"),
+                        "changed": changed,
+                        "explorer": name,
+                    }
+                )
     good = {c: r for c, r in records.items() if "error" not in r}
-    tables = {c: sorted((row for rows in run.rows(r) for row in rows), key=lambda row: -int(row["op_cycles"]))[:25] for c, r in good.items()}
-    operators = sorted({op for r in good.values() for op in r["by_operator"]},
-                       key=lambda op: -max(r["by_operator"].get(op, {"cycles": 0})["cycles"] for r in good.values()))
-    return {"name": f"{model}.{target}", "records": records, "views": views, "explorer": explorer, "tables": tables, "operators": operators,
-            "memories": sorted({m for r in records.values() for m in r.get("memory", ())})}
+    tables = {
+        c: sorted((row for rows in run.rows(r) for row in rows), key=lambda row: -int(row["op_cycles"]))[:25]
+        for c, r in good.items()
+    }
+    operators = sorted(
+        {op for r in good.values() for op in r["by_operator"]},
+        key=lambda op: -max(r["by_operator"].get(op, {"cycles": 0})["cycles"] for r in good.values()),
+    )
+    return {
+        "name": f"{model}.{target}",
+        "records": records,
+        "views": views,
+        "explorer": explorer,
+        "tables": tables,
+        "operators": operators,
+        "memories": sorted({m for r in records.values() for m in r.get("memory", ())}),
+    }
 
 
 def markdown(run: Run, comparison: Comparison | None = None) -> str:
     """The report as Markdown: summary, a table per target, failures."""
-    lines = ["# Benchmark report", "", *(f"* {n}" for n in notes(run)), "", "## Summary", "",
-             "| target | configuration | models | geometric mean | best | worst | losses |", "|---|---|--:|--:|---|---|---|"]
+    lines = [
+        "# Benchmark report",
+        "",
+        *(f"* {n}" for n in notes(run)),
+        "",
+        "## Summary",
+        "",
+        "| target | configuration | models | geometric mean | best | worst | losses |",
+        "|---|---|--:|--:|---|---|---|",
+    ]
     lines += [_summary_row(s) for s in run.summaries()]
     lines += headline(run)
     for target in run.targets:
         others = [c for c in run.configurations if any((m, target, c) in run.records for m in run.models)]
-        lines += ["", f"## {target}", "", "| model | " + " | ".join(others) + " | verified | eqsat s | ExecuTorch s |",
-                  "|---|" + "--:|" * len(others) + "---|--:|--:|"]
+        lines += [
+            "",
+            f"## {target}",
+            "",
+            "| model | " + " | ".join(others) + " | verified | eqsat s | ExecuTorch s |",
+            "|---|" + "--:|" * len(others) + "---|--:|--:|",
+        ]
         for model in run.models:
             cells = [run.records.get((model, target, c)) for c in others]
             if any(cells):
-                lines.append(f"| {model} | " + " | ".join(_cell(run, r) for r in cells) + f" | {_verified(cells)} | {_seconds(run, model, target)} |")
+                lines.append(
+                    f"| {model} | "
+                    + " | ".join(_cell(run, r) for r in cells)
+                    + f" | {_verified(cells)} | {_seconds(run, model, target)} |"
+                )
     if tolerant := run.tolerant():
-        lines += ["", "## Tolerant numerics", "", TOLERANT, "",
-                  "| model | target | configuration | cycles | ratio | largest | mean | error before | error after |", "|---|---|---|" + "--:|" * 6]
-        lines += [f"| {t.model} | {t.target} | {t.configuration} | {t.cycles:,} | {_ratio(t.ratio)} | {t.largest:g} | {t.mean:.2f} | {_error(t.before)} "
-                  f"| {_error(t.after)} |" for t in tolerant]
+        lines += [
+            "",
+            "## Tolerant numerics",
+            "",
+            TOLERANT,
+            "",
+            "| model | target | configuration | cycles | ratio | largest | mean | error before | error after |",
+            "|---|---|---|" + "--:|" * 6,
+        ]
+        lines += [
+            f"| {t.model} | {t.target} | {t.configuration} | {t.cycles:,} | {_ratio(t.ratio)} | {t.largest:g} | {t.mean:.2f} | {_error(t.before)} "
+            f"| {_error(t.after)} |"
+            for t in tolerant
+        ]
     if failures := run.failures():
         lines += ["", "## Cells that failed", ""]
         lines += [f"* {r['model']}, {r['target']}, {r['configuration']}: {r['error']}" for r in failures]
@@ -107,7 +194,13 @@ def headline(run: Run) -> list[str]:
         return []
     c = run.optimized[0]
     columns = [f"{t.removeprefix('ethos-').upper()} stock | eqsat | ratio" for t in run.targets]
-    lines = ["", f"## {c} against stock", "", f"| model | {' | '.join(columns)} |", "|---|" + "--:|--:|--:|" * len(run.targets)]
+    lines = [
+        "",
+        f"## {c} against stock",
+        "",
+        f"| model | {' | '.join(columns)} |",
+        "|---|" + "--:|--:|--:|" * len(run.targets),
+    ]
     ratios: dict[str, list[float]] = {t: [] for t in run.targets}
     for model in run.models:
         cells = []
@@ -117,32 +210,45 @@ def headline(run: Run) -> list[str]:
             ratios[target] += [] if ratio is None else [ratio]
             cells += [_number(base and base["cycles"]), _number(record and record["cycles"]), _ratio(ratio)]
         lines.append(f"| {model} | {' | '.join(cells)} |")
-    return [*lines, f"| **geometric mean** | {' | '.join(f' | | **{geometric_mean(r):.3f}**' for r in ratios.values())} |"]
+    return [
+        *lines,
+        f"| **geometric mean** | {' | '.join(f' | | **{geometric_mean(r):.3f}**' for r in ratios.values())} |",
+    ]
 
 
 def notes(run: Run) -> list[str]:
     """How to read the figures, and what they were made with."""
-    out = ["Cycles are Vela's estimate of the whole network. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is over the models "
-           "that have both.",
-           "\"Verified\" is equal, to the bit, to the graph before layout passes on the TOSA reference model, over extreme and random inputs."]
+    out = [
+        "Cycles are Vela's estimate of the whole network. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is over the models "
+        "that have both.",
+        '"Verified" is equal, to the bit, to the graph before layout passes on the TOSA reference model, over extreme and random inputs.',
+    ]
     if any(p[2] == LITERT for p in run.records):
-        out.append("LiteRT's int8 model comes from another quantizer, with other scales and another arithmetic, so only its cycles are comparable, "
-                   "and only if no operator stays on the CPU: Vela does not count those. On U55 and U65 the comparison flatters it: Vela's estimate "
-                   "takes a convolution with a ReLU of its own as faster than one whose RESCALE clips, which is how ExecuTorch lowers it.")
+        out.append(
+            "LiteRT's int8 model comes from another quantizer, with other scales and another arithmetic, so only its cycles are comparable, "
+            "and only if no operator stays on the CPU: Vela does not count those. On U55 and U65 the comparison flatters it: Vela's estimate "
+            "takes a convolution with a ReLU of its own as faster than one whose RESCALE clips, which is how ExecuTorch lowers it."
+        )
     if v := run.about.get("versions"):
         cache = "every cell with an empty price cache" if run.about["cold"] else "all with one price cache"
-        out.append(f"Versions: {', '.join(f'{k} {x}' for k, x in v.items() if x != 'absent')}. Machine: {run.about['processors']} processors, "
-                   f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time, {cache}.")
+        out.append(
+            f"Versions: {', '.join(f'{k} {x}' for k, x in v.items() if x != 'absent')}. Machine: {run.about['processors']} processors, "
+            f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time, {cache}."
+        )
     return out
 
 
 def _summary_row(s: Summary) -> str:
-    rest = "".join(f"; {len(some)} {word}" for some, word in ((s.failed, "failed"), (s.alone, "without a baseline")) if some)
+    rest = "".join(
+        f"; {len(some)} {word}" for some, word in ((s.failed, "failed"), (s.alone, "without a baseline")) if some
+    )
     if not s.ratios:
         return f"| {s.target} | {s.configuration} | 0 | - | - | - | {rest[2:]} |"
     losses = f"**{len(s.losses)}**: {', '.join(s.losses)}" if s.losses else "none"
-    return (f"| {s.target} | {s.configuration} | {len(s.ratios)} | **{s.mean:.3f}** | {s.best} {s.ratios[s.best]:.3f} | {s.worst} {s.ratios[s.worst]:.3f} "
-            f"| {losses}{rest} |")
+    return (
+        f"| {s.target} | {s.configuration} | {len(s.ratios)} | **{s.mean:.3f}** | {s.best} {s.ratios[s.best]:.3f} | {s.worst} {s.ratios[s.worst]:.3f} "
+        f"| {losses}{rest} |"
+    )
 
 
 def _cell(run: Run, record: Record | None) -> str:
@@ -160,7 +266,11 @@ def _cell(run: Run, record: Record | None) -> str:
 
 
 def _verified(cells: list[Record | None]) -> str:
-    told = {r["configuration"]: r["verified"] for r in cells if r and "error" not in r and r["verified"] is not None and not deviations(r)}
+    told = {
+        r["configuration"]: r["verified"]
+        for r in cells
+        if r and "error" not in r and r["verified"] is not None and not deviations(r)
+    }
     wrong = [c for c, equal in told.items() if not equal]
     return f"not {', '.join(wrong)}" if wrong else "yes" if told else "-"
 

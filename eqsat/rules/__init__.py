@@ -1,4 +1,5 @@
 """The identities, one file per family. `RULES` and `EXTERNS` are what the optimizer saturates with."""
+
 from eqsat.rules import across, channels, convolution, matmul, moves, operators, quantized, slicing, weights
 
 FAMILIES = (moves, across, slicing, quantized, channels, weights, matmul, convolution, operators)

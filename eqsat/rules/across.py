@@ -3,14 +3,15 @@
 "push" moves a movement from an op's result to its operands, "pull" from one operand to the result; all operands that
 have no matching movement get the inverse, which vanishes where it meets its counterpart.
 """
+
 from __future__ import annotations
 
 import numpy as np
 
 from eqsat.egraph.encoding import Call
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import Type
-from eqsat.movement import Move
+from eqsat.tensor.ir import Type
+from eqsat.tensor.movement import Move
 
 
 def _restrict(m: Move, operand: Type):
@@ -25,6 +26,7 @@ def _inverse_for(m: Move, result: Type, operand: Type):
 
 
 # ---- ops that act along axes --------------------------------------------------------------------
+
 
 def carry(call: Call, operand: Type, m: Move) -> tuple[Call, Move] | None:
     """(call', m') with Move m' (call y) = call' (Move m y) for y of type `operand`, or None.
@@ -52,17 +54,20 @@ def carry(call: Call, operand: Type, m: Move) -> tuple[Call, Move] | None:
         pads = [0] * (2 * len(m.out_shape))
         sizes = {}
         for d in axes:
-            low, high = call.attr("pads")[2 * d: 2 * d + 2]
-            pads[2 * to[d]: 2 * to[d] + 2] = [low * inner[d], high * inner[d]]
+            low, high = call.attr("pads")[2 * d : 2 * d + 2]
+            pads[2 * to[d] : 2 * to[d] + 2] = [low * inner[d], high * inner[d]]
             sizes[d] = shape[d] + low + high
         return _pair(call.with_attrs(pads=tuple(pads)), m.resize(sizes))
     if call.op == "tile":
         multiples = [1] * len(m.out_shape)
         for d in axes:
             multiples[to[d]] = call.attr("multiples")[d]
-        return _pair(call.with_attrs(multiples=tuple(multiples)), m.resize({d: shape[d] * call.attr("multiples")[d] for d in axes}))
+        return _pair(
+            call.with_attrs(multiples=tuple(multiples)),
+            m.resize({d: shape[d] * call.attr("multiples")[d] for d in axes}),
+        )
     if any(n != 1 for n in inner.values()):
-        return None                                      # the axis must have its dim to itself
+        return None  # the axis must have its dim to itself
     (d,) = axes
     if call.op == "rescale":
         return (call, m) if to[d] == len(m.out_shape) - 1 else None
@@ -80,7 +85,7 @@ def _acted(call: Call, shape: tuple[int, ...]) -> list[int]:
     if call.op == "slice":
         return [d for d, n in enumerate(shape) if call.attr("size")[d] != n]
     if call.op == "pad":
-        return [d for d in range(len(shape)) if any(call.attr("pads")[2 * d: 2 * d + 2])]
+        return [d for d in range(len(shape)) if any(call.attr("pads")[2 * d : 2 * d + 2])]
     if call.op == "tile":
         return [d for d in range(len(shape)) if call.attr("multiples")[d] != 1]
     if call.op == "rescale":
@@ -110,6 +115,7 @@ def _pull(call: Call, m: Move, operand: Type):
 
 
 # ---- concat -------------------------------------------------------------------------------------
+
 
 def _concat_push(m: Move, call: Call):
     atom = m.whole(call.attr("axis"))
@@ -177,44 +183,115 @@ EXTERNS = [
 R = Rule
 F = "across"
 RULES = [
-    R("push-unary", F, "Move m (f x) = f (Move m x)",
-      ("(= t (Move m (P1 f x)))",), ("(union t (P1 f (Move m x)))",)),
-    R("pull-unary", F, "f (Move m x) = Move m (f x)",
-      ("(= t (P1 f (Move m x)))",), ("(union t (Move m (P1 f x)))",)),
-    R("push-binary", F, "Move m (f x y) = f (Move m x) (Move m y), movements restricted where an operand broadcasts",
-      ("(= t (Move m (P2 f x y)))", "(= s (type x))", "(= u (type y))"), ("(union t (P2 f (Move p x) (Move q y)))",),
-      (("p", "restrict", "m s"), ("q", "restrict", "m u"))),
-    R("pull-binary-left", F, "f (Move m x) y = Move m (f x (Move m' y)), m' the inverse of m",
-      ("(= t (P2 f (Move m x) y))", "(= s (type t))", "(= u (type y))"), ("(union t (Move m (P2 f x (Move q y))))",),
-      (("q", "inverse_for", "m s u"),)),
-    R("pull-binary-right", F, "f x (Move m y) = Move m (f (Move m' x) y)",
-      ("(= t (P2 f x (Move m y)))", "(= s (type t))", "(= u (type x))"), ("(union t (Move m (P2 f (Move q x) y)))",),
-      (("q", "inverse_for", "m s u"),)),
-    R("push-select", F, "Move m (select c x y) = select (Move m c) (Move m x) (Move m y)",
-      ("(= t (Move m (P3 f x y z)))", "(= s (type x))", "(= u (type y))", "(= v (type z))"),
-      ("(union t (P3 f (Move p x) (Move q y) (Move r z)))",),
-      (("p", "restrict", "m s"), ("q", "restrict", "m u"), ("r", "restrict", "m v"))),
-    *(R(f"pull-select-{k}", F, "select with a moved operand = Move m (select of the others moved back)",
-        (f"(= t (P3 f {' '.join('(Move m w)' if i == k else x for i, x in enumerate('xyz'))}))", "(= s (type t))",
-         *(f"(= {x}t (type {x}))" for i, x in enumerate("xyz") if i != k)),
-        (f"(union t (Move m (P3 f {' '.join('w' if i == k else f'(Move {x}m {x})' for i, x in enumerate('xyz'))})))",),
-        tuple((f"{x}m", "inverse_for", f"m s {x}t") for i, x in enumerate("xyz") if i != k)) for k in range(3)),
-    R("push-axial", F, "Move m (slice|pad|tile|reverse|reduce|rescale x) = the same op on the axis where m puts it, of Move m' x",
-      ("(= t (Move m (Ax f x)))", "(= s (type x))"), ("(union t (Ax g (Move p x)))",), (("g p", "push", "m f s"),)),
-    R("pull-axial", F, "the same, from the operand to the result",
-      ("(= t (Ax f y))", "(= y (Move m x))", "(= s (type y))"), ("(union t (Move p (Ax g x)))",), (("p g", "pull", "f m s"),)),
-    R("push-concat", F, "Move m (concat xs) = concat of the moved operands",
-      ("(= t (Move m (Cat f xs)))",), ('(union t (Cat g (unstable-vec-map (unstable-fn "Resized" m a) xs)))',),
-      (("g a", "concat_push", "m f"),)),
-    R("pull-concat", F, "concat with a moved operand = Move m (concat of the others moved back); layouts may be mixed",
-      ("(= t (Cat f xs))", "(element xs i (Move m y))", "(= s (type t))"),
-      ('(let c (Cat g (unstable-vec-map (unstable-fn "Resized" w a) xs)))', "(set (type c) r)", "(union t (Move p c))"),
-      (("g a w p r", "concat_pull", "f m s"),)),
-    R("push-concat-rescale", F, "rescale (concat xs) = concat of rescale x, per channel, the concat along another axis",
-      ("(= t (Ax f c))", "(= c (Cat g xs))", "(= s (type c))"), ('(union t (Cat g (unstable-vec-map (unstable-fn "Ax" f) xs)))',),
-      (("", "concat_rescale", "f g s"),)),
-    R("rescale-view", F, "rescale (Move m x) = Move m (rescale' x), per channel, m a view that makes channels of a part of x's last axis",
-      ("(= t (Ax f (Move m x)))", "(= s (type x))"), ("(union t (Move m (Ax g x)))",), (("g", "rescale_regrouped", "f m s"),)),
-    R("resized", F, "a movement adjusted to one operand of a concat",
-      ("(= t (Resized m a x))", "(= s (type x))"), ("(union t (Move r x))",), (("r", "resized", "m a s"),)),
+    R("push-unary", F, "Move m (f x) = f (Move m x)", ("(= t (Move m (P1 f x)))",), ("(union t (P1 f (Move m x)))",)),
+    R("pull-unary", F, "f (Move m x) = Move m (f x)", ("(= t (P1 f (Move m x)))",), ("(union t (Move m (P1 f x)))",)),
+    R(
+        "push-binary",
+        F,
+        "Move m (f x y) = f (Move m x) (Move m y), movements restricted where an operand broadcasts",
+        ("(= t (Move m (P2 f x y)))", "(= s (type x))", "(= u (type y))"),
+        ("(union t (P2 f (Move p x) (Move q y)))",),
+        (("p", "restrict", "m s"), ("q", "restrict", "m u")),
+    ),
+    R(
+        "pull-binary-left",
+        F,
+        "f (Move m x) y = Move m (f x (Move m' y)), m' the inverse of m",
+        ("(= t (P2 f (Move m x) y))", "(= s (type t))", "(= u (type y))"),
+        ("(union t (Move m (P2 f x (Move q y))))",),
+        (("q", "inverse_for", "m s u"),),
+    ),
+    R(
+        "pull-binary-right",
+        F,
+        "f x (Move m y) = Move m (f (Move m' x) y)",
+        ("(= t (P2 f x (Move m y)))", "(= s (type t))", "(= u (type x))"),
+        ("(union t (Move m (P2 f (Move q x) y)))",),
+        (("q", "inverse_for", "m s u"),),
+    ),
+    R(
+        "push-select",
+        F,
+        "Move m (select c x y) = select (Move m c) (Move m x) (Move m y)",
+        ("(= t (Move m (P3 f x y z)))", "(= s (type x))", "(= u (type y))", "(= v (type z))"),
+        ("(union t (P3 f (Move p x) (Move q y) (Move r z)))",),
+        (("p", "restrict", "m s"), ("q", "restrict", "m u"), ("r", "restrict", "m v")),
+    ),
+    *(
+        R(
+            f"pull-select-{k}",
+            F,
+            "select with a moved operand = Move m (select of the others moved back)",
+            (
+                f"(= t (P3 f {' '.join('(Move m w)' if i == k else x for i, x in enumerate('xyz'))}))",
+                "(= s (type t))",
+                *(f"(= {x}t (type {x}))" for i, x in enumerate("xyz") if i != k),
+            ),
+            (
+                f"(union t (Move m (P3 f {' '.join('w' if i == k else f'(Move {x}m {x})' for i, x in enumerate('xyz'))})))",
+            ),
+            tuple((f"{x}m", "inverse_for", f"m s {x}t") for i, x in enumerate("xyz") if i != k),
+        )
+        for k in range(3)
+    ),
+    R(
+        "push-axial",
+        F,
+        "Move m (slice|pad|tile|reverse|reduce|rescale x) = the same op on the axis where m puts it, of Move m' x",
+        ("(= t (Move m (Ax f x)))", "(= s (type x))"),
+        ("(union t (Ax g (Move p x)))",),
+        (("g p", "push", "m f s"),),
+    ),
+    R(
+        "pull-axial",
+        F,
+        "the same, from the operand to the result",
+        ("(= t (Ax f y))", "(= y (Move m x))", "(= s (type y))"),
+        ("(union t (Move p (Ax g x)))",),
+        (("p g", "pull", "f m s"),),
+    ),
+    R(
+        "push-concat",
+        F,
+        "Move m (concat xs) = concat of the moved operands",
+        ("(= t (Move m (Cat f xs)))",),
+        ('(union t (Cat g (unstable-vec-map (unstable-fn "Resized" m a) xs)))',),
+        (("g a", "concat_push", "m f"),),
+    ),
+    R(
+        "pull-concat",
+        F,
+        "concat with a moved operand = Move m (concat of the others moved back); layouts may be mixed",
+        ("(= t (Cat f xs))", "(element xs i (Move m y))", "(= s (type t))"),
+        (
+            '(let c (Cat g (unstable-vec-map (unstable-fn "Resized" w a) xs)))',
+            "(set (type c) r)",
+            "(union t (Move p c))",
+        ),
+        (("g a w p r", "concat_pull", "f m s"),),
+    ),
+    R(
+        "push-concat-rescale",
+        F,
+        "rescale (concat xs) = concat of rescale x, per channel, the concat along another axis",
+        ("(= t (Ax f c))", "(= c (Cat g xs))", "(= s (type c))"),
+        ('(union t (Cat g (unstable-vec-map (unstable-fn "Ax" f) xs)))',),
+        (("", "concat_rescale", "f g s"),),
+    ),
+    R(
+        "rescale-view",
+        F,
+        "rescale (Move m x) = Move m (rescale' x), per channel, m a view that makes channels of a part of x's last axis",
+        ("(= t (Ax f (Move m x)))", "(= s (type x))"),
+        ("(union t (Move m (Ax g x)))",),
+        (("g", "rescale_regrouped", "f m s"),),
+    ),
+    R(
+        "resized",
+        F,
+        "a movement adjusted to one operand of a concat",
+        ("(= t (Resized m a x))", "(= s (type x))"),
+        ("(union t (Move r x))",),
+        (("r", "resized", "m a s"),),
+    ),
 ]

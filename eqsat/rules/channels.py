@@ -5,6 +5,7 @@ each channel that is a function of one INT8 value, so whether a convolution with
 integers is decided by evaluating both in all 256 points. `Chain` holds several such steps, for the tolerant rules.
 The fact (known t) = k says t is the constant k.
 """
+
 from __future__ import annotations
 
 import math
@@ -17,9 +18,9 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import STORAGE, GraphError, Type, attrs_of, evaluate_op, infer
-from eqsat.movement import Move
-from eqsat.numerics import LIMITS, SINGLE_ROUND
+from eqsat.tensor.ir import STORAGE, GraphError, Type, attrs_of, evaluate_op, infer
+from eqsat.tensor.movement import Move
+from eqsat.tensor.numerics import LIMITS, SINGLE_ROUND
 
 POINTS = np.arange(-128, 128)[:, None]
 #: The largest weight: with it the bias, in the same unit, is finest.
@@ -29,6 +30,7 @@ _BIAS_BITS = 28
 
 
 # ---- scales -------------------------------------------------------------------------------------
+
 
 def real_scale(call: Call) -> np.ndarray:
     """What a RESCALE multiplies by, per channel if it has several scales."""
@@ -50,6 +52,7 @@ def is_plain(call: Call) -> bool:
 
 
 # ---- chains -------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:
@@ -115,6 +118,7 @@ def affine(chain: Chain) -> tuple[np.ndarray, np.ndarray]:
 
 # ---- a chain as a convolution -------------------------------------------------------------------
 
+
 @dataclass(slots=True)
 class Line:
     """round((weight * (x - in_zp) + bias) * multiplier * 2**-shift) + out_zp in each channel: a convolution 1x1 and its RESCALE."""
@@ -137,12 +141,33 @@ class Line:
         if None in scales:
             return None
         multiplier, shift = (np.array(v) for v in zip(*scales, strict=True))
-        return Line(in_zp, out_zp, np.rint(slope / scale).astype(np.int64), np.rint(offset / scale).astype(np.int64), multiplier, shift)
+        return Line(
+            in_zp,
+            out_zp,
+            np.rint(slope / scale).astype(np.int64),
+            np.rint(offset / scale).astype(np.int64),
+            multiplier,
+            shift,
+        )
 
     def rescale(self) -> Call:
-        return Call("rescale", attrs_of({"multiplier": tuple(self.multiplier.tolist()), "shift": tuple(self.shift.tolist()), "in_zp": (0,),
-                                         "out_zp": (self.out_zp,), "dtype": "INT8", "scale32": True, "rounding_mode": SINGLE_ROUND,
-                                         "per_channel": True, "input_unsigned": False, "output_unsigned": False}))
+        return Call(
+            "rescale",
+            attrs_of(
+                {
+                    "multiplier": tuple(self.multiplier.tolist()),
+                    "shift": tuple(self.shift.tolist()),
+                    "in_zp": (0,),
+                    "out_zp": (self.out_zp,),
+                    "dtype": "INT8",
+                    "scale32": True,
+                    "rounding_mode": SINGLE_ROUND,
+                    "per_channel": True,
+                    "input_unsigned": False,
+                    "output_unsigned": False,
+                }
+            ),
+        )
 
     def values(self) -> np.ndarray:
         """Of every INT8 value in every channel, [256, channels]."""
@@ -164,7 +189,14 @@ class Line:
 
     def at(self, channels: np.ndarray) -> Line:
         """The line of some channels."""
-        return Line(self.in_zp, self.out_zp, self.weight[channels], self.bias[channels], self.multiplier[channels], self.shift[channels])
+        return Line(
+            self.in_zp,
+            self.out_zp,
+            self.weight[channels],
+            self.bias[channels],
+            self.multiplier[channels],
+            self.shift[channels],
+        )
 
     def put(self, channels: np.ndarray, line: Line) -> None:
         """Takes another line's parameters in some channels."""
@@ -173,9 +205,26 @@ class Line:
 
     def convolution(self) -> tuple[Call, LeafValue, LeafValue, Call]:
         """(DEPTHWISE_CONV2D, weights, bias, RESCALE)."""
-        conv = Call("depthwise_conv2d", attrs_of({"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1), "local_bound": False,
-                                                  "acc_type": 5, "in_zp": (self.in_zp,), "w_zp": (0,)}))
-        return conv, LeafValue.constant(self.weight.reshape(1, 1, -1, 1), "INT8"), LeafValue.constant(self.bias, "INT32"), self.rescale()
+        conv = Call(
+            "depthwise_conv2d",
+            attrs_of(
+                {
+                    "pad": (0, 0, 0, 0),
+                    "stride": (1, 1),
+                    "dilation": (1, 1),
+                    "local_bound": False,
+                    "acc_type": 5,
+                    "in_zp": (self.in_zp,),
+                    "w_zp": (0,),
+                }
+            ),
+        )
+        return (
+            conv,
+            LeafValue.constant(self.weight.reshape(1, 1, -1, 1), "INT8"),
+            LeafValue.constant(self.bias, "INT32"),
+            self.rescale(),
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -206,7 +255,12 @@ def as_convolution(line: Line, x: Type, t: Type) -> tuple[Move, Call, LeafValue,
 
 def spans_channels(chain: Chain, x: Type, t: Type) -> bool:
     """Whether the chain's constants vary along all channels of x, and leads to INT8 of its shape."""
-    return (x.dtype, t.dtype) == ("INT8", "INT8") and x.shape == t.shape and bool(x.shape) and 1 < chain.channels == x.shape[-1]
+    return (
+        (x.dtype, t.dtype) == ("INT8", "INT8")
+        and x.shape == t.shape
+        and bool(x.shape)
+        and 1 < chain.channels == x.shape[-1]
+    )
 
 
 def convolution_of(chain: Chain, x: Type, t: Type, line: Callable[[Chain], Line | None]):
@@ -225,10 +279,12 @@ def _one_op(left: bool):
         if not (is_plain(widen) and is_plain(narrow) and fits(call, k)):
             return None
         return convolution_of(Chain(((widen, None, False), (call, k, left), (narrow, None, False))), x, t, exact_line)
+
     return convolution
 
 
 # ---- constants ----------------------------------------------------------------------------------
+
 
 def _known(leaf: LeafValue):
     return (leaf,) if leaf.is_const and leaf.node.dtype in ("INT8", "INT32") else None
@@ -238,7 +294,9 @@ def _known_result(call: Call, *ks: LeafValue):
     """A pointwise op of constants: mostly the RESCALE of an INT8 constant to the scale of its neighbour."""
     try:
         t = infer(call.op, call.attrs, [Type(k.node.shape, k.node.dtype) for k in ks])
-        return (LeafValue.constant(evaluate_op(call.op, call.attrs, [k.node.attr("value").data for k in ks], t), t.dtype),)
+        return (
+            LeafValue.constant(evaluate_op(call.op, call.attrs, [k.node.attr("value").data for k in ks], t), t.dtype),
+        )
     except GraphError:
         return None
 
@@ -253,12 +311,45 @@ EXTERNS = [
 
 F = "channels"
 RULES = [
-    *(Rule(f"channels-{side}", F, f"rescale ({op}) = rescale' (depthwise 1x1 x), k a constant per channel, where that is exact in all 256 points",
-           (f"(= t (P1 g (P2 f {operands})))", "(= k (known y))", "(= s (type x))", "(= u (type t))"),
-           ("(union t (Move q (Ax r (M3 d (Move p x) (Leaf w) (Leaf b)))))",), (("p d w b r q", f"constant_{side}", "e f k g s u"),))
-      for side, op, operands in (("right", "ADD|SUB|MUL (rescale x) k", "(P1 e x) y"), ("left", "ADD|SUB|MUL k (rescale x)", "y (P1 e x)"))),
-    Rule("known-leaf", F, "a constant", ("(= t (Leaf k))",), ("(set (known t) v)",), (("v", "known_leaf", "k"),), analysis=True),
-    Rule("known-unary", F, "f of a constant", ("(= t (P1 f y))", "(= k (known y))"), ("(set (known t) v)",), (("v", "known_unary", "f k"),), analysis=True),
-    Rule("known-binary", F, "f of two constants", ("(= t (P2 f y z))", "(= k (known y))", "(= l (known z))"), ("(set (known t) v)",),
-         (("v", "known_binary", "f k l"),), analysis=True),
+    *(
+        Rule(
+            f"channels-{side}",
+            F,
+            f"rescale ({op}) = rescale' (depthwise 1x1 x), k a constant per channel, where that is exact in all 256 points",
+            (f"(= t (P1 g (P2 f {operands})))", "(= k (known y))", "(= s (type x))", "(= u (type t))"),
+            ("(union t (Move q (Ax r (M3 d (Move p x) (Leaf w) (Leaf b)))))",),
+            (("p d w b r q", f"constant_{side}", "e f k g s u"),),
+        )
+        for side, op, operands in (
+            ("right", "ADD|SUB|MUL (rescale x) k", "(P1 e x) y"),
+            ("left", "ADD|SUB|MUL k (rescale x)", "y (P1 e x)"),
+        )
+    ),
+    Rule(
+        "known-leaf",
+        F,
+        "a constant",
+        ("(= t (Leaf k))",),
+        ("(set (known t) v)",),
+        (("v", "known_leaf", "k"),),
+        analysis=True,
+    ),
+    Rule(
+        "known-unary",
+        F,
+        "f of a constant",
+        ("(= t (P1 f y))", "(= k (known y))"),
+        ("(set (known t) v)",),
+        (("v", "known_unary", "f k"),),
+        analysis=True,
+    ),
+    Rule(
+        "known-binary",
+        F,
+        "f of two constants",
+        ("(= t (P2 f y z))", "(= k (known y))", "(= l (known z))"),
+        ("(set (known t) v)",),
+        (("v", "known_binary", "f k l"),),
+        analysis=True,
+    ),
 ]

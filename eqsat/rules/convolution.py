@@ -2,16 +2,17 @@
 
 A convolution knows H from W only by the order of its kernel's axes, so both may be exchanged.
 """
+
 from __future__ import annotations
 
 import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import Shape, Type, attrs_of
-from eqsat.movement import Move
 from eqsat.rules.operators import POINTWISE_CONV
 from eqsat.rules.weights import value_of
+from eqsat.tensor.ir import Shape, Type, attrs_of
+from eqsat.tensor.movement import Move
 
 #: Rows of the kernel of a transposed convolution that becomes as many convolutions.
 _PHASES = 2
@@ -45,9 +46,20 @@ def _one_tap(call: Call, weights: Shape) -> bool:
 def _turn_conv(call: Call, x: Type, leaf: LeafValue, t: Type):
     """conv x w = turn (conv' (turn x) w'), offered where turning costs nothing and the kernel has several taps in a row."""
     w = value_of(leaf)
-    if call.op not in _KERNEL_AXES or w is None or not _flat(x, t) or x.shape[1] == x.shape[2] or _one_tap(call, w.shape):
+    if (
+        call.op not in _KERNEL_AXES
+        or w is None
+        or not _flat(x, t)
+        or x.shape[1] == x.shape[2]
+        or _one_tap(call, w.shape)
+    ):
         return None
-    return _turned(x.shape), _turned_call(call), LeafValue.constant(w.transpose(_KERNEL_AXES[call.op]), leaf.node.dtype), _turned(t.shape).inverse()
+    return (
+        _turned(x.shape),
+        _turned_call(call),
+        LeafValue.constant(w.transpose(_KERNEL_AXES[call.op]), leaf.node.dtype),
+        _turned(t.shape).inverse(),
+    )
 
 
 def _push_turn(m: Move, call: Call, x: Type, leaf: LeafValue):
@@ -63,7 +75,11 @@ def _pull_turn(call: Call, m: Move, leaf: LeafValue, t: Type):
     w = value_of(leaf)
     if call.op not in _KERNEL_AXES or w is None or len(m.in_shape) != 4 or m != _turned(m.in_shape) or m.is_view:
         return None
-    return _turned(_turned(t.shape).out_shape), _turned_call(call), LeafValue.constant(w.transpose(_KERNEL_AXES[call.op]), leaf.node.dtype)
+    return (
+        _turned(_turned(t.shape).out_shape),
+        _turned_call(call),
+        LeafValue.constant(w.transpose(_KERNEL_AXES[call.op]), leaf.node.dtype),
+    )
 
 
 def _push_turn_pool(m: Move, call: Call, x: Type):
@@ -80,6 +96,7 @@ def _pull_turn_pool(call: Call, m: Move, t: Type):
 
 # ---- transposed convolution ---------------------------------------------------------------------
 
+
 def _phases(call: Call, x: Type, wleaf: LeafValue, bleaf: LeafValue):
     """TRANSPOSE_CONV2D whose kernel is its stride: each output row of a pixel is a 1x1 convolution with the columns as channels,
     and rows laid beside each other along W are rows below each other. One convolution per output row, at most `_PHASES`."""
@@ -92,13 +109,22 @@ def _phases(call: Call, x: Type, wleaf: LeafValue, bleaf: LeafValue):
         return None
     conv = Call("conv2d", attrs_of({**POINTWISE_CONV, "in_zp": call.attr("in_zp"), "w_zp": call.attr("w_zp")}))
     bias = LeafValue.constant(np.tile(np.broadcast_to(b, (oc,)), kw), bleaf.node.dtype)
-    rows = [LeafValue.constant(w[:, k].transpose(1, 0, 2).reshape(kw * oc, 1, 1, ic), wleaf.node.dtype) for k in range(kh)]
+    rows = [
+        LeafValue.constant(w[:, k].transpose(1, 0, 2).reshape(kw * oc, 1, 1, ic), wleaf.node.dtype) for k in range(kh)
+    ]
     joined = (n, height, kh * width, kw * oc)
-    return (conv, bias, *rows, Call("concat", attrs_of({"axis": 2})), Type(joined, "INT32"),
-            Move.reshape(joined, (n, kh * height, kw * width, oc)))
+    return (
+        conv,
+        bias,
+        *rows,
+        Call("concat", attrs_of({"axis": 2})),
+        Type(joined, "INT32"),
+        Move.reshape(joined, (n, kh * height, kw * width, oc)),
+    )
 
 
 # ---- one convolution for several ----------------------------------------------------------------
+
 
 def _joint(call: Call, g: Call, v: LeafValue, w: LeafValue, b: LeafValue, d: LeafValue):
     """Weights and bias of two convolutions over one input, concatenated along the output channels."""
@@ -109,7 +135,9 @@ def _joint(call: Call, g: Call, v: LeafValue, w: LeafValue, b: LeafValue, d: Lea
     if v1.shape[1:] != w1.shape[1:] or v.node.dtype != w.node.dtype:
         return None
     biases = [np.broadcast_to(x, k.shape[:1]) for x, k in ((b1, v1), (d1, w1))]
-    return LeafValue.constant(np.concatenate([v1, w1]), v.node.dtype), LeafValue.constant(np.concatenate(biases), b.node.dtype)
+    return LeafValue.constant(np.concatenate([v1, w1]), v.node.dtype), LeafValue.constant(
+        np.concatenate(biases), b.node.dtype
+    )
 
 
 def _per_channel(call: Call, x: Type, name: str) -> tuple[int, ...]:
@@ -141,26 +169,76 @@ EXTERNS = [
 
 R = Rule.of("convolution")
 RULES = [
-    R("turn-conv", "conv x w = turn (conv (turn x) w'), turn the exchange of H and W, where it is a view",
-      ("(= t (M3 f x (Leaf w) b))", "(= s (type x))", "(= u (type t))"), "(union t (Move q (M3 g (Move p x) (Leaf v) b)))",
-      ("p g v q", "turn_conv", "f s w u")),
-    R("push-turn", "turn (conv x w) = conv (turn x) w'",
-      ("(= t (Move m (M3 f x (Leaf w) b)))", "(= s (type x))"), "(union t (M3 g (Move p x) (Leaf v) b))", ("g p v", "push_turn", "m f s w")),
-    R("pull-turn", "conv (turn x) w = turn (conv x w')",
-      ("(= t (M3 f (Move m x) (Leaf w) b))", "(= u (type t))"), "(union t (Move p (M3 g x (Leaf v) b)))", ("p g v", "pull_turn", "f m w u")),
-    R("push-turn-pool", "turn (pool x) = pool (turn x)",
-      ("(= t (Move m (M1 f x)))", "(= s (type x))"), "(union t (M1 g (Move p x)))", ("g p", "push_turn_pool", "m f s")),
-    R("pull-turn-pool", "pool (turn x) = turn (pool x)",
-      ("(= t (M1 f (Move m x)))", "(= u (type t))"), "(union t (Move p (M1 g x)))", ("p g", "pull_turn_pool", "f m u")),
-    R("transpose-conv-phases", "transpose_conv2d x, kernel 2x2 = stride, = view (concat [conv 1x1 x, conv 1x1 x]), one for each row of the kernel",
-      ("(= t (M3 f x (Leaf w) (Leaf b)))", "(= s (type x))"),
-      "(let c (Cat g (vec-of (M3 h x (Leaf v) (Leaf d)) (M3 h x (Leaf u) (Leaf d))))) (set (type c) r) (union t (Move m c))",
-      ("h d v u g r m", "phases", "f s w b")),
-    R("concat-conv", "concat [.. conv x w, conv x v ..] = concat [.. conv x (w and v) ..], along output channels",
-      ("(= t (Cat g xs))", "(element xs i (M3 f x (Leaf v) (Leaf b)))", "(= j (+ i 1))", "(element xs j (M3 f x (Leaf w) (Leaf d)))"),
-      "(union t (Cat g (vec-set (vec-remove xs j) i (M3 f x (Leaf u) (Leaf e)))))", ("u e", "joint_conv", "f g v w b d")),
-    *(R(f"concat-rescale-{a}-{b}", "concat [.. rescale x, rescale y ..] along channels = concat [.. rescale' (concat [x, y]) ..], one scale per channel",
-        ("(= t (Cat g xs))", f"(element xs i ({a} f x))", "(= j (+ i 1))", f"(element xs j ({b} h y))", "(= s (type x))", "(= u (type y))"),
-        "(let c (Cat g (vec-of x y))) (set (type c) q) (union t (Cat g (vec-set (vec-remove xs j) i (Ax r c))))",
-        ("r q", "joint_rescale", "g f h s u")) for a in ("Ax", "P1") for b in ("Ax", "P1")),
+    R(
+        "turn-conv",
+        "conv x w = turn (conv (turn x) w'), turn the exchange of H and W, where it is a view",
+        ("(= t (M3 f x (Leaf w) b))", "(= s (type x))", "(= u (type t))"),
+        "(union t (Move q (M3 g (Move p x) (Leaf v) b)))",
+        ("p g v q", "turn_conv", "f s w u"),
+    ),
+    R(
+        "push-turn",
+        "turn (conv x w) = conv (turn x) w'",
+        ("(= t (Move m (M3 f x (Leaf w) b)))", "(= s (type x))"),
+        "(union t (M3 g (Move p x) (Leaf v) b))",
+        ("g p v", "push_turn", "m f s w"),
+    ),
+    R(
+        "pull-turn",
+        "conv (turn x) w = turn (conv x w')",
+        ("(= t (M3 f (Move m x) (Leaf w) b))", "(= u (type t))"),
+        "(union t (Move p (M3 g x (Leaf v) b)))",
+        ("p g v", "pull_turn", "f m w u"),
+    ),
+    R(
+        "push-turn-pool",
+        "turn (pool x) = pool (turn x)",
+        ("(= t (Move m (M1 f x)))", "(= s (type x))"),
+        "(union t (M1 g (Move p x)))",
+        ("g p", "push_turn_pool", "m f s"),
+    ),
+    R(
+        "pull-turn-pool",
+        "pool (turn x) = turn (pool x)",
+        ("(= t (M1 f (Move m x)))", "(= u (type t))"),
+        "(union t (Move p (M1 g x)))",
+        ("p g", "pull_turn_pool", "f m u"),
+    ),
+    R(
+        "transpose-conv-phases",
+        "transpose_conv2d x, kernel 2x2 = stride, = view (concat [conv 1x1 x, conv 1x1 x]), one for each row of the kernel",
+        ("(= t (M3 f x (Leaf w) (Leaf b)))", "(= s (type x))"),
+        "(let c (Cat g (vec-of (M3 h x (Leaf v) (Leaf d)) (M3 h x (Leaf u) (Leaf d))))) (set (type c) r) (union t (Move m c))",
+        ("h d v u g r m", "phases", "f s w b"),
+    ),
+    R(
+        "concat-conv",
+        "concat [.. conv x w, conv x v ..] = concat [.. conv x (w and v) ..], along output channels",
+        (
+            "(= t (Cat g xs))",
+            "(element xs i (M3 f x (Leaf v) (Leaf b)))",
+            "(= j (+ i 1))",
+            "(element xs j (M3 f x (Leaf w) (Leaf d)))",
+        ),
+        "(union t (Cat g (vec-set (vec-remove xs j) i (M3 f x (Leaf u) (Leaf e)))))",
+        ("u e", "joint_conv", "f g v w b d"),
+    ),
+    *(
+        R(
+            f"concat-rescale-{a}-{b}",
+            "concat [.. rescale x, rescale y ..] along channels = concat [.. rescale' (concat [x, y]) ..], one scale per channel",
+            (
+                "(= t (Cat g xs))",
+                f"(element xs i ({a} f x))",
+                "(= j (+ i 1))",
+                f"(element xs j ({b} h y))",
+                "(= s (type x))",
+                "(= u (type y))",
+            ),
+            "(let c (Cat g (vec-of x y))) (set (type c) q) (union t (Cat g (vec-set (vec-remove xs j) i (Ax r c))))",
+            ("r q", "joint_rescale", "g f h s u"),
+        )
+        for a in ("Ax", "P1")
+        for b in ("Ax", "P1")
+    ),
 ]

@@ -1,10 +1,11 @@
 """Data movement alone: chains of transposes and reshapes in normal form, and movements of constants."""
+
 from __future__ import annotations
 
 from eqsat.egraph.encoding import LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import STORAGE
-from eqsat.movement import Move
+from eqsat.tensor.ir import STORAGE
+from eqsat.tensor.movement import Move
 
 
 def _compose(first: Move, second: Move):
@@ -26,10 +27,23 @@ EXTERNS = [
 ]
 
 RULES = [
-    Rule("move-move", "moves", "Move n (Move m x) = Move (m then n) x",
-         ("(= t (Move n (Move m x)))",), ("(union t (Move r x))",), (("r", "compose", "m n"),)),
-    Rule("move-identity", "moves", "Move id x = x",
-         ("(= t (Move m x))",), ("(union t x)",), (("", "is_identity", "m"),)),
-    Rule("move-const", "moves", "Move m const = const'",
-         ("(= t (Move m (Leaf c)))",), ("(union t (Leaf r))",), (("r", "fold_move", "m c"),)),
+    Rule(
+        "move-move",
+        "moves",
+        "Move n (Move m x) = Move (m then n) x",
+        ("(= t (Move n (Move m x)))",),
+        ("(union t (Move r x))",),
+        (("r", "compose", "m n"),),
+    ),
+    Rule(
+        "move-identity", "moves", "Move id x = x", ("(= t (Move m x))",), ("(union t x)",), (("", "is_identity", "m"),)
+    ),
+    Rule(
+        "move-const",
+        "moves",
+        "Move m const = const'",
+        ("(= t (Move m (Leaf c)))",),
+        ("(union t (Leaf r))",),
+        (("r", "fold_move", "m c"),),
+    ),
 ]

@@ -1,4 +1,5 @@
 """Another operator for the same integers, where the NPU has a cheaper one."""
+
 from __future__ import annotations
 
 from math import prod
@@ -7,13 +8,13 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import Type, attrs_of
-from eqsat.movement import Move
 from eqsat.rules.weights import channel_order
+from eqsat.tensor.ir import Type, attrs_of
+from eqsat.tensor.movement import Move
 
-_POOL_WINDOW = 256           # Vela's limit on a pool's height and width
-_POOL_CHANNELS = 128         # as many as one block of the NPU's output holds
-_MATRIX_CHANNELS = 512       # beyond this a 0/1 matrix costs more weights than any movement
+_POOL_WINDOW = 256  # Vela's limit on a pool's height and width
+_POOL_CHANNELS = 128  # as many as one block of the NPU's output holds
+_MATRIX_CHANNELS = 512  # beyond this a 0/1 matrix costs more weights than any movement
 
 
 def _reduce_as_pool(call: Call, operand: Type):
@@ -22,34 +23,55 @@ def _reduce_as_pool(call: Call, operand: Type):
     if call.op != "reduce_max" or operand.dtype not in ("INT8", "INT16"):
         return None
     axis, shape = call.attr("axis"), operand.shape
-    size, outer, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1:])
+    size, outer, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
     if not 1 < size <= _POOL_WINDOW:
         return None
-    after = (*shape[:axis], 1, *shape[axis + 1:])
-    out = [(Move.reshape(shape, (1, outer, size, inner)), _max_pool(1, size), Move.reshape((1, outer, 1, inner), after))]
+    after = (*shape[:axis], 1, *shape[axis + 1 :])
+    out = [
+        (Move.reshape(shape, (1, outer, size, inner)), _max_pool(1, size), Move.reshape((1, outer, 1, inner), after))
+    ]
     channels = max(c for c in range(1, _POOL_CHANNELS + 1) if outer % c == 0)
     if inner == 1 and channels > 1:
         across = (1, size, outer // channels, channels)
         turned = Move.reshape(shape, (outer, size)).then(Move.transpose((outer, size), (1, 0)))
-        out.append((turned.then(Move.reshape((size, outer), across)), _max_pool(size, 1), Move.reshape((1, 1, *across[2:]), after)))
+        out.append(
+            (
+                turned.then(Move.reshape((size, outer), across)),
+                _max_pool(size, 1),
+                Move.reshape((1, 1, *across[2:]), after),
+            )
+        )
     return out
 
 
 def _max_pool(height: int, width: int) -> Call:
-    return Call("max_pool2d", attrs_of({"kernel": (height, width), "stride": (1, 1), "pad": (0, 0, 0, 0), "nan_mode": 1}))
+    return Call(
+        "max_pool2d", attrs_of({"kernel": (height, width), "stride": (1, 1), "pad": (0, 0, 0, 0), "nan_mode": 1})
+    )
 
 
 def _order_as_conv(m: Move, operand: Type):
     """An order of channels of an INT8 tensor = a 1x1 convolution with a 0/1 matrix and a RESCALE by one."""
     order = channel_order(m)
-    if (order is None or operand.dtype != "INT8" or len(m.in_shape) != 4 or m.in_shape != m.out_shape or m.in_shape[0] != 1
-            or len(order) > _MATRIX_CHANNELS):
+    if (
+        order is None
+        or operand.dtype != "INT8"
+        or len(m.in_shape) != 4
+        or m.in_shape != m.out_shape
+        or m.in_shape[0] != 1
+        or len(order) > _MATRIX_CHANNELS
+    ):
         return None
     n = len(order)
     matrix = np.zeros((n, 1, 1, n), np.int8)
     matrix[np.arange(n), 0, 0, order] = 1
     conv = Call("conv2d", attrs_of({**POINTWISE_CONV, "in_zp": (0,), "w_zp": (0,)}))
-    return conv, LeafValue.constant(matrix, "INT8"), LeafValue.constant(np.zeros(n, np.int32), "INT32"), Call("rescale", UNIT_RESCALE)
+    return (
+        conv,
+        LeafValue.constant(matrix, "INT8"),
+        LeafValue.constant(np.zeros(n, np.int32), "INT32"),
+        Call("rescale", UNIT_RESCALE),
+    )
 
 
 def _one_reduction(f: Call, g: Call, x: Type):
@@ -57,9 +79,12 @@ def _one_reduction(f: Call, g: Call, x: Type):
     if f.op != g.op or f.op not in _TWICE or abs(f.attr("axis") - g.attr("axis")) != 1:
         return None
     low = min(f.attr("axis"), g.attr("axis"))
-    merged = (*x.shape[:low], x.shape[low] * x.shape[low + 1], *x.shape[low + 2:])
-    return (Move.reshape(x.shape, merged), f.with_attrs(axis=low),
-            Move.reshape((*merged[:low], 1, *merged[low + 1:]), (*x.shape[:low], 1, 1, *x.shape[low + 2:])))
+    merged = (*x.shape[:low], x.shape[low] * x.shape[low + 1], *x.shape[low + 2 :])
+    return (
+        Move.reshape(x.shape, merged),
+        f.with_attrs(axis=low),
+        Move.reshape((*merged[:low], 1, *merged[low + 1 :]), (*x.shape[:low], 1, 1, *x.shape[low + 2 :])),
+    )
 
 
 #: Reductions that may be made in two steps; a sum is exact in INT32 as long as the whole sum is, which TOSA demands of both.
@@ -79,9 +104,14 @@ def _interleaved(m: Move, leaf: LeafValue):
     for c in range(planes):
         kernel[np.arange(k), c, c, 0, np.arange(k)] = 1
     conv = Call("conv2d", attrs_of({**POINTWISE_CONV, "in_zp": (0,), "w_zp": (0,)}))
-    return (Move.reshape(m.in_shape, (1, planes, rest // k, k)), conv, LeafValue.constant(kernel.reshape(k * planes, planes, 1, k), "INT8"),
-            LeafValue.constant(np.zeros(k * planes), "INT32"), Call("rescale", UNIT_RESCALE),
-            Move.reshape((1, 1, rest // k, k * planes), m.out_shape))
+    return (
+        Move.reshape(m.in_shape, (1, planes, rest // k, k)),
+        conv,
+        LeafValue.constant(kernel.reshape(k * planes, planes, 1, k), "INT8"),
+        LeafValue.constant(np.zeros(k * planes), "INT32"),
+        Call("rescale", UNIT_RESCALE),
+        Move.reshape((1, 1, rest // k, k * planes), m.out_shape),
+    )
 
 
 #: Most planes, and most elements of a row at once: what keeps the kernel small and the NPU's channels filled.
@@ -91,8 +121,20 @@ _PLANES, _STEP = 8, 16
 POINTWISE_CONV = {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1), "local_bound": False, "acc_type": 5}
 
 #: RESCALE from INT32 to INT8 by exactly one.
-UNIT_RESCALE = attrs_of({"multiplier": (1 << 30,), "shift": (30,), "in_zp": (0,), "out_zp": (0,), "dtype": "INT8", "scale32": True,
-                         "rounding_mode": 1, "per_channel": False, "input_unsigned": False, "output_unsigned": False})
+UNIT_RESCALE = attrs_of(
+    {
+        "multiplier": (1 << 30,),
+        "shift": (30,),
+        "in_zp": (0,),
+        "out_zp": (0,),
+        "dtype": "INT8",
+        "scale32": True,
+        "rounding_mode": 1,
+        "per_channel": False,
+        "input_unsigned": False,
+        "output_unsigned": False,
+    }
+)
 
 EXTERNS = [
     Extern("reduce_as_pool", 2, 3, _reduce_as_pool),
@@ -103,13 +145,36 @@ EXTERNS = [
 
 F = "operators"
 RULES = [
-    Rule("reduce-pool", F, "reduce_max x = max_pool2d over the whole axis",
-         ("(= t (Ax f x))", "(= s (type x))"), ("(union t (Move q (M1 g (Move p x))))",), (("p g q", "reduce_as_pool", "f s"),)),
-    Rule("order-matrix", F, "Move m x = rescale by one (conv x M), m an order of channels, M its 0/1 matrix",
-         ("(= t (Move m x))", "(= s (type x))"), ("(union t (P1 r (M3 f x (Leaf w) (Leaf b))))",), (("f w b r", "order_as_conv", "m s"),)),
-    Rule("reduce-reduce", F, "reduce (reduce x) along neighbouring axes = view (reduce (view x)) along both as one",
-         ("(= t (Ax f (Ax g x)))", "(= s (type x))"), ("(union t (Move q (Ax h (Move p x))))",), (("p h q", "one_reduction", "f g s"),)),
-    Rule("planes-conv", F, "Move m x = view (rescale by one (conv (view x) K)), x a graph input, m from few planes to their pixels, K a 0/1 kernel",
-         ("(= t (Move m (Leaf x)))",), ("(union t (Move q (P1 r (M3 f (Move p (Leaf x)) (Leaf w) (Leaf b)))))",),
-         (("p f w b r q", "interleaved", "m x"),)),
+    Rule(
+        "reduce-pool",
+        F,
+        "reduce_max x = max_pool2d over the whole axis",
+        ("(= t (Ax f x))", "(= s (type x))"),
+        ("(union t (Move q (M1 g (Move p x))))",),
+        (("p g q", "reduce_as_pool", "f s"),),
+    ),
+    Rule(
+        "order-matrix",
+        F,
+        "Move m x = rescale by one (conv x M), m an order of channels, M its 0/1 matrix",
+        ("(= t (Move m x))", "(= s (type x))"),
+        ("(union t (P1 r (M3 f x (Leaf w) (Leaf b))))",),
+        (("f w b r", "order_as_conv", "m s"),),
+    ),
+    Rule(
+        "reduce-reduce",
+        F,
+        "reduce (reduce x) along neighbouring axes = view (reduce (view x)) along both as one",
+        ("(= t (Ax f (Ax g x)))", "(= s (type x))"),
+        ("(union t (Move q (Ax h (Move p x))))",),
+        (("p h q", "one_reduction", "f g s"),),
+    ),
+    Rule(
+        "planes-conv",
+        F,
+        "Move m x = view (rescale by one (conv (view x) K)), x a graph input, m from few planes to their pixels, K a 0/1 kernel",
+        ("(= t (Move m (Leaf x)))",),
+        ("(union t (Move q (P1 r (M3 f (Move p (Leaf x)) (Leaf w) (Leaf b)))))",),
+        (("p f w b r q", "interleaved", "m x"),),
+    ),
 ]

@@ -3,6 +3,7 @@
 Here a set has no order and is applied until nothing changes, on every branch and in both directions; a statement says where
 that, or the normal form of data movement, makes a set stronger than the passes that it is named after.
 """
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -30,8 +31,12 @@ def _named(*names: str) -> tuple[Rule, ...]:
 def _beside_one_element(name: str, other: str) -> Rule:
     """A rule on two operands, for a constant of one element as the other operand: the broadcasting that no layout can disturb."""
     rule = _BY_NAME[name]
-    return replace(rule, name=f"{name}-scalar", statement=f"{rule.statement}; the other operand a constant of one element",
-                   body=(*rule.body, f"(= c (scalar {other}))"))
+    return replace(
+        rule,
+        name=f"{name}-scalar",
+        statement=f"{rule.statement}; the other operand a constant of one element",
+        body=(*rule.body, f"(= c (scalar {other}))"),
+    )
 
 
 _SCALARS = ("curve-constant", "curve-constant-unary")
@@ -40,26 +45,48 @@ _MOVES = ("move-move", "move-identity", "move-const")
 CATALOGUE = (
     Preset("all", "every exact rule", tuple(RULES)),
     Preset("none", "no rule: the graph as it is, equal values computed once", ()),
-    Preset("fuse-tosa-transposes",
-           "FuseTosaTransposesPass (pytorch/executorch pull request 18947): a transpose by the identity goes, inverse pairs cancel, neighbours "
-           "compose, and a transpose goes down through unary ops and RESCALEs with one scale, and through ADD, MUL, SUB and the like beside "
-           "a constant of one element. Stronger: a reshape is a movement too, so chains with reshapes between compose",
-           (*_named("move-move", "move-identity", "pull-unary", *_SCALARS),
-            _beside_one_element("pull-binary-left", "y"), _beside_one_element("pull-binary-right", "x"))),
-    Preset("explicit-permutes",
-           "the six passes of pull request 19015 on explicit permutes (removal around elementwise ops, pairs, permutes that move only unit "
-           "dims, permute below squeeze, cascaded permutes, cascaded views), and the branches and forks in both directions that its review "
-           "found missing. Stronger: no region must be closed for a permute to pass, and any view composes, not only squeezes",
-           _named(*_MOVES, "push-unary", "pull-unary", "push-binary", "pull-binary-left", "pull-binary-right", "push-axial", "pull-axial",
-                  "push-concat", "pull-concat", "resized")),
-    Preset("unique-outputs",
-           "pull request 18866: equal values become one and each output slot stays a tensor of its own. No identity is needed: the e-graph "
-           "computes equal values once, and the writer gives a value in several slots, or an input or constant that is an output, an IDENTITY per slot",
-           ()),
-    Preset("fuse-concat",
-           "the five patterns of FuseConcatPass (pull request 18827): concat of one, concat then exact slice, slices rejoined in full, concat then "
-           "slice within one input, slices rejoined in part. Stronger: neighbours rejoin also beside other operands of the concat",
-           _named("concat-single", "axial-nothing", "slice-concat-1", "span-first", "span-next", "concat-slices")),
+    Preset(
+        "fuse-tosa-transposes",
+        "FuseTosaTransposesPass (pytorch/executorch pull request 18947): a transpose by the identity goes, inverse pairs cancel, neighbours "
+        "compose, and a transpose goes down through unary ops and RESCALEs with one scale, and through ADD, MUL, SUB and the like beside "
+        "a constant of one element. Stronger: a reshape is a movement too, so chains with reshapes between compose",
+        (
+            *_named("move-move", "move-identity", "pull-unary", *_SCALARS),
+            _beside_one_element("pull-binary-left", "y"),
+            _beside_one_element("pull-binary-right", "x"),
+        ),
+    ),
+    Preset(
+        "explicit-permutes",
+        "the six passes of pull request 19015 on explicit permutes (removal around elementwise ops, pairs, permutes that move only unit "
+        "dims, permute below squeeze, cascaded permutes, cascaded views), and the branches and forks in both directions that its review "
+        "found missing. Stronger: no region must be closed for a permute to pass, and any view composes, not only squeezes",
+        _named(
+            *_MOVES,
+            "push-unary",
+            "pull-unary",
+            "push-binary",
+            "pull-binary-left",
+            "pull-binary-right",
+            "push-axial",
+            "pull-axial",
+            "push-concat",
+            "pull-concat",
+            "resized",
+        ),
+    ),
+    Preset(
+        "unique-outputs",
+        "pull request 18866: equal values become one and each output slot stays a tensor of its own. No identity is needed: the e-graph "
+        "computes equal values once, and the writer gives a value in several slots, or an input or constant that is an output, an IDENTITY per slot",
+        (),
+    ),
+    Preset(
+        "fuse-concat",
+        "the five patterns of FuseConcatPass (pull request 18827): concat of one, concat then exact slice, slices rejoined in full, concat then "
+        "slice within one input, slices rejoined in part. Stronger: neighbours rejoin also beside other operands of the concat",
+        _named("concat-single", "axial-nothing", "slice-concat-1", "span-first", "span-next", "concat-slices"),
+    ),
 )
 
 #: The rules of each preset by its name.

@@ -4,6 +4,7 @@ A `Curve` is such a function. The fact (curve x t) = c says t = c(x) in every el
 operands all come from one x or are constants of one element, whatever the dtypes between. Where t is INT8 again, t is one
 TABLE of x: that holds for RESCALEs, MUL by a constant and back, and for x * sigmoid(x) alike, to the bit.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import OPS, STORAGE, GraphError, Type, attrs_of, evaluate_op, infer
-from eqsat.numerics import LIMITS
+from eqsat.tensor.ir import OPS, STORAGE, GraphError, Type, attrs_of, evaluate_op, infer
+from eqsat.tensor.numerics import LIMITS
 
 _POINTS = np.arange(-128, 128)
 #: TOSA's NanPropagationMode PROPAGATE, as ExecuTorch writes it on integers.
@@ -72,11 +73,19 @@ def _table(c: Curve):
     points = c.points
     low, high = int(points.min()), int(points.max())
     if np.array_equal(points, np.clip(_POINTS, low, high)):
-        return (Call("clamp", attrs_of({"min_val": np.int8(low).tobytes(), "max_val": np.int8(high).tobytes(), "nan_mode": _PROPAGATE})),)
+        return (
+            Call(
+                "clamp",
+                attrs_of(
+                    {"min_val": np.int8(low).tobytes(), "max_val": np.int8(high).tobytes(), "nan_mode": _PROPAGATE}
+                ),
+            ),
+        )
     return (Call("table", attrs_of({"table": tuple(points.tolist())})),)
 
 
 # ---- other dtypes -------------------------------------------------------------------------------
+
 
 def _limits(f: Call, dtype: str) -> tuple[int, int]:
     low, high = (np.frombuffer(f.attr(name), STORAGE[dtype])[0] for name in ("min_val", "max_val"))
@@ -109,38 +118,115 @@ EXTERNS = [
     Extern("curve_of_one", 2, 1, _follow),
     Extern("curve_of_two", 3, 1, _follow),
     Extern("curve_table", 1, 1, _table),
-    Extern("curve_identity", 1, 0, lambda c: () if c.steps and c.dtype == "INT8" and c.values == IDENTITY.values else None),
+    Extern(
+        "curve_identity", 1, 0, lambda c: () if c.steps and c.dtype == "INT8" and c.values == IDENTITY.values else None
+    ),
     Extern("clamp_clamp", 3, 1, _clamp_clamp),
     Extern("is_identity_op", 2, 0, _is_identity),
 ]
 
 R = Rule.of("quantized")
 RULES = [
-    R("pointwise-identity", "clamp to the dtype's limits, rescale by one, identity: = x (removal)",
-      ("(= t (P1 f x))", "(= s (type x))"), "(union t x) (delete (P1 f x))", ("", "is_identity_op", "f s")),
-    R("rescale-identity", "rescale by one in every channel = x (removal)",
-      ("(= t (Ax f x))", "(= s (type x))"), "(union t x) (delete (Ax f x))", ("", "is_identity_op", "f s")),
-    R("clamp-clamp", "clamp f (clamp g x) = clamp (f after g) x",
-      ("(= t (P1 f (P1 g x)))", "(= s (type x))"), "(union t (P1 r x))", ("r", "clamp_clamp", "f g s")),
-    R("curve-table", "t = c(x), both INT8: t = table c x, or the clamp that c is",
-      ("(= c (curve x t))",), "(union t (P1 r x))", ("r", "curve_table", "c")),
-    R("curve-identity", "t = x in all 256 values: t = x",
-      ("(= c (curve x t))",), "(union t x)", ("", "curve_identity", "c")),
-    R("curve-constant", "a constant of one element",
-      ("(= t (Leaf k))",), "(set (scalar t) c)", ("c", "curve_constant", "k"), analysis=True),
-    R("curve-constant-unary", "f of one",
-      ("(= t (P1 f k))", "(= d (scalar k))"), "(set (scalar t) c)", ("c", "curve_of_one", "f d"), analysis=True),
-    R("curve-start-unary", "x = id(x) for an INT8 x that f reads",
-      ("(= t (P1 f x))", "(= s (type x))"), "(set (curve x x) c)", ("c", "curve_start", "s"), analysis=True),
-    *(R(f"curve-start-{side}", "the same for f of two operands",
-        (f"(= t (P2 f {xs}))", "(= s (type x))"), "(set (curve x x) c)", ("c", "curve_start", "s"), analysis=True)
-      for side, xs in (("left", "x y"), ("right", "y x"))),
-    R("curve-unary", "f c(x) = (c then f)(x)",
-      ("(= u (P1 f t))", "(= d (curve x t))"), "(set (curve x u) c)", ("c", "curve_of_one", "f d"), analysis=True),
-    R("curve-left", "f c(x) k for a constant k of one element",
-      ("(= u (P2 f t k))", "(= d (curve x t))", "(= e (scalar k))"), "(set (curve x u) c)", ("c", "curve_of_two", "f d e"), analysis=True),
-    R("curve-right", "f k c(x)",
-      ("(= u (P2 f k t))", "(= d (curve x t))", "(= e (scalar k))"), "(set (curve x u) c)", ("c", "curve_of_two", "f e d"), analysis=True),
-    R("curve-both", "f c(x) d(x): both operands come from one x",
-      ("(= u (P2 f s t))", "(= d (curve x s))", "(= e (curve x t))"), "(set (curve x u) c)", ("c", "curve_of_two", "f d e"), analysis=True),
+    R(
+        "pointwise-identity",
+        "clamp to the dtype's limits, rescale by one, identity: = x (removal)",
+        ("(= t (P1 f x))", "(= s (type x))"),
+        "(union t x) (delete (P1 f x))",
+        ("", "is_identity_op", "f s"),
+    ),
+    R(
+        "rescale-identity",
+        "rescale by one in every channel = x (removal)",
+        ("(= t (Ax f x))", "(= s (type x))"),
+        "(union t x) (delete (Ax f x))",
+        ("", "is_identity_op", "f s"),
+    ),
+    R(
+        "clamp-clamp",
+        "clamp f (clamp g x) = clamp (f after g) x",
+        ("(= t (P1 f (P1 g x)))", "(= s (type x))"),
+        "(union t (P1 r x))",
+        ("r", "clamp_clamp", "f g s"),
+    ),
+    R(
+        "curve-table",
+        "t = c(x), both INT8: t = table c x, or the clamp that c is",
+        ("(= c (curve x t))",),
+        "(union t (P1 r x))",
+        ("r", "curve_table", "c"),
+    ),
+    R(
+        "curve-identity",
+        "t = x in all 256 values: t = x",
+        ("(= c (curve x t))",),
+        "(union t x)",
+        ("", "curve_identity", "c"),
+    ),
+    R(
+        "curve-constant",
+        "a constant of one element",
+        ("(= t (Leaf k))",),
+        "(set (scalar t) c)",
+        ("c", "curve_constant", "k"),
+        analysis=True,
+    ),
+    R(
+        "curve-constant-unary",
+        "f of one",
+        ("(= t (P1 f k))", "(= d (scalar k))"),
+        "(set (scalar t) c)",
+        ("c", "curve_of_one", "f d"),
+        analysis=True,
+    ),
+    R(
+        "curve-start-unary",
+        "x = id(x) for an INT8 x that f reads",
+        ("(= t (P1 f x))", "(= s (type x))"),
+        "(set (curve x x) c)",
+        ("c", "curve_start", "s"),
+        analysis=True,
+    ),
+    *(
+        R(
+            f"curve-start-{side}",
+            "the same for f of two operands",
+            (f"(= t (P2 f {xs}))", "(= s (type x))"),
+            "(set (curve x x) c)",
+            ("c", "curve_start", "s"),
+            analysis=True,
+        )
+        for side, xs in (("left", "x y"), ("right", "y x"))
+    ),
+    R(
+        "curve-unary",
+        "f c(x) = (c then f)(x)",
+        ("(= u (P1 f t))", "(= d (curve x t))"),
+        "(set (curve x u) c)",
+        ("c", "curve_of_one", "f d"),
+        analysis=True,
+    ),
+    R(
+        "curve-left",
+        "f c(x) k for a constant k of one element",
+        ("(= u (P2 f t k))", "(= d (curve x t))", "(= e (scalar k))"),
+        "(set (curve x u) c)",
+        ("c", "curve_of_two", "f d e"),
+        analysis=True,
+    ),
+    R(
+        "curve-right",
+        "f k c(x)",
+        ("(= u (P2 f k t))", "(= d (curve x t))", "(= e (scalar k))"),
+        "(set (curve x u) c)",
+        ("c", "curve_of_two", "f e d"),
+        analysis=True,
+    ),
+    R(
+        "curve-both",
+        "f c(x) d(x): both operands come from one x",
+        ("(= u (P2 f s t))", "(= d (curve x s))", "(= e (curve x t))"),
+        "(set (curve x u) c)",
+        ("c", "curve_of_two", "f d e"),
+        analysis=True,
+    ),
 ]

@@ -5,6 +5,7 @@ concat both ways, but never where its operands would be wider than now. A vector
 vector primitives, so these rules hold for any number of operands; only a slice that spans operands has a rule per number.
 Removals delete the e-node that does nothing: a class keeps no way to compute itself from itself.
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import BYTES, STORAGE, GraphError, Shape, Type, attrs_of, evaluate_op, infer
-from eqsat.numerics import LIMITS
+from eqsat.tensor.ir import BYTES, STORAGE, GraphError, Shape, Type, attrs_of, evaluate_op, infer
+from eqsat.tensor.numerics import LIMITS
 
 #: The most operands that a slice may span; wider spans are rare and every number is a rule of its own.
 MOST_SPANNED = 4
@@ -47,9 +48,12 @@ def _next_span(before: Span, x: Type):
 
 # ---- slices -------------------------------------------------------------------------------------
 
+
 def _does_nothing(f: Call, x: Type):
     """A slice that covers everything or a pad by nothing."""
-    return () if (f.op == "slice" and f.attr("size") == x.shape) or (f.op == "pad" and not any(f.attr("pads"))) else None
+    return (
+        () if (f.op == "slice" and f.attr("size") == x.shape) or (f.op == "pad" and not any(f.attr("pads"))) else None
+    )
 
 
 def _slice_slice(f: Call, g: Call):
@@ -62,8 +66,12 @@ def _slice_for(f: Call, x: Type):
     """The slice of an operand that broadcasts: what f does to its result, except along the broadcast axes."""
     if f.op != "slice" or len(f.attr("size")) != len(x.shape):
         return None
-    return (_cut((0 if n == 1 else s for s, n in zip(f.attr("start"), x.shape, strict=True)),
-                 (1 if n == 1 else s for s, n in zip(f.attr("size"), x.shape, strict=True))),)
+    return (
+        _cut(
+            (0 if n == 1 else s for s, n in zip(f.attr("start"), x.shape, strict=True)),
+            (1 if n == 1 else s for s, n in zip(f.attr("size"), x.shape, strict=True)),
+        ),
+    )
 
 
 def _slice_axial(f: Call, g: Call, x: Type):
@@ -89,6 +97,7 @@ def _slice_const(f: Call, leaf: LeafValue):
 
 
 # ---- slices of concats --------------------------------------------------------------------------
+
 
 def _part(f: Call, s: Span) -> Call | None:
     """What slice f takes from the operand at s, or None."""
@@ -116,7 +125,11 @@ def _slice_spans(f: Call, *spans: Span):
 def _slice_beside(f: Call, g: Call, result: Type):
     """(axis) of concat g, if slice f leaves that axis whole."""
     axis = g.attr("axis")
-    return (axis,) if f.op == "slice" and f.attr("size") != result.shape and f.attr("size")[axis] == result.shape[axis] else None
+    return (
+        (axis,)
+        if f.op == "slice" and f.attr("size") != result.shape and f.attr("size")[axis] == result.shape[axis]
+        else None
+    )
 
 
 def _cut_operand(f: Call, axis: int, x: Type):
@@ -126,6 +139,7 @@ def _cut_operand(f: Call, axis: int, x: Type):
 
 
 # ---- concats ------------------------------------------------------------------------------------
+
 
 def _contiguous(g: Call, a: Call, b: Call):
     """Slices a and b of one tensor, b beginning where a ends along the axis of concat g: the slice that is both."""
@@ -143,7 +157,11 @@ def _contiguous(g: Call, a: Call, b: Call):
 def _concat_const(g: Call, a: LeafValue, b: LeafValue):
     if not (a.is_const and b.is_const) or a.node.dtype not in STORAGE:
         return None
-    return (LeafValue.constant(np.concatenate([a.node.attr("value").data, b.node.attr("value").data], g.attr("axis")), a.node.dtype),)
+    return (
+        LeafValue.constant(
+            np.concatenate([a.node.attr("value").data, b.node.attr("value").data], g.attr("axis")), a.node.dtype
+        ),
+    )
 
 
 def _no_wider(a: Type, b: Type):
@@ -151,6 +169,7 @@ def _no_wider(a: Type, b: Type):
 
 
 # ---- pads ---------------------------------------------------------------------------------------
+
 
 def _pads(f: Call) -> list[tuple[int, int]]:
     p = f.attr("pads")
@@ -171,7 +190,9 @@ def _slice_pad(f: Call, g: Call, x: Type):
     size = [min(b, n) - a for a, b, n in zip(start, high, x.shape, strict=True)]
     if min(size) < 1:
         return None
-    return _with_pads(g, ((max(-a, 0), max(b - n, 0)) for a, b, n in zip(low, high, x.shape, strict=True))), _cut(start, size)
+    return _with_pads(g, ((max(-a, 0), max(b - n, 0)) for a, b, n in zip(low, high, x.shape, strict=True))), _cut(
+        start, size
+    )
 
 
 def _pad_pad(f: Call, g: Call):
@@ -258,77 +279,212 @@ def _spanning(k: int) -> Rule:
         body += [f"(= i{n} (+ i{n - 1} 1))", f"(span g xs i{n} x{n} r{n})"]
     parts = [f"(Ax f{n} x{n})" for n in range(k)]
     whole = parts[0] if k == 1 else f"(Cat g (vec-of {' '.join(parts)}))"
-    statement = "a slice of one operand of a concat = a slice of that operand" if k == 1 else f"a slice that spans {k} operands = concat of {k} slices"
-    return R(f"slice-concat-{k}", statement, tuple(body), f"(union t {whole})",
-             (" ".join(f"f{n}" for n in range(k)), f"slice_spans{k}", f"f {' '.join(f'r{n}' for n in range(k))}"))
+    statement = (
+        "a slice of one operand of a concat = a slice of that operand"
+        if k == 1
+        else f"a slice that spans {k} operands = concat of {k} slices"
+    )
+    return R(
+        f"slice-concat-{k}",
+        statement,
+        tuple(body),
+        f"(union t {whole})",
+        (" ".join(f"f{n}" for n in range(k)), f"slice_spans{k}", f"f {' '.join(f'r{n}' for n in range(k))}"),
+    )
 
 
 HELPERS = [
-    R("span-first", "where the first operand of a sliced concat lies",
-      ("(= t (Ax f (Cat g xs)))", "(element xs 0 x)", "(= s (type x))"), "(span g xs 0 x r)",
-      ("", "is_slice", "f"), ("r", "first_span", "g s"), analysis=True),
-    R("span-next", "where the following operands lie",
-      ("(span g xs i w q)", "(= j (+ i 1))", "(element xs j x)", "(= s (type x))"), "(span g xs j x r)", ("r", "next_span", "q s"), analysis=True),
-    R("cut", "a slice adjusted to one operand of a concat",
-      ("(= t (Cut f a x))", "(= s (type x))"), "(union t (Ax r x))", ("r", "cut_operand", "f a s")),
-    R("split-first", "a vector with a concat in it, split before its first element",
-      ("(= t (Cat g xs))", "(element xs i (Cat g ys))"), "(split xs 0 (vec-empty) xs)", analysis=True),
-    R("split-next", "the same, split before the following ones",
-      ("(split xs i p q)", "(< 0 (vec-length q))", "(= j (+ i 1))"), "(split xs j (vec-push p (vec-get q 0)) (vec-remove q 0))", analysis=True),
-    R("strip-first", "operands of a concat without the f that they share: the first",
-      ("(= t (Cat g xs))", "(element xs 0 (P1 f x))", "(= s (type t))", "(= u (type x))"), "(set (stripped xs f u 1) (vec-of x))",
-      ("", "no_wider", "u s"), analysis=True),
-    R("strip-next", "the following ones",
-      ("(= ys (stripped xs f u i))", "(element xs i (P1 f x))", "(= s (type x))", "(= j (+ i 1))"), "(set (stripped xs f u j) (vec-push ys x))",
-      ("", "same_dtype", "s u"), analysis=True),
+    R(
+        "span-first",
+        "where the first operand of a sliced concat lies",
+        ("(= t (Ax f (Cat g xs)))", "(element xs 0 x)", "(= s (type x))"),
+        "(span g xs 0 x r)",
+        ("", "is_slice", "f"),
+        ("r", "first_span", "g s"),
+        analysis=True,
+    ),
+    R(
+        "span-next",
+        "where the following operands lie",
+        ("(span g xs i w q)", "(= j (+ i 1))", "(element xs j x)", "(= s (type x))"),
+        "(span g xs j x r)",
+        ("r", "next_span", "q s"),
+        analysis=True,
+    ),
+    R(
+        "cut",
+        "a slice adjusted to one operand of a concat",
+        ("(= t (Cut f a x))", "(= s (type x))"),
+        "(union t (Ax r x))",
+        ("r", "cut_operand", "f a s"),
+    ),
+    R(
+        "split-first",
+        "a vector with a concat in it, split before its first element",
+        ("(= t (Cat g xs))", "(element xs i (Cat g ys))"),
+        "(split xs 0 (vec-empty) xs)",
+        analysis=True,
+    ),
+    R(
+        "split-next",
+        "the same, split before the following ones",
+        ("(split xs i p q)", "(< 0 (vec-length q))", "(= j (+ i 1))"),
+        "(split xs j (vec-push p (vec-get q 0)) (vec-remove q 0))",
+        analysis=True,
+    ),
+    R(
+        "strip-first",
+        "operands of a concat without the f that they share: the first",
+        ("(= t (Cat g xs))", "(element xs 0 (P1 f x))", "(= s (type t))", "(= u (type x))"),
+        "(set (stripped xs f u 1) (vec-of x))",
+        ("", "no_wider", "u s"),
+        analysis=True,
+    ),
+    R(
+        "strip-next",
+        "the following ones",
+        ("(= ys (stripped xs f u i))", "(element xs i (P1 f x))", "(= s (type x))", "(= j (+ i 1))"),
+        "(set (stripped xs f u j) (vec-push ys x))",
+        ("", "same_dtype", "s u"),
+        analysis=True,
+    ),
 ]
 
 RULES = [
-    R("axial-nothing", "slice of everything = x, pad by nothing = x (removal)",
-      ("(= t (Ax f x))", "(= s (type x))"), "(union t x) (delete (Ax f x))", ("", "does_nothing", "f s")),
-    R("concat-single", "concat [x] = x (removal)",
-      ("(= t (Cat g xs))", "(= 1 (vec-length xs))", "(element xs 0 x)"), "(union t x) (delete (Cat g xs))"),
-    R("slice-slice", "slice f (slice g x) = slice (f after g) x",
-      ("(= t (Ax f (Ax g x)))",), "(union t (Ax r x))", ("r", "slice_slice", "f g")),
-    R("slice-const", "slice const = const', pad const = const'",
-      ("(= t (Ax f (Leaf c)))",), "(union t (Leaf r))", ("r", "slice_const", "f c")),
+    R(
+        "axial-nothing",
+        "slice of everything = x, pad by nothing = x (removal)",
+        ("(= t (Ax f x))", "(= s (type x))"),
+        "(union t x) (delete (Ax f x))",
+        ("", "does_nothing", "f s"),
+    ),
+    R(
+        "concat-single",
+        "concat [x] = x (removal)",
+        ("(= t (Cat g xs))", "(= 1 (vec-length xs))", "(element xs 0 x)"),
+        "(union t x) (delete (Cat g xs))",
+    ),
+    R(
+        "slice-slice",
+        "slice f (slice g x) = slice (f after g) x",
+        ("(= t (Ax f (Ax g x)))",),
+        "(union t (Ax r x))",
+        ("r", "slice_slice", "f g"),
+    ),
+    R(
+        "slice-const",
+        "slice const = const', pad const = const'",
+        ("(= t (Ax f (Leaf c)))",),
+        "(union t (Leaf r))",
+        ("r", "slice_const", "f c"),
+    ),
     *(_spanning(k) for k in range(1, MOST_SPANNED + 1)),
-    R("slice-concat-beside", "slice f (concat xs) = concat of the sliced operands, f along other axes",
-      ("(= t (Ax f c))", "(= c (Cat g xs))", "(= s (type c))"), '(union t (Cat g (unstable-vec-map (unstable-fn "Cut" f a) xs)))',
-      ("a", "slice_beside", "f g s")),
-    R("concat-slices", "concat [.. slice a x, slice b x ..] = concat [.. slice (a and b) x ..], b beginning where a ends",
-      ("(= t (Cat g xs))", "(element xs i (Ax a x))", "(= j (+ i 1))", "(element xs j (Ax b x))"),
-      "(union t (Cat g (vec-set (vec-remove xs j) i (Ax r x))))", ("r", "contiguous", "g a b")),
-    R("concat-const", "concat [.. const, const ..] = concat [.. const' ..]",
-      ("(= t (Cat g xs))", "(element xs i (Leaf a))", "(= j (+ i 1))", "(element xs j (Leaf b))"),
-      "(union t (Cat g (vec-set (vec-remove xs j) i (Leaf r))))", ("r", "concat_const", "g a b")),
-    R("concat-flat", "concat [.. concat ys ..] = concat [.. ys ..], same axis",
-      ("(= t (Cat g xs))", "(element xs i (Cat g ys))", "(split xs i p q)"), "(union t (Cat g (vec-append p ys (vec-remove q 0))))"),
-    R("slice-unary", "slice (f x) = f (slice x)",
-      ("(= t (Ax a (P1 f x)))",), "(union t (P1 f (Ax a x)))", ("", "is_slice", "a")),
-    R("slice-binary", "slice (f x y) = f (slice x) (slice y), whole where an operand broadcasts",
-      ("(= t (Ax a (P2 f x y)))", "(= s (type x))", "(= u (type y))"), "(union t (P2 f (Ax p x) (Ax q y)))",
-      ("p", "slice_for", "a s"), ("q", "slice_for", "a u")),
-    R("slice-select", "slice (select c x y) = select (slice c) (slice x) (slice y)",
-      ("(= t (Ax a (P3 f x y z)))", "(= s (type x))", "(= u (type y))", "(= v (type z))"), "(union t (P3 f (Ax p x) (Ax q y) (Ax r z)))",
-      ("p", "slice_for", "a s"), ("q", "slice_for", "a u"), ("r", "slice_for", "a v")),
-    R("slice-axial", "slice (reduce x) = reduce (slice x) along other axes; slice (rescale x) = rescale' (slice x), its scales sliced",
-      ("(= t (Ax a (Ax f x)))", "(= s (type x))"), "(union t (Ax r (Ax p x)))", ("r p", "slice_axial", "a f s")),
-    R("push-concat-unary", "f (concat xs) = concat of f x, where that is no wider",
-      ("(= t (P1 f c))", "(= c (Cat g xs))", "(= s (type t))", "(= u (type c))"), '(union t (Cat g (unstable-vec-map (unstable-fn "P1" f) xs)))',
-      ("", "no_wider", "s u")),
-    R("pull-concat-unary", "concat [f x, f y ..] = f (concat [x, y ..]), where that is no wider",
-      ("(= t (Cat g xs))", "(= ys (stripped xs f u n))", "(= n (vec-length xs))", "(= s (type t))"),
-      "(let c (Cat g ys)) (set (type c) r) (union t (P1 f c))", ("r", "with_dtype_of", "s u")),
-    R("slice-pad", "slice (pad x) = pad' (slice' x)",
-      ("(= t (Ax f (Ax g x)))", "(= s (type x))"), "(union t (Ax p (Ax r x)))", ("p r", "slice_pad", "f g s")),
-    R("pad-pad", "pad f (pad g x) = pad (f + g) x, same value",
-      ("(= t (Ax f (Ax g x)))",), "(union t (Ax r x))", ("r", "pad_pad", "f g")),
-    R("pad-unary", "f (pad v x) = pad (f v) (f x)",
-      ("(= t (P1 f (Ax p x)))", "(= s (type x))"), "(union t (Ax r (P1 f x)))", ("r", "pad_unary", "f p s")),
-    R("pad-conv", "conv (pad zp x) = conv that pads more, zp its input's zero point",
-      ("(= t (M3 f (Ax p x) w b))", "(= s (type w))"), "(union t (M3 r x w b))", ("r", "pad_conv", "f p s")),
-    R("pad-pool", "max_pool (pad least x) = max_pool that pads more",
-      ("(= t (M1 f (Ax p x)))", "(= s (type x))"), "(union t (M1 r x))", ("r", "pad_pool", "f p s")),
+    R(
+        "slice-concat-beside",
+        "slice f (concat xs) = concat of the sliced operands, f along other axes",
+        ("(= t (Ax f c))", "(= c (Cat g xs))", "(= s (type c))"),
+        '(union t (Cat g (unstable-vec-map (unstable-fn "Cut" f a) xs)))',
+        ("a", "slice_beside", "f g s"),
+    ),
+    R(
+        "concat-slices",
+        "concat [.. slice a x, slice b x ..] = concat [.. slice (a and b) x ..], b beginning where a ends",
+        ("(= t (Cat g xs))", "(element xs i (Ax a x))", "(= j (+ i 1))", "(element xs j (Ax b x))"),
+        "(union t (Cat g (vec-set (vec-remove xs j) i (Ax r x))))",
+        ("r", "contiguous", "g a b"),
+    ),
+    R(
+        "concat-const",
+        "concat [.. const, const ..] = concat [.. const' ..]",
+        ("(= t (Cat g xs))", "(element xs i (Leaf a))", "(= j (+ i 1))", "(element xs j (Leaf b))"),
+        "(union t (Cat g (vec-set (vec-remove xs j) i (Leaf r))))",
+        ("r", "concat_const", "g a b"),
+    ),
+    R(
+        "concat-flat",
+        "concat [.. concat ys ..] = concat [.. ys ..], same axis",
+        ("(= t (Cat g xs))", "(element xs i (Cat g ys))", "(split xs i p q)"),
+        "(union t (Cat g (vec-append p ys (vec-remove q 0))))",
+    ),
+    R(
+        "slice-unary",
+        "slice (f x) = f (slice x)",
+        ("(= t (Ax a (P1 f x)))",),
+        "(union t (P1 f (Ax a x)))",
+        ("", "is_slice", "a"),
+    ),
+    R(
+        "slice-binary",
+        "slice (f x y) = f (slice x) (slice y), whole where an operand broadcasts",
+        ("(= t (Ax a (P2 f x y)))", "(= s (type x))", "(= u (type y))"),
+        "(union t (P2 f (Ax p x) (Ax q y)))",
+        ("p", "slice_for", "a s"),
+        ("q", "slice_for", "a u"),
+    ),
+    R(
+        "slice-select",
+        "slice (select c x y) = select (slice c) (slice x) (slice y)",
+        ("(= t (Ax a (P3 f x y z)))", "(= s (type x))", "(= u (type y))", "(= v (type z))"),
+        "(union t (P3 f (Ax p x) (Ax q y) (Ax r z)))",
+        ("p", "slice_for", "a s"),
+        ("q", "slice_for", "a u"),
+        ("r", "slice_for", "a v"),
+    ),
+    R(
+        "slice-axial",
+        "slice (reduce x) = reduce (slice x) along other axes; slice (rescale x) = rescale' (slice x), its scales sliced",
+        ("(= t (Ax a (Ax f x)))", "(= s (type x))"),
+        "(union t (Ax r (Ax p x)))",
+        ("r p", "slice_axial", "a f s"),
+    ),
+    R(
+        "push-concat-unary",
+        "f (concat xs) = concat of f x, where that is no wider",
+        ("(= t (P1 f c))", "(= c (Cat g xs))", "(= s (type t))", "(= u (type c))"),
+        '(union t (Cat g (unstable-vec-map (unstable-fn "P1" f) xs)))',
+        ("", "no_wider", "s u"),
+    ),
+    R(
+        "pull-concat-unary",
+        "concat [f x, f y ..] = f (concat [x, y ..]), where that is no wider",
+        ("(= t (Cat g xs))", "(= ys (stripped xs f u n))", "(= n (vec-length xs))", "(= s (type t))"),
+        "(let c (Cat g ys)) (set (type c) r) (union t (P1 f c))",
+        ("r", "with_dtype_of", "s u"),
+    ),
+    R(
+        "slice-pad",
+        "slice (pad x) = pad' (slice' x)",
+        ("(= t (Ax f (Ax g x)))", "(= s (type x))"),
+        "(union t (Ax p (Ax r x)))",
+        ("p r", "slice_pad", "f g s"),
+    ),
+    R(
+        "pad-pad",
+        "pad f (pad g x) = pad (f + g) x, same value",
+        ("(= t (Ax f (Ax g x)))",),
+        "(union t (Ax r x))",
+        ("r", "pad_pad", "f g"),
+    ),
+    R(
+        "pad-unary",
+        "f (pad v x) = pad (f v) (f x)",
+        ("(= t (P1 f (Ax p x)))", "(= s (type x))"),
+        "(union t (Ax r (P1 f x)))",
+        ("r", "pad_unary", "f p s"),
+    ),
+    R(
+        "pad-conv",
+        "conv (pad zp x) = conv that pads more, zp its input's zero point",
+        ("(= t (M3 f (Ax p x) w b))", "(= s (type w))"),
+        "(union t (M3 r x w b))",
+        ("r", "pad_conv", "f p s"),
+    ),
+    R(
+        "pad-pool",
+        "max_pool (pad least x) = max_pool that pads more",
+        ("(= t (M1 f (Ax p x)))", "(= s (type x))"),
+        "(union t (M1 r x))",
+        ("r", "pad_pool", "f p s"),
+    ),
     *HELPERS,
 ]

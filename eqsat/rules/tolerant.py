@@ -2,13 +2,14 @@
 
 These rules are in no preset; `Options(numerics="tolerant")` adds them. Each states its bound in steps of its own result and
 checks it where it applies: a rewrite that could differ by more is not made. Bounds of rewrites that follow each other add
-up, so the optimizer also measures the whole graph (`eqsat/deviation.py`).
+up, so the optimizer also measures the whole graph (`eqsat/search/deviation.py`).
 
 Several ops with constants per channel in a row (`Chain` of `eqsat/rules/channels.py`) round at each step; one convolution rounds
 once. Its bound is computed in all 256 points of every channel, and holds wherever no step inside saturates: those limits come from
 calibration, the model in real numbers has none. A step whose zero point lies at an end of its dtype may be an activation (a ReLU
 folded into it): it must not saturate at all. The fact (chain x t) = c says t = c(x).
 """
+
 from __future__ import annotations
 
 import math
@@ -18,9 +19,9 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import Type
-from eqsat.numerics import INEXACT_ROUND, LIMITS
 from eqsat.rules.channels import Chain, Line, convolution_of, fits, integer_scale, integers, is_plain, real_scale
+from eqsat.tensor.ir import Type
+from eqsat.tensor.numerics import INEXACT_ROUND, LIMITS
 
 #: The most steps of its result by which one rewrite may differ from what it replaces.
 BOUND = 3
@@ -28,10 +29,14 @@ BOUND = 3
 
 def _rescale_rescale(g: Call, f: Call, middle: Type):
     """g after f as one RESCALE, if f saturates where g does, or within the bound of it. Not to INT32: such a RESCALE is for an
-    operand of an elementwise op, and from INT32 to INT32 it gives zeros on U55 (see `eqsat/guards.py`)."""
+    operand of an elementwise op, and from INT32 to INT32 it gives zeros on U55 (see `eqsat/vela/guards.py`)."""
     if not (is_plain(f) and is_plain(g)) or INEXACT_ROUND in (f.attr("rounding_mode"), g.attr("rounding_mode")):
         return None
-    if g.attr("per_channel") or not f.attr("scale32") or any(d not in ("INT8", "INT16") for d in (middle.dtype, g.attr("dtype"))):
+    if (
+        g.attr("per_channel")
+        or not f.attr("scale32")
+        or any(d not in ("INT8", "INT16") for d in (middle.dtype, g.attr("dtype")))
+    ):
         return None
     scale = float(real_scale(g)[0])
     low, high = LIMITS[g.attr("dtype")]
@@ -48,8 +53,13 @@ def _rescale_rescale(g: Call, f: Call, middle: Type):
 
 # ---- chains -------------------------------------------------------------------------------------
 
+
 def _start(call: Call, x: Type):
-    return (Chain(((call, None, False),)),) if is_plain(call) and (x.dtype, call.attr("dtype")) == ("INT8", "INT32") else None
+    return (
+        (Chain(((call, None, False),)),)
+        if is_plain(call) and (x.dtype, call.attr("dtype")) == ("INT8", "INT32")
+        else None
+    )
 
 
 def _rescaled(call: Call, chain: Chain):
@@ -61,6 +71,7 @@ def _rescaled(call: Call, chain: Chain):
 def _constant(left: bool):
     def follow(call: Call, chain: Chain, k: LeafValue):
         return (Chain((*chain.steps, (call, k, left))),) if fits(call, k) else None
+
     return follow
 
 
@@ -89,17 +100,54 @@ EXTERNS = [
 
 R = Rule.of("tolerant")
 RULES = [
-    *(R(f"rescale-rescale{suffix}", f"rescale g (rescale f x) = rescale (g f) x,{where} to INT8 or INT16: within {BOUND} steps",
-        ("(= t (P1 g y))", f"(= y ({made} f x))", "(= s (type y))"), f"(union t ({made} h x))", ("h", "rescale_rescale", "g f s"))
-      for suffix, where, made in (("", "", "P1"), ("-channels", " f per channel,", "Ax"))),
-    R("channels-chain", f"a chain of ADD, SUB, MUL with constants per channel = rescale (depthwise 1x1 x): within {BOUND} steps where no step "
-      "inside saturates",
-      ("(= c (chain x t))", "(= s (type x))", "(= u (type t))"), "(union t (Move q (Ax r (M3 d (Move p x) (Leaf w) (Leaf b)))))",
-      ("p d w b r q", "chain_convolution", "c s u")),
-    R("chain-start", "an INT8 value widened", ("(= t (P1 f x))", "(= s (type x))"), "(set (chain x t) c)", ("c", "chain_start", "f s"), analysis=True),
-    R("chain-rescaled", "rescale c(x)", ("(= u (P1 f t))", "(= c (chain x t))"), "(set (chain x u) d)", ("d", "chain_rescaled", "f c"), analysis=True),
-    R("chain-right", "f c(x) k for a constant k", ("(= u (P2 f t y))", "(= c (chain x t))", "(= k (known y))"), "(set (chain x u) d)",
-      ("d", "chain_constant_right", "f c k"), analysis=True),
-    R("chain-left", "f k c(x)", ("(= u (P2 f y t))", "(= c (chain x t))", "(= k (known y))"), "(set (chain x u) d)",
-      ("d", "chain_constant_left", "f c k"), analysis=True),
+    *(
+        R(
+            f"rescale-rescale{suffix}",
+            f"rescale g (rescale f x) = rescale (g f) x,{where} to INT8 or INT16: within {BOUND} steps",
+            ("(= t (P1 g y))", f"(= y ({made} f x))", "(= s (type y))"),
+            f"(union t ({made} h x))",
+            ("h", "rescale_rescale", "g f s"),
+        )
+        for suffix, where, made in (("", "", "P1"), ("-channels", " f per channel,", "Ax"))
+    ),
+    R(
+        "channels-chain",
+        f"a chain of ADD, SUB, MUL with constants per channel = rescale (depthwise 1x1 x): within {BOUND} steps where no step "
+        "inside saturates",
+        ("(= c (chain x t))", "(= s (type x))", "(= u (type t))"),
+        "(union t (Move q (Ax r (M3 d (Move p x) (Leaf w) (Leaf b)))))",
+        ("p d w b r q", "chain_convolution", "c s u"),
+    ),
+    R(
+        "chain-start",
+        "an INT8 value widened",
+        ("(= t (P1 f x))", "(= s (type x))"),
+        "(set (chain x t) c)",
+        ("c", "chain_start", "f s"),
+        analysis=True,
+    ),
+    R(
+        "chain-rescaled",
+        "rescale c(x)",
+        ("(= u (P1 f t))", "(= c (chain x t))"),
+        "(set (chain x u) d)",
+        ("d", "chain_rescaled", "f c"),
+        analysis=True,
+    ),
+    R(
+        "chain-right",
+        "f c(x) k for a constant k",
+        ("(= u (P2 f t y))", "(= c (chain x t))", "(= k (known y))"),
+        "(set (chain x u) d)",
+        ("d", "chain_constant_right", "f c k"),
+        analysis=True,
+    ),
+    R(
+        "chain-left",
+        "f k c(x)",
+        ("(= u (P2 f y t))", "(= c (chain x t))", "(= k (known y))"),
+        "(set (chain x u) d)",
+        ("d", "chain_constant_left", "f c k"),
+        analysis=True,
+    ),
 ]

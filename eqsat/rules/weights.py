@@ -3,6 +3,7 @@
 An order of channels is a Move that leaves everything but the last axis in place: a channel shuffle, or the NCHW order that
 a flatten before a linear layer keeps.
 """
+
 from __future__ import annotations
 
 from functools import lru_cache
@@ -12,8 +13,8 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.ir import STORAGE, Type
-from eqsat.movement import Move, split
+from eqsat.tensor.ir import STORAGE, Type
+from eqsat.tensor.movement import Move, split
 
 _MAX_CHANNELS = 2048
 
@@ -49,7 +50,9 @@ def value_of(leaf: LeafValue) -> np.ndarray | None:
 def _taken(leaf: LeafValue, index: np.ndarray, axis: int) -> LeafValue:
     """The constant with `index` taken along `axis`; a bias of one element serves all channels and stays."""
     data = value_of(leaf)
-    return leaf if data.ndim == 1 and data.size == 1 else LeafValue.constant(np.take(data, index, axis), leaf.node.dtype)
+    return (
+        leaf if data.ndim == 1 and data.size == 1 else LeafValue.constant(np.take(data, index, axis), leaf.node.dtype)
+    )
 
 
 def _conv_after_order(call: Call, m: Move, w: LeafValue):
@@ -63,7 +66,13 @@ def _conv_after_order(call: Call, m: Move, w: LeafValue):
 def _order_after_conv(m: Move, call: Call, w: LeafValue, b: LeafValue):
     """Move m (conv x w b) = view (conv x w' b')."""
     order = channel_order(m)
-    if order is None or call.op != "conv2d" or value_of(w) is None or value_of(b) is None or m.in_shape[-1] != m.out_shape[-1]:
+    if (
+        order is None
+        or call.op != "conv2d"
+        or value_of(w) is None
+        or value_of(b) is None
+        or m.in_shape[-1] != m.out_shape[-1]
+    ):
         return None
     return Move.reshape(m.in_shape, m.out_shape), _taken(w, np.array(order), 0), _taken(b, np.array(order), 0)
 
@@ -71,8 +80,14 @@ def _order_after_conv(m: Move, call: Call, w: LeafValue, b: LeafValue):
 def _order_across_depthwise(m: Move, call: Call, w: LeafValue, b: LeafValue, operand: Type):
     """Move m (depthwise x w b) = depthwise (Move m' x) w' b', with the same order on the operand's shape."""
     order = channel_order(m)
-    if (order is None or call.op != "depthwise_conv2d" or m.in_shape != m.out_shape or value_of(w) is None or value_of(b) is None
-            or w.node.shape[3] != 1):
+    if (
+        order is None
+        or call.op != "depthwise_conv2d"
+        or m.in_shape != m.out_shape
+        or value_of(w) is None
+        or value_of(b) is None
+        or w.node.shape[3] != 1
+    ):
         return None
     index = np.array(order)
     # the axes inside the channels are the same, whatever the height and width
@@ -131,11 +146,17 @@ def _slice_of_conv(f: Call, call: Call, result: Type, w: LeafValue, b: LeafValue
 def _conv_of_slice(call: Call, f: Call, whole: Type, w: LeafValue):
     """conv (slice x) w = conv x w', with zero weights for the channels left out."""
     found = _channel_range(f, whole)
-    if found is None or call.op != "conv2d" or value_of(w) is None or whole.shape[-1] > _MAX_CHANNELS or call.attr("w_zp") != (0,):
+    if (
+        found is None
+        or call.op != "conv2d"
+        or value_of(w) is None
+        or whole.shape[-1] > _MAX_CHANNELS
+        or call.attr("w_zp") != (0,)
+    ):
         return None
     data = value_of(w)
     wide = np.zeros((*data.shape[:3], whole.shape[-1]), data.dtype)
-    wide[..., found[0]: sum(found)] = data
+    wide[..., found[0] : sum(found)] = data
     return (LeafValue.constant(wide, w.node.dtype),)
 
 
@@ -155,22 +176,68 @@ EXTERNS = [
 R = Rule
 F = "weights"
 RULES = [
-    R("conv-order", F, "conv (Move m x) w = conv x w', m an order of channels",
-      ("(= t (M3 f (Move m x) (Leaf w) b))",), ("(union t (M3 f (Move v x) (Leaf u) b))",), (("v u", "conv_after_order", "f m w"),)),
-    R("order-conv", F, "Move m (conv x w b) = conv x w' b'",
-      ("(= t (Move m c))", *_CONV), ("(union t (Move v (M3 f x (Leaf u) (Leaf d))))",), (("v u d", "order_after_conv", "m f w b"),)),
-    R("order-depthwise", F, "Move m (depthwise x w b) = depthwise (Move m x) w' b'",
-      ("(= t (Move m c))", *_CONV, "(= s (type x))"), ("(union t (M3 f (Move p x) (Leaf u) (Leaf d)))",),
-      (("p u d", "order_across_depthwise", "m f w b s"),)),
-    R("depthwise-order", F, "depthwise (Move m x) w b = Move m (depthwise x w' b')",
-      ("(= t (M3 f (Move m x) (Leaf w) (Leaf b)))", "(= s (type t))"), ("(union t (Move p (M3 f x (Leaf u) (Leaf d))))",),
-      (("p u d", "depthwise_after_order", "f m w b s"),)),
-    R("order-rescale", F, "Move m (rescale x) = rescale' (Move m x), its scales per channel reordered",
-      ("(= t (Move m (Ax f x)))",), ("(union t (Ax g (Move m x)))",), (("g", "order_across_rescale", "m f"),)),
-    R("rescale-order", F, "rescale (Move m x) = Move m (rescale' x)",
-      ("(= t (Ax f (Move m x)))",), ("(union t (Move m (Ax g x)))",), (("g", "rescale_after_order", "f m"),)),
-    R("slice-conv", F, "slice (conv x w b) = conv x w' b', its output channels sliced",
-      ("(= t (Ax g c))", *_CONV, "(= s (type c))"), ("(union t (M3 f x (Leaf u) (Leaf d)))",), (("u d", "slice_of_conv", "g f s w b"),)),
-    R("conv-slice", F, "conv (slice x) w = conv x w', zero weights for the channels left out",
-      ("(= t (M3 f (Ax g x) (Leaf w) b))", "(= s (type x))"), ("(union t (M3 f x (Leaf u) b))",), (("u", "conv_of_slice", "f g s w"),)),
+    R(
+        "conv-order",
+        F,
+        "conv (Move m x) w = conv x w', m an order of channels",
+        ("(= t (M3 f (Move m x) (Leaf w) b))",),
+        ("(union t (M3 f (Move v x) (Leaf u) b))",),
+        (("v u", "conv_after_order", "f m w"),),
+    ),
+    R(
+        "order-conv",
+        F,
+        "Move m (conv x w b) = conv x w' b'",
+        ("(= t (Move m c))", *_CONV),
+        ("(union t (Move v (M3 f x (Leaf u) (Leaf d))))",),
+        (("v u d", "order_after_conv", "m f w b"),),
+    ),
+    R(
+        "order-depthwise",
+        F,
+        "Move m (depthwise x w b) = depthwise (Move m x) w' b'",
+        ("(= t (Move m c))", *_CONV, "(= s (type x))"),
+        ("(union t (M3 f (Move p x) (Leaf u) (Leaf d)))",),
+        (("p u d", "order_across_depthwise", "m f w b s"),),
+    ),
+    R(
+        "depthwise-order",
+        F,
+        "depthwise (Move m x) w b = Move m (depthwise x w' b')",
+        ("(= t (M3 f (Move m x) (Leaf w) (Leaf b)))", "(= s (type t))"),
+        ("(union t (Move p (M3 f x (Leaf u) (Leaf d))))",),
+        (("p u d", "depthwise_after_order", "f m w b s"),),
+    ),
+    R(
+        "order-rescale",
+        F,
+        "Move m (rescale x) = rescale' (Move m x), its scales per channel reordered",
+        ("(= t (Move m (Ax f x)))",),
+        ("(union t (Ax g (Move m x)))",),
+        (("g", "order_across_rescale", "m f"),),
+    ),
+    R(
+        "rescale-order",
+        F,
+        "rescale (Move m x) = Move m (rescale' x)",
+        ("(= t (Ax f (Move m x)))",),
+        ("(union t (Move m (Ax g x)))",),
+        (("g", "rescale_after_order", "f m"),),
+    ),
+    R(
+        "slice-conv",
+        F,
+        "slice (conv x w b) = conv x w' b', its output channels sliced",
+        ("(= t (Ax g c))", *_CONV, "(= s (type c))"),
+        ("(union t (M3 f x (Leaf u) (Leaf d)))",),
+        (("u d", "slice_of_conv", "g f s w b"),),
+    ),
+    R(
+        "conv-slice",
+        F,
+        "conv (slice x) w = conv x w', zero weights for the channels left out",
+        ("(= t (M3 f (Ax g x) (Leaf w) b))", "(= s (type x))"),
+        ("(union t (M3 f x (Leaf u) b))",),
+        (("u", "conv_of_slice", "f g s w"),),
+    ),
 ]

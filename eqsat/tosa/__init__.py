@@ -1,4 +1,5 @@
-"""The TOSA door: flatbuffers in and out, Vela and the reference model in worker processes."""
+"""TOSA: flatbuffers in and out, and the reference model."""
+
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 
 __all__ = ["TosaError", "dumps", "loads"]

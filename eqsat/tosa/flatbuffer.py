@@ -4,6 +4,7 @@
 An operator that the table does not have, or whose "constant" operands are not constant, becomes an `opaque` node
 with all its operands and attributes; `dumps` writes it back as it was.
 """
+
 from __future__ import annotations
 
 import math
@@ -16,17 +17,28 @@ import flatbuffers
 import numpy as np
 from tosa import TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion, TosaShape, TosaTensor, Version
 
-from eqsat.ir import OPS, STORAGE, Const, GraphError, Node, Op, TensorGraph, Type, attrs_of, infer
+from eqsat.tensor.ir import OPS, STORAGE, Const, GraphError, Node, Op, TensorGraph, Type, attrs_of, infer
 from eqsat.tosa import schema
 
 IDENTIFIER = b"TOSA"
 _STATEFUL = {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LOOP"}
 #: Bytes that may be read per byte of the file, and at least: parts of a flatbuffer may be shared, so a small file can stand for an endless graph.
 _SHARED, _LEAST = 16, 1 << 20
-_MESSAGE = 500                                           # characters of an error: names come from the file
-_STRING = 16                                             # what reading a string costs besides its length
+_MESSAGE = 500  # characters of an error: names come from the file
+_STRING = 16  # what reading a string costs besides its length
 #: Bits per element of the dtypes that numpy lacks.
-_BITS = {"INT4": 4, "BF16": 16, "FP8E4M3": 8, "FP8E5M2": 8, "FP6E2M3": 6, "FP6E3M2": 6, "FP4E2M1": 4, "FP8UE8M0": 8, "INT64": 64, "MXINT8": 8}
+_BITS = {
+    "INT4": 4,
+    "BF16": 16,
+    "FP8E4M3": 8,
+    "FP8E5M2": 8,
+    "FP6E2M3": 6,
+    "FP6E3M2": 6,
+    "FP4E2M1": 4,
+    "FP8UE8M0": 8,
+    "INT64": 64,
+    "MXINT8": 8,
+}
 
 
 class TosaError(ValueError):
@@ -39,7 +51,9 @@ def unpack(raw: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
     storage = np.dtype(np.int64 if dtype == "SHAPE" else STORAGE.get(dtype, np.uint8))
     bits = 48 if dtype == "INT48" else _BITS.get(dtype, 8 * storage.itemsize)
     if 8 * raw.size < count * bits:
-        raise TosaError(f"a {dtype} constant of shape {tuple(shape)} has only {raw.size} bytes: the file is truncated; write it again")
+        raise TosaError(
+            f"a {dtype} constant of shape {tuple(shape)} has only {raw.size} bytes: the file is truncated; write it again"
+        )
     if dtype == "INT48":
         six = raw[: 6 * count].reshape(count, 6)
         wide = np.zeros((count, 8), np.uint8)
@@ -64,12 +78,18 @@ def _folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Mappin
     """Dtypes of the constant operands of an op, as the op table says."""
     if not spec.folded:
         return []
-    known = {"in0": operands[0], "in1": operands[min(1, len(operands) - 1)], "out": result, "table": "INT8" if result == "INT8" else "INT16",
-             "scale": "INT32" if attrs.get("scale32", True) else "INT16"}
+    known = {
+        "in0": operands[0],
+        "in1": operands[min(1, len(operands) - 1)],
+        "out": result,
+        "table": "INT8" if result == "INT8" else "INT16",
+        "scale": "INT32" if attrs.get("scale32", True) else "INT16",
+    }
     return [known.get(dtype, dtype) for _, dtype in spec.folded]
 
 
 # ---- reading ------------------------------------------------------------------------------------
+
 
 def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
     """Reads a flatbuffer. Raises TosaError (unreadable, truncated, stateful or several regions) naming `name`."""
@@ -80,8 +100,18 @@ def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
     except (TosaError, GraphError) as e:
         text = str(e) if len(str(e)) <= _MESSAGE else f"{str(e)[:_MESSAGE]}..."
         raise TosaError(text if text.startswith(name) else f"{name}: {text}") from e
-    except (struct.error, IndexError, TypeError, UnicodeDecodeError, ValueError, OverflowError, AttributeError, KeyError,
-            MemoryError, RecursionError) as e:
+    except (
+        struct.error,
+        IndexError,
+        TypeError,
+        UnicodeDecodeError,
+        ValueError,
+        OverflowError,
+        AttributeError,
+        KeyError,
+        MemoryError,
+        RecursionError,
+    ) as e:
         raise TosaError(f"{name} is truncated or corrupted ({type(e).__name__}: {e}): write it again") from e
 
 
@@ -99,13 +129,15 @@ class _Reader:
         if version is None or version._Major() != 1:
             raise TosaError(f"{name} is not TOSA 1.x: convert it to TOSA 1.0")
         if root.RegionsLength() != 1 or root.Regions(0).BlocksLength() != 1:
-            raise TosaError(f"{name} has {root.RegionsLength()} regions: control flow is not supported; inline it before")
+            raise TosaError(
+                f"{name} has {root.RegionsLength()} regions: control flow is not supported; inline it before"
+            )
         self.block = root.Regions(0).Blocks(0)
         self.name = name
         self.left = max(_LEAST, _SHARED * len(buffer))
         self.graph = TensorGraph()
-        self.number: dict[str, int] = {}                 # tensor name -> node
-        self.constant: dict[str, np.ndarray] = {}        # name -> value of constants and shapes
+        self.number: dict[str, int] = {}  # tensor name -> node
+        self.constant: dict[str, np.ndarray] = {}  # name -> value of constants and shapes
         self.tensors: dict[str, tuple[Type, Any]] = {}
         for i in range(self.block.TensorsLength()):
             t = self.block.Tensors(i)
@@ -115,10 +147,14 @@ class _Reader:
             self._spend(4 * t.ShapeLength())
             shape = tuple(int(d) for d in np.atleast_1d(t.ShapeAsNumpy())) if t.ShapeLength() else ()
             if any(d < 1 for d in shape):
-                raise TosaError(f"{name}: tensor {label!r} has a dim below 1 in {shape}: give every dim a fixed, positive size")
+                raise TosaError(
+                    f"{name}: tensor {label!r} has a dim below 1 in {shape}: give every dim a fixed, positive size"
+                )
             dtype = schema.DTYPE_NAME[t.Type()]
             if dtype in ("UNKNOWN", "SHAPE"):
-                raise TosaError(f"{name}: tensor {label!r} has elements of the type {dtype}: the file is inconsistent; write it again")
+                raise TosaError(
+                    f"{name}: tensor {label!r} has elements of the type {dtype}: the file is inconsistent; write it again"
+                )
             self.tensors[label] = (Type(shape, dtype), t)
         for i in range(self.block.ShapesLength()):
             s = self.block.Shapes(i)
@@ -137,7 +173,9 @@ class _Reader:
     def _spend(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise TosaError(f"{self.name} shares its parts so often that it is much larger than its bytes: it is corrupted or made to do harm")
+            raise TosaError(
+                f"{self.name} shares its parts so often that it is much larger than its bytes: it is corrupted or made to do harm"
+            )
 
     def _text(self, raw: bytes | None) -> str:
         if raw is None:
@@ -175,7 +213,9 @@ class _Reader:
         if code in _STATEFUL:
             raise TosaError(f"operator {code} (state or control flow) is not supported: remove it from the graph")
         if code.endswith("_SHAPE") and code != "CONST_SHAPE" or code == "DIM":
-            raise TosaError(f"operator {code} computes a shape at run time, which is not supported: make all shapes constant")
+            raise TosaError(
+                f"operator {code} computes a shape at run time, which is not supported: make all shapes constant"
+            )
         if code == "CONST_SHAPE":
             if outs[0] not in self.constant:
                 raise TosaError(f"shape {outs[0]!r} has no value: the file is inconsistent; write it again")
@@ -190,7 +230,9 @@ class _Reader:
             return
         union, expected = schema.UNION_NAME[op.AttributeType()], schema.union_for(code)
         if union != expected and (union != "NONE" or schema.fields(expected)):
-            raise TosaError(f"{code} {outs} has attributes of the kind {union}, expected {expected}: the file is inconsistent")
+            raise TosaError(
+                f"{code} {outs} has attributes of the kind {union}, expected {expected}: the file is inconsistent"
+            )
         attrs = schema.read_attributes(union, op.Attribute(), self._spend)
         if len(outs) != 1 or not self._modelled(code.lower(), ins, outs[0], attrs):
             self._opaque(code, ins, outs, attrs)
@@ -201,12 +243,16 @@ class _Reader:
             return False
         n = len(ins) if spec.operands < 0 else spec.operands
         folded = ins[n:]
-        if len(folded) != len(spec.folded) or any(f not in self.constant for f in folded) or not all(map(self._is_tensor, ins[:n])):
+        if (
+            len(folded) != len(spec.folded)
+            or any(f not in self.constant for f in folded)
+            or not all(map(self._is_tensor, ins[:n]))
+        ):
             return False
         attrs, want = dict(attrs), self.tensors[out][0]
         expected = _folded_dtypes(spec, [self.tensors[i][0].dtype for i in ins[:n]], want.dtype, attrs)
         if expected != [self.tensors[f][0].dtype if f in self.tensors else "SHAPE" for f in folded]:
-            return False                                 # written back in the dtypes that it should have, it would mean something else
+            return False  # written back in the dtypes that it should have, it would mean something else
         for (attr, _), f in zip(spec.folded, folded, strict=True):
             attrs[attr] = tuple(v.item() for v in self.constant[f].reshape(-1))
         if op in ("rescale", "cast"):
@@ -223,7 +269,7 @@ class _Reader:
     def _opaque(self, code: str, ins: list[str], outs: list[str], attrs: dict[str, Any]) -> None:
         types = [self.tensors[o][0] for o in outs]
         operands, shapes = [], []
-        for i in ins:                                    # shape operands travel in an attribute, None marks a tensor operand
+        for i in ins:  # shape operands travel in an attribute, None marks a tensor operand
             if self._is_tensor(i):
                 operands.append(self._node(i))
                 shapes.append(None)
@@ -231,8 +277,16 @@ class _Reader:
                 shapes.append(tuple(int(v) for v in self.constant[i]))
             else:
                 self._node(i)
-        n = self.graph.add("opaque", operands, tosa=code, fields=attrs_of(attrs), shape_operands=tuple(shapes),
-                           shape=types[0].shape, dtype=types[0].dtype, results=tuple(types))
+        n = self.graph.add(
+            "opaque",
+            operands,
+            tosa=code,
+            fields=attrs_of(attrs),
+            shape_operands=tuple(shapes),
+            shape=types[0].shape,
+            dtype=types[0].dtype,
+            results=tuple(types),
+        )
         self.number[outs[0]] = n
         for k, (o, t) in enumerate(zip(outs, types, strict=True)):
             if k:
@@ -240,6 +294,7 @@ class _Reader:
 
 
 # ---- writing ------------------------------------------------------------------------------------
+
 
 def dumps(graph: TensorGraph) -> bytes:
     """Writes a flatbuffer. Inputs keep their names and order; node n's tensor is named `n<number>`, or as the output slot;
@@ -276,7 +331,7 @@ class _Writer:
                 identities.append((n, name))
             else:
                 self.named[self._value(n)] = name
-        self.prefix = "n"                                # of the names that are made up here
+        self.prefix = "n"  # of the names that are made up here
         while any(re.match(rf"{self.prefix}c?\d", t) for t in taken):
             self.prefix += "n"
         for n in graph.live():
@@ -312,9 +367,9 @@ class _Writer:
         return self.b.EndVector()
 
     def _bytes(self, raw: np.ndarray) -> int:
-        self.b.StartVector(1, raw.size, 8)               # 8-byte aligned, as the TOSA serializer does
+        self.b.StartVector(1, raw.size, 8)  # 8-byte aligned, as the TOSA serializer does
         self.b.head = self.b.head - raw.size
-        self.b.Bytes[self.b.head: self.b.head + raw.size] = raw.tobytes()
+        self.b.Bytes[self.b.head : self.b.head + raw.size] = raw.tobytes()
         return self.b.EndVector()
 
     def _tensor(self, name: str, t: Type, raw: np.ndarray | None = None) -> None:
@@ -377,7 +432,7 @@ class _Writer:
             self._operator("CONST", [], [name], {})
             return
         if node.op == "item":
-            return                                       # written with its opaque op
+            return  # written with its opaque op
         if node.op == "opaque":
             self._opaque(n, node)
             return
@@ -392,7 +447,9 @@ class _Writer:
 
     def _opaque(self, n: int, node: Node) -> None:
         operands = iter(node.inputs)
-        ins = [self._name(next(operands)) if s is None else self._small(s, "SHAPE") for s in node.attr("shape_operands")]
+        ins = [
+            self._name(next(operands)) if s is None else self._small(s, "SHAPE") for s in node.attr("shape_operands")
+        ]
         types = node.attr("results")
         outs = [self._result_name(n, k) for k in range(len(types))]
         for name, t in zip(outs, types, strict=True):

@@ -3,6 +3,7 @@
 Attribute tables are read and written field by field without naming any of them here, so that every operator,
 also one that eqsat does not model, keeps its attributes exactly.
 """
+
 from __future__ import annotations
 
 import importlib
@@ -35,7 +36,11 @@ def _table(union: str) -> tuple[Any, type, dict[str, str]]:
     """(generated module, its class, snake name -> field name) of an attribute table."""
     module = importlib.import_module(f"tosa.{union}")
     cls = getattr(module, union)
-    fields = [f for f in vars(cls) if f[0].isupper() and f != "Init" and not f.startswith("GetRootAs") and not f.endswith(_SUFFIXES)]
+    fields = [
+        f
+        for f in vars(cls)
+        if f[0].isupper() and f != "Init" and not f.startswith("GetRootAs") and not f.endswith(_SUFFIXES)
+    ]
     return module, cls, {snake(f): f for f in fields}
 
 
@@ -65,7 +70,11 @@ def read_attributes(union: str, table: Any, spend: Callable[[int], None] = lambd
     for name, f in names.items():
         if hasattr(view, f + "AsNumpy"):
             spend(4 * getattr(view, f + "Length")())
-            array = np.atleast_1d(getattr(view, f + "AsNumpy")()) if getattr(view, f + "Length")() else np.zeros(0, np.int32)
+            array = (
+                np.atleast_1d(getattr(view, f + "AsNumpy")())
+                if getattr(view, f + "Length")()
+                else np.zeros(0, np.int32)
+            )
             out[name] = array.tobytes() if array.dtype == np.uint8 else tuple(int(v) for v in array)
         else:
             out[name] = getattr(view, f)()
@@ -78,7 +87,7 @@ def write_attributes(builder: flatbuffers.Builder, union: str, values: dict[str,
     offsets: dict[str, Any] = {}
     for name, f in names.items():
         value = values[name]
-        if value is None:                                # a string that the file leaves out
+        if value is None:  # a string that the file leaves out
             continue
         if isinstance(value, bytes) and hasattr(module, f"Start{f}Vector"):
             offsets[f] = builder.CreateByteVector(value)

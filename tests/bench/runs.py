@@ -1,4 +1,5 @@
 """What tests of runs share: comparing records, and small models as files."""
+
 from __future__ import annotations
 
 from pathlib import Path

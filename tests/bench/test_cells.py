@@ -1,4 +1,5 @@
 """Configurations, models and keys."""
+
 import sys
 
 import pytest
@@ -16,8 +17,16 @@ def test_configurations_by_name():
     assert Configuration.parse("stock").name == "stock"
 
 
-@pytest.mark.parametrize("text, word", [("fast", "stock-without-layout-passes"), ("stock:preset=none", "stock"), ("eqsat:presets=none", "preset"),
-                                        ("eqsat:preset=nope", "nope"), ("eqsat:rounds=many", "number")])
+@pytest.mark.parametrize(
+    "text, word",
+    [
+        ("fast", "stock-without-layout-passes"),
+        ("stock:preset=none", "stock"),
+        ("eqsat:presets=none", "preset"),
+        ("eqsat:preset=nope", "nope"),
+        ("eqsat:rounds=many", "number"),
+    ],
+)
 def test_a_wrong_configuration_names_what_there_is(text, word):
     with pytest.raises(InputError, match=word):
         Configuration.parse(text)

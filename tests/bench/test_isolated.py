@@ -1,4 +1,5 @@
 """A task's process: limits, deaths, and what the next task sees of them."""
+
 import os
 import signal
 
@@ -17,14 +18,17 @@ def test_values_and_errors_come_back_and_the_process_is_kept():
     with pytest.raises(TaskFailed, match="ValueError.*invalid literal"):
         call("builtins:int", ("x",), WIDE)
     other, _ = call("os:getpid", (), WIDE)
-    assert other != first                                # another function had a process of its own in between
+    assert other != first  # another function had a process of its own in between
 
 
-@pytest.mark.parametrize("function, args, limits, word", [
-    ("time:sleep", (60,), Limits(0.5, 4096), "time limit"),
-    ("numpy:ones", (40_000_000,), Limits(60, 120), "memory limit"),
-    ("signal:raise_signal", (signal.SIGKILL,), WIDE, "killed"),
-])
+@pytest.mark.parametrize(
+    "function, args, limits, word",
+    [
+        ("time:sleep", (60,), Limits(0.5, 4096), "time limit"),
+        ("numpy:ones", (40_000_000,), Limits(60, 120), "memory limit"),
+        ("signal:raise_signal", (signal.SIGKILL,), WIDE, "killed"),
+    ],
+)
 def test_a_task_that_passes_a_limit_or_dies_is_lost_alone(function, args, limits, word):
     with pytest.raises(TaskLost, match=word):
         call(function, args, limits)

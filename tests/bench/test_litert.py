@@ -1,4 +1,5 @@
 """The LiteRT path: Vela's side always, the conversion where `EQSAT_LITERT` names the environment that `eqsat bench --setup-litert` made."""
+
 import os
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 from eqsat.bench import litert, run
 from eqsat.files import InputError
 from eqsat.target import Target
-from eqsat.tosa.vela import WorkerError, compile_tflite
+from eqsat.vela.compile import compile_tflite
+from eqsat.workers.worker import WorkerError
 from tests.bench.runs import TARGET
 
 #: Conv2d(3, 8, 3, padding=1), relu, cumsum over the channels on 1x3x8x8, converted by litert_convert.py; Vela leaves the cumsum to the CPU.
@@ -32,4 +34,8 @@ def test_without_the_environment_the_remedy_is_named(tmp_path):
 @pytest.mark.skipif(ENVIRONMENT is None, reason="EQSAT_LITERT names no environment")
 def test_a_model_of_the_zoo(tmp_path):
     (record,) = run(["pixel_shuffle"], [TARGET], ["litert"], tmp_path, litert_environment=Path(ENVIRONMENT))
-    assert record["cycles"] == sum(record["by_kind"].values()) and record["cpu_operators"] == 0 and record["verified"] is None
+    assert (
+        record["cycles"] == sum(record["by_kind"].values())
+        and record["cpu_operators"] == 0
+        and record["verified"] is None
+    )

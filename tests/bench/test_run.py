@@ -1,4 +1,5 @@
 """Runs: what a record holds, resuming, failures, and the same on a Dask cluster."""
+
 import json
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from eqsat.cli import app
 from eqsat.files import InputError
 from eqsat.report.data import KINDS, STAGES
 from eqsat.target import TargetError
-from eqsat.tosa.vela import KINDS as VELA_KINDS
+from eqsat.vela.compile import KINDS as VELA_KINDS
 from tests.bench.runs import EXPLICIT, TARGET, figures, tosa_files
 
 ROOT = Path(__file__).parent.parent.parent
@@ -45,25 +46,40 @@ def test_records_of_a_real_model(zoo_run):
         assert r["memory"]["Sram"]["peak"] > 0 and r["memory"]["Sram"]["written"] > 0 and r["encoded_weight_bytes"] > 0
         assert r["seconds"].keys() <= set(STAGES) and r["seconds"]["lowering"] > 0 and r["peak_mib"] > 0
         assert r["op_counts"]["conv2d"] >= 2 and r["weight_bytes"] > 0
-    assert eqsat["stop"] == ["saturated"] and eqsat["e_nodes"] > 0 and eqsat["gap"] == 0 and eqsat["chosen"] == ["eqsat"]
+    assert (
+        eqsat["stop"] == ["saturated"] and eqsat["e_nodes"] > 0 and eqsat["gap"] == 0 and eqsat["chosen"] == ["eqsat"]
+    )
     assert "stock passes" not in explicit["seconds"] and "explicit passes" not in stock["seconds"]
     assert set(VELA_KINDS.values()) | {"elementwise"} == set(KINDS)
     names = {p.name for p in (zoo_run / "graphs").iterdir()}
-    assert {f"pixel_shuffle.0.{TARGET}.explicit.tosa", f"pixel_shuffle.0.{TARGET}.stock.tosa", f"pixel_shuffle.{TARGET}.json"} == names
+    assert {
+        f"pixel_shuffle.0.{TARGET}.explicit.tosa",
+        f"pixel_shuffle.0.{TARGET}.stock.tosa",
+        f"pixel_shuffle.{TARGET}.json",
+    } == names
 
 
 def test_the_pte_has_the_size_that_the_record_says(zoo_run, tmp_path):
-    done = CliRunner().invoke(app, ["compile", "benchmarks.models.pixel_shuffle:model", "-t", TARGET, "-o", str(tmp_path / "m.pte"), "--json"])
+    done = CliRunner().invoke(
+        app, ["compile", "benchmarks.models.pixel_shuffle:model", "-t", TARGET, "-o", str(tmp_path / "m.pte"), "--json"]
+    )
     assert done.exit_code == 0, done.output
     eqsat = read_records(zoo_run)[2]
     compiled = json.loads(done.stdout.splitlines()[-1])
-    assert compiled["cycles"]["eqsat"] == eqsat["cycles"] and compiled["pte_bytes"] == eqsat["pte_bytes"] == (tmp_path / "m.pte").stat().st_size
+    assert (
+        compiled["cycles"]["eqsat"] == eqsat["cycles"]
+        and compiled["pte_bytes"] == eqsat["pte_bytes"] == (tmp_path / "m.pte").stat().st_size
+    )
 
 
 def test_a_tosa_file_stands_for_itself(whole):
-    assert [(r["model"], r["configuration"]) for r in whole] == [(m, c) for m in ("transposed_relus", "channel_shuffle", "conv_graph") for c in CONFIGURATIONS]
+    assert [(r["model"], r["configuration"]) for r in whole] == [
+        (m, c) for m in ("transposed_relus", "channel_shuffle", "conv_graph") for c in CONFIGURATIONS
+    ]
     before, after = whole[:2]
-    assert after["cycles"] < before["cycles"] and after["op_counts"].get("transpose", 0) < before["op_counts"]["transpose"]
+    assert (
+        after["cycles"] < before["cycles"] and after["op_counts"].get("transpose", 0) < before["op_counts"]["transpose"]
+    )
     assert before["pte_bytes"] is None
 
 
@@ -95,9 +111,30 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(models, whole, tmp_path):
 
 def test_ctrl_c_on_the_command_line(models, tmp_path):
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "eqsat.cli", "bench", "--models", ",".join(models), "--targets", TARGET, "-c", EXPLICIT, "-c", "eqsat", "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))      # a shell's background job would ignore it
+    command = [
+        sys.executable,
+        "-m",
+        "eqsat.cli",
+        "bench",
+        "--models",
+        ",".join(models),
+        "--targets",
+        TARGET,
+        "-c",
+        EXPLICIT,
+        "-c",
+        "eqsat",
+        "--out",
+        str(out),
+    ]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # a shell's background job would ignore it
     while process.poll() is None and not (out / "records.jsonl").exists() or not read_records(out):
         time.sleep(0.05)
     with pytest.raises(InputError, match="another run"):
@@ -127,7 +164,9 @@ def test_a_killed_worker_loses_only_its_cell(models, whole, tmp_path):
         records = run(models, [TARGET], CONFIGURATIONS, tmp_path, pool=pool)
     lost = [r for r in records if "error" in r]
     assert len(lost) == 1 and lost[0]["lost"] and "killed" in lost[0]["error"]
-    assert [r for r in figures(records) if "error" not in r] == [f for f, r in zip(figures(whole), records) if "error" not in r]
+    assert [r for r in figures(records) if "error" not in r] == [
+        f for f, r in zip(figures(whole), records) if "error" not in r
+    ]
     told: list[str] = []
     again = run(models, [TARGET], CONFIGURATIONS, tmp_path, progress=lambda done, total, what: told.append(what))
     assert figures(again) == figures(whole) and sum("there already" in t for t in told) == len(records) - 1
@@ -142,8 +181,12 @@ def test_a_failed_cell_is_a_row(models, tmp_path):
 
 
 def test_bad_input_is_told_before_anything_starts(models, tmp_path):
-    for models_, targets, configurations, error in ((["nope"], [TARGET], ["eqsat"], InputError), (models, ["ethos-u99"], ["eqsat"], TargetError),
-                                                    (models, [TARGET], ["litert"], InputError), ([models[0]] * 2, [TARGET], ["eqsat"], InputError)):
+    for models_, targets, configurations, error in (
+        (["nope"], [TARGET], ["eqsat"], InputError),
+        (models, ["ethos-u99"], ["eqsat"], TargetError),
+        (models, [TARGET], ["litert"], InputError),
+        ([models[0]] * 2, [TARGET], ["eqsat"], InputError),
+    ):
         with pytest.raises(error):
             run(models_, targets, configurations, tmp_path / "run")
     assert not (tmp_path / "run").exists()

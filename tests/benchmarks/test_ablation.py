@@ -1,4 +1,5 @@
 """The ablation on one small graph: columns, figures and the table agree, and a second run has nothing left to do."""
+
 from __future__ import annotations
 
 import json
@@ -24,13 +25,15 @@ def test_columns() -> None:
         assert gone == {r for r in RULES if r.family == f and not r.analysis}
         heads = " ".join(part for r in sets[WITHOUT + f] for part in r.head)
         for placeholder, maker in (("Resized", "resized"), ("Cut", "cut")):
-            assert f'"{placeholder}"' not in heads or maker in {r.name for r in sets[WITHOUT + f]}, "a placeholder that nothing fills"
+            assert f'"{placeholder}"' not in heads or maker in {r.name for r in sets[WITHOUT + f]}, (
+                "a placeholder that nothing fills"
+            )
 
 
 def test_one_graph(tmp_path: Path) -> None:
     for kind in ("explicit", "stock"):
         (tmp_path / f"relus.0.ethos-u85-256.{kind}.tosa").write_bytes(dumps(transposed_relus(1)))
-    (tmp_path / "lonely.0.ethos-u85-256.explicit.tosa").write_bytes(b"")     # no stock graph: nothing to compare with
+    (tmp_path / "lonely.0.ethos-u85-256.explicit.tosa").write_bytes(b"")  # no stock graph: nothing to compare with
     found = list(graphs(tmp_path))
     assert [(g.model, g.delegate, g.target) for g in found] == [("relus", "0", "ethos-u85-256")]
     assert list(graphs(tmp_path, models=("other",))) == []
@@ -47,8 +50,11 @@ def test_one_graph(tmp_path: Path) -> None:
 
 
 def test_models_without_a_stock_total_are_left_out() -> None:
-    records = [{"model": m, "delegate": d, "target": "t", "column": c, "stock": s, "eqsat": 5}
-               for m, d, s in (("a", "0", 10), ("a", "1", 30), ("b", "0", None), ("b", "1", 9)) for c in (ALL, "none")]
+    records = [
+        {"model": m, "delegate": d, "target": "t", "column": c, "stock": s, "eqsat": 5}
+        for m, d, s in (("a", "0", 10), ("a", "1", 30), ("b", "0", None), ("b", "1", 9))
+        for c in (ALL, "none")
+    ]
     assert ratios(records) == {"t": {ALL: {"a": 0.25}, "none": {"a": 0.25}}}
     assert "| a | 0.250 | 0.250 |" in table(records)
 

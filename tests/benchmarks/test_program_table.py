@@ -1,4 +1,5 @@
 """The table of `eqsat.optimize` before lowering, and that a run goes on where it stopped."""
+
 from __future__ import annotations
 
 import json
@@ -8,17 +9,33 @@ import pytest
 
 from benchmarks import optimize_program
 
-CELLS = [{"name": "emg", "target": "t", "changed": True, "reason": "", "cycles": {"stock": 1000, "optimize": 500, "eqsat": 400, "both": 200}},
-         {"name": "ds_cnn", "target": "t", "changed": False, "reason": "nothing", "cycles": {"stock": 100, "optimize": 100, "eqsat": 100, "both": 100}},
-         {"name": "unet", "target": "t", "error": "took over 1 s"}]
+CELLS = [
+    {
+        "name": "emg",
+        "target": "t",
+        "changed": True,
+        "reason": "",
+        "cycles": {"stock": 1000, "optimize": 500, "eqsat": 400, "both": 200},
+    },
+    {
+        "name": "ds_cnn",
+        "target": "t",
+        "changed": False,
+        "reason": "nothing",
+        "cycles": {"stock": 100, "optimize": 100, "eqsat": 100, "both": 100},
+    },
+    {"name": "unet", "target": "t", "error": "took over 1 s"},
+]
 
 
 def test_means_are_geometric_and_failures_are_rows() -> None:
     lines = optimize_program.table(CELLS).splitlines()
-    assert [line.split("|")[1].strip() for line in lines[2:5]] == ["ds_cnn", "emg", "unet"]         # the zoo's order
+    assert [line.split("|")[1].strip() for line in lines[2:5]] == ["ds_cnn", "emg", "unet"]  # the zoo's order
     assert "took over 1 s" in lines[4] and "0.500" in lines[3]
     expected = [1.0, *(math.sqrt(r) for r in (0.5, 0.4, 0.2)), math.sqrt(0.5)]
-    assert "geometric mean of 2" in lines[5] and [float(c.strip(" *")) for c in lines[5].split("|")[3:8]] == pytest.approx(expected, abs=1e-3)
+    assert "geometric mean of 2" in lines[5] and [
+        float(c.strip(" *")) for c in lines[5].split("|")[3:8]
+    ] == pytest.approx(expected, abs=1e-3)
 
 
 def test_an_interrupted_run_measures_only_what_is_missing(tmp_path, monkeypatch) -> None:
@@ -31,7 +48,7 @@ def test_an_interrupted_run_measures_only_what_is_missing(tmp_path, monkeypatch)
     (tmp_path / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in CELLS))
     monkeypatch.setattr(optimize_program, "run_cell", cell)
     optimize_program.main(["--models", "emg,ds_cnn,unet", "--targets", "t", "--out", str(tmp_path)])
-    assert asked == ["unet"]                              # the failed one is tried again
+    assert asked == ["unet"]  # the failed one is tried again
     kept = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
     assert [r["name"] for r in kept] == ["emg", "ds_cnn", "unet"] and not any("error" in r for r in kept)
     assert "geometric mean of 3" in (tmp_path / "table.md").read_text()

@@ -1,4 +1,5 @@
 """Random graphs are legal and cover the op table; all rules are sound on some of them; what is unsound is caught, saved and shrunk."""
+
 from __future__ import annotations
 
 import json
@@ -17,12 +18,12 @@ from benchmarks.soundness.shrink import shrink
 from benchmarks.soundness.table import markdown, summary
 from benchmarks.soundness.trial import run
 from eqsat.egraph.engine import Rule
-from eqsat.guards import misplaced, violations
-from eqsat.ir import OPS, TensorGraph, Type
 from eqsat.rules import EXTERNS, RULES
 from eqsat.target import Target
+from eqsat.tensor.ir import OPS, TensorGraph, Type
 from eqsat.tosa.flatbuffer import dumps, loads
-from eqsat.tosa.worker import Pool
+from eqsat.vela.guards import misplaced, violations
+from eqsat.workers.worker import Pool
 from tests.graphs import finish, relu, rescale, reshape, transpose, transposed_relus
 
 TARGETS = [Target.of(t) for t in ("ethos-u85-256", "ethos-u55-128")]
@@ -55,15 +56,22 @@ def test_the_whole_optimizer_on_a_random_graph(pool: Pool) -> None:
 
 def test_an_unsound_rule_is_caught_saved_and_shrunk(tmp_path: Path) -> None:
     log = Log(tmp_path / "records.jsonl", "now")
-    seed = next(s for s in range(100) if {"sub"} <= random_graph(s, most=12).op_counts().keys() and {"sub"} <= random_graph(s).op_counts().keys())
+    seed = next(
+        s
+        for s in range(100)
+        if {"sub"} <= random_graph(s, most=12).op_counts().keys() and {"sub"} <= random_graph(s).op_counts().keys()
+    )
     graphs(log, [seed], TARGETS, [PLANTED], ())
     (record,) = log.records
     assert record["failures"][0].startswith("Unsound: ")
     small = loads((tmp_path / f"failures/{seed}.ethos-u85-256.small.tosa").read_bytes())
     assert 1 <= sum(small.op_counts().values()) <= 6
-    assert loads((tmp_path / f"failures/{seed}.ethos-u85-256.tosa").read_bytes()).signature() == random_graph(seed).signature()
+    assert (
+        loads((tmp_path / f"failures/{seed}.ethos-u85-256.tosa").read_bytes()).signature()
+        == random_graph(seed).signature()
+    )
     again = Log(log.path, "now")
-    graphs(again, [seed], TARGETS)                       # done: not run again, or the sound rules would pass
+    graphs(again, [seed], TARGETS)  # done: not run again, or the sound rules would pass
     assert again.records == log.records
     assert Log(log.path, "other sources").records == []
 
@@ -78,8 +86,17 @@ def test_int48_sums_are_read_by_a_rescale_alone(pool: Pool) -> None:
     """A slice behind an INT16 convolution could go before its RESCALE, onto the INT48 sums: no extraction may do that."""
     g = TensorGraph()
     x = g.add_input("x", (1, 2, 3, 6), "INT16")
-    sums = g.add("conv2d", (x, g.add_const(np.arange(24).reshape(4, 1, 1, 6), "INT8"), g.add_const(np.arange(4), "INT48")), pad=(0,) * 4,
-                 stride=(1, 1), dilation=(1, 1), in_zp=(0,), w_zp=(0,), acc_type=6, local_bound=False)
+    sums = g.add(
+        "conv2d",
+        (x, g.add_const(np.arange(24).reshape(4, 1, 1, 6), "INT8"), g.add_const(np.arange(4), "INT48")),
+        pad=(0,) * 4,
+        stride=(1, 1),
+        dilation=(1, 1),
+        in_zp=(0,),
+        w_zp=(0,),
+        acc_type=6,
+        local_bound=False,
+    )
     y = rescale(g, sums, "INT16", multiplier=(1 << 14,), shift=(20,), scale32=False)
     finish(g, g.add("slice", (transpose(g, y, 0, 2, 1, 3),), start=(0, 0, 0, 0), size=(1, 3, 2, 2)))
     assert violations(g) == []
@@ -87,10 +104,16 @@ def test_int48_sums_are_read_by_a_rescale_alone(pool: Pool) -> None:
     assert record.failures == record.refused == [] and record.extracted > 1
 
 
-@pytest.mark.parametrize(("op", "operand", "result", "wrong"), [
-    ("slice", "INT48", "INT48", True), ("transpose", "INT48", "INT48", True), ("rescale", "INT48", "INT16", False),
-    ("conv2d", "INT16", "INT48", False), ("slice", "INT32", "INT32", False),
-])
+@pytest.mark.parametrize(
+    ("op", "operand", "result", "wrong"),
+    [
+        ("slice", "INT48", "INT48", True),
+        ("transpose", "INT48", "INT48", True),
+        ("rescale", "INT48", "INT16", False),
+        ("conv2d", "INT16", "INT48", False),
+        ("slice", "INT32", "INT32", False),
+    ],
+)
 def test_what_is_misplaced(op: str, operand: str, result: str, wrong: bool) -> None:
     assert misplaced(op, [Type((1, 2), operand)], Type((1, 2), result)) is wrong
 

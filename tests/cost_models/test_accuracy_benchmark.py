@@ -1,4 +1,5 @@
 """The accuracy benchmark: its figures, its records, and a user's own model in its table."""
+
 from __future__ import annotations
 
 import json
@@ -18,7 +19,7 @@ from cost_models.cache import PriceCache
 from eqsat.cli import app
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from eqsat.tosa.worker import Pool
+from eqsat.workers.worker import Pool
 from tests.graphs import channel_shuffle, conv, finish, relu, transpose
 
 ROOT = Path(__file__).parents[2]
@@ -27,11 +28,13 @@ TARGET = "ethos-u55-128"
 
 def branches():
     """Three transposed branches of which each may keep its movement or lose it."""
-    from eqsat.ir import TensorGraph
+    from eqsat.tensor.ir import TensorGraph
 
     g = TensorGraph()
     x = conv(g, g.add_input("x", (1, 12, 12, 16), "INT8"), 16)
-    parts = [transpose(g, relu(g, transpose(g, conv(g, x, 16, seed=k), 0, 3, 1, 2), -90 + k), 0, 2, 3, 1) for k in range(3)]
+    parts = [
+        transpose(g, relu(g, transpose(g, conv(g, x, 16, seed=k), 0, 3, 1, 2), -90 + k), 0, 2, 3, 1) for k in range(3)
+    ]
     return finish(g, conv(g, g.add("concat", parts, axis=3), 8, seed=9))
 
 
@@ -42,15 +45,19 @@ def test_ranks_share_ties() -> None:
 def test_correlations_against_worked_examples() -> None:
     a, b = np.array([1.0, 2, 3, 4, 5]), np.array([1.0, 3, 2, 5, 4])
     assert spearman(a, a) == pytest.approx(1) and spearman(a, -a) == pytest.approx(-1)
-    assert spearman(a, b) == pytest.approx(1 - 6 * 4 / (5 * 24))          # 1 - 6 sum d^2 / (n (n^2 - 1))
+    assert spearman(a, b) == pytest.approx(1 - 6 * 4 / (5 * 24))  # 1 - 6 sum d^2 / (n (n^2 - 1))
     assert kendall(a, b) == pytest.approx((8 - 2) / 10)
     assert kendall(np.array([1.0, 1, 2]), np.array([1.0, 2, 3])) == pytest.approx(2 / math.sqrt(2 * 3))
 
 
 def test_errors_regret_and_scale() -> None:
     figures = compare([100, 200, 400], [110, 180, 400], in_cycles=True)
-    assert figures["mape"] == pytest.approx((0.1 + 0.1 + 0) / 3) and figures["median"] == pytest.approx(0.1) and figures["regret"] == 0
-    assert compare([100, 200, 400], [2, 1, 4], in_cycles=False)["regret"] == 1.0          # it picks the second
+    assert (
+        figures["mape"] == pytest.approx((0.1 + 0.1 + 0) / 3)
+        and figures["median"] == pytest.approx(0.1)
+        and figures["regret"] == 0
+    )
+    assert compare([100, 200, 400], [2, 1, 4], in_cycles=False)["regret"] == 1.0  # it picks the second
     assert compare([100, 200], [1, 2], in_cycles=False)["mape"] == 0
     constant = compare([100, 100], [1, 2], in_cycles=True)
     assert constant["spearman"] is None and "truth" in constant["reason"]
@@ -68,18 +75,40 @@ def test_a_sample_holds_distinct_graphs_that_are_equal(pool: Pool, tmp_path: Pat
     assert all(np.array_equal(s.graph.evaluate([x])[0], want) for s in sample)
 
 
-def test_a_users_model_is_in_the_table_and_cells_are_not_run_again(tmp_path: Path, capsys: pytest.CaptureFixture,
-                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_model_is_in_the_table_and_cells_are_not_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, graph in (("branches", branches()), ("shuffle", channel_shuffle())):
         (tmp_path / f"{name}.0.{TARGET}.explicit.tosa").write_bytes(dumps(graph))
     out = tmp_path / "out.json"
-    args = ["--models", "branches,shuffle", "--targets", TARGET, "--samples", "8", "--tosa", str(tmp_path), "--json", str(out),
-            "--cost-model", f"{ROOT / 'examples/cost_model.py'}:Roofline"]
+    args = [
+        "--models",
+        "branches,shuffle",
+        "--targets",
+        TARGET,
+        "--samples",
+        "8",
+        "--tosa",
+        str(tmp_path),
+        "--json",
+        str(out),
+        "--cost-model",
+        f"{ROOT / 'examples/cost_model.py'}:Roofline",
+    ]
     command.main(args)
     records = json.loads(out.read_text())
     assert {r["model"] for r in records} == {"branches", "shuffle"}
-    assert {r["cost_model"] for r in records} == {"op_count", "bytes_moved", "analytic", "vela_groups", "vela_graph", "Roofline"}
-    assert all({"model", "target", "cost_model", "mape", "spearman", "kendall", "regret", "ms"} <= r.keys() for r in records)
+    assert {r["cost_model"] for r in records} == {
+        "op_count",
+        "bytes_moved",
+        "analytic",
+        "vela_groups",
+        "vela_graph",
+        "Roofline",
+    }
+    assert all(
+        {"model", "target", "cost_model", "mape", "spearman", "kendall", "regret", "ms"} <= r.keys() for r in records
+    )
     assert all(r["mape"] == 0 for r in records if r["cost_model"] == "vela_graph")
     assert all(r["median"] <= 0.02 for r in records if r["cost_model"] == "vela_groups")
     assert "Roofline" in out.with_suffix(".md").read_text() and "Roofline" in capsys.readouterr().out
@@ -87,6 +116,7 @@ def test_a_users_model_is_in_the_table_and_cells_are_not_run_again(tmp_path: Pat
 
     def never(*args, **kwargs):
         raise AssertionError("the cells are there already")
+
     monkeypatch.setattr(command, "run_cell", never)
     command.main(args)
     assert json.loads(out.read_text()) == records

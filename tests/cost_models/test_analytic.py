@@ -1,4 +1,5 @@
 """How near the closed forms are to Vela on convolutions and what moves their results, each compiled here."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,10 +8,10 @@ import numpy as np
 import pytest
 
 from cost_models.analytic import Analytic
-from eqsat.ir import TensorGraph
 from eqsat.target import Target
-from eqsat.tosa.vela import compile_graph
-from eqsat.tosa.worker import Pool
+from eqsat.tensor.ir import TensorGraph
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import Pool
 from tests.graphs import channel_shuffle, conv, conv_graph, finish, rescale, reshape, transpose
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
@@ -18,10 +19,12 @@ TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 def tower(size: int, width: int, kernel: int) -> Callable[[], TensorGraph]:
     """Three convolutions."""
+
     def build() -> TensorGraph:
         g = TensorGraph()
         y = conv(g, g.add_input("x", (1, size, size, 8), "INT8"), width, kernel, seed=1)
         return finish(g, conv(g, conv(g, y, width, 1, seed=2), 2 * width, 3, seed=3))
+
     return build
 
 
@@ -39,7 +42,16 @@ def turned() -> TensorGraph:
     return finish(g, transpose(g, conv(g, x, 32, 3), 0, 3, 1, 2), transpose(g, x, 0, 2, 1, 3))
 
 
-GRAPHS = (conv_graph, channel_shuffle, batched, turned, tower(16, 24, 3), tower(24, 48, 5), tower(32, 32, 3), tower(8, 96, 1))
+GRAPHS = (
+    conv_graph,
+    channel_shuffle,
+    batched,
+    turned,
+    tower(16, 24, 3),
+    tower(24, 48, 5),
+    tower(32, 32, 3),
+    tower(8, 96, 1),
+)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -58,7 +70,9 @@ def test_totals_are_near_vela(target: str, pool: Pool) -> None:
 def test_what_fuses_does_so_behind_views(target: str) -> None:
     """RESCALEs that a product takes over a RESHAPE, and a TABLE behind a transpose."""
     g = TensorGraph()
-    wide, other = (reshape(g, rescale(g, g.add_input(n, (1, 64, 32), "INT8"), "INT32", shift=(20,)), 1, 8, 8, 32) for n in "xy")
+    wide, other = (
+        reshape(g, rescale(g, g.add_input(n, (1, 64, 32), "INT8"), "INT32", shift=(20,)), 1, 8, 8, 32) for n in "xy"
+    )
     product = rescale(g, g.add("mul", [wide, other], shift=0), "INT8", shift=(41,))
     table = finish(g, g.add("table", [transpose(g, product, 0, 1, 3, 2)], table=tuple(range(-128, 128)))).outputs[0]
     cycles = Analytic(Target.of(target)).by_node(g)

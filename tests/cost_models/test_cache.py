@@ -1,4 +1,5 @@
 """Whatever happens to the file of prices costs only the cache."""
+
 from __future__ import annotations
 
 import math
@@ -125,7 +126,10 @@ def test_what_is_no_price_is_refused(tmp_path: Path, bad: float) -> None:
     cache.close()
 
 
-@pytest.mark.parametrize("damage", ["cycles = 7.0", "cycles = 'text'", "cycles = -1.0", "mark = x'00'", "mark = substr(mark, 1, 3)", "key = 'b'"])
+@pytest.mark.parametrize(
+    "damage",
+    ["cycles = 7.0", "cycles = 'text'", "cycles = -1.0", "mark = x'00'", "mark = substr(mark, 1, 3)", "key = 'b'"],
+)
 def test_an_entry_that_was_damaged_is_dropped(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "p"
     cache = PriceCache(path)
@@ -145,7 +149,7 @@ def test_what_was_not_used_is_forgotten_first(tmp_path: Path) -> None:
     cache.put({f"k{i}": i for i in range(10)})
     cache.close()
     db = sqlite3.connect(path)
-    db.execute("update checked set used = 1000 + rowid")         # long ago, in the order in which they came
+    db.execute("update checked set used = 1000 + rowid")  # long ago, in the order in which they came
     db.commit()
     db.close()
     cache = PriceCache(path, limit=10)

@@ -1,4 +1,5 @@
 """Prices above TOSA's level rank data movement as the backend will have to pay for it."""
+
 from __future__ import annotations
 
 import math
@@ -8,9 +9,9 @@ import pytest
 
 from cost_models.layout import Layout, element_bytes
 from cost_models.protocol import Unit
-from eqsat.ir import Const, Type, attrs_of
-from eqsat.movement import Move
 from eqsat.target import Target
+from eqsat.tensor.ir import Const, Type, attrs_of
+from eqsat.tensor.movement import Move
 
 Q8, Q16 = "Q:int8:0.1:0:-128:127", "Q:int16:0.1:0:-32768:32767"
 
@@ -24,15 +25,21 @@ def moved(dtype: str, shape: tuple[int, ...], perm: tuple[int, ...], *constants)
 def test_movements_rank_by_what_they_move(accelerator: str) -> None:
     model = Layout(Target.of(accelerator))
     shape, perm = (1, 32, 16, 16), (0, 2, 3, 1)
-    units = [moved(Q8, shape, perm), moved(Q8, (1, 64, 32, 32), perm), moved(Q16, (1, 64, 32, 32), perm), moved("FP32", shape, perm),
-             moved(Q8, (1, 32, 1, 1), perm), moved(Q8, shape, perm, Const(np.zeros(shape, np.int8), Q8))]
+    units = [
+        moved(Q8, shape, perm),
+        moved(Q8, (1, 64, 32, 32), perm),
+        moved(Q16, (1, 64, 32, 32), perm),
+        moved("FP32", shape, perm),
+        moved(Q8, (1, 32, 1, 1), perm),
+        moved(Q8, shape, perm, Const(np.zeros(shape, np.int8), Q8)),
+    ]
     small, large, wide, outside, view, constant = (p.cycles for p in model.price(units))
     assert constant <= view < small < large <= wide and small < outside
 
 
 def test_a_float_program_is_not_outside_of_anything() -> None:
     model, unit = Layout(Target.of("ethos-u85-256")), moved("FP32", (1, 32, 16, 16), (0, 2, 3, 1))
-    alone, = model.price([unit])
+    (alone,) = model.price([unit])
     among_quantized = model.price([unit, moved(Q8, (4, 4), (1, 0))])[0]
     assert alone.cycles < among_quantized.cycles
 

@@ -1,4 +1,5 @@
 """What every cost model owes: prices in order, steps that do the movement, legality, totals of graphs; and which ones need Vela."""
+
 from __future__ import annotations
 
 import math
@@ -13,10 +14,10 @@ import cost_models
 from cost_models.cache import PriceCache
 from cost_models.node_model import units_of
 from eqsat.files import load_callable
-from eqsat.ir import TensorGraph
 from eqsat.target import ACCELERATORS, Target
-from eqsat.tosa.vela import compile_graph
-from eqsat.tosa.worker import Pool
+from eqsat.tensor.ir import TensorGraph
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import Pool
 from tests.cost_models.test_vela_groups import move
 from tests.graphs import channel_shuffle, finish, residual, transposed_relus
 
@@ -59,7 +60,7 @@ def test_counts_and_bytes_say_that_they_are_no_cycles() -> None:
     graph = transposed_relus()
     count, moved = make("op_count", "ethos-u55-128"), make("bytes_moved", "ethos-u55-128")
     assert not count.in_cycles and not moved.in_cycles and make("analytic", "ethos-u55-128").in_cycles
-    assert math.floor(count.total(graph)) == 2           # transposes
+    assert math.floor(count.total(graph)) == 2  # transposes
     (unit,) = [u for u in units_of(graph).values() if u.op == "conv2d" and u.result.shape[-1] == 16]
     traffic = moved.traffic(unit)
     assert traffic.activations == 16 * 16 * 24 + 4 * 16 * 16 * 16 and traffic.constants == 16 * 24 + 4 * 16
@@ -76,11 +77,13 @@ def test_memories_come_from_the_ini_file(tmp_path: Path) -> None:
     from cost_models.machine import machine
 
     default = machine(Target.of("ethos-u55-128"))
-    assert (default.activations.bandwidth, default.constants.bandwidth) == (8, 1)     # 64 bits; an eighth of that
+    assert (default.activations.bandwidth, default.constants.bandwidth) == (8, 1)  # 64 bits; an eighth of that
     ini = tmp_path / "own.ini"
-    ini.write_text("[System_Config.Slow]\naxi0_port=Sram\naxi1_port=Dram\n"
-                   "Sram_clock_scale=0.5\nSram_burst_length=32\nSram_read_latency=9\nDram_clock_scale=0.25\nDram_burst_length=64\nDram_read_latency=99\n"
-                   "[Memory_Mode.Base]\nconst_mem_area=Axi1\narena_mem_area=Axi0\n[Memory_Mode.Mine]\ninherit=Memory_Mode.Base\n")
+    ini.write_text(
+        "[System_Config.Slow]\naxi0_port=Sram\naxi1_port=Dram\n"
+        "Sram_clock_scale=0.5\nSram_burst_length=32\nSram_read_latency=9\nDram_clock_scale=0.25\nDram_burst_length=64\nDram_read_latency=99\n"
+        "[Memory_Mode.Base]\nconst_mem_area=Axi1\narena_mem_area=Axi0\n[Memory_Mode.Mine]\ninherit=Memory_Mode.Base\n"
+    )
     own = machine(Target.of("ethos-u55-128", system_config="Slow", memory_mode="Mine", config=str(ini)))
     assert (own.activations.bandwidth, own.activations.latency, own.constants.bandwidth) == (4, 9, 2)
 
@@ -104,13 +107,17 @@ def test_an_unknown_model_names_the_known_ones() -> None:
 
 def test_a_users_model_guides_the_optimizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the working directory, as a user of the command line has it."""
-    from eqsat.optimizer import optimize_tosa
-    from eqsat.options import Options
+    from eqsat.search.optimizer import optimize_tosa
+    from eqsat.search.options import Options
     from eqsat.tosa import dumps, loads
 
-    (tmp_path / "my_costs.py").write_text("from cost_models import NodeModel\n\nclass Fewest(NodeModel):\n"
-                                          "    def cycles(self, unit):\n        return 1000.0 if unit.op == 'transpose' else 1.0\n")
+    (tmp_path / "my_costs.py").write_text(
+        "from cost_models import NodeModel\n\nclass Fewest(NodeModel):\n"
+        "    def cycles(self, unit):\n        return 1000.0 if unit.op == 'transpose' else 1.0\n"
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    result = optimize_tosa(dumps(transposed_relus()), Target.of("ethos-u55-128"), options=Options(cost_model="my_costs:Fewest"))
+    result = optimize_tosa(
+        dumps(transposed_relus()), Target.of("ethos-u55-128"), options=Options(cost_model="my_costs:Fewest")
+    )
     assert result.chosen == "eqsat" and "transpose" not in loads(result.tosa).op_counts()

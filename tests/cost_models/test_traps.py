@@ -2,6 +2,7 @@
 
 On the day Vela mends one, its test that it is there fails, and both may go.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -15,14 +16,14 @@ import cost_models
 from cost_models.cache import PriceCache
 from cost_models.node_model import units_of
 from eqsat.egraph.encoding import saturate
-from eqsat.ir import OPS, TensorGraph
-from eqsat.optimizer import optimize_tosa
 from eqsat.rules import EXTERNS
 from eqsat.rules.presets import PRESETS
+from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
+from eqsat.tensor.ir import OPS, TensorGraph
 from eqsat.tosa import dumps, loads
-from eqsat.tosa.vela import compile_graph
-from eqsat.tosa.worker import Pool
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import Pool
 from tests.graphs import channel_shuffle, clamp, conv, finish, transpose, transposed_relus
 
 MODELS = ("analytic", "vela_groups", "vela_graph")
@@ -38,10 +39,31 @@ def convolution(noop: bool) -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 8, 8, 16), "INT8")
     w = g.add_const(np.random.default_rng(0).integers(-127, 128, (16, 1, 1, 16)), "INT8")
-    y = g.add("conv2d", (x, w, g.add_const(np.zeros(16), "INT32")), pad=(0, 0, 0, 0), stride=(1, 1), dilation=(1, 1), local_bound=False,
-              acc_type=5, in_zp=(0,), w_zp=(0,))
-    y = g.add("rescale", (y,), dtype="INT8", multiplier=(1 << 30,), shift=(38,), in_zp=(0,), out_zp=(0,), scale32=True, rounding_mode=1,
-              per_channel=False, input_unsigned=False, output_unsigned=False)
+    y = g.add(
+        "conv2d",
+        (x, w, g.add_const(np.zeros(16), "INT32")),
+        pad=(0, 0, 0, 0),
+        stride=(1, 1),
+        dilation=(1, 1),
+        local_bound=False,
+        acc_type=5,
+        in_zp=(0,),
+        w_zp=(0,),
+    )
+    y = g.add(
+        "rescale",
+        (y,),
+        dtype="INT8",
+        multiplier=(1 << 30,),
+        shift=(38,),
+        in_zp=(0,),
+        out_zp=(0,),
+        scale32=True,
+        rounding_mode=1,
+        per_channel=False,
+        input_unsigned=False,
+        output_unsigned=False,
+    )
     if noop:
         y = g.add("clamp", (y,), min_val=b"\x80", max_val=b"\x7f", nan_mode=1)
     g.outputs.append(g.add("transpose", (g.add("transpose", (y,), perms=(0, 2, 1, 3)),), perms=(0, 2, 1, 3)))
@@ -50,9 +72,12 @@ def convolution(noop: bool) -> TensorGraph:
 
 # ---- a CLAMP that does nothing lowers the U55/U65 estimate of a convolution -----------------------
 
+
 def test_a_noop_clamp_lowers_the_estimate(pool: Pool) -> None:
     target = Target.of("ethos-u55-128")
-    assert compile_graph(convolution(True), target, pool).cycles < compile_graph(convolution(False), target, pool).cycles
+    assert (
+        compile_graph(convolution(True), target, pool).cycles < compile_graph(convolution(False), target, pool).cycles
+    )
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
@@ -78,6 +103,7 @@ def test_a_noop_clamp_is_never_inserted() -> None:
 
 # ---- RESIZE, GATHER and SCATTER cost nothing on U85 ------------------------------------------------
 
+
 @pytest.mark.parametrize("make", [channel_shuffle, transposed_relus])
 def test_no_rule_writes_an_op_that_costs_nothing(make) -> None:
     """RESIZE, GATHER and SCATTER are not in the op table: what a graph brings stays as it is, and nothing else becomes one."""
@@ -88,6 +114,7 @@ def test_no_rule_writes_an_op_that_costs_nothing(make) -> None:
 
 
 # ---- U55 and U65 transposes are estimated far cheaper than copies -----------------------------------
+
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
 def test_transposes_are_not_sought_because_they_look_cheap(target: str) -> None:
@@ -110,4 +137,5 @@ def test_a_pair_of_transposes_never_beats_nothing(name: str, target: str, pool: 
         y = clamp(g, transpose(g, y, 0, 2, 1, 3), -90, 90) if moved else clamp(g, y, -90, 90)
         y = transpose(g, y, 0, 2, 1, 3) if moved else y
         return finish(g, conv(g, y, 8, seed=3))
+
     assert model.total(graph(True)) > model.total(graph(False))

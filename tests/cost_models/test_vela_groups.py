@@ -1,4 +1,5 @@
 """Prices of single units: measured in context, remembered, and never for what must not be."""
+
 from __future__ import annotations
 
 import math
@@ -12,11 +13,11 @@ from cost_models.cache import PriceCache
 from cost_models.legality import legal_transpose
 from cost_models.protocol import Unit
 from cost_models.vela_groups import VelaGroups, probe
-from eqsat.ir import OPS, Const, TensorGraph, Type, attrs_of
-from eqsat.movement import Move
 from eqsat.target import Target
-from eqsat.tosa.vela import compile_graph
-from eqsat.tosa.worker import Pool
+from eqsat.tensor.ir import OPS, Const, TensorGraph, Type, attrs_of
+from eqsat.tensor.movement import Move
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import Pool
 from tests.graphs import finish, rescale, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
@@ -35,13 +36,24 @@ def move(shape: tuple[int, ...], perm: tuple[int, ...], dtype: str = "INT8") -> 
 
 
 def units(graph: TensorGraph) -> list[Unit]:
-    return [Unit(((n.op, n.attrs),), tuple(graph.type(i) for i in n.inputs), Type(n.shape, n.dtype),
-                 tuple(dict(graph.nodes[i].attrs).get("value") for i in n.inputs))
-            for n in (graph.nodes[i] for i in graph.live()) if OPS[n.op].kind != "leaf"]
+    return [
+        Unit(
+            ((n.op, n.attrs),),
+            tuple(graph.type(i) for i in n.inputs),
+            Type(n.shape, n.dtype),
+            tuple(dict(graph.nodes[i].attrs).get("value") for i in n.inputs),
+        )
+        for n in (graph.nodes[i] for i in graph.live())
+        if OPS[n.op].kind != "leaf"
+    ]
 
 
 def test_a_movement_gets_steps_that_do_it(model: VelaGroups) -> None:
-    for u in (move((1, 8, 8, 16), (0, 3, 1, 2)), move((2, 3, 4, 16), (3, 1, 2, 0)), move((6, 8, 4), (0, 2, 1), "INT16")):
+    for u in (
+        move((1, 8, 8, 16), (0, 3, 1, 2)),
+        move((2, 3, 4, 16), (3, 1, 2, 0)),
+        move((6, 8, 4), (0, 2, 1), "INT16"),
+    ):
         (price,) = model.price([u])
         assert 0 < price.cycles < math.inf
         g = TensorGraph()
@@ -49,7 +61,11 @@ def test_a_movement_gets_steps_that_do_it(model: VelaGroups) -> None:
         for op, attrs in price.steps:
             y = g.add_with(op, [y], attrs)
         finish(g, y)
-        x = np.arange(u.result.elements).astype(np.int8 if u.result.dtype == "INT8" else np.int16).reshape(u.move.in_shape)
+        x = (
+            np.arange(u.result.elements)
+            .astype(np.int8 if u.result.dtype == "INT8" else np.int16)
+            .reshape(u.move.in_shape)
+        )
         assert np.array_equal(g.evaluate([x])[0], u.move.apply(x))
         assert compile_graph(g, model.target, model.pool).cycles > 0
 
@@ -71,6 +87,7 @@ def test_measured_prices_are_remembered(model: VelaGroups) -> None:
         def map(self, fn, items):
             assert not items, "measured again"
             return []
+
     again = VelaGroups(model.target, NoPool(), model.cache)  # type: ignore[arg-type] - it must not be asked
     assert again.price(todo) == first
 
@@ -94,13 +111,21 @@ def test_movements_that_the_target_must_not_do_have_no_price(pool: Pool, tmp_pat
 
 
 def test_the_guards_on_transposes() -> None:
-    assert legal_transpose((1, 256, 256, 3, 2), "INT8", "u55") and not legal_transpose((1, 257, 256, 3, 2), "INT8", "u55")
+    assert legal_transpose((1, 256, 256, 3, 2), "INT8", "u55") and not legal_transpose(
+        (1, 257, 256, 3, 2), "INT8", "u55"
+    )
     assert legal_transpose((1, 257, 256, 3, 2), "INT8", "u85")
     assert not legal_transpose((1, 2, 3), "INT32", "u65") and legal_transpose((1, 2, 3), "INT32", "u85")
 
 
 def test_a_probe_has_the_unit_between_pads() -> None:
-    g, pads = probe(Unit((("transpose", attrs_of({"perms": (0, 2, 1, 3)})),), (Type((1, 4, 5, 8), "INT8"),), Type((1, 5, 4, 8), "INT8")))
+    g, pads = probe(
+        Unit(
+            (("transpose", attrs_of({"perms": (0, 2, 1, 3)})),),
+            (Type((1, 4, 5, 8), "INT8"),),
+            Type((1, 5, 4, 8), "INT8"),
+        )
+    )
     assert g.op_counts() == {"clamp": 4, "transpose": 1} and len(pads) == 4
     assert len(g.outputs) == 3
 
@@ -116,30 +141,46 @@ def test_a_constant_operand_has_its_price_and_its_narrow_form_another(model: Vel
     values = Const(np.arange(32, dtype=np.int32).reshape(row.shape), "INT32")
     with_input, with_constant = (Unit((("add", ()),), (wide, row), wide, (None, c)) for c in (None, values))
     prices = [p.cycles for p in model.price([with_input, with_constant])]
-    assert prices[1] > 1.5 * prices[0]                   # beside an INT32 constant no RESCALE fuses
+    assert prices[1] > 1.5 * prices[0]  # beside an INT32 constant no RESCALE fuses
     narrow = Const(np.arange(32, dtype=np.int8).reshape(row.shape), "INT8")
     rescale = Unit((("rescale", attrs_of({"dtype": "INT32"})),), (Type(row.shape, "INT8"),), row, (narrow,))
     share = model.fusion(with_constant, rescale, []).of_reader
-    if model.target.family != "u65":                     # there it depends on the size
+    if model.target.family != "u65":  # there it depends on the size
         assert (share > 0.5) == (model.target.family == "u85")
     assert model.fusion(with_constant, Unit(rescale.steps, rescale.operands, row, (None,)), []).of_reader == 0.0
 
 
-@pytest.mark.parametrize("shapes, fused", [(((2, 4, 8, 16), (2, 4, 8, 1)), False), (((2, 4, 8, 16),) * 2, True), (((1, 8, 8, 16), (1, 8, 8, 1)), True)])
+@pytest.mark.parametrize(
+    "shapes, fused",
+    [(((2, 4, 8, 16), (2, 4, 8, 1)), False), (((2, 4, 8, 16),) * 2, True), (((1, 8, 8, 16), (1, 8, 8, 1)), True)],
+)
 def test_a_table_fuses_behind_a_sum_that_is_one_operator(shapes, fused: bool, model: VelaGroups) -> None:
     g = TensorGraph()
-    x, y = (rescale(g, g.add_input(n, s, "INT8"), "INT32", shift=(20,), in_zp=3) for n, s in zip("xy", shapes, strict=True))
+    x, y = (
+        rescale(g, g.add_input(n, s, "INT8"), "INT32", shift=(20,), in_zp=3) for n, s in zip("xy", shapes, strict=True)
+    )
     narrow = rescale(g, g.add("sub", [x, y]), "INT8", shift=(41,))
     table = finish(g, g.add("table", [narrow], table=tuple(range(-128, 128)))).outputs[0]
     behind, read, reader = ([u for u in units(g) if u.op == op][-1] for op in ("sub", "rescale", "table"))
     cycles = {r["source"]: int(r["op_cycles"]) for r in compile_graph(g, model.target, model.pool).rows}
-    assert (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0) == fused == (model.fusion(reader, read, [behind]) is not None)
+    assert (
+        (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0)
+        == fused
+        == (model.fusion(reader, read, [behind]) is not None)
+    )
 
 
-@pytest.mark.parametrize("op, attrs, fused", [
-    ("transpose", {"perms": (0, 1, 3, 2)}, True), ("transpose", {"perms": (0, 3, 1, 2)}, True), ("reverse", {"axis": 1}, True),
-    ("reduce_max", {"axis": 2, "nan_mode": 1}, True), ("slice", {"start": (0, 1, 0, 0), "size": (1, 7, 20, 16)}, False),
-    ("tile", {"multiples": (1, 2, 1, 1)}, False)])
+@pytest.mark.parametrize(
+    "op, attrs, fused",
+    [
+        ("transpose", {"perms": (0, 1, 3, 2)}, True),
+        ("transpose", {"perms": (0, 3, 1, 2)}, True),
+        ("reverse", {"axis": 1}, True),
+        ("reduce_max", {"axis": 2, "nan_mode": 1}, True),
+        ("slice", {"start": (0, 1, 0, 0), "size": (1, 7, 20, 16)}, False),
+        ("tile", {"multiples": (1, 2, 1, 1)}, False),
+    ],
+)
 def test_what_carries_an_activation(op: str, attrs: dict, fused: bool, model: VelaGroups) -> None:
     g = TensorGraph()
     x = g.add_input("x", (1, 8, 20, 16), "INT8")

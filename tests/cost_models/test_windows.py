@@ -1,4 +1,5 @@
 """A graph's windows add up to its total, equal windows are measured once, and what Vela does only once in a graph it does not do in each."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -10,11 +11,11 @@ import pytest
 from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
 from cost_models.windows import LIMITS, Windows, groups, reordered
-from eqsat.ir import OPS, TensorGraph
 from eqsat.target import Target
+from eqsat.tensor.ir import OPS, TensorGraph
 from eqsat.tosa import loads
-from eqsat.tosa.vela import compile_graph
-from eqsat.tosa.worker import Pool
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import Pool
 from tests.graphs import add, channel_shuffle, clamp, conv, finish, reshape, residual, transpose, transposed_relus
 
 
@@ -96,6 +97,7 @@ def test_equal_windows_are_measured_once(pool: Pool, cache: PriceCache) -> None:
         def map(fn, items):
             asked.append(len(items))
             return pool.map(fn, items)
+
     model = VelaGroups(Target.of("ethos-u55-128"), Counting(), cache)  # type: ignore[arg-type]
     model.total(tower(4))
     model.total(tower(4))

@@ -1,4 +1,5 @@
 """A TensorGraph in the e-graph and back: every node has its class, type and e-node."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -6,10 +7,22 @@ import pytest
 
 from eqsat.egraph.encoding import DECLARATIONS, Call, saturate
 from eqsat.egraph.engine import Budget, EngineError, Rule
-from eqsat.ir import OPS, TensorGraph, Type
-from eqsat.movement import Move
 from eqsat.rules import EXTERNS, RULES
-from tests.graphs import add, channel_shuffle, conv, conv_graph, finish, relu, rescale, reshape, residual, transpose, transposed_relus
+from eqsat.tensor.ir import OPS, TensorGraph, Type
+from eqsat.tensor.movement import Move
+from tests.graphs import (
+    add,
+    channel_shuffle,
+    conv,
+    conv_graph,
+    finish,
+    relu,
+    rescale,
+    reshape,
+    residual,
+    transpose,
+    transposed_relus,
+)
 
 
 def everything() -> TensorGraph:
@@ -20,11 +33,22 @@ def everything() -> TensorGraph:
     z = g.add("concat", [y, x, y], axis=3)
     z = g.add("slice", [z], start=(0, 0, 0, 8), size=(1, 4, 4, 8))
     z = add(g, z, g.add("max_pool2d", [y], kernel=(1, 1), stride=(1, 1), pad=(0,) * 4, nan_mode=1))
-    s = g.add("select", [g.add_const(np.ones((1, 1, 1, 1)), "BOOL"), transpose(g, z, 0, 3, 1, 2), transpose(g, relu(g, z), 0, 3, 1, 2)])
+    s = g.add(
+        "select",
+        [g.add_const(np.ones((1, 1, 1, 1)), "BOOL"), transpose(g, z, 0, 3, 1, 2), transpose(g, relu(g, z), 0, 3, 1, 2)],
+    )
     m = g.add("matmul", [reshape(g, s, 8, 4, 4), reshape(g, s, 8, 4, 4)], in_zp=(0,), w_zp=(0,))
     t = Type((3,), "INT8")
-    o = g.add("opaque", [rescale(g, m, "INT8", shift=(40,))], tosa="CUSTOM", fields=(), shape_operands=(None,), shape=t.shape,
-              dtype=t.dtype, results=(t, Type((2,), "INT8")))
+    o = g.add(
+        "opaque",
+        [rescale(g, m, "INT8", shift=(40,))],
+        tosa="CUSTOM",
+        fields=(),
+        shape_operands=(None,),
+        shape=t.shape,
+        dtype=t.dtype,
+        results=(t, Type((2,), "INT8")),
+    )
     i = g.add("item", [o], index=1, shape=(2,), dtype="INT8")
     assert unread == 1
     return finish(g, o, i, s, x, s)
@@ -46,7 +70,9 @@ def test_without_rules_the_e_graph_is_the_graph(build) -> None:
         assert e.cls == c and e.children == tuple(frozen.handle[i] for i in node.inputs)
         if OPS[node.op].kind == "move":
             shape = graph.nodes[node.inputs[0]].shape
-            want = Move.transpose(shape, node.attr("perms")) if node.op == "transpose" else Move.reshape(shape, node.shape)
+            want = (
+                Move.transpose(shape, node.attr("perms")) if node.op == "transpose" else Move.reshape(shape, node.shape)
+            )
             assert (e.op, e.move) == ("move", want)
         else:
             assert (e.op, e.attrs, e.move) == (node.op, node.attrs, None)

@@ -1,4 +1,5 @@
 """The engine on a toy language of numbers: limits, externs, and what egglog refuses."""
+
 from __future__ import annotations
 
 import os
@@ -7,8 +8,15 @@ import pytest
 
 from eqsat.egraph import Budget, Engine, EngineError, Extern, Rule
 
-LANGUAGE = ("(sort T)", "(constructor Num (i64) T)", "(constructor Add (T T) T)", "(constructor Twice (T) T)", "(sort TV (Vec T))",
-            "(constructor All (TV) T)", "(function type (T) i64 :no-merge)")
+LANGUAGE = (
+    "(sort T)",
+    "(constructor Num (i64) T)",
+    "(constructor Add (T T) T)",
+    "(constructor Twice (T) T)",
+    "(sort TV (Vec T))",
+    "(constructor All (TV) T)",
+    "(function type (T) i64 :no-merge)",
+)
 GROW = Rule("grow", "toy", "n = n + 1 twice", ("(= t (Num a))",), ("(Twice (Num b))",), (("b", "next", "a"),))
 NEXT = Extern("next", 1, 1, lambda n: (n + 1,))
 
@@ -37,7 +45,7 @@ def test_saturated() -> None:
     with toy([swap], (), "(Add (Num 0) (Num 1))") as engine:
         out = engine.saturate()
         assert out.stop == "saturated"
-        assert out.matches == {"swap": 2}                # the one term, then the new one
+        assert out.matches == {"swap": 2}  # the one term, then the new one
         assert [i.nodes for i in out.iterations] == [4, 4] and engine.size() == 4
         assert out.seconds >= sum(i.seconds for i in out.iterations) > 0
 
@@ -77,7 +85,7 @@ def test_externs_may_have_no_answer_or_several() -> None:
         engine.run(value(engine, 12))
         assert engine.saturate().stop == "saturated"
         assert sorted(rows(engine, "Num")) == [2, 3, 4, 6, 12]
-        assert sorted(asked) == [2, 3, 4, 6, 12]         # each demand is answered once
+        assert sorted(asked) == [2, 3, 4, 6, 12]  # each demand is answered once
     halve = Extern("halve", 1, 1, lambda n: (n // 2,) if n % 2 == 0 else None)
     with toy([rule("halves", "(= t (Num a))", "(Num b)", ("b", "halve", "a"))], [halve]) as engine:
         engine.run(value(engine, 20))
@@ -86,8 +94,14 @@ def test_externs_may_have_no_answer_or_several() -> None:
 
 
 def test_calls_of_a_rule_feed_one_another() -> None:
-    externs = [Extern("plus", 2, 1, lambda a, b: (a + b,)), Extern("both", 1, 2, lambda a: (a, 10 * a)), Extern("odd", 1, 0, lambda a: () if a % 2 else None)]
-    chain = rule("chain", "(= t (Num a))", "(Twice (Num s))", ("p q", "both", "a"), ("s", "plus", "p q"), ("", "odd", "s"))
+    externs = [
+        Extern("plus", 2, 1, lambda a, b: (a + b,)),
+        Extern("both", 1, 2, lambda a: (a, 10 * a)),
+        Extern("odd", 1, 0, lambda a: () if a % 2 else None),
+    ]
+    chain = rule(
+        "chain", "(= t (Num a))", "(Twice (Num s))", ("p q", "both", "a"), ("s", "plus", "p q"), ("", "odd", "s")
+    )
     with toy([chain], externs) as engine:
         for n in (2, 3):
             engine.run(value(engine, n))
@@ -99,25 +113,39 @@ def test_an_unsound_rule_is_stopped() -> None:
     """One class, two types."""
     typing = rule("typing", "(= t (Num a))", "(set (type t) a)", analysis=True)
     wrong = rule("wrong", "(= t (Twice x))", "(union t x)")
-    with toy([typing, wrong], (), "(set (type (Twice (Num 1))) 7)") as engine, pytest.raises(EngineError, match="wrong|type|merge"):
+    with (
+        toy([typing, wrong], (), "(set (type (Twice (Num 1))) 7)") as engine,
+        pytest.raises(EngineError, match="wrong|type|merge"),
+    ):
         engine.saturate()
 
 
-@pytest.mark.parametrize("text", ["(", "(Num", "(NoSuch 1)", '(Num "x")', "(run-schedule nothing)", "(input nowhere \"no.tsv\")", "(union (Num 1) 2)"])
+@pytest.mark.parametrize(
+    "text",
+    ["(", "(Num", "(NoSuch 1)", '(Num "x")', "(run-schedule nothing)", '(input nowhere "no.tsv")', "(union (Num 1) 2)"],
+)
 def test_what_egglog_refuses_is_an_engine_error(text: str) -> None:
     with toy([]) as engine, pytest.raises(EngineError, match="egglog"):
         engine.run(text)
 
 
-@pytest.mark.parametrize("bad", [rule("bad", "(= t (NoSuch x))", "(union t x)"), rule("bad", "(= t (Num a))", "(union t unbound)"),
-                                 rule("bad", "(= t (Num a))", "(Num b)", ("b", "no-extern", "a"))])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        rule("bad", "(= t (NoSuch x))", "(union t x)"),
+        rule("bad", "(= t (Num a))", "(union t unbound)"),
+        rule("bad", "(= t (Num a))", "(Num b)", ("b", "no-extern", "a")),
+    ],
+)
 def test_a_bad_rule_is_an_engine_error(bad: Rule) -> None:
     with pytest.raises(EngineError):
         toy([bad])
 
 
 def test_freeze_decodes_terms_and_vectors() -> None:
-    with toy([], (), "(let a (Num 4))", "(let b (Num 5))", "(union b (Twice a))", "(All (vec-of a b a))", "(set (type a) 9)") as engine:
+    with toy(
+        [], (), "(let a (Num 4))", "(let b (Num 5))", "(union b (Twice a))", "(All (vec-of a b a))", "(set (type a) 9)"
+    ) as engine:
         frozen = engine.freeze()
         cls = {args[0]: c for name, args, c in frozen if name == "Num"}
         assert set(cls) == {4, 5} and cls[4] != cls[5]

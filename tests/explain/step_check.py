@@ -1,4 +1,5 @@
 """Checks one step of a proof with egglog itself: that rule alone, on the classes around its left side as they were before the step."""
+
 from __future__ import annotations
 
 from eqsat.egraph.encoding import ANALYSES, DECLARATIONS, LeafValue
@@ -6,8 +7,8 @@ from eqsat.egraph.encoding import EXTERNS as TYPING
 from eqsat.egraph.engine import Budget, Engine, EngineError
 from eqsat.explain.chains import Link, operands
 from eqsat.explain.record import CONSTRUCTORS, SORTS, History, Row
-from eqsat.ir import Node
 from eqsat.rules import EXTERNS, RULES
+from eqsat.tensor.ir import Node
 
 _DEPTH = 4
 _ALONE = 1_000_000
@@ -27,7 +28,9 @@ def holds(history: History, link: Link) -> bool:
     for _ in range(_DEPTH):
         border = {c for b in border for r in by_class.get(b, ()) for c in operands(r)} - inside
         inside |= border
-    with Engine(DECLARATIONS, [*TYPING, *EXTERNS], [*ANALYSES, *(r for r in RULES if r.analysis), history.rules[link.rule]]) as engine:
+    with Engine(
+        DECLARATIONS, [*TYPING, *EXTERNS], [*ANALYSES, *(r for r in RULES if r.analysis), history.rules[link.rule]]
+    ) as engine:
         values: dict[int, int] = {}
 
         def value(i: int) -> int:
@@ -38,11 +41,21 @@ def holds(history: History, link: Link) -> bool:
         def term(row: Row, below: dict[int, Row]) -> str:
             def operand(c: int) -> str:
                 known(c)
-                return term(below[c], {k: r for k, r in below.items() if k != c}) if c in below and c not in by_class else f"(Node {c})"
+                return (
+                    term(below[c], {k: r for k, r in below.items() if k != c})
+                    if c in below and c not in by_class
+                    else f"(Node {c})"
+                )
 
             parts = []
             for kind, a in zip(SORTS[row[0]], row[1]):
-                parts.append(str(value(a)) if kind == "i64" else operand(a) if kind == "T" else f"(vec-of {' '.join(map(operand, a))})")
+                parts.append(
+                    str(value(a))
+                    if kind == "i64"
+                    else operand(a)
+                    if kind == "T"
+                    else f"(vec-of {' '.join(map(operand, a))})"
+                )
             return f"({row[0]} {' '.join(parts)})"
 
         def known(c: int) -> None:
@@ -73,7 +86,7 @@ def holds(history: History, link: Link) -> bool:
             return any(_true(engine, f"(check (= (Node {_ALONE}) {goal}))") for goal in dict.fromkeys((right, itself)))
 
         if equal():
-            return False                                 # it is so without the rule
+            return False  # it is so without the rule
         engine.saturate(Budget(nodes=20_000, seconds=20, passes=2))
         return equal()
 

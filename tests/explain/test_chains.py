@@ -1,4 +1,5 @@
 """Proofs: every step is what its rule does by itself, and nothing rests on what came later."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,8 +11,8 @@ from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget
 from eqsat.explain.chains import Chains, ExplainError, Proof, operands
 from eqsat.explain.record import CONSTRUCTORS, FOREVER, History, record
-from eqsat.ir import TensorGraph
 from eqsat.rules import EXTERNS, RULES
+from eqsat.tensor.ir import TensorGraph
 from tests.explain.step_check import holds
 from tests.graphs import channel_shuffle, finish, relu, residual, transpose, transposed_relus
 from tests.rules.soundness import cut
@@ -54,8 +55,13 @@ def test_every_e_node_has_a_proof_of_matched_instances(build: Callable[[], Tenso
 @pytest.mark.parametrize("build", GRAPHS)
 def test_every_step_holds_by_its_rule_alone(build: Callable[[], TensorGraph]) -> None:
     history = history_of(build())
-    links = {(link.rule, link.step, link.left, link.right): link for p in all_proofs(history) for q in p.proofs() for link, _ in q.links}
-    chosen = list(links.values())[::max(1, len(links) // 20)]
+    links = {
+        (link.rule, link.step, link.left, link.right): link
+        for p in all_proofs(history)
+        for q in p.proofs()
+        for link, _ in q.links
+    }
+    chosen = list(links.values())[:: max(1, len(links) // 20)]
     failed = [link for link in chosen if not holds(history, link)]
     assert failed == []
 
@@ -87,11 +93,15 @@ def test_a_proof_is_a_chain_and_rests_on_the_past(build: Callable[[], TensorGrap
             at = p.start
             for link, needs in p.links:
                 assert same(at, link.start, needs)
-                old = [*link.match.seen.values(), *(r for r in link.match.made.values() if history.life.get(r, (FOREVER,))[0] < link.step)]
+                old = [
+                    *link.match.seen.values(),
+                    *(r for r in link.match.made.values() if history.life.get(r, (FOREVER,))[0] < link.step),
+                ]
                 for row in old:
                     assert history.life[row][0] < link.step
                     assert chains.origin(row[2], link.step - 1) == row or any(
-                        n.end == row and all(k.step < link.step for k, _ in n.links) for n in needs)
+                        n.end == row and all(k.step < link.step for k, _ in n.links) for n in needs
+                    )
                 at = link.end
             assert same(at, p.end, p.needs)
 
@@ -113,7 +123,9 @@ def test_recording_gives_the_same_e_graph() -> None:
     for build in (residual, halves):
         plain, recorded = saturate(build(), RULES, EXTERNS, BUDGET), history_of(build()).frozen
         assert (recorded.n_nodes, recorded.saturation.stop) == (plain.n_nodes, plain.saturation.stop)
-        assert sorted(sorted(e.op for e in c) for c in recorded.classes) == sorted(sorted(e.op for e in c) for c in plain.classes)
+        assert sorted(sorted(e.op for e in c) for c in recorded.classes) == sorted(
+            sorted(e.op for e in c) for c in plain.classes
+        )
 
 
 def test_rows_have_one_life_and_classes_end_in_one() -> None:

@@ -1,4 +1,5 @@
 """`--save` and `eqsat explain`, as a user meets them."""
+
 from __future__ import annotations
 
 import json
@@ -40,7 +41,19 @@ def test_explain_lists_every_operator(saved: Path) -> None:
 
 def test_explain_a_node_with_pictures(saved: Path, tmp_path: Path) -> None:
     node = next(n for n, x in enumerate(runs.load(saved).source.nodes) if x.op == "transpose")
-    done = run("explain", saved, f"n{node}", "--svg", tmp_path / "a.svg", "--dot", tmp_path / "a.dot", "--json", tmp_path / "a.json", "--radius", 1)
+    done = run(
+        "explain",
+        saved,
+        f"n{node}",
+        "--svg",
+        tmp_path / "a.svg",
+        "--dot",
+        tmp_path / "a.dot",
+        "--json",
+        tmp_path / "a.json",
+        "--radius",
+        1,
+    )
     assert done.exit_code == 0, done.output
     assert "Proof" in done.stdout and "Candidates" in done.stdout
     data = json.loads((tmp_path / "a.json").read_text())
@@ -49,10 +62,17 @@ def test_explain_a_node_with_pictures(saved: Path, tmp_path: Path) -> None:
     assert (tmp_path / "a.dot").read_text().startswith("digraph")
 
 
-@pytest.mark.parametrize(("args", "words"), [
-    (("{tmp}",), "manifest.json cannot be read"), (("{run}", "nine"), "is no node"), (("{run}", "n999"), "no node of the source"),
-    (("{run}", "n0"), "an input or a constant"), (("{run}", "--svg", "{tmp}"), "is a directory"), (("{run}", "--user-rules", "no.py"), "does not exist"),
-])
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("{tmp}",), "manifest.json cannot be read"),
+        (("{run}", "nine"), "is no node"),
+        (("{run}", "n999"), "no node of the source"),
+        (("{run}", "n0"), "an input or a constant"),
+        (("{run}", "--svg", "{tmp}"), "is a directory"),
+        (("{run}", "--user-rules", "no.py"), "does not exist"),
+    ],
+)
 def test_bad_input_is_named(saved: Path, tmp_path: Path, args: tuple[str, ...], words: str) -> None:
     done = run("explain", *(a.replace("{tmp}", str(tmp_path)).replace("{run}", str(saved)) for a in args))
     assert done.exit_code == 2
@@ -67,4 +87,7 @@ def test_a_model_is_saved_and_explained(tmp_path: Path) -> None:
     assert sum(v.cycles or 0 for v in explanation.ops.values()) == explanation.run.result["explicit_cycles"]
     transposes = [v for v in explanation.ops.values() if v.op.startswith("transpose")]
     assert len(transposes) > 2 and all(v.verdict == "stayed" or v.rules for v in transposes)
-    assert any(len(v.written) > 1 and v.cycles_now < explanation.run.result["explicit_cycles"] / 4 for v in explanation.ops.values())
+    assert any(
+        len(v.written) > 1 and v.cycles_now < explanation.run.result["explicit_cycles"] / 4
+        for v in explanation.ops.values()
+    )

@@ -1,4 +1,5 @@
 """Verdicts, their cycles and the pictures, on runs compiled by Vela."""
+
 from __future__ import annotations
 
 import json
@@ -11,8 +12,8 @@ import pytest
 
 from eqsat.egraph.engine import Budget
 from eqsat.explain import ExplainError, Explanation, view
-from eqsat.optimizer import Result, optimize_tosa
-from eqsat.options import Options
+from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from extraction import extract
@@ -102,7 +103,12 @@ def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> No
 
 def test_another_winner_is_told(tmp_path: Path) -> None:
     """Stock's graph won: the explanation says that it is about a candidate that was not used."""
-    result = optimize_tosa(dumps(transposed_relus()), U85, stock=dumps(transposed_relus(0)), options=Options(cache=tmp_path / "p", preset="none"))
+    result = optimize_tosa(
+        dumps(transposed_relus()),
+        U85,
+        stock=dumps(transposed_relus(0)),
+        options=Options(cache=tmp_path / "p", preset="none"),
+    )
     run = replace(result.run, chosen="stock")
     assert "The stock graph won" in run.explain().text(removals=False)
 
@@ -128,7 +134,9 @@ def test_pictures(relus: tuple[Result, Explanation]) -> None:
         texts = [t.text for t in ElementTree.fromstring(view.svg(part)).iter("{http://www.w3.org/2000/svg}text")]
         assert len(texts) >= len(part.boxes)
         dot = view.dot(part)
-        assert dot.startswith("digraph") and dot.count("->") == len(part.edges) and dot.count("label=") == len(part.boxes)
+        assert (
+            dot.startswith("digraph") and dot.count("->") == len(part.edges) and dot.count("label=") == len(part.boxes)
+        )
         assert json.loads(json.dumps(view.as_dict(part)))["boxes"]
 
 

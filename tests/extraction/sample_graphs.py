@@ -18,8 +18,10 @@ def choice_graphs(draw, terms: bool = True, max_classes: int = 6, costs=SMALL_CO
     classes = st.integers(0, n_classes - 1)
     row = st.tuples(costs, st.lists(classes, max_size=3))
     leaf = st.tuples(costs, st.just([]))
-    rows = [draw(st.lists(st.one_of(row, leaf) if c == n_classes - 1 else row, min_size=1, max_size=3))
-            for c in range(n_classes)]
+    rows = [
+        draw(st.lists(st.one_of(row, leaf) if c == n_classes - 1 else row, min_size=1, max_size=3))
+        for c in range(n_classes)
+    ]
     rows[-1].append(draw(leaf))
     roots = draw(st.lists(classes, min_size=1, max_size=2))
     if not terms:
@@ -29,11 +31,13 @@ def choice_graphs(draw, terms: bool = True, max_classes: int = 6, costs=SMALL_CO
     reads = [(n, m) for n, (_, children) in enumerate(flat) for m, c in enumerate(owner) if c in children]
     nodes = st.integers(0, len(flat) - 1)
     return ChoiceGraph.build(
-        rows, roots,
+        rows,
+        roots,
         pair_costs=draw(st.dictionaries(st.sampled_from(reads), st.integers(-4, 4), max_size=8)) if reads else None,
         forbidden=draw(st.lists(nodes, max_size=1)),
         forbidden_pairs=draw(st.lists(st.sampled_from(reads), max_size=2)) if reads else None,
-        per_reader=draw(st.sets(classes, max_size=2)))
+        per_reader=draw(st.sets(classes, max_size=2)),
+    )
 
 
 def brute_force(graph: ChoiceGraph) -> float | None:

@@ -66,7 +66,16 @@ def test_made_graphs_of_the_scale_plot_are_feasible_and_cyclic():
 
 def test_graphs_saved_at_the_hook_point_become_choice_graphs(tmp_path):
     (tmp_path / "pixel_shuffle.0.ethos-u55-128.explicit.tosa").write_bytes(dumps(channel_shuffle()))
-    options = ["--models", "pixel_shuffle", "--targets", "ethos-u55-128", "--tosa", str(tmp_path), "--out", str(tmp_path / "graphs")]
+    options = [
+        "--models",
+        "pixel_shuffle",
+        "--targets",
+        "ethos-u55-128",
+        "--tosa",
+        str(tmp_path),
+        "--out",
+        str(tmp_path / "graphs"),
+    ]
     zoo.main(options)
     (instance,) = run.instances(tmp_path / "graphs")
     assert instance.name == "pixel_shuffle.0.ethos-u55-128"
@@ -79,5 +88,14 @@ def test_graphs_saved_at_the_hook_point_become_choice_graphs(tmp_path):
 
 
 def test_gaps_are_stated():
-    record = {"instance": "a", "extractor": "portfolio", "seed": 0, "n_nodes": 1, "cost": 4, "lower_bound": 3.0, "status": "feasible", "seconds": 1.0}
+    record = {
+        "instance": "a",
+        "extractor": "portfolio",
+        "seed": 0,
+        "n_nodes": 1,
+        "cost": 4,
+        "lower_bound": 3.0,
+        "status": "feasible",
+        "seconds": 1.0,
+    }
     assert "gaps that `portfolio` leaves: a 25.000%" in table.markdown([record], {})

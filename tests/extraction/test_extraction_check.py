@@ -43,14 +43,17 @@ def test_per_reader_classes_are_paid_for_each_reader_and_the_outside():
     assert check(repeated, {0: 0, 1: 1}) == 6  # one e-node reads it, if twice
 
 
-@pytest.mark.parametrize(("choice", "terms", "at", "says"), [
-    ({0: 0, 1: 1, 2: 2}, {}, 3, "no choice"),
-    ({0: 0, 1: 1, 2: 3, 3: 4}, {}, 0, "cyclic"),
-    ({0: 0, 1: 2, 2: 2, 3: 4}, {}, 1, "not one of its own"),
-    ({0: 0, 1: 1, 2: 2, 3: 99}, {}, 3, "not one of its own"),
-    (CHOICE, {"forbidden": [1]}, 1, "forbidden"),
-    (CHOICE, {"forbidden_pairs": [(1, 4)]}, 1, "may not read"),
-])
+@pytest.mark.parametrize(
+    ("choice", "terms", "at", "says"),
+    [
+        ({0: 0, 1: 1, 2: 2}, {}, 3, "no choice"),
+        ({0: 0, 1: 1, 2: 3, 3: 4}, {}, 0, "cyclic"),
+        ({0: 0, 1: 2, 2: 2, 3: 4}, {}, 1, "not one of its own"),
+        ({0: 0, 1: 1, 2: 2, 3: 99}, {}, 3, "not one of its own"),
+        (CHOICE, {"forbidden": [1]}, 1, "forbidden"),
+        (CHOICE, {"forbidden_pairs": [(1, 4)]}, 1, "may not read"),
+    ],
+)
 def test_planted_faults_are_caught_and_located(choice, terms, at, says):
     with pytest.raises(InvalidExtraction, match=says) as caught:
         check(diamond(**terms), choice)
@@ -63,15 +66,18 @@ def test_unreached_entries_are_ignored_and_cut_away():
     assert reachable(g, {0: 0, 1: 1}) == {0: 0}
 
 
-@pytest.mark.parametrize(("arguments", "says"), [
-    (([[(1, [7])]], [0]), "child class 7"),
-    (([[(1, [])]], [3]), "root class 3"),
-    (([[(1, [])]], []), "at least one root"),
-    (([[(float("nan"), [])]], [0]), "cost nan"),
-    (([[(float("-inf"), [])]], [0]), "cost -inf"),
-    (([[(1, [])]], [0], {(0, 9): 1}), "does not exist"),
-    (([[(1, [1])], [(1, [])]], [0], {(0, 1): float("inf")}), "use forbidden_pairs"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (([[(1, [7])]], [0]), "child class 7"),
+        (([[(1, [])]], [3]), "root class 3"),
+        (([[(1, [])]], []), "at least one root"),
+        (([[(float("nan"), [])]], [0]), "cost nan"),
+        (([[(float("-inf"), [])]], [0]), "cost -inf"),
+        (([[(1, [])]], [0], {(0, 9): 1}), "does not exist"),
+        (([[(1, [1])], [(1, [])]], [0], {(0, 1): float("inf")}), "use forbidden_pairs"),
+    ],
+)
 def test_malformed_graphs_are_refused(arguments, says):
     with pytest.raises(InvalidGraph, match=says):
         ChoiceGraph.build(*arguments)
@@ -84,12 +90,15 @@ def test_infinite_cost_is_a_forbidden_node():
         check(g, {0: 0})
 
 
-@pytest.mark.parametrize(("costs", "delta", "grain"), [
-    ([3, 6], -3, 3.0),
-    ([1.25, 0.5], 0.75, 0.25),
-    ([float(np.float32(0.123)), float(np.float32(4.56))], 0, 0.003),  # decimals in single precision
-    ([math.pi, 1], 0, None),
-])
+@pytest.mark.parametrize(
+    ("costs", "delta", "grain"),
+    [
+        ([3, 6], -3, 3.0),
+        ([1.25, 0.5], 0.75, 0.25),
+        ([float(np.float32(0.123)), float(np.float32(4.56))], 0, 0.003),  # decimals in single precision
+        ([math.pi, 1], 0, None),
+    ],
+)
 def test_grains(costs, delta, grain):
     graph = ChoiceGraph.build([[(costs[0], [1])], [(costs[1], [])]], [0], pair_costs={(0, 1): delta} if delta else None)
     whole, worth = graph.in_grains()

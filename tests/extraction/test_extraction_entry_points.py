@@ -31,7 +31,8 @@ def installed(tmp_path) -> dict[str, str]:
         "def extract(graph, *, time_limit, seed, warm_start):\n"
         "    with open(os.environ['CALLS'], 'a') as calls:\n"
         "        calls.write('called\\n')\n"
-        "    return replace(greedy(graph, time_limit=time_limit, seed=seed, warm_start=warm_start), extractor='lazy')\n")
+        "    return replace(greedy(graph, time_limit=time_limit, seed=seed, warm_start=warm_start), extractor='lazy')\n"
+    )
     paths = [str(site), str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p), "CALLS": str(tmp_path / "calls")}
 
@@ -43,7 +44,17 @@ def run(command: list[str], env: dict[str, str]) -> subprocess.CompletedProcess:
 def test_in_the_benchmark(installed, tmp_path):
     (tmp_path / "graphs").mkdir()
     save(ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], [0]), tmp_path / "graphs" / "a.json")
-    done = run(["benchmarks.extraction", str(tmp_path / "graphs"), "--extractors", "lazy", "--json", str(tmp_path / "out.json")], installed)
+    done = run(
+        [
+            "benchmarks.extraction",
+            str(tmp_path / "graphs"),
+            "--extractors",
+            "lazy",
+            "--json",
+            str(tmp_path / "out.json"),
+        ],
+        installed,
+    )
     assert done.returncode == 0, done.stderr
     (record,) = json.loads((tmp_path / "out.json").read_text())
     assert (record["extractor"], record["cost"]) == ("lazy", 3)

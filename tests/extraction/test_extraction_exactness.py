@@ -59,6 +59,7 @@ def in_process(module):
         assert heard.last is not None
         assert heard.best_bound == pytest.approx(check(graph, heard.last), abs=1e-5)
         return heard.last
+
     return solve
 
 
@@ -99,7 +100,12 @@ def test_solvers_without_reductions(graph):
     if raw is None:
         return
     expected = brute_force(graph)
-    for name, solve in (("branch", branch.solve), ("asp", in_process(asp)), ("asp_knots", in_process(asp_knots)), ("ilp", in_process(ilp))):
+    for name, solve in (
+        ("branch", branch.solve),
+        ("asp", in_process(asp)),
+        ("asp_knots", in_process(asp_knots)),
+        ("ilp", in_process(ilp)),
+    ):
         choice = solve(raw.graph)
         found = None if choice is None else check(graph, raw.lift(choice))
         assert found == expected, name
@@ -161,16 +167,24 @@ def test_cpsat():
             expected.append(None if best is None else best - raw.offset)
 
     collect()
-    script = ("import json,sys,time\n"
-              "from tests.extraction.sample_graphs import Heard\n"
-              "from extraction import check, cpsat\n"
-              "from extraction.io import from_json\n"
-              "for job in json.load(sys.stdin):\n"
-              "    g, heard = from_json(job), Heard()\n"
-              "    status = cpsat.solve(g, heard, deadline=time.perf_counter() + 60, seed=0, warm_start=None)\n"
-              "    print(json.dumps(None if status == 'infeasible' else [check(g, heard.last), heard.best_bound]))\n")
-    run = subprocess.run([sys.executable, "-c", script], input=json.dumps(jobs), text=True,
-                         capture_output=True, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    script = (
+        "import json,sys,time\n"
+        "from tests.extraction.sample_graphs import Heard\n"
+        "from extraction import check, cpsat\n"
+        "from extraction.io import from_json\n"
+        "for job in json.load(sys.stdin):\n"
+        "    g, heard = from_json(job), Heard()\n"
+        "    status = cpsat.solve(g, heard, deadline=time.perf_counter() + 60, seed=0, warm_start=None)\n"
+        "    print(json.dumps(None if status == 'infeasible' else [check(g, heard.last), heard.best_bound]))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps(jobs),
+        text=True,
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     answers = [json.loads(line) for line in run.stdout.splitlines()]
     assert len(answers) == len(expected) > 10
     for answer, best in zip(answers, expected):

@@ -16,7 +16,8 @@ def same(a: ChoiceGraph, b: ChoiceGraph) -> bool:
     arrays = ("class_start", "node_class", "cost", "child_start", "child_index")
     rest = ("roots", "pair_costs", "forbidden", "forbidden_pairs", "per_reader", "names")
     return all(np.array_equal(getattr(a, f), getattr(b, f)) for f in arrays) and all(
-        getattr(a, f) == getattr(b, f) for f in rest)
+        getattr(a, f) == getattr(b, f) for f in rest
+    )
 
 
 @settings(max_examples=50, deadline=None)
@@ -36,10 +37,16 @@ def test_files(tmp_path, name):
 
 
 def test_gym_children_are_nodes_that_stand_for_their_classes():
-    g, ids = parse_gym({"root_eclasses": ["A"], "nodes": {
-        "a": {"op": "f", "cost": 2, "eclass": "A", "children": ["y"]},
-        "x": {"op": "x", "cost": 1, "eclass": "B", "children": []},
-        "y": {"op": "y", "cost": 3, "eclass": "B", "children": []}}})
+    g, ids = parse_gym(
+        {
+            "root_eclasses": ["A"],
+            "nodes": {
+                "a": {"op": "f", "cost": 2, "eclass": "A", "children": ["y"]},
+                "x": {"op": "x", "cost": 1, "eclass": "B", "children": []},
+                "y": {"op": "y", "cost": 3, "eclass": "B", "children": []},
+            },
+        }
+    )
     found = extract(g)
     assert found.cost == 3
     assert [ids.nodes[n] for n in found.choice.values()] == ["a", "x"]
@@ -65,11 +72,13 @@ def test_refusals(tmp_path):
 def test_egglog_frozen():
     bindings = pytest.importorskip("egglog.bindings")
     e = bindings.EGraph()
-    e.run_program(*e.parse_program("""
+    e.run_program(
+        *e.parse_program("""
         (datatype Num (Lit i64) (Add Num Num) (Dbl Num))
         (let $x (Add (Lit 1) (Lit 1)))
         (rewrite (Add a a) (Dbl a))
-        (run 3)"""))
+        (run 3)""")
+    )
     price = {"Lit": 1.0, "Add": 10.0, "Dbl": 2.0}
     g, origin = from_frozen(e.freeze(), ["$x"], price.__getitem__)
     found = extract(g)

@@ -17,7 +17,9 @@ from extraction.reduce import export
 from extraction.reductions import drop_underivable, drop_unreachable
 from tests.extraction.sample_graphs import choice_graphs
 
-SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+SETTINGS = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 
 
 def normal(graph):

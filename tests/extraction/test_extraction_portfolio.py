@@ -11,7 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from extraction import ChoiceGraph, ExtractionError, Infeasible, SolverUnavailable, branch, check, exact, extract, k_best, portfolio, race
+from extraction import (
+    ChoiceGraph,
+    ExtractionError,
+    Infeasible,
+    SolverUnavailable,
+    branch,
+    check,
+    exact,
+    extract,
+    k_best,
+    portfolio,
+    race,
+)
 from extraction.race import Entrant, Standing
 
 
@@ -22,8 +34,12 @@ def hard_graph(seed: int = 0, layers: int = 12, width: int = 5) -> ChoiceGraph:
     for layer in range(layers):
         below = range(1 + (layer + 1) * width, 1 + (layer + 2) * width)
         for _ in range(width):
-            rows.append([(rng.randint(1, 30), rng.sample(below, rng.randint(1, 3)) if layer < layers - 1 else [])
-                         for _ in range(3)])
+            rows.append(
+                [
+                    (rng.randint(1, 30), rng.sample(below, rng.randint(1, 3)) if layer < layers - 1 else [])
+                    for _ in range(3)
+                ]
+            )
     return ChoiceGraph.build(rows, [0])
 
 
@@ -39,6 +55,7 @@ def module(tmp_path, monkeypatch, body: str) -> str:
 @pytest.fixture
 def rogue(tmp_path, monkeypatch):
     """Runs a solver with the given body against a small graph; the standing afterwards."""
+
     def run(body: str, seconds: float = 20.0) -> Standing:
         name = module(tmp_path, monkeypatch, body)
         graph = ChoiceGraph.build([[(5, []), (1, [1])], [(2, []), (1, [0])]], [0])
@@ -48,19 +65,24 @@ def rogue(tmp_path, monkeypatch):
 
         def start(self, solver, *rest, **named):
             began(self, name, *rest, **named)
+
         monkeypatch.setattr(race.Worker, "__init__", start)
         race.race(standing, [Entrant(name, 0.0, time.perf_counter() + seconds)], 0)
         return standing
+
     return run
 
 
-@pytest.mark.parametrize(("body", "says"), [
-    ("os.abort()", "died"),
-    ("raise ValueError('no idea')", "no idea"),
-    ("import no_such_solver", "no_such_solver"),
-    ("report.choice({0: 1, 1: 3}); time.sleep(30)", "cyclic"),
-    ("report.choice({0: 1}); return 'optimal'", "no choice"),
-])
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("os.abort()", "died"),
+        ("raise ValueError('no idea')", "no idea"),
+        ("import no_such_solver", "no_such_solver"),
+        ("report.choice({0: 1, 1: 3}); time.sleep(30)", "cyclic"),
+        ("report.choice({0: 1}); return 'optimal'", "no choice"),
+    ],
+)
 def test_a_broken_solver_changes_nothing(rogue, body, says):
     standing = rogue(body)
     assert (standing.cost, standing.choice) == (5, {0: 0})
@@ -75,7 +97,9 @@ def test_a_solver_that_hangs_is_ended(rogue):
 
 
 def test_prints_of_a_solver_do_not_garble_messages(rogue):
-    standing = rogue("print('hello'); os.write(1, b'{'); report.choice({0: 1, 1: 2}); report.bound(3.0); return 'limit'")
+    standing = rogue(
+        "print('hello'); os.write(1, b'{'); report.choice({0: 1, 1: 2}); report.bound(3.0); return 'limit'"
+    )
     assert standing.cost == 3
     assert standing.proved
 
@@ -134,6 +158,7 @@ def test_unknown_and_missing_extractors_are_named(monkeypatch):
 def test_small_graphs_need_no_process(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a process was started")
+
     monkeypatch.setattr(race.subprocess, "Popen", refuse)
     chain = ChoiceGraph.build([[(1, [i + 1]), (3, [i + 1])] for i in range(500)] + [[(1, [])]], [0])
     assert extract(chain).status == "optimal"
@@ -148,30 +173,46 @@ def test_branch_gives_up_on_hard_graphs():
 
 def test_works_from_a_script_without_a_main_guard(tmp_path):
     script = tmp_path / "user.py"
-    script.write_text("from extraction import extract\n"
-                      "from tests.extraction.test_extraction_portfolio import hard_graph\n"
-                      "print(extract(hard_graph(), time_limit=60).status)\n")
-    run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True,
-                         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, cwd=tmp_path)
+    script.write_text(
+        "from extraction import extract\n"
+        "from tests.extraction.test_extraction_portfolio import hard_graph\n"
+        "print(extract(hard_graph(), time_limit=60).status)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        cwd=tmp_path,
+    )
     assert run.stdout.split() == ["optimal"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_returns_the_incumbent(tmp_path):
     script = tmp_path / "user.py"
-    script.write_text("from extraction import extract, portfolio\n"
-                      "from tests.extraction.test_extraction_portfolio import hard_graph\n"
-                      "race = portfolio.race\n"
-                      "def announced(*a):\n"
-                      "    print('racing', flush=True)\n"
-                      "    race(*a)\n"
-                      "portfolio.race = announced\n"
-                      "graph = hard_graph(layers=60, width=30)\n"
-                      "found = extract(graph, time_limit=300)\n"
-                      "print(found.status, found.interrupted, flush=True)\n"
-                      "found.unless_interrupted()\n")
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path,
-                               env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    script.write_text(
+        "from extraction import extract, portfolio\n"
+        "from tests.extraction.test_extraction_portfolio import hard_graph\n"
+        "race = portfolio.race\n"
+        "def announced(*a):\n"
+        "    print('racing', flush=True)\n"
+        "    race(*a)\n"
+        "portfolio.race = announced\n"
+        "graph = hard_graph(layers=60, width=30)\n"
+        "found = extract(graph, time_limit=300)\n"
+        "print(found.status, found.interrupted, flush=True)\n"
+        "found.unless_interrupted()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert process.stdout.readline().strip() == "racing"
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -207,7 +248,8 @@ def test_entry_points_add_extractors(tmp_path, monkeypatch):
     (tmp_path / "theirs.py").write_text(
         "from extraction import Extraction\n"
         "def extract(graph, *, time_limit, seed, warm_start):\n"
-        "    return Extraction({0: 0}, 7, 0.0, 'feasible')\n")
+        "    return Extraction({0: 0}, 7, 0.0, 'feasible')\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert extract(ChoiceGraph.build([[(7, [])]], [0]), "first").cost == 7
 
@@ -229,6 +271,7 @@ def test_the_package_stands_alone():
 def test_no_process_can_be_started(monkeypatch):
     def refuse(*_, **__):
         raise OSError("no more processes")
+
     monkeypatch.setattr(race.subprocess, "Popen", refuse)
     graph = hard_graph()
     assert extract(graph).cost <= extract(graph, "dag_greedy").cost

@@ -1,4 +1,5 @@
 """Small modules for the tests of programs before lowering; `CASES`: name -> (module, inputs)."""
+
 from __future__ import annotations
 
 from functools import cache
@@ -8,7 +9,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 
-from eqsat.quantize import quantize
+from eqsat.executorch.quantize import quantize
 
 
 class ThereAndBack(nn.Module):
@@ -116,4 +117,8 @@ def make(name: str) -> tuple[nn.Module, tuple[Tensor, ...]]:
 def program(name: str, kind: str) -> ExportedProgram:
     """The case exported, "float" or "quantized"; made once, as nothing may modify it."""
     module, inputs = make(name)
-    return torch.export.export(module, inputs) if kind == "float" else quantize(module, inputs, EthosUCompileSpec("ethos-u85-256"))
+    return (
+        torch.export.export(module, inputs)
+        if kind == "float"
+        else quantize(module, inputs, EthosUCompileSpec("ethos-u85-256"))
+    )

@@ -1,4 +1,5 @@
 """FX -> TensorGraph -> FX: what is read is written back, equal to the bit."""
+
 from __future__ import annotations
 
 import pytest
@@ -13,17 +14,36 @@ from tests.fx.programs import CASES, program
 
 #: Movement by every name that ATen has for it.
 SPELLINGS = {
-    "permute": lambda x: x.permute(0, -1, 1, 2), "transpose": lambda x: x.transpose(1, -1), "swapaxes": lambda x: torch.swapaxes(x, 1, 2),
-    "movedim": lambda x: torch.movedim(x, (1, 2), (-1, 0)), "moveaxis": lambda x: torch.moveaxis(x, 1, -1),
-    "view": lambda x: x.view(1, 2, 4, 6, 4), "reshape": lambda x: x.permute(0, 2, 3, 1).reshape(24, 8), "flatten": lambda x: torch.flatten(x, 1, 2),
-    "unflatten": lambda x: x.unflatten(1, (2, -1)), "squeeze": lambda x: x.squeeze(), "unsqueeze": lambda x: x.unsqueeze(-1),
-    "slice": lambda x: x[:, -6:-1, 1:], "select": lambda x: x.select(2, -2), "narrow": lambda x: torch.narrow(x, 1, 2, 3),
-    "split": lambda x: torch.split(x, 3, 1)[2], "split_with_sizes": lambda x: torch.split(x, [1, 5, 2], 1)[1], "chunk": lambda x: torch.chunk(x, 3, 1)[2],
-    "unbind": lambda x: x.unbind(-1)[2], "cat": lambda x: torch.cat([x, x], -1), "stack": lambda x: torch.stack([x, x], 2),
-    "pad": lambda x: torch.nn.functional.pad(x, (1, 2, 0, 3), value=-1.0), "expand": lambda x: x[:, :1].expand(2, 8, -1, -1),
-    "repeat": lambda x: x.repeat(2, 1, 1, 1, 3), "flip": lambda x: x.flip(1, -1), "pixel_shuffle": lambda x: torch.pixel_shuffle(x, 2),
-    "pixel_unshuffle": lambda x: torch.pixel_unshuffle(x, 2), "channel_shuffle": lambda x: torch.channel_shuffle(x, 4),
-    "contiguous": lambda x: x.transpose(1, 2).contiguous(), "clone": lambda x: x.clone(), "dropout": lambda x: torch.dropout(x, 0.5, False),
+    "permute": lambda x: x.permute(0, -1, 1, 2),
+    "transpose": lambda x: x.transpose(1, -1),
+    "swapaxes": lambda x: torch.swapaxes(x, 1, 2),
+    "movedim": lambda x: torch.movedim(x, (1, 2), (-1, 0)),
+    "moveaxis": lambda x: torch.moveaxis(x, 1, -1),
+    "view": lambda x: x.view(1, 2, 4, 6, 4),
+    "reshape": lambda x: x.permute(0, 2, 3, 1).reshape(24, 8),
+    "flatten": lambda x: torch.flatten(x, 1, 2),
+    "unflatten": lambda x: x.unflatten(1, (2, -1)),
+    "squeeze": lambda x: x.squeeze(),
+    "unsqueeze": lambda x: x.unsqueeze(-1),
+    "slice": lambda x: x[:, -6:-1, 1:],
+    "select": lambda x: x.select(2, -2),
+    "narrow": lambda x: torch.narrow(x, 1, 2, 3),
+    "split": lambda x: torch.split(x, 3, 1)[2],
+    "split_with_sizes": lambda x: torch.split(x, [1, 5, 2], 1)[1],
+    "chunk": lambda x: torch.chunk(x, 3, 1)[2],
+    "unbind": lambda x: x.unbind(-1)[2],
+    "cat": lambda x: torch.cat([x, x], -1),
+    "stack": lambda x: torch.stack([x, x], 2),
+    "pad": lambda x: torch.nn.functional.pad(x, (1, 2, 0, 3), value=-1.0),
+    "expand": lambda x: x[:, :1].expand(2, 8, -1, -1),
+    "repeat": lambda x: x.repeat(2, 1, 1, 1, 3),
+    "flip": lambda x: x.flip(1, -1),
+    "pixel_shuffle": lambda x: torch.pixel_shuffle(x, 2),
+    "pixel_unshuffle": lambda x: torch.pixel_unshuffle(x, 2),
+    "channel_shuffle": lambda x: torch.channel_shuffle(x, 4),
+    "contiguous": lambda x: x.transpose(1, 2).contiguous(),
+    "clone": lambda x: x.clone(),
+    "dropout": lambda x: torch.dropout(x, 0.5, False),
 }
 
 
@@ -53,7 +73,9 @@ def test_what_is_read_is_written_back(case: str, kind: str) -> None:
 @pytest.mark.parametrize("wrong", [lambda x: x[:, -5:, :5], lambda x: x[:, :5].flip(1), lambda x: x[:, :5] + 1e-3])
 def test_a_wrong_program_is_told_from_a_right_one(wrong) -> None:
     """The comparison sees another slice, another order and another constant."""
-    source, other = (read(torch.export.export(_Of(f).eval(), (torch.randn(1, 8, 6),))) for f in (lambda x: x[:, :5, :5], wrong))
+    source, other = (
+        read(torch.export.export(_Of(f).eval(), (torch.randn(1, 8, 6),))) for f in (lambda x: x[:, :5, :5], wrong)
+    )
     assert not compare(source, other.program, 4, exact=False).equal
 
 
@@ -69,7 +91,12 @@ class _Of(torch.nn.Module):
 def test_every_written_movement_stands_between_its_tensor_s_dequantize_and_quantize() -> None:
     lifted = lift(read(program("pieces", "quantized")))
     new = emit(lifted, lifted.graph)
-    moving = [n for n in new.graph.nodes if n.op == "call_function" and name(n.target) in ("permute", "view", "reshape", "slice", "cat", "flip", "repeat")]
+    moving = [
+        n
+        for n in new.graph.nodes
+        if n.op == "call_function"
+        and name(n.target) in ("permute", "view", "reshape", "slice", "cat", "flip", "repeat")
+    ]
     assert len(moving) > 5
     for n in moving:
         assert all(is_dequantize(x) for x in n.all_input_nodes) and all(is_quantize(u) for u in n.users), n
@@ -80,16 +107,21 @@ def test_every_written_movement_stands_between_its_tensor_s_dequantize_and_quant
 
 def test_integers_out_of_the_range_of_their_dequantize_are_not_moved_as_quantized() -> None:
     """dequantize; permute; quantize clamps them: only what is known to be in range is a pure movement."""
+
     def f(x):
         y = torch.ops.quantized_decomposed.dequantize_per_tensor.default(x, 0.1, 0, -127, 127, torch.int8)
-        return torch.ops.quantized_decomposed.quantize_per_tensor.default(y.permute(1, 0), 0.1, 0, -127, 127, torch.int8)
+        return torch.ops.quantized_decomposed.quantize_per_tensor.default(
+            y.permute(1, 0), 0.1, 0, -127, 127, torch.int8
+        )
 
     x = torch.tensor([[-128, 5], [127, -128]], dtype=torch.int8)
     source = read(torch.export.export(_Raw(f), (x,)))
     lifted = lift(source)
     assert {lifted.graph.nodes[n].op for n in lifted.graph.live()} == {"input", "opaque"}
     new = emit(lifted, lifted.graph)
-    assert torch.equal(run(new, {source.inputs[0].name: x})[0], torch.tensor([[-127, 127], [5, -127]], dtype=torch.int8))
+    assert torch.equal(
+        run(new, {source.inputs[0].name: x})[0], torch.tensor([[-127, 127], [5, -127]], dtype=torch.int8)
+    )
 
 
 class _Raw(torch.nn.Module):
@@ -103,7 +135,11 @@ class _Raw(torch.nn.Module):
 
 def test_convolutions_are_channels_last_between_explicit_layouts() -> None:
     graph = lift(read(program("shuffle", "quantized"))).graph
-    convs = [n for n in graph.live() if graph.nodes[n].op == "opaque" and graph.nodes[n].attr("tosa") == "dequantize_per_tensor"]
+    convs = [
+        n
+        for n in graph.live()
+        if graph.nodes[n].op == "opaque" and graph.nodes[n].attr("tosa") == "dequantize_per_tensor"
+    ]
     assert len(convs) == 2
     readers = graph.readers()
     for n in convs:
@@ -125,14 +161,16 @@ def test_what_cannot_be_rewritten_is_named() -> None:
     mutating = torch.export.export(Counter(), (torch.randn(3),))
     with pytest.raises(ProgramError, match="in place"):
         read(mutating)
-    dynamic = torch.export.export(_Of(lambda x: x.transpose(0, 1)), (torch.randn(4, 3),), dynamic_shapes={"x": {0: torch.export.Dim("n", min=2)}})
+    dynamic = torch.export.export(
+        _Of(lambda x: x.transpose(0, 1)), (torch.randn(4, 3),), dynamic_shapes={"x": {0: torch.export.Dim("n", min=2)}}
+    )
     with pytest.raises(ProgramError, match="fixed shapes"):
         read(dynamic)
     with pytest.raises(TypeError, match="GraphModule"):
         read(torch.nn.Linear(2, 2))
     with pytest.raises(ProgramError, match="torch.export"):
         read(torch.fx.symbolic_trace(_Of(torch.relu)))
-    functional = mutating.run_decompositions({})          # mutation as an output: nothing in place is left
+    functional = mutating.run_decompositions({})  # mutation as an output: nothing in place is left
     source = read(functional)
     lifted = lift(source)
     assert compare(source, emit(lifted, lifted.graph), 4, exact=True).equal

@@ -1,4 +1,5 @@
 """A route is the movement that it writes, whatever ends it may use, and on a quantized tensor no dearer than the plain one."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -7,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.fx.route import Route, plain, staged, to_last
-from eqsat.movement import Move
-from eqsat.staging import NATIVE
+from eqsat.target.staging import NATIVE
+from eqsat.tensor.movement import Move
 
 FAMILIES = ("u55", "u65", "u85")
 
@@ -42,7 +43,11 @@ def test_a_route_moves_as_its_movement_does(m: Move, family: str, head: bool, ta
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_pixel_shuffle_behind_a_convolution_is_written_in_native_steps(family: str) -> None:
     shape = (1, 12, 16, 16)
-    m = Move.reshape(shape, (3, 2, 2, 16, 16)).then(Move.transpose((3, 2, 2, 16, 16), (0, 3, 1, 4, 2))).then(Move.reshape((3, 16, 2, 16, 2), (1, 3, 32, 32)))
+    m = (
+        Move.reshape(shape, (3, 2, 2, 16, 16))
+        .then(Move.transpose((3, 2, 2, 16, 16), (0, 3, 1, 4, 2)))
+        .then(Move.reshape((3, 16, 2, 16, 2), (1, 3, 32, 32)))
+    )
     route, cancels = staged(m, 1, family, from_layout=True, into_layout=False)
     natives = {(0, *(p + 1 for p in perm)) for perm in NATIVE[family]}
     permutes = [tuple(v) for op, v in route if op == "permute"]

@@ -1,4 +1,5 @@
 """Headless Chromium through its debugging pipe: what a page shows, logs and asks the network for."""
+
 from __future__ import annotations
 
 import base64
@@ -24,8 +25,12 @@ class Browser:
         self._in, to_write = os.pipe()
         flags = "--headless --no-sandbox --disable-gpu --hide-scrollbars --remote-debugging-pipe --no-first-run --window-size=1400,1000"
         command = f'exec "$0" {flags} --user-data-dir="$1" about:blank 3<&{to_read} 4>&{to_write}'
-        self._process = subprocess.Popen(["bash", "-c", command, EXECUTABLE, str(profile)], pass_fds=(to_read, to_write),
-                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            ["bash", "-c", command, EXECUTABLE, str(profile)],
+            pass_fds=(to_read, to_write),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(to_read)
         os.close(to_write)
         self._buffer, self._number, self._session = b"", 0, None
@@ -58,7 +63,12 @@ class Browser:
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         self._number += 1
         number, answers = self._number, []
-        message = {"id": number, "method": method, "params": params, **({"sessionId": self._session} if self._session else {})}
+        message = {
+            "id": number,
+            "method": method,
+            "params": params,
+            **({"sessionId": self._session} if self._session else {}),
+        }
         os.write(self._out, json.dumps(message).encode() + b"\0")
 
         def answered() -> bool:

@@ -1,4 +1,5 @@
 """The pages as a reader's browser shows them, without a network."""
+
 from collections.abc import Iterator
 
 import pytest
@@ -26,7 +27,9 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
 
 def shown(browser: Browser, selector: str) -> list[list[float]]:
     """Widths and heights, in pixels, of what matches."""
-    return browser.value(f"[...document.querySelectorAll({selector!r})].map(e => {{const b = e.getBoundingClientRect(); return [b.width, b.height]}})")
+    return browser.value(
+        f"[...document.querySelectorAll({selector!r})].map(e => {{const b = e.getBoundingClientRect(); return [b.width, b.height]}})"
+    )
 
 
 def test_charts_are_there_and_nothing_is_fetched_or_complained_about(report, browser):
@@ -37,8 +40,10 @@ def test_charts_are_there_and_nothing_is_fetched_or_complained_about(report, bro
     assert browser.requests() == [(report / "index.html").as_uri()]
     assert browser.value("document.querySelector('#summary').innerText.includes('eqsat')")
     colours = browser.value("[...document.querySelectorAll('figure.chart path')].map(p => getComputedStyle(p).fill)")
-    assert "rgb(213, 94, 0)" in colours                  # bars of transposes
-    assert browser.value("[...document.querySelectorAll('figure.chart text')].some(t => t.textContent.includes('pixel_shuffle'))")
+    assert "rgb(213, 94, 0)" in colours  # bars of transposes
+    assert browser.value(
+        "[...document.querySelectorAll('figure.chart text')].some(t => t.textContent.includes('pixel_shuffle'))"
+    )
 
 
 def test_no_text_of_a_chart_lies_on_another(report, browser):
@@ -55,7 +60,9 @@ def test_the_page_of_a_model_marks_what_is_gone_and_new(report, browser):
     assert browser.complaints() == [] and browser.requests() == [(report / PAGE).as_uri()]
     before, after = shown(browser, "svg.graph")
     assert before[1] > 100 and after[1] > 100
-    gone = browser.value("[...document.querySelectorAll('.side:first-child .transpose.gone rect')].map(r => getComputedStyle(r).strokeDasharray)")
+    gone = browser.value(
+        "[...document.querySelectorAll('.side:first-child .transpose.gone rect')].map(r => getComputedStyle(r).strokeDasharray)"
+    )
     assert gone and all(d != "none" for d in gone)
     assert shown(browser, ".side:last-child .transpose.new") and not shown(browser, ".side:last-child .gone")
 

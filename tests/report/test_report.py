@@ -1,4 +1,5 @@
 """Tables, comparisons and graph views from records."""
+
 import json
 import shutil
 
@@ -7,10 +8,10 @@ from typer.testing import CliRunner
 
 from eqsat.cli import app
 from eqsat.files import InputError
-from eqsat.ir import TensorGraph
 from eqsat.report import Run, compare, graphs
 from eqsat.report.data import geometric_mean
 from eqsat.report.write import markdown
+from eqsat.tensor.ir import TensorGraph
 from tests.bench.runs import EXPLICIT, TARGET
 from tests.graphs import channel_shuffle, conv, finish, relu, transposed_relus
 
@@ -32,7 +33,11 @@ def test_summaries_against_stock(zoo_run, tmp_path):
     run = Run.read(zoo_run)
     explicit, eqsat = run.summaries()
     ours, stock = run.get("pixel_shuffle", TARGET, "eqsat"), run.baseline("pixel_shuffle", TARGET)
-    assert explicit.configuration == EXPLICIT and eqsat.mean == pytest.approx(ours["cycles"] / stock["cycles"]) and eqsat.mean < 1
+    assert (
+        explicit.configuration == EXPLICIT
+        and eqsat.mean == pytest.approx(ours["cycles"] / stock["cycles"])
+        and eqsat.mean < 1
+    )
     assert eqsat.losses == () and geometric_mean([2, 8]) == 4
     worse = changed(zoo_run, tmp_path, on("eqsat", cycles=lambda c: 100 * c))
     assert worse.summaries()[1].losses == ("pixel_shuffle",)
@@ -47,25 +52,34 @@ def test_what_tolerant_numerics_change_is_told_apart_from_what_is_wrong(zoo_run,
     run = changed(zoo_run, tmp_path / "tolerant", on("eqsat", verified=lambda v: False, deviation=lambda d: [told]))
     (found,) = run.tolerant()
     assert (found.largest, found.mean, found.before, found.after) == (3.0, 0.7, 2.0, None)
-    assert "not eqsat" not in markdown(run) and f"| {run.ratio('pixel_shuffle', TARGET, 'eqsat'):.3f} | 3 | 0.70 | 2.00 | - |" in markdown(run)
+    assert "not eqsat" not in markdown(
+        run
+    ) and f"| {run.ratio('pixel_shuffle', TARGET, 'eqsat'):.3f} | 3 | 0.70 | 2.00 | - |" in markdown(run)
 
 
 def test_without_stock_the_graph_without_layout_passes_is_the_baseline(zoo_run, tmp_path):
     def fail_stock(r: dict) -> dict:
-        return {k: r[k] for k in ("model", "target", "configuration", "key")} | {"error": "no stock graph"} if r["configuration"] == "stock" else r
+        return (
+            {k: r[k] for k in ("model", "target", "configuration", "key")} | {"error": "no stock graph"}
+            if r["configuration"] == "stock"
+            else r
+        )
 
     run = changed(zoo_run, tmp_path, fail_stock)
     assert run.baseline("pixel_shuffle", TARGET)["configuration"] == EXPLICIT
     assert "no stock graph" in markdown(run) and "| failed |" in markdown(run)
 
 
-@pytest.mark.parametrize("configuration, fields, regression", [
-    ("eqsat", {"cycles": lambda c: c + c // 1000}, None),                # within noise
-    ("eqsat", {"cycles": lambda c: c + c // 100}, True),
-    ("eqsat", {"cycles": lambda c: c - c // 100}, False),
-    ("stock", {"cycles": lambda c: c + 1}, True),                        # Vela is deterministic: no noise
-    ("eqsat", {"verified": lambda v: False}, True),
-])
+@pytest.mark.parametrize(
+    "configuration, fields, regression",
+    [
+        ("eqsat", {"cycles": lambda c: c + c // 1000}, None),  # within noise
+        ("eqsat", {"cycles": lambda c: c + c // 100}, True),
+        ("eqsat", {"cycles": lambda c: c - c // 100}, False),
+        ("stock", {"cycles": lambda c: c + 1}, True),  # Vela is deterministic: no noise
+        ("eqsat", {"verified": lambda v: False}, True),
+    ],
+)
 def test_changes_beyond_noise_are_named(zoo_run, tmp_path, configuration, fields, regression):
     result = compare(changed(zoo_run, tmp_path, on(configuration, **fields)), Run.read(zoo_run))
     assert result.common == 3
@@ -77,7 +91,9 @@ def test_the_command_writes_and_exits_by_the_comparison(zoo_run, tmp_path):
     worse = changed(zoo_run, tmp_path, on("eqsat", cycles=lambda c: 2 * c)).directory
     good = CliRunner().invoke(app, ["report", str(zoo_run), "--against", str(worse), "-o", str(tmp_path / "report")])
     assert good.exit_code == 0, good.output
-    assert {"index.html", "report.md", f"pixel_shuffle.{TARGET}.html"} <= {p.name for p in (tmp_path / "report").iterdir()}
+    assert {"index.html", "report.md", f"pixel_shuffle.{TARGET}.html"} <= {
+        p.name for p in (tmp_path / "report").iterdir()
+    }
     bad = CliRunner().invoke(app, ["report", str(worse), "--against", str(zoo_run)])
     assert bad.exit_code == 1 and "**regression** | pixel_shuffle" in bad.output
     assert "**regression**" in (worse / "report" / "report.md").read_text()
@@ -98,7 +114,7 @@ def test_marks_what_is_gone_and_new():
     finish(after, conv(after, y, 16, seed=3))
     gone, new = graphs.marks(before, after)
     assert sorted(before.nodes[n].op for n in gone) == ["clamp", "clamp", "clamp", "transpose", "transpose"]
-    assert {after.nodes[n].op for n in new} == {"clamp"}                 # the relus have another shape; convolutions are the same
+    assert {after.nodes[n].op for n in new} == {"clamp"}  # the relus have another shape; convolutions are the same
     assert graphs.counts(before, gone)["transpose"] == (2, 2) and graphs.marks(before, before) == (set(), set())
     picture = graphs.svg(before, gone, "gone")
     assert picture.count('class="transpose gone"') == 2 and picture.count("<rect") == len(graphs.shown(before))

@@ -1,12 +1,13 @@
 """Cases of a family of rules: graphs that a rule fires on, near misses that it spares, and the two tests over them.
 
-    CASES = Cases()
+CASES = Cases()
 
-    @CASES.fires_on("move-move")
-    def _(draw): ...                                     # -> a graph and its output
+@CASES.fires_on("move-move")
+def _(draw): ...                                     # -> a graph and its output
 
-    test_fires_and_is_exact, test_spares_near_misses = CASES.tests(fires_on=12, spares=4)
+test_fires_and_is_exact, test_spares_near_misses = CASES.tests(fires_on=12, spares=4)
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.ir import TensorGraph
+from eqsat.tensor.ir import TensorGraph
 from tests.rules.soundness import fires
 
 Case = Callable[[Callable], tuple[TensorGraph, int]]

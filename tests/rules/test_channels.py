@@ -1,4 +1,5 @@
 """ADD, SUB and MUL with constants per channel as depthwise convolutions: the same integers in every point, or no rewrite."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -7,18 +8,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.egraph.encoding import Frozen
-from eqsat.ir import TensorGraph
 from eqsat.rules.channels import integer_scale
+from eqsat.tensor.ir import TensorGraph
 from tests.graphs import finish, rescale, reshape, transpose
 from tests.rules.soundness import check, only
 
-RULES = only("channels-right", "channels-left", "move-move", "move-identity", "move-const", "push-unary", "push-binary", "pull-unary",
-             "pull-binary-left", "pull-binary-right")
+RULES = only(
+    "channels-right",
+    "channels-left",
+    "move-move",
+    "move-identity",
+    "move-const",
+    "push-unary",
+    "push-binary",
+    "pull-unary",
+    "pull-binary-left",
+    "pull-binary-right",
+)
 SHAPES = st.sampled_from([(1, 16, 16, 5), (1, 256, 3), (2, 128, 1, 4), (256, 3)])
 
 
-def per_channel(g: TensorGraph, x: int, op: str, points: np.ndarray, *, scale: tuple[int, int], zp: int = -3, k_zp: int = 0, out_zp: int = 4,
-                left: bool = False, axis: int = -1, mul_shift: int = 0) -> int:
+def per_channel(
+    g: TensorGraph,
+    x: int,
+    op: str,
+    points: np.ndarray,
+    *,
+    scale: tuple[int, int],
+    zp: int = -3,
+    k_zp: int = 0,
+    out_zp: int = 4,
+    left: bool = False,
+    axis: int = -1,
+    mul_shift: int = 0,
+) -> int:
     """RESCALE, op with an INT8 constant along an axis, RESCALE, as ExecuTorch leaves a per-channel op."""
     shape = [1] * len(g.nodes[x].shape)
     shape[axis] = len(points)
@@ -34,8 +57,15 @@ def convolutions(frozen: Frozen) -> int:
 
 
 @settings(max_examples=25, deadline=None)
-@given(shape=SHAPES, op=st.sampled_from(["add", "sub", "mul"]), left=st.booleans(), seed=st.integers(0, 999), zp=st.integers(-128, 127),
-       slope=st.floats(0.2, 3), out_zp=st.integers(-128, 127))
+@given(
+    shape=SHAPES,
+    op=st.sampled_from(["add", "sub", "mul"]),
+    left=st.booleans(),
+    seed=st.integers(0, 999),
+    zp=st.integers(-128, 127),
+    slope=st.floats(0.2, 3),
+    out_zp=st.integers(-128, 127),
+)
 def test_the_same_integers(shape, op, left, seed, zp, slope, out_zp) -> None:
     """Every e-node is evaluated on tagged data: all 256 values reach some channel, extremes all of them."""
     g = TensorGraph()
@@ -44,13 +74,22 @@ def test_the_same_integers(shape, op, left, seed, zp, slope, out_zp) -> None:
     finish(g, per_channel(g, g.add_input("x", shape, "INT8"), op, points, scale=scale, zp=zp, out_zp=out_zp, left=left))
     found = convolutions(check(g, RULES))
     if op == "mul" and np.abs(points).max() <= 127:
-        assert found                                     # the constant itself serves as the weight
+        assert found  # the constant itself serves as the weight
 
 
 @pytest.mark.parametrize("op", ["add", "sub", "mul"])
 def test_a_sum_finds_its_convolution(op: str) -> None:
     g = TensorGraph()
-    finish(g, per_channel(g, g.add_input("x", (1, 16, 16, 36), "INT8"), op, np.arange(-60, 84, 4), scale=(1168049337, 38 if op == "mul" else 49)))
+    finish(
+        g,
+        per_channel(
+            g,
+            g.add_input("x", (1, 16, 16, 36), "INT8"),
+            op,
+            np.arange(-60, 84, 4),
+            scale=(1168049337, 38 if op == "mul" else 49),
+        ),
+    )
     assert convolutions(check(g, RULES)) == 1
 
 
@@ -70,7 +109,9 @@ def test_other_ranks_are_laid_out_as_one_row() -> None:
     assert shapes == {(1, 1, 16, 4)}
 
 
-@pytest.mark.parametrize("case", ["another axis", "one element", "no constant", "two roundings", "unsigned", "not INT8"])
+@pytest.mark.parametrize(
+    "case", ["another axis", "one element", "no constant", "two roundings", "unsigned", "not INT8"]
+)
 def test_near_misses(case: str) -> None:
     g = TensorGraph()
     x = g.add_input("x", (1, 4, 4, 4), "INT16" if case == "not INT8" else "INT8")
@@ -79,7 +120,7 @@ def test_near_misses(case: str) -> None:
         y = per_channel(g, x, "mul", points, scale=(1 << 30, 32), axis=1)
     elif case == "one element":
         y = per_channel(g, x, "mul", points[:1], scale=(1 << 30, 32))
-    elif case == "two roundings":                        # MUL rounds, then its result grows: no line has such steps
+    elif case == "two roundings":  # MUL rounds, then its result grows: no line has such steps
         y = per_channel(g, x, "mul", points, scale=(1 << 30, 28), mul_shift=5)
     elif case == "no constant":
         k = rescale(g, reshape(g, g.add_input("k", (4,), "INT8"), 1, 1, 1, 4), "INT32")

@@ -1,17 +1,20 @@
 """Convolutions turned, joined and transposed: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.ir import TensorGraph, Type
+from eqsat.tensor.ir import TensorGraph, Type
 from tests.rules.soundness import conv, data, fires, rescale
 
 PLAIN = ("move-move", "move-identity")
 
 
 def weights(g: TensorGraph, shape: tuple[int, ...], out: int, seed: int = 0) -> tuple[int, int]:
-    return g.add_const(data(Type(shape, "INT8"), "random", seed), "INT8"), g.add_const(np.arange(out) * 100 - 70, "INT32")
+    return g.add_const(data(Type(shape, "INT8"), "random", seed), "INT8"), g.add_const(
+        np.arange(out) * 100 - 70, "INT32"
+    )
 
 
 @st.composite
@@ -23,11 +26,27 @@ def convolutions(draw, flat: bool = False) -> tuple[TensorGraph, int, int]:
     x = g.add_input("x", (1, 1 if flat else 5, 7, 3), "INT8")
     depthwise = draw(st.booleans())
     w = weights(g, (kh, kw, 3, 2) if depthwise else (4, kh, kw, 3), 6 if depthwise else 4)
-    pads = ((0, 0) if flat else (draw(st.integers(0, kh - 1)), 0)) + (draw(st.integers(0, kw - 1)), draw(st.integers(0, kw - 1)))
+    pads = ((0, 0) if flat else (draw(st.integers(0, kh - 1)), 0)) + (
+        draw(st.integers(0, kw - 1)),
+        draw(st.integers(0, kw - 1)),
+    )
     stride = (sy, draw(st.integers(1, 2)))
     dilation = (dy, draw(st.integers(1, 2)))
-    return g, x, g.add("depthwise_conv2d" if depthwise else "conv2d", (x, *w), pad=pads, stride=stride, dilation=dilation, in_zp=(-3,), w_zp=(0,),
-                       acc_type=5, local_bound=False)
+    return (
+        g,
+        x,
+        g.add(
+            "depthwise_conv2d" if depthwise else "conv2d",
+            (x, *w),
+            pad=pads,
+            stride=stride,
+            dilation=dilation,
+            in_zp=(-3,),
+            w_zp=(0,),
+            acc_type=5,
+            local_bound=False,
+        ),
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -84,12 +103,22 @@ def test_pools(op, before):
 
 # ---- transposed convolution ---------------------------------------------------------------------
 
+
 def upsampled(kernel=(2, 2), stride=(2, 2), out_pad=(0, 0, 0, 0), bias: int = 4) -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (2, 3, 4, 3), "INT8")
     w = g.add_const(data(Type((4, *kernel, 3), "INT8"), "random", 1), "INT8")
     b = g.add_const(np.arange(bias) * 1000, "INT32")
-    y = g.add("transpose_conv2d", (x, w, b), out_pad=out_pad, stride=stride, in_zp=(7,), w_zp=(0,), acc_type=5, local_bound=False)
+    y = g.add(
+        "transpose_conv2d",
+        (x, w, b),
+        out_pad=out_pad,
+        stride=stride,
+        in_zp=(7,),
+        w_zp=(0,),
+        acc_type=5,
+        local_bound=False,
+    )
     g.outputs = [rescale(g, y, "INT8", [(1 << 30) + 5000 * i for i in range(4)], [36, 37, 38, 36])]
     return g
 
@@ -102,8 +131,17 @@ def test_a_transposed_convolution_as_two(bias):
     assert fires(g, "rescale-view", "transpose-conv-phases", *PLAIN)
 
 
-@pytest.mark.parametrize("case", [{"kernel": (3, 2)}, {"kernel": (2, 3)}, {"stride": (1, 2)}, {"stride": (2, 1)}, {"out_pad": (0, 1, 0, 0)},
-                                  {"kernel": (3, 3), "stride": (3, 3)}])
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"kernel": (3, 2)},
+        {"kernel": (2, 3)},
+        {"stride": (1, 2)},
+        {"stride": (2, 1)},
+        {"out_pad": (0, 1, 0, 0)},
+        {"kernel": (3, 3), "stride": (3, 3)},
+    ],
+)
 def test_kernels_that_overlap_or_leave_gaps_are_left_alone(case):
     assert not fires(upsampled(**case), "transpose-conv-phases", *PLAIN)
 
@@ -113,35 +151,56 @@ def test_a_rescale_per_channel_across_views(view):
     g = TensorGraph()
     x = g.add_input("x", (2, 3, 4, 4), "INT32")
     c = view[-1]
-    g.outputs = [rescale(g, g.add("reshape", (x,), shape=view), "INT8", [(1 << 30) + 999 * i for i in range(c)], [44 + i for i in range(c)])]
+    g.outputs = [
+        rescale(
+            g,
+            g.add("reshape", (x,), shape=view),
+            "INT8",
+            [(1 << 30) + 999 * i for i in range(c)],
+            [44 + i for i in range(c)],
+        )
+    ]
     assert fires(g, "rescale-view", *PLAIN) == (c != 4)
 
 
 def test_a_rescale_per_channel_where_rows_become_channels_is_left_alone():
     g = TensorGraph()
     x = g.add_input("x", (2, 3, 4), "INT32")
-    g.outputs = [rescale(g, g.add("reshape", (x,), shape=(2, 12)), "INT8", [(1 << 30) + i for i in range(12)], [44] * 12)]
+    g.outputs = [
+        rescale(g, g.add("reshape", (x,), shape=(2, 12)), "INT8", [(1 << 30) + i for i in range(12)], [44] * 12)
+    ]
     assert not fires(g, "rescale-view", *PLAIN)
 
 
 # ---- one for several ----------------------------------------------------------------------------
 
-def siblings(kernels: list[tuple[int, int]], outs: list[int], per_channel: list[bool], axis: int = 3, shift: int = 38, zp: int = 4) -> TensorGraph:
+
+def siblings(
+    kernels: list[tuple[int, int]],
+    outs: list[int],
+    per_channel: list[bool],
+    axis: int = 3,
+    shift: int = 38,
+    zp: int = 4,
+) -> TensorGraph:
     """Convolutions of one input, each with its RESCALE, concatenated."""
     g = TensorGraph()
     x = g.add_input("x", (1, 3, 3, 2), "INT8")
     ys = []
     for n, (k, out, several) in enumerate(zip(kernels, outs, per_channel, strict=True)):
         y = conv(g, x, out, k, zp, (0, k[0] - 1, 0, k[1] - 1))
-        ys.append(rescale(g, y, "INT8", [(1 << 30) + 7777 * (i + n) for i in range(out)], [shift + n] * out) if several
-                  else rescale(g, y, "INT8", (1 << 30) + 99 * n, shift - n))
+        ys.append(
+            rescale(g, y, "INT8", [(1 << 30) + 7777 * (i + n) for i in range(out)], [shift + n] * out)
+            if several
+            else rescale(g, y, "INT8", (1 << 30) + 99 * n, shift - n)
+        )
     g.outputs = [g.add("concat", ys, axis=axis)]
     return g
 
 
 @pytest.mark.parametrize("several", [[True, True], [False, True], [True, False], [False, False], [True, True, False]])
 def test_convolutions_of_one_input_as_one(several):
-    g = siblings([(2, 2)] * len(several), [2, 3, 4][:len(several)], several)
+    g = siblings([(2, 2)] * len(several), [2, 3, 4][: len(several)], several)
     names = [f"concat-rescale-{a}-{b}" for a in ("Ax", "P1") for b in ("Ax", "P1")]
     assert fires(g, "concat-conv", *names, "concat-single")
     first = f"concat-rescale-{'Ax' if several[0] else 'P1'}-{'Ax' if several[1] else 'P1'}"

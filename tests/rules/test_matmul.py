@@ -1,21 +1,32 @@
 """MATMUL: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.ir import TensorGraph, Type
-from eqsat.movement import Move
 from eqsat.rules.matmul import joined, separated
+from eqsat.tensor.ir import TensorGraph, Type
+from eqsat.tensor.movement import Move
 from tests.rules.soundness import check, cut, data, fires
 
 
-def product(shape: tuple[int, int, int, int], constant: bool = False, moved: str = "", perm: tuple[int, ...] = (), split: tuple[int, ...] = ()) -> TensorGraph:
+def product(
+    shape: tuple[int, int, int, int],
+    constant: bool = False,
+    moved: str = "",
+    perm: tuple[int, ...] = (),
+    split: tuple[int, ...] = (),
+) -> TensorGraph:
     """[n, h, c] by [n, c, w] with different zero points; the operand named in `moved` comes through view, transpose, view."""
     n, h, c, w = shape
     g = TensorGraph()
     x = {"a": g.add_input("a", (n, h, c), "INT8")}
-    x["b"] = g.add_const(data(Type((n, c, w), "INT8"), "random", 3), "INT8") if constant else g.add_input("b", (n, c, w), "INT8")
+    x["b"] = (
+        g.add_const(data(Type((n, c, w), "INT8"), "random", 3), "INT8")
+        if constant
+        else g.add_input("b", (n, c, w), "INT8")
+    )
     if moved in x:
         x[moved] = reordered(g, x[moved], split, perm)
     y = g.add("matmul", (x["a"], x["b"]), in_zp=(-3,), w_zp=(5,))
@@ -40,9 +51,15 @@ def test_the_transpose_of_a_product(shape, constant):
 
 #: (operand, its shape as n h c w, the view of it, the order): what happens inside n, rows, columns, the summed axis.
 CROSSING = [
-    ("a", (4, 3, 2, 2), (2, 2, 3, 2), (1, 0, 2, 3)), ("b", (4, 3, 2, 2), (2, 2, 2, 2), (1, 0, 2, 3)), ("result", (4, 3, 2, 2), (2, 2, 3, 2), (1, 0, 2, 3)),
-    ("a", (2, 6, 3, 2), (2, 2, 3, 3), (0, 2, 1, 3)), ("a", (2, 3, 6, 2), (2, 3, 2, 3), (0, 1, 3, 2)), ("b", (2, 3, 6, 2), (2, 3, 2, 2), (0, 2, 1, 3)),
-    ("b", (1, 3, 2, 6), (1, 2, 3, 2), (0, 1, 3, 2)), ("result", (2, 6, 1, 4), (2, 3, 2, 4), (0, 2, 1, 3)), ("result", (2, 3, 1, 6), (2, 3, 2, 3), (0, 1, 3, 2)),
+    ("a", (4, 3, 2, 2), (2, 2, 3, 2), (1, 0, 2, 3)),
+    ("b", (4, 3, 2, 2), (2, 2, 2, 2), (1, 0, 2, 3)),
+    ("result", (4, 3, 2, 2), (2, 2, 3, 2), (1, 0, 2, 3)),
+    ("a", (2, 6, 3, 2), (2, 2, 3, 3), (0, 2, 1, 3)),
+    ("a", (2, 3, 6, 2), (2, 3, 2, 3), (0, 1, 3, 2)),
+    ("b", (2, 3, 6, 2), (2, 3, 2, 2), (0, 2, 1, 3)),
+    ("b", (1, 3, 2, 6), (1, 2, 3, 2), (0, 1, 3, 2)),
+    ("result", (2, 6, 1, 4), (2, 3, 2, 4), (0, 2, 1, 3)),
+    ("result", (2, 3, 1, 6), (2, 3, 2, 3), (0, 1, 3, 2)),
 ]
 
 
@@ -95,12 +112,33 @@ def test_all_rules_on_a_small_attention():
     """softmax's maximum between two products, heads moved from columns to batches and back."""
     g = TensorGraph()
     q, k, v = (g.add_input(s, (1, 3, 4), "INT8") for s in "qkv")
+
     def heads(x):
-        return g.add("reshape", (g.add("transpose", (g.add("reshape", (x,), shape=(3, 2, 2)),), perms=(1, 0, 2)),), shape=(2, 3, 2))
+        return g.add(
+            "reshape",
+            (g.add("transpose", (g.add("reshape", (x,), shape=(3, 2, 2)),), perms=(1, 0, 2)),),
+            shape=(2, 3, 2),
+        )
+
     def narrow(x):
-        return g.add("rescale", (x,), dtype="INT8", multiplier=(1 << 30,), shift=(36,), in_zp=(0,), out_zp=(0,), per_channel=False, scale32=True,
-                     rounding_mode=1, input_unsigned=False, output_unsigned=False)
-    scores = narrow(g.add("matmul", (heads(q), g.add("transpose", (heads(k),), perms=(0, 2, 1))), in_zp=(1,), w_zp=(2,)))
+        return g.add(
+            "rescale",
+            (x,),
+            dtype="INT8",
+            multiplier=(1 << 30,),
+            shift=(36,),
+            in_zp=(0,),
+            out_zp=(0,),
+            per_channel=False,
+            scale32=True,
+            rounding_mode=1,
+            input_unsigned=False,
+            output_unsigned=False,
+        )
+
+    scores = narrow(
+        g.add("matmul", (heads(q), g.add("transpose", (heads(k),), perms=(0, 2, 1))), in_zp=(1,), w_zp=(2,))
+    )
     top = g.add("maximum", (scores, g.add("reduce_max", (scores,), axis=2, nan_mode=1)))
     out = narrow(g.add("matmul", (top, heads(v)), in_zp=(0,), w_zp=(4,)))
     g.outputs = [g.add("reshape", (g.add("transpose", (out,), perms=(1, 0, 2)),), shape=(1, 3, 4))]

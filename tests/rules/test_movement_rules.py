@@ -1,10 +1,11 @@
 """Data movement by itself and across other operators: each rule fires on what it is for, is exact, and leaves its near misses alone."""
+
 from math import prod
 
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.ir import TensorGraph
+from eqsat.tensor.ir import TensorGraph
 from tests.rules.cases import Cases
 from tests.rules.soundness import check, clamp, cut, only, pad, rescale, slices, table
 
@@ -12,7 +13,11 @@ CASES = Cases()
 
 
 #: At least two axes, at least two of them wider than one: there is something to move.
-blocks = st.lists(st.sampled_from([1, 2, 3, 4]), min_size=2, max_size=4).map(tuple).filter(lambda s: sum(n > 1 for n in s) > 1)
+blocks = (
+    st.lists(st.sampled_from([1, 2, 3, 4]), min_size=2, max_size=4)
+    .map(tuple)
+    .filter(lambda s: sum(n > 1 for n in s) > 1)
+)
 
 
 def given_input(draw, shape=None, dtype: str = "INT8") -> tuple[TensorGraph, int]:
@@ -44,6 +49,7 @@ def with_inputs(draw, g: TensorGraph, x: int, n: int) -> list[int]:
 
 # ---- movement alone -----------------------------------------------------------------------------
 
+
 @CASES.fires_on("move-move")
 def _(draw):
     g, x = given_input(draw)
@@ -55,7 +61,9 @@ def _(draw):
     g, x = given_input(draw)
     same = g.nodes[x].shape
     perms = tuple(range(len(same)))
-    return g, clamp(g, g.add("reshape", (x,), shape=same) if draw(st.booleans()) else g.add("transpose", (x,), perms=perms), -9, 9)
+    return g, clamp(
+        g, g.add("reshape", (x,), shape=same) if draw(st.booleans()) else g.add("transpose", (x,), perms=perms), -9, 9
+    )
 
 
 @CASES.spares("move-identity")
@@ -74,8 +82,13 @@ def _(draw):
 
 # ---- pointwise ----------------------------------------------------------------------------------
 
-UNARY = [lambda g, x: clamp(g, x, -9, 50), lambda g, x: table(g, x, 1), lambda g, x: rescale(g, x, "INT32", in_zp=3),
-         lambda g, x: g.add("cast", (x,), dtype="INT16"), lambda g, x: g.add("abs", (x,))]
+UNARY = [
+    lambda g, x: clamp(g, x, -9, 50),
+    lambda g, x: table(g, x, 1),
+    lambda g, x: rescale(g, x, "INT32", in_zp=3),
+    lambda g, x: g.add("cast", (x,), dtype="INT16"),
+    lambda g, x: g.add("abs", (x,)),
+]
 
 
 @CASES.fires_on("push-unary")
@@ -100,7 +113,7 @@ def _(draw):
 
 
 @CASES.spares("push-binary")
-def _(draw):                                             # the view merges a broadcast axis of y with a real one
+def _(draw):  # the view merges a broadcast axis of y with a real one
     g, x = given_input(draw, (3, 4))
     y = g.add_input("y", draw(st.sampled_from([(1, 4), (3, 1)])), "INT8")
     return g, flat(g, g.add("maximum", draw(st.permutations([x, y]))))
@@ -123,7 +136,7 @@ def _(draw):
 
 
 @CASES.spares("pull-binary-left")
-def _(draw):                                             # the moved operand broadcasts: its movement is not the result's
+def _(draw):  # the moved operand broadcasts: its movement is not the result's
     g, x = given_input(draw, (3, 2, 1))
     moved = g.add("transpose", (x,), perms=(1, 0, 2))
     return g, g.add("maximum", (moved, g.add_input("y", (2, 3, 4), "INT8")))
@@ -135,7 +148,7 @@ def selecting(draw, moved_at: int | None) -> tuple[TensorGraph, int]:
     ops = [g.add_input(f"y{i}", shape, "INT8") for i in range(3)]
     if moved_at is not None:
         ops[moved_at] = moved
-    if moved_at == 0:                                    # the condition is a comparison, so the movement must be of a BOOL
+    if moved_at == 0:  # the condition is a comparison, so the movement must be of a BOOL
         b = g.add("greater", (x, x))
         perm = g.nodes[moved].attr("perms")
         condition = g.add("transpose", (b,), perms=perm)
@@ -152,6 +165,7 @@ for slot in range(3):
 
 # ---- ops along axes -----------------------------------------------------------------------------
 
+
 def axial(draw, g: TensorGraph, x: int) -> int:
     shape = g.nodes[x].shape
     axis = draw(st.sampled_from([d for d, n in enumerate(shape) if n > 1]))
@@ -161,7 +175,12 @@ def axial(draw, g: TensorGraph, x: int) -> int:
         keep = [n if shape[d] == 1 or size[d] == 1 else size[d] for d, n in enumerate(shape)]  # no axis vanishes
         return cut(g, x, [0 if k == n else s for s, k, n in zip(start, keep, shape, strict=True)], keep)
     if kind == "pad":
-        return pad(g, x, [draw(st.integers(0, 2)) if shape[i // 2] > 1 else 0 for i in range(2 * len(shape))], draw(st.integers(-128, 127)))
+        return pad(
+            g,
+            x,
+            [draw(st.integers(0, 2)) if shape[i // 2] > 1 else 0 for i in range(2 * len(shape))],
+            draw(st.integers(-128, 127)),
+        )
     if kind == "tile":
         return g.add("tile", (x,), multiples=tuple(2 if d == axis else 1 for d in range(len(shape))))
     return g.add(kind, (x,), axis=axis)
@@ -180,26 +199,32 @@ def _(draw):
 
 
 @CASES.fires_on("push-axial")
-def _(draw):                                             # a slice of the outer factor of a merged dim
+def _(draw):  # a slice of the outer factor of a merged dim
     g, x = given_input(draw, (4, 3, 2))
     return g, g.add("reshape", (cut(g, x, (1, 0, 0), (2, 3, 2)),), shape=(6, 2))
 
 
 @CASES.spares("push-axial")
-def _(draw):                                             # a slice of the inner factor of a merged dim is none of that dim
+def _(draw):  # a slice of the inner factor of a merged dim is none of that dim
     g, x = given_input(draw, (4, 3, 2))
     return g, g.add("reshape", (cut(g, x, (0, 1, 0), (4, 2, 2)),), shape=(8, 2))
 
 
 @CASES.spares("pull-axial")
-def _(draw):                                             # a slice that ends within a split dim
+def _(draw):  # a slice that ends within a split dim
     g, x = given_input(draw, (3, 4))
     return g, cut(g, g.add("reshape", (x,), shape=(12,)), (2,), (draw(st.sampled_from([3, 5])),))
 
 
 def per_channel(draw, perm: tuple[int, ...], before: bool) -> tuple[TensorGraph, int]:
     g, x = given_input(draw, (2, 3, 3))
-    scale = {"dtype": "INT8", "multiplier": [1 << 30, 1500000000, 1100000000], "shift": [30, 31, 32], "in_zp": 2, "out_zp": -5}
+    scale = {
+        "dtype": "INT8",
+        "multiplier": [1 << 30, 1500000000, 1100000000],
+        "shift": [30, 31, 32],
+        "in_zp": 2,
+        "out_zp": -5,
+    }
     if before:
         return g, rescale(g, g.add("transpose", (x,), perms=perm), **scale)
     return g, g.add("transpose", (rescale(g, x, **scale),), perms=perm)
@@ -212,10 +237,13 @@ for first in (True, False):
 
 # ---- concat -------------------------------------------------------------------------------------
 
+
 def parts(draw, g: TensorGraph, x: int, axis: int, n: int) -> list[int]:
     """n inputs shaped like x, of any size along the axis."""
     shape = g.nodes[x].shape
-    return [g.add_input(f"y{i}", (*shape[:axis], draw(st.integers(1, 3)), *shape[axis + 1:]), "INT8") for i in range(n)]
+    return [
+        g.add_input(f"y{i}", (*shape[:axis], draw(st.integers(1, 3)), *shape[axis + 1 :]), "INT8") for i in range(n)
+    ]
 
 
 @CASES.fires_on("push-concat")
@@ -234,13 +262,13 @@ def _(draw):
 
 
 @CASES.spares("push-concat")
-def _(draw):                                             # the axis ends up inside a merged dim
+def _(draw):  # the axis ends up inside a merged dim
     g, x = given_input(draw, (2, 3))
     return g, flat(g, g.add("concat", (x, *parts(draw, g, x, 1, 1)), axis=1))
 
 
 @CASES.spares("pull-concat")
-def _(draw):                                             # along an axis that the view has made of two
+def _(draw):  # along an axis that the view has made of two
     g, x = given_input(draw, (4, 3, 2))
     moved = g.add("reshape", (g.add("transpose", (x,), perms=(1, 0, 2)),), shape=(12, 2))
     return g, g.add("concat", (moved, *parts(draw, g, moved, 0, 1)), axis=0)
@@ -269,5 +297,7 @@ def test_a_residual_block_keeps_no_movement():
     both = g.add("maximum", (clamp(g, nchw, -50, 50), table(g, nchw, 1)))
     g.outputs = [g.add("transpose", (both,), perms=(0, 2, 3, 1))]
     frozen = check(g)
-    assert any(e.op == "maximum" and all(any(f.children == (frozen.handle[x],) for f in frozen.classes[c]) for c in e.children)
-               for e in frozen.classes[frozen.handle[g.outputs[0]]])
+    assert any(
+        e.op == "maximum" and all(any(f.children == (frozen.handle[x],) for f in frozen.classes[c]) for c in e.children)
+        for e in frozen.classes[frozen.handle[g.outputs[0]]]
+    )

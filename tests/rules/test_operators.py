@@ -1,7 +1,8 @@
 """Another operator for the same integers: sums in one step, planes interleaved by a convolution."""
+
 import pytest
 
-from eqsat.ir import TensorGraph
+from eqsat.tensor.ir import TensorGraph
 from tests.rules.soundness import fires
 
 PLAIN = ("move-move", "move-identity")
@@ -18,8 +19,10 @@ def test_two_reductions_as_one(op, axes):
     assert fires(g, "reduce-reduce", *PLAIN)
 
 
-@pytest.mark.parametrize(("first", "second", "axes"), [("reduce_max", "reduce_max", (1, 3)), ("reduce_max", "reduce_min", (1, 2)),
-                                                       ("reduce_max", "reduce_max", (2, 2))])
+@pytest.mark.parametrize(
+    ("first", "second", "axes"),
+    [("reduce_max", "reduce_max", (1, 3)), ("reduce_max", "reduce_min", (1, 2)), ("reduce_max", "reduce_max", (2, 2))],
+)
 def test_axes_apart_and_reductions_of_two_kinds_stay(first, second, axes):
     g = TensorGraph()
     x = g.add_input("x", (2, 3, 4, 2), "INT8")
@@ -36,8 +39,15 @@ def test_planes_to_pixels_as_a_convolution(shape):
     assert fires(g, "planes-conv", *PLAIN)
 
 
-@pytest.mark.parametrize(("shape", "perms", "dtype"), [((1, 9, 4, 4), (0, 2, 3, 1), "INT8"), ((1, 3, 4, 6), (0, 2, 3, 1), "INT16"),
-                                                       ((1, 3, 4, 6), (0, 2, 1, 3), "INT8"), ((1, 3, 1, 17), (0, 2, 3, 1), "INT8")])
+@pytest.mark.parametrize(
+    ("shape", "perms", "dtype"),
+    [
+        ((1, 9, 4, 4), (0, 2, 3, 1), "INT8"),
+        ((1, 3, 4, 6), (0, 2, 3, 1), "INT16"),
+        ((1, 3, 4, 6), (0, 2, 1, 3), "INT8"),
+        ((1, 3, 1, 17), (0, 2, 3, 1), "INT8"),
+    ],
+)
 def test_many_planes_other_dtypes_orders_and_prime_rows_stay(shape, perms, dtype):
     g = TensorGraph()
     g.outputs = [g.add("transpose", (g.add_input("x", shape, dtype),), perms=perms)]

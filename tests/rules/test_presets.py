@@ -1,4 +1,5 @@
 """Each preset finds the patterns of the pull request that it is named after, soundly, and no rule at all does not."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,17 +11,17 @@ from typer.testing import CliRunner
 
 from eqsat.cli import app
 from eqsat.egraph.encoding import ENode, Frozen
-from eqsat.ir import TensorGraph
-from eqsat.optimizer import optimize_tosa
-from eqsat.options import OptionError, Options
 from eqsat.rules import RULES
 from eqsat.rules.presets import CATALOGUE, PRESETS
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
+from eqsat.tensor.ir import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.graphs import add, conv, finish, relu, rescale, reshape, transpose
 from tests.rules.soundness import check
 
-IN, OUT = (0, 2, 3, 1), (0, 3, 1, 2)                     # NCHW to NHWC and back
+IN, OUT = (0, 2, 3, 1), (0, 3, 1, 2)  # NCHW to NHWC and back
 
 
 def reorders(e: ENode) -> bool:
@@ -72,11 +73,13 @@ def add_constant(g: TensorGraph, x: int, shape: tuple[int, ...]) -> int:
 
 def through(*between: Callable[[TensorGraph, int], int]) -> Callable[[TensorGraph, int], int]:
     """The ops between a transpose and its inverse."""
+
     def build(g: TensorGraph, x: int) -> int:
         y = transpose(g, x, *IN)
         for step in between:
             y = step(g, y)
         return transpose(g, y, *OUT)
+
     return build
 
 
@@ -119,11 +122,28 @@ CASES = [
     ("fuse-tosa-transposes", "identity", lambda g, x: relu(g, transpose(g, x, 0, 1, 2, 3)), moves, 1, 0),
     ("fuse-tosa-transposes", "inverse pair", through(), moves, 2, 0),
     ("fuse-tosa-transposes", "composition", lambda g, x: transpose(g, transpose(g, x, *IN), 0, 1, 3, 2), moves, 2, 1),
-    ("fuse-tosa-transposes", "rescale, relu, rescale",
-     through(lambda g, y: rescale(g, y, "INT16"), lambda g, y: relu(g, y, 0), lambda g, y: rescale(g, y, "INT8", shift=(31,))), reorders, 2, 0),
+    (
+        "fuse-tosa-transposes",
+        "rescale, relu, rescale",
+        through(
+            lambda g, y: rescale(g, y, "INT16"),
+            lambda g, y: relu(g, y, 0),
+            lambda g, y: rescale(g, y, "INT8", shift=(31,)),
+        ),
+        reorders,
+        2,
+        0,
+    ),
     ("fuse-tosa-transposes", "scalar", through(lambda g, y: add_constant(g, y, (1, 1, 1, 1))), reorders, 2, 0),
     ("fuse-tosa-transposes", "fan-out", fork_down, reorders, 4, 0),
-    ("fuse-tosa-transposes", "not beside a tensor", through(lambda g, y: add_constant(g, y, (1, 1, 1, 4))), reorders, 2, 2),
+    (
+        "fuse-tosa-transposes",
+        "not beside a tensor",
+        through(lambda g, y: add_constant(g, y, (1, 1, 1, 4))),
+        reorders,
+        2,
+        2,
+    ),
     ("explicit-permutes", "pair", through(), moves, 2, 0),
     ("explicit-permutes", "elementwise branches", branches, reorders, 3, 0),
     ("explicit-permutes", "constant", through(lambda g, y: add_constant(g, y, (1, 1, 1, 4))), reorders, 2, 0),
@@ -136,7 +156,14 @@ CASES = [
     ("explicit-permutes", "slice", narrowed, reorders, 2, 0),
     ("fuse-concat", "one operand", lambda g, x: cat(g, relu(g, x)), copies, 1, 0),
     ("fuse-concat", "exact slice", lambda g, x: cut(g, cat(g, relu(g, x), x), 4, 8), copies, 2, 0),
-    ("fuse-concat", "slices in full", lambda g, x: cat(g, cut(g, x, 0, 1), cut(g, x, 1, 3), cut(g, x, 3, 4)), copies, 4, 0),
+    (
+        "fuse-concat",
+        "slices in full",
+        lambda g, x: cat(g, cut(g, x, 0, 1), cut(g, x, 1, 3), cut(g, x, 3, 4)),
+        copies,
+        4,
+        0,
+    ),
     ("fuse-concat", "slice within", lambda g, x: cut(g, cat(g, relu(g, x), x), 5, 7), copies, 2, 1),
     ("fuse-concat", "slices in part", lambda g, x: cat(g, cut(g, x, 1, 2), cut(g, x, 2, 4)), copies, 3, 1),
     ("fuse-concat", "not slices apart", lambda g, x: cat(g, cut(g, x, 0, 1), cut(g, x, 2, 4)), copies, 3, 3),
@@ -144,8 +171,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("preset", "build", "counted", "before", "after"), [(p, b, c, n, m) for p, _, b, c, n, m in CASES],
-                         ids=[f"{p}: {what}" for p, what, *_ in CASES])
+@pytest.mark.parametrize(
+    ("preset", "build", "counted", "before", "after"),
+    [(p, b, c, n, m) for p, _, b, c, n, m in CASES],
+    ids=[f"{p}: {what}" for p, what, *_ in CASES],
+)
 def test_a_preset_finds_its_patterns(preset: str, build, counted, before: int, after: int) -> None:
     g = graph(build)
     assert fewest(check(g, PRESETS["none"]), counted) == before
@@ -155,6 +185,7 @@ def test_a_preset_finds_its_patterns(preset: str, build, counted, before: int, a
 
 def test_a_preset_is_no_more_than_its_seed() -> None:
     """A channel shuffle between convolutions goes into weights; a movement pass cannot do that."""
+
     def shuffled(g: TensorGraph, x: int) -> int:
         y = reshape(g, transpose(g, reshape(g, conv(g, x, 8), 12, 2, 4), 0, 2, 1), 1, 4, 3, 8)
         return conv(g, y, 4, seed=1)
@@ -170,7 +201,9 @@ def test_equal_values_in_two_output_slots_stay_two_tensors(tmp_path: Path) -> No
     x = g.add_input("x", (1, 8, 8, 16), "INT8")
     k = g.add_const(np.arange(8), "INT8")
     explicit = dumps(finish(g, conv(g, x, 16, 3), conv(g, x, 16, 3), k, x))
-    result = optimize_tosa(explicit, Target.of("ethos-u85-256"), options=Options(preset="unique-outputs", cache=tmp_path / "prices"))
+    result = optimize_tosa(
+        explicit, Target.of("ethos-u85-256"), options=Options(preset="unique-outputs", cache=tmp_path / "prices")
+    )
     chosen = loads(result.tosa)
     assert result.chosen == "eqsat" and result.verified and chosen.output_names == g.output_names
     assert chosen.op_counts() == {"conv2d": 1, "identity": 3, "rescale": 1} and len(set(chosen.outputs)) == 4
@@ -189,7 +222,19 @@ def test_an_unknown_preset_names_the_known_ones(tmp_path: Path) -> None:
         Options(preset="fuse")
     assert all(p.name in str(e.value) for p in CATALOGUE)
     (tmp_path / "x.tosa").write_bytes(dumps(graph(through())))
-    done = CliRunner().invoke(app, ["optimize", str(tmp_path / "x.tosa"), "-t", "ethos-u85-256", "--rules", "fuse", "-o", str(tmp_path / "y.tosa")])
+    done = CliRunner().invoke(
+        app,
+        [
+            "optimize",
+            str(tmp_path / "x.tosa"),
+            "-t",
+            "ethos-u85-256",
+            "--rules",
+            "fuse",
+            "-o",
+            str(tmp_path / "y.tosa"),
+        ],
+    )
     assert done.exit_code == 2 and "fuse-concat" in done.stderr and not (tmp_path / "y.tosa").exists()
 
 

@@ -1,4 +1,5 @@
 """Rescale, clamp, table: chains become one op exactly, and what is no function of one INT8 value stays."""
+
 from collections.abc import Callable
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.ir import TensorGraph
+from eqsat.tensor.ir import TensorGraph
 from tests.rules.soundness import check, clamp, fires, only, ops_of_output, rescale, shapes, table
 
 SCALES = st.tuples(st.integers(1 << 30, (1 << 31) - 1), st.integers(28, 36))
@@ -23,6 +24,7 @@ def op_of(frozen, node: int, source: int) -> set[str]:
 
 
 # ---- chains of one INT8 value -------------------------------------------------------------------
+
 
 def narrow_step(draw, g: TensorGraph, x: int) -> int:
     kind = draw(st.sampled_from(["clamp", "table", "rescale", "maximum", "negate"]))
@@ -44,7 +46,7 @@ def wide_step(draw, g: TensorGraph, x: int) -> int:
     other = draw(st.sampled_from(["constant", "small constant", "itself", "table"]))
     if other == "constant":
         k = scalar(g, x, draw(st.integers(-1000, 1000)))
-    elif other == "small constant":                      # as ExecuTorch leaves it: an INT8 constant, rescaled
+    elif other == "small constant":  # as ExecuTorch leaves it: an INT8 constant, rescaled
         k = rescale(g, scalar(g, x, draw(POINTS), "INT8"), "INT32", 1 << 30, 28, 5)
     else:
         k = wide if other == "itself" else rescale(g, table(g, x, 3), "INT32", 1 << 30, 29, 1)
@@ -84,7 +86,17 @@ def test_silu_is_one_table():
     g = TensorGraph()
     x = g.add_input("x", (1, 4, 4, 8), "INT8")
     gate = table(g, x, 1)
-    g.outputs = [rescale(g, g.add("mul", (rescale(g, x, "INT32", in_zp=3), rescale(g, gate, "INT32", in_zp=-128)), shift=(0,)), "INT8", 1 << 30, 36, 0, -9)]
+    g.outputs = [
+        rescale(
+            g,
+            g.add("mul", (rescale(g, x, "INT32", in_zp=3), rescale(g, gate, "INT32", in_zp=-128)), shift=(0,)),
+            "INT8",
+            1 << 30,
+            36,
+            0,
+            -9,
+        )
+    ]
     assert "table" in op_of(check(g), g.outputs[0], x)
 
 
@@ -103,8 +115,12 @@ def test_saturation_ends_where_a_class_holds_functions_of_itself():
 Case = Callable[[TensorGraph, int], int]
 
 FAR: dict[str, Case] = {
-    "a constant per channel": lambda g, x: rescale(g, g.add("add", (rescale(g, x, "INT32"), g.add_const(np.arange(6).reshape(1, 6), "INT32"))), "INT8"),
-    "a scale per channel": lambda g, x: clamp(g, rescale(g, x, "INT8", [1 << 30] * 6, [30, 31, 30, 31, 30, 31]), -100, 3),
+    "a constant per channel": lambda g, x: rescale(
+        g, g.add("add", (rescale(g, x, "INT32"), g.add_const(np.arange(6).reshape(1, 6), "INT32"))), "INT8"
+    ),
+    "a scale per channel": lambda g, x: clamp(
+        g, rescale(g, x, "INT8", [1 << 30] * 6, [30, 31, 30, 31, 30, 31]), -100, 3
+    ),
     "another tensor": lambda g, x: g.add("maximum", (clamp(g, x, -5, 5), g.add_input("y", (4, 6), "INT8"))),
     "the same tensor elsewhere": lambda g, x: g.add("maximum", (clamp(g, x, -5, 5), g.add("reverse", (x,), axis=1))),
     "a reduction between": lambda g, x: table(g, g.add("reduce_max", (table(g, x, 1),), axis=1), 2),
@@ -137,6 +153,7 @@ def test_one_clamp_or_table_is_not_rewritten():
 
 # ---- clamps -------------------------------------------------------------------------------------
 
+
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(["INT8", "INT16"]), st.lists(POINTS, min_size=4, max_size=4))
 def test_clamp_of_clamp_is_one_even_if_the_ranges_are_apart(dtype, ends):
@@ -150,8 +167,17 @@ def test_clamp_of_clamp_is_one_even_if_the_ranges_are_apart(dtype, ends):
 
 # ---- removals -----------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("dtype", "low", "high", "nothing"), [
-    ("INT8", -128, 127, True), ("INT8", -128, 126, False), ("INT8", -127, 127, False), ("INT16", -(2**15), 2**15 - 1, True), ("INT16", -128, 127, False)])
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "nothing"),
+    [
+        ("INT8", -128, 127, True),
+        ("INT8", -128, 126, False),
+        ("INT8", -127, 127, False),
+        ("INT16", -(2**15), 2**15 - 1, True),
+        ("INT16", -128, 127, False),
+    ],
+)
 def test_clamp_that_does_nothing_is_removed(dtype, low, high, nothing):
     g = TensorGraph()
     x = g.add_input("x", (4, 6), dtype)
@@ -163,9 +189,18 @@ def test_clamp_that_does_nothing_is_removed(dtype, low, high, nothing):
 ONE = {"dtype": "INT16", "multiplier": 1 << 30, "shift": 30, "in_zp": 0, "out_zp": 0}
 
 
-@pytest.mark.parametrize(("change", "nothing"), [
-    ({}, True), ({"multiplier": 1 << 20, "shift": 20}, True), ({"multiplier": (1 << 30) + 1}, False), ({"shift": 31}, False),
-    ({"dtype": "INT32"}, False), ({"multiplier": [1 << 30] * 6, "shift": [30] * 6}, True), ({"multiplier": [1 << 30] * 6, "shift": [30] * 5 + [31]}, False)])
+@pytest.mark.parametrize(
+    ("change", "nothing"),
+    [
+        ({}, True),
+        ({"multiplier": 1 << 20, "shift": 20}, True),
+        ({"multiplier": (1 << 30) + 1}, False),
+        ({"shift": 31}, False),
+        ({"dtype": "INT32"}, False),
+        ({"multiplier": [1 << 30] * 6, "shift": [30] * 6}, True),
+        ({"multiplier": [1 << 30] * 6, "shift": [30] * 5 + [31]}, False),
+    ],
+)
 def test_rescale_by_exactly_one_is_removed(change, nothing):
     g = TensorGraph()
     x = g.add_input("x", (4, 6), "INT16")

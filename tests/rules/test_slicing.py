@@ -1,8 +1,9 @@
 """Concat, slice and pad: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
+
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.ir import TensorGraph
+from eqsat.tensor.ir import TensorGraph
 from tests.rules.cases import Cases
 from tests.rules.soundness import check, clamp, conv, cut, only, ops_of_output, pad, rescale, shapes, slices, table
 
@@ -19,7 +20,7 @@ def axis_of(draw, g: TensorGraph, x: int) -> int:
 
 
 def resized(shape, axis: int, n: int) -> tuple[int, ...]:
-    return (*shape[:axis], n, *shape[axis + 1:])
+    return (*shape[:axis], n, *shape[axis + 1 :])
 
 
 def along(g: TensorGraph, x: int, axis: int, start: int, size: int) -> int:
@@ -38,6 +39,7 @@ def joined(draw, k: int) -> tuple[TensorGraph, list[int], int, int]:
 
 # ---- slices -------------------------------------------------------------------------------------
 
+
 @CASES.fires_on("slice-slice")
 def _(draw):
     g, x = given_input(draw)
@@ -49,13 +51,17 @@ def _(draw):
 def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
-    return g, clamp(g, cut(g, x, [0] * len(shape), shape) if draw(st.booleans()) else pad(g, x, [0] * 2 * len(shape)), -7, 7)
+    return g, clamp(
+        g, cut(g, x, [0] * len(shape), shape) if draw(st.booleans()) else pad(g, x, [0] * 2 * len(shape)), -7, 7
+    )
 
 
 @CASES.spares("axial-nothing")
 def _(draw):
     g, x = given_input(draw, (3, *draw(shapes)))
-    return g, along(g, x, 0, draw(st.integers(0, 1)), 2) if draw(st.booleans()) else pad(g, x, resized([0] * 2 * len(g.nodes[x].shape), 1, 1))
+    return g, along(g, x, 0, draw(st.integers(0, 1)), 2) if draw(st.booleans()) else pad(
+        g, x, resized([0] * 2 * len(g.nodes[x].shape), 1, 1)
+    )
 
 
 @CASES.fires_on("slice-const")
@@ -70,7 +76,9 @@ def _(draw):
 @CASES.fires_on("slice-unary")
 def _(draw):
     g, x = given_input(draw)
-    f = draw(st.sampled_from([lambda: clamp(g, x, -9, 50), lambda: table(g, x, 1), lambda: rescale(g, x, "INT32", in_zp=3)]))()
+    f = draw(
+        st.sampled_from([lambda: clamp(g, x, -9, 50), lambda: table(g, x, 1), lambda: rescale(g, x, "INT32", in_zp=3)])
+    )()
     return g, cut(g, f, *draw(slices(g.nodes[x].shape)))
 
 
@@ -97,7 +105,13 @@ def _(draw):
     if draw(st.booleans()):
         f = g.add("reduce_max", (x,), axis=axis_of(draw, g, x))
     else:
-        f = rescale(g, x, "INT8", [1 << 30, 1700000000, 1100000000, 1200000000, 1300000000, 2000000000][:shape[-1]], [31, 30, 32, 31, 30, 33][:shape[-1]])
+        f = rescale(
+            g,
+            x,
+            "INT8",
+            [1 << 30, 1700000000, 1100000000, 1200000000, 1300000000, 2000000000][: shape[-1]],
+            [31, 30, 32, 31, 30, 33][: shape[-1]],
+        )
     return g, cut(g, f, *draw(slices(g.nodes[f].shape)))
 
 
@@ -110,11 +124,12 @@ def _(draw):
 
 # ---- slices of concats --------------------------------------------------------------------------
 
+
 def spanning(draw, k: int, before: int, after: int) -> tuple[TensorGraph, int]:
     """A slice that takes of k operands, with `before` and `after` others around them."""
     g, xs, axis, c = joined(draw, before + k + after)
     sizes = [g.nodes[x].shape[axis] for x in xs]
-    first, last = sum(sizes[:before]), sum(sizes[:before + k])
+    first, last = sum(sizes[:before]), sum(sizes[: before + k])
     start = draw(st.integers(first, first + sizes[before] - 1))
     end = draw(st.integers(max(start + 1, last - sizes[before + k - 1] + 1), last))
     s, n = draw(slices(g.nodes[c].shape))
@@ -122,7 +137,9 @@ def spanning(draw, k: int, before: int, after: int) -> tuple[TensorGraph, int]:
 
 
 for number in (1, 2, 3, 4):
-    CASES.fires_on(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k, draw(st.integers(0, 1)), draw(st.integers(0, 1))))
+    CASES.fires_on(f"slice-concat-{number}")(
+        lambda draw, k=number: spanning(draw, k, draw(st.integers(0, 1)), draw(st.integers(0, 1)))
+    )
     CASES.spares(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k + 1, draw(st.integers(0, 1)), 0))
     if number > 1:
         CASES.spares(f"slice-concat-{number}")(lambda draw, k=number: spanning(draw, k - 1, 1, 1))
@@ -143,6 +160,7 @@ def _(draw):
 
 
 # ---- concats ------------------------------------------------------------------------------------
+
 
 @CASES.fires_on("concat-single")
 def _(draw):
@@ -205,7 +223,11 @@ def _(draw):
     return g, g.add("concat", (inner, inner), axis=1)
 
 
-UNARY = [lambda g, x: clamp(g, x, -9, 50), lambda g, x: table(g, x, 1), lambda g, x: rescale(g, x, "INT8", 1500000000, 31, 2, 9)]
+UNARY = [
+    lambda g, x: clamp(g, x, -9, 50),
+    lambda g, x: table(g, x, 1),
+    lambda g, x: rescale(g, x, "INT8", 1500000000, 31, 2, 9),
+]
 
 
 @CASES.fires_on("push-concat-unary")
@@ -241,13 +263,14 @@ def _(draw):
 
 
 @CASES.spares("pull-concat-unary")
-def _(draw):                                             # one and the same RESCALE, of INT8 and of INT16
+def _(draw):  # one and the same RESCALE, of INT8 and of INT16
     g, (x,), axis, _ = joined(draw, 1)
     y = g.add_input("y", g.nodes[x].shape, "INT16")
     return g, g.add("concat", [rescale(g, o, "INT16", 1 << 30, 29) for o in draw(st.permutations([x, y]))], axis=axis)
 
 
 # ---- pads ---------------------------------------------------------------------------------------
+
 
 def some_pads(draw, shape) -> list[int]:
     return [draw(st.integers(0, 2)) for _ in range(2 * len(shape))]
@@ -258,8 +281,11 @@ def _(draw):
     g, x = given_input(draw)
     shape = g.nodes[x].shape
     pads = some_pads(draw, shape)
-    size = [draw(st.integers(max(1, max(pads[2 * d:2 * d + 2]) + 1), n + sum(pads[2 * d:2 * d + 2]))) for d, n in enumerate(shape)]
-    total = [n + sum(pads[2 * d:2 * d + 2]) for d, n in enumerate(shape)]
+    size = [
+        draw(st.integers(max(1, max(pads[2 * d : 2 * d + 2]) + 1), n + sum(pads[2 * d : 2 * d + 2])))
+        for d, n in enumerate(shape)
+    ]
+    total = [n + sum(pads[2 * d : 2 * d + 2]) for d, n in enumerate(shape)]
     return g, cut(g, pad(g, x, pads, 5), [draw(st.integers(0, t - s)) for t, s in zip(total, size, strict=True)], size)
 
 
@@ -302,7 +328,9 @@ CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 3, 0, 0, 0)
 CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 0, 0, 2, 0, 0, 0), padding=(0, 0, 1, 0)))
 
 
-def padded_pool(draw, pads=(0, 0, 1, 0, 0, 1, 0, 0), value: int = -128, op: str = "max_pool2d") -> tuple[TensorGraph, int]:
+def padded_pool(
+    draw, pads=(0, 0, 1, 0, 0, 1, 0, 0), value: int = -128, op: str = "max_pool2d"
+) -> tuple[TensorGraph, int]:
     g, x = given_input(draw, (1, 5, 5, 2))
     attrs = {"in_zp": (-128,), "out_zp": (-128,), "acc_type": 5} if op == "avg_pool2d" else {"nan_mode": 1}
     return g, g.add(op, (pad(g, x, pads, value),), kernel=(2, 2), stride=(1, 1), pad=(0, 0, 0, 0), **attrs)
@@ -327,7 +355,9 @@ def test_streaming_state_is_a_slice_of_the_frame():
     g.outputs = [along(g, both, 2, 6, 4)]
     frozen = check(g)
     assert "concat" not in ops_of_output(frozen)
-    assert any(e.op == "slice" and e.children == (frozen.handle[frame],) for e in frozen.classes[frozen.handle[g.outputs[0]]])
+    assert any(
+        e.op == "slice" and e.children == (frozen.handle[frame],) for e in frozen.classes[frozen.handle[g.outputs[0]]]
+    )
 
 
 def test_split_and_rejoined_around_a_table_is_the_table():
@@ -336,7 +366,9 @@ def test_split_and_rejoined_around_a_table_is_the_table():
     parts = [table(g, along(g, x, 2, s, 3), 4) for s in (0, 3, 6)]
     g.outputs = [g.add("concat", parts, axis=2)]
     frozen = check(g)
-    assert any(e.op == "table" and e.children == (frozen.handle[x],) for e in frozen.classes[frozen.handle[g.outputs[0]]])
+    assert any(
+        e.op == "table" and e.children == (frozen.handle[x],) for e in frozen.classes[frozen.handle[g.outputs[0]]]
+    )
 
 
 def test_removed_nodes_are_gone():

@@ -1,4 +1,5 @@
 """Tolerant rules keep their bounds, refuse what would break them, and the whole result says by how much it differs."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -11,18 +12,18 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from eqsat.cli import app
-from eqsat.deviation import deviation
 from eqsat.egraph.encoding import Frozen, saturate
-from eqsat.ir import TensorGraph, evaluate_op
-from eqsat.numerics import LIMITS
-from eqsat.optimizer import optimize_tosa
-from eqsat.options import OptionError, Options
 from eqsat.rules import EXTERNS, RULES, tolerant
 from eqsat.rules.channels import integer_scale
 from eqsat.rules.tolerant import BOUND
+from eqsat.search.deviation import deviation
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
+from eqsat.tensor.ir import TensorGraph, evaluate_op
+from eqsat.tensor.numerics import LIMITS
 from eqsat.tosa import dumps, loads
-from eqsat.tosa.worker import Worker
+from eqsat.workers.worker import Worker
 from tests.graphs import conv, finish, relu, rescale, transpose
 from tests.rules.soundness import data
 from tests.rules.test_channels import per_channel
@@ -44,7 +45,10 @@ def one_rounding(frozen: Frozen, x: np.ndarray) -> np.ndarray | None:
     for e in frozen.classes[frozen.handle[frozen.source.outputs[0]]]:
         for conv_node in frozen.classes[e.children[0]] if e.op == "rescale" and dict(e.attrs)["per_channel"] else ():
             if conv_node.op == "depthwise_conv2d" and conv_node.children[0] == source:
-                constants = [next(dict(c.attrs)["value"].data for c in frozen.classes[k] if c.op == "const") for k in conv_node.children[1:]]
+                constants = [
+                    next(dict(c.attrs)["value"].data for c in frozen.classes[k] if c.op == "const")
+                    for k in conv_node.children[1:]
+                ]
                 sums = evaluate_op(conv_node.op, conv_node.attrs, [x, *constants], frozen.types[conv_node.cls])
                 return evaluate_op("rescale", e.attrs, [sums], frozen.types[e.cls])
     return None
@@ -56,14 +60,26 @@ def chain(ops: list[str], seed: int, slopes: list[float], zps: list[int]) -> tup
     x, inner = g.add_input("x", (1, 16, 16, 3), "INT8"), []
     zp = -3
     for op, slope, out in zip(ops, slopes, zps, strict=True):
-        x = per_channel(g, x, op, rng.integers(-60, 60, 3), scale=integer_scale(slope / 64 if op == "mul" else slope / 2**19), zp=zp, out_zp=out)
+        x = per_channel(
+            g,
+            x,
+            op,
+            rng.integers(-60, 60, 3),
+            scale=integer_scale(slope / 64 if op == "mul" else slope / 2**19),
+            zp=zp,
+            out_zp=out,
+        )
         zp = out
         inner.append(x)
     return finish(g, x), inner[:-1]
 
 
 @settings(max_examples=20, deadline=None)
-@given(ops=st.lists(st.sampled_from(["add", "sub", "mul"]), min_size=2, max_size=4), seed=st.integers(0, 9999), data=st.data())
+@given(
+    ops=st.lists(st.sampled_from(["add", "sub", "mul"]), min_size=2, max_size=4),
+    seed=st.integers(0, 9999),
+    data=st.data(),
+)
 def test_a_chain_keeps_its_bound_where_nothing_saturates(ops, seed, data) -> None:
     slopes = data.draw(st.lists(st.floats(0.3, 2), min_size=len(ops), max_size=len(ops)))
     zps = data.draw(st.lists(st.integers(-100, 100), min_size=len(ops), max_size=len(ops)))
@@ -86,11 +102,14 @@ def test_an_unfolded_batch_norm_is_one_convolution() -> None:
     assert found is not None and 0 < np.abs(found.astype(int) - g.evaluate([x])[0]).max() <= BOUND
 
 
-@pytest.mark.parametrize(("case", "slopes", "zps"), [
-    ("a rounding grows beyond the bound", [0.05, 18.0], [0, 0]),
-    ("an activation inside", [1.0, 1.0], [-128, 0]),
-    ("one op: that is exact", [1.0], [0]),
-])
+@pytest.mark.parametrize(
+    ("case", "slopes", "zps"),
+    [
+        ("a rounding grows beyond the bound", [0.05, 18.0], [0, 0]),
+        ("an activation inside", [1.0, 1.0], [-128, 0]),
+        ("one op: that is exact", [1.0], [0]),
+    ],
+)
 def test_a_chain_is_refused(case: str, slopes: list[float], zps: list[int]) -> None:
     g, _ = chain(["mul"] * len(slopes), 3, slopes, zps)
     assert "channels-chain" not in saturated(g).saturation.matches, case
@@ -98,7 +117,10 @@ def test_a_chain_is_refused(case: str, slopes: list[float], zps: list[int]) -> N
 
 # ---- two RESCALEs -------------------------------------------------------------------------------
 
-def two_rescales(first: tuple[float, int], second: tuple[float, int, int], dtype: str = "INT8", channels: int = 1) -> TensorGraph:
+
+def two_rescales(
+    first: tuple[float, int], second: tuple[float, int, int], dtype: str = "INT8", channels: int = 1
+) -> TensorGraph:
     """(scale, out_zp) of INT32 to INT8, then (scale, in_zp, out_zp) to `dtype`."""
     g = TensorGraph()
     x = g.add_input("x", (1, 4, 4, 16), "INT32")
@@ -109,8 +131,15 @@ def two_rescales(first: tuple[float, int], second: tuple[float, int, int], dtype
 
 
 @settings(max_examples=30, deadline=None)
-@given(scale=st.floats(1e-4, 0.5), second=st.floats(0.99, 4), zp=st.integers(-128, 127), out_zp=st.integers(-128, 127),
-       channels=st.sampled_from([1, 16]), dtype=st.sampled_from(["INT8", "INT16"]), seed=st.integers(0, 99))
+@given(
+    scale=st.floats(1e-4, 0.5),
+    second=st.floats(0.99, 4),
+    zp=st.integers(-128, 127),
+    out_zp=st.integers(-128, 127),
+    channels=st.sampled_from([1, 16]),
+    dtype=st.sampled_from(["INT8", "INT16"]),
+    seed=st.integers(0, 99),
+)
 def test_two_rescales_keep_their_bound(scale, second, zp, out_zp, channels, dtype, seed) -> None:
     g = two_rescales((scale, zp), (second, zp, out_zp), dtype, channels)
     frozen = saturated(g)
@@ -128,14 +157,17 @@ def test_two_rescales_keep_their_bound(scale, second, zp, out_zp, channels, dtyp
     assert np.abs(found.astype(int) - g.evaluate([x])[0]).max() <= BOUND
 
 
-@pytest.mark.parametrize(("case", "graph", "merges"), [
-    ("the second saturates first", two_rescales((0.01, 5), (1.5, 5, 0)), True),
-    ("per channel", two_rescales((0.01, 5), (1.5, 5, 0), channels=16), True),
-    ("the first would have cut", two_rescales((0.01, 5), (0.5, 5, 0)), False),
-    ("a rounding grows", two_rescales((0.01, 0), (9.0, 0, 0)), False),
-    ("INT16 holds what INT8 cut", two_rescales((0.01, 0), (1.0, 0, 0), "INT16"), False),
-    ("INT32 to INT32 is no RESCALE for U55", two_rescales((0.01, 0), (1.0, 0, 0), "INT32"), False),
-])
+@pytest.mark.parametrize(
+    ("case", "graph", "merges"),
+    [
+        ("the second saturates first", two_rescales((0.01, 5), (1.5, 5, 0)), True),
+        ("per channel", two_rescales((0.01, 5), (1.5, 5, 0), channels=16), True),
+        ("the first would have cut", two_rescales((0.01, 5), (0.5, 5, 0)), False),
+        ("a rounding grows", two_rescales((0.01, 0), (9.0, 0, 0)), False),
+        ("INT16 holds what INT8 cut", two_rescales((0.01, 0), (1.0, 0, 0), "INT16"), False),
+        ("INT32 to INT32 is no RESCALE for U55", two_rescales((0.01, 0), (1.0, 0, 0), "INT32"), False),
+    ],
+)
 def test_when_two_rescales_merge(case: str, graph: TensorGraph, merges: bool) -> None:
     matches = saturated(graph).saturation.matches
     assert any(name.startswith("rescale-rescale") for name in matches) == merges, case
@@ -143,12 +175,22 @@ def test_when_two_rescales_merge(case: str, graph: TensorGraph, merges: bool) ->
 
 # ---- the whole way ------------------------------------------------------------------------------
 
+
 def batch_norm(saturating: bool = False) -> TensorGraph:
     """conv, an unfolded BatchNorm in NCHW, ReLU, conv."""
     g, rng = TensorGraph(), np.random.default_rng(0)
     y = transpose(g, conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 24), 0, 3, 1, 2)
     for op, slope in (("sub", 1.0), ("mul", 1.2), ("mul", 1.0), ("add", 9.0 if saturating else 1.0)):
-        y = per_channel(g, y, op, rng.integers(20, 60, 24), scale=integer_scale(slope / 64 if op == "mul" else slope / 2**19), zp=2, out_zp=2, axis=1)
+        y = per_channel(
+            g,
+            y,
+            op,
+            rng.integers(20, 60, 24),
+            scale=integer_scale(slope / 64 if op == "mul" else slope / 2**19),
+            zp=2,
+            out_zp=2,
+            axis=1,
+        )
     return finish(g, conv(g, transpose(g, relu(g, y, 2), 0, 2, 3, 1), 16, seed=3))
 
 
@@ -191,8 +233,24 @@ def test_numerics_are_named() -> None:
 def test_the_command_line_tells_the_deviation(tmp_path: Path) -> None:
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(dumps(batch_norm()))
-    done = CliRunner().invoke(app, ["optimize", str(source), "-t", "ethos-u55-128", "-o", str(out), "--numerics", "tolerant", "--extractor", "dag_greedy"])
+    done = CliRunner().invoke(
+        app,
+        [
+            "optimize",
+            str(source),
+            "-t",
+            "ethos-u55-128",
+            "-o",
+            str(out),
+            "--numerics",
+            "tolerant",
+            "--extractor",
+            "dag_greedy",
+        ],
+    )
     assert done.exit_code == 0, done.output
     assert "not bit-exact" in done.output and "verified bit for bit" not in done.output and out.is_file()
-    done = CliRunner().invoke(app, ["optimize", str(source), "-t", "ethos-u55-128", "-o", str(out), "--numerics", "loose"])
+    done = CliRunner().invoke(
+        app, ["optimize", str(source), "-t", "ethos-u55-128", "-o", str(out), "--numerics", "loose"]
+    )
     assert done.exit_code == 2 and "tolerant" in done.stderr

@@ -1,12 +1,13 @@
 """Weight absorption and other operators: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.ir import TensorGraph
-from eqsat.movement import Move
 from eqsat.rules.weights import channel_order
+from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.movement import Move
 from tests.rules.soundness import check, conv, cut, fires, rescale
 
 
@@ -34,7 +35,9 @@ def narrowed(g: TensorGraph, x: int) -> int:
 def test_channel_order_is_what_numpy_says(perm, outer):
     sizes = (2, 3, 2, 2)
     shape = (*outer, int(np.prod(sizes)))
-    m = Move.reshape(shape, (int(np.prod(outer)), *sizes)).then(Move.transpose((int(np.prod(outer)), *sizes), (0, *(p + 1 for p in perm))))
+    m = Move.reshape(shape, (int(np.prod(outer)), *sizes)).then(
+        Move.transpose((int(np.prod(outer)), *sizes), (0, *(p + 1 for p in perm)))
+    )
     m = m.then(Move.reshape(m.out_shape, shape))
     order = channel_order(m)
     if m.is_view:

@@ -1,4 +1,5 @@
 """TOSA flatbuffers in and out: nothing is lost, and a bad file is an error with a reason."""
+
 from __future__ import annotations
 
 import random
@@ -8,17 +9,27 @@ import numpy as np
 import pytest
 from tosa import TosaBasicBlock, TosaGraph, TosaRegion, Version
 
-from eqsat.ir import Node, TensorGraph, Type, attrs_of
+from eqsat.tensor.ir import Node, TensorGraph, Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.flatbuffer import pack, unpack
-from eqsat.tosa.vela import compare, run_reference, samples
-from eqsat.tosa.worker import Worker
+from eqsat.tosa.reference import compare, run_reference, samples
+from eqsat.workers.worker import Worker
 from tests.graphs import channel_shuffle, conv, conv_graph, finish, relu, rescale, residual, transpose, transposed_relus
 
 
-def opaque(g: TensorGraph, code: str, operands: list[int], results: list[Type], shapes: tuple | None = None, **fields) -> int:
-    return g.add("opaque", operands, tosa=code, fields=attrs_of(fields), shape_operands=shapes or (None,) * len(operands),
-                 shape=results[0].shape, dtype=results[0].dtype, results=tuple(results))
+def opaque(
+    g: TensorGraph, code: str, operands: list[int], results: list[Type], shapes: tuple | None = None, **fields
+) -> int:
+    return g.add(
+        "opaque",
+        operands,
+        tosa=code,
+        fields=attrs_of(fields),
+        shape_operands=shapes or (None,) * len(operands),
+        shape=results[0].shape,
+        dtype=results[0].dtype,
+        results=tuple(results),
+    )
 
 
 def item(g: TensorGraph, n: int, k: int) -> int:
@@ -52,8 +63,15 @@ def rfft_graph(*wanted: int) -> TensorGraph:
 
 def custom_graph() -> TensorGraph:
     g = TensorGraph()
-    y = opaque(g, "CUSTOM", [g.add_input("x", (2, 3), "INT8")], [Type((2, 3), "INT8"), Type((1,), "INT32")], operator_name=b"mine",
-               domain_name=b"here", implementation_attrs=bytes(range(7)))
+    y = opaque(
+        g,
+        "CUSTOM",
+        [g.add_input("x", (2, 3), "INT8")],
+        [Type((2, 3), "INT8"), Type((1,), "INT32")],
+        operator_name=b"mine",
+        domain_name=b"here",
+        implementation_attrs=bytes(range(7)),
+    )
     return finish(g, relu(g, y))
 
 
@@ -78,13 +96,38 @@ def names_graph() -> TensorGraph:
 def int48_graph() -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 2, 2, 3), "INT16")
-    w, b = g.add_const(np.arange(6).reshape(2, 1, 1, 3) - 3, "INT8"), g.add_const(np.array([-(2**47), 2**47 - 1]), "INT48")
-    y = g.add("conv2d", [x, w, b], pad=(0,) * 4, stride=(1, 1), dilation=(1, 1), acc_type=6, local_bound=False, in_zp=(0,), w_zp=(0,))
+    w, b = (
+        g.add_const(np.arange(6).reshape(2, 1, 1, 3) - 3, "INT8"),
+        g.add_const(np.array([-(2**47), 2**47 - 1]), "INT48"),
+    )
+    y = g.add(
+        "conv2d",
+        [x, w, b],
+        pad=(0,) * 4,
+        stride=(1, 1),
+        dilation=(1, 1),
+        acc_type=6,
+        local_bound=False,
+        in_zp=(0,),
+        w_zp=(0,),
+    )
     return finish(g, rescale(g, y, "INT16", multiplier=(16384,), shift=(46,), scale32=False))
 
 
-RUNNABLE = {f.__name__: f for f in (conv_graph, residual, transposed_relus, channel_shuffle, resize_graph, gather_graph, outputs_graph,
-                                    names_graph, int48_graph)}
+RUNNABLE = {
+    f.__name__: f
+    for f in (
+        conv_graph,
+        residual,
+        transposed_relus,
+        channel_shuffle,
+        resize_graph,
+        gather_graph,
+        outputs_graph,
+        names_graph,
+        int48_graph,
+    )
+}
 GRAPHS = {**RUNNABLE, "custom_graph": custom_graph, "rfft_graph": lambda: rfft_graph(0, 1)}
 
 
@@ -107,9 +150,11 @@ def test_round_trip_keeps_everything(name: str) -> None:
 def test_round_trip_means_the_same(name: str, worker: Worker) -> None:
     graph = RUNNABLE[name]()
     assert compare(graph, loads(dumps(graph)), worker).equal
-    if "opaque" not in [n.op for n in graph.nodes]:      # both semantics hold on whole graphs too
+    if "opaque" not in [n.op for n in graph.nodes]:  # both semantics hold on whole graphs too
         for inputs in samples(graph.signature()[0], 4):
-            for ours, reference in zip(graph.evaluate(inputs), run_reference(dumps(graph), inputs, worker), strict=True):
+            for ours, reference in zip(
+                graph.evaluate(inputs), run_reference(dumps(graph), inputs, worker), strict=True
+            ):
                 assert np.array_equal(ours, reference)
 
 
@@ -150,12 +195,17 @@ def test_dtypes_that_numpy_lacks_are_only_carried(source: str, target: str) -> N
 
 @pytest.mark.parametrize("dtype", ["BOOL", "INT8", "INT16", "INT32", "INT48", "SHAPE", "FP32"])
 def test_constants_pack_and_unpack(dtype: str) -> None:
-    values = np.array([0, 1, 1]) if dtype == "BOOL" else np.array([-1, 5, -100] if dtype != "INT48" else [-(2**47), 2**47 - 1, -1])
+    values = (
+        np.array([0, 1, 1])
+        if dtype == "BOOL"
+        else np.array([-1, 5, -100] if dtype != "INT48" else [-(2**47), 2**47 - 1, -1])
+    )
     raw = pack(values.reshape(3, 1).astype(np.bool_ if dtype == "BOOL" else np.int64), dtype)
     assert np.array_equal(unpack(raw, dtype, (3, 1)), values.reshape(3, 1))
 
 
 # ---- bad files ----------------------------------------------------------------------------------
+
 
 def test_truncated_files_are_refused() -> None:
     buffer = dumps(residual())
@@ -239,8 +289,16 @@ def test_operators_out_of_order_are_refused(code: str, cyclic: bool) -> None:
     if code == "IDENTITY":
         first = g._put(Node("identity", (x + 2,), (), (2,), "INT8"))
     else:
-        node = attrs_of({"tosa": code, "fields": (("mode", 1),), "shape_operands": (None,), "shape": (2,), "dtype": "INT8",
-                         "results": (Type((2,), "INT8"),)})
+        node = attrs_of(
+            {
+                "tosa": code,
+                "fields": (("mode", 1),),
+                "shape_operands": (None,),
+                "shape": (2,),
+                "dtype": "INT8",
+                "results": (Type((2,), "INT8"),),
+            }
+        )
         first = g._put(Node("opaque", (x + 2,), node, (2,), "INT8"))
     second = g._put(Node("identity", (first if cyclic else x,), (), (2,), "INT8"))
     finish(g, first, second)

@@ -1,4 +1,5 @@
 """Damaged files are read or refused with a named error; the long run is `python -m benchmarks.fuzz`."""
+
 from __future__ import annotations
 
 import random
@@ -12,7 +13,7 @@ from benchmarks.fuzz import corpus
 from benchmarks.fuzz.formats import FORMATS
 from benchmarks.fuzz.mutate import MUTATORS, mutated
 from benchmarks.fuzz.process import run
-from eqsat.ir import Node, TensorGraph
+from eqsat.tensor.ir import Node, TensorGraph
 from eqsat.tosa import TosaError, dumps, loads
 
 
@@ -26,7 +27,9 @@ def test_the_corpus_has_every_operator() -> None:
     assert corpus.uncovered() == set()
 
 
-@pytest.mark.parametrize(("name", "inputs"), [("tosa", 2000), ("search", 40), ("choice-graph", 300), ("prices", 100), ("records", 100)])
+@pytest.mark.parametrize(
+    ("name", "inputs"), [("tosa", 2000), ("search", 40), ("choice-graph", 300), ("prices", 100), ("records", 100)]
+)
 def test_damaged_files_give_named_errors(name: str, inputs: int, tmp_path: Path) -> None:
     tally = fuzzed(name, inputs, tmp_path)
     assert tally.findings == [] and tally.inputs == inputs == sum(tally.outcomes.values())
@@ -40,8 +43,15 @@ def test_every_mutator_is_used_and_changes_files() -> None:
         assert any(m not in files for m in made), name
 
 
-@pytest.mark.parametrize(("harm", "word"), [("while True: pass", "hangs"), ("os.kill(os.getpid(), 11)", "signal 11"), ("1 // 0", "ZeroDivision"),
-                                            ("bytearray(1 << 31)", "MemoryError")])
+@pytest.mark.parametrize(
+    ("harm", "word"),
+    [
+        ("while True: pass", "hangs"),
+        ("os.kill(os.getpid(), 11)", "signal 11"),
+        ("1 // 0", "ZeroDivision"),
+        ("bytearray(1 << 31)", "MemoryError"),
+    ],
+)
 def test_a_crash_or_a_hang_is_seen(harm: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader of the watched process is broken on input 3; the inputs behind it are still read."""
     (tmp_path / "sitecustomize.py").write_text(f"""
@@ -78,10 +88,13 @@ sys.meta_path.insert(0, Broken())
 
 # ---- what fuzzing has found -----------------------------------------------------------------------
 
+
 def edited(g: TensorGraph, op: str, **new: object) -> bytes:
     for n, node in enumerate(g.nodes):
         if node.op == op:
-            g.nodes[n] = Node(node.op, node.inputs, tuple((k, new.get(k, v)) for k, v in node.attrs), node.shape, node.dtype)
+            g.nodes[n] = Node(
+                node.op, node.inputs, tuple((k, new.get(k, v)) for k, v in node.attrs), node.shape, node.dtype
+            )
     return dumps(g)
 
 
@@ -114,6 +127,7 @@ def test_small_files_that_stand_for_endless_graphs_are_refused() -> None:
             if s not in shared:
                 shared[s] = super().CreateString(s, *args)
             return shared[s]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("eqsat.tosa.flatbuffer.flatbuffers.Builder", Builder)
         small = dumps(g)

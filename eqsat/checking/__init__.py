@@ -1,0 +1,1 @@
+"""Checking rules: soundness, random graphs, rules of the user's own."""

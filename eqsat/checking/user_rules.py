@@ -1,0 +1,166 @@
+"""Rules of a user's own: found by name, checked before they are used.
+
+    # my_rules.py
+    RULES = [Rule("clamp-twice", "mine", "clamp f (clamp f x) = clamp f x", ("(= t (P1 f (P1 f x)))",), ("(union t (P1 f x))",), ...)]
+
+    pack = eqsat.checking.user_rules.load("my_rules.py")           # or "package.module", or the name of an entry point
+    eqsat.optimize_tosa(tosa, target, options=Options(rules=pack.rules, externs=pack.externs))
+
+A module has RULES, may have EXTERNS, and GRAPHS: TensorGraphs (or functions that return one) on which its rules should fire. An
+installed package offers its module by an entry point in the group `eqsat.rules`; it is used only where it is asked for by name
+(`--user-rules NAME`). `load` runs the soundness checker on random graphs and on GRAPHS; whatever passes is still
+compared on the TOSA reference model before a result is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any
+
+from eqsat.checking.random_graphs import random_graph
+from eqsat.checking.soundness import Checked, Unsound, check
+from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
+from eqsat.files import InputError, load_module
+from eqsat.rules import EXTERNS, RULES
+from eqsat.tensor.ir import TensorGraph
+
+ENTRY_POINTS = "eqsat.rules"
+#: Random graphs on which rules are tried before they are used, and limits of each e-graph.
+GRAPHS = 40
+_BUDGET = Budget(nodes=1500, seconds=5.0, passes=8)
+#: Rules of ours that only finish what others begin.
+_HELPERS = tuple(r for r in RULES if r.analysis or r.name in ("resized", "cut"))
+
+
+class UnsoundRules(InputError):
+    """Rules that failed the check; the message gives a counterexample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A user's rules with what they need, and graphs to try them on."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    externs: tuple[Extern, ...] = ()
+    graphs: tuple[TensorGraph, ...] = ()
+
+
+@dataclass(slots=True)
+class Report:
+    """What the check found: matches by rule, graphs tried, and {rule: why it is unsound}."""
+
+    matches: dict[str, int]
+    graphs: int = 0
+    unsound: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def unused(self) -> list[str]:
+        """Rules that never fired, so that nothing is known about them."""
+        return [r for r, n in self.matches.items() if not n and r not in self.unsound]
+
+
+def available() -> dict[str, Any]:
+    """Entry points by name."""
+    return {e.name: e for e in entry_points(group=ENTRY_POINTS)}
+
+
+def find(name: str) -> Pack:
+    """The rules of an entry point, a `file.py` or a `package.module`, unchecked. Raises InputError."""
+    if name in (known := available()):
+        try:
+            module = known[name].load()
+        except Exception as e:  # noqa: BLE001 - another package's import can raise anything
+            raise InputError(f"the rules {name!r} cannot be loaded: {type(e).__name__}: {e}") from e
+    else:
+        module = load_module(name)
+    rules, externs, graphs = (tuple(getattr(module, k, ())) for k in ("RULES", "EXTERNS", "GRAPHS"))
+    if not rules or not all(isinstance(r, Rule) for r in rules):
+        raise InputError(f"{name} has no RULES: a list of eqsat.Rule")
+    ours = {r.name for r in RULES} | {e.name for e in EXTERNS}
+    taken = sorted({x.name for x in (*rules, *externs)} & ours)
+    if taken:
+        raise InputError(f"{name} uses names that eqsat has: {', '.join(taken)}; choose others")
+    return Pack(name, rules, externs, tuple(g() if callable(g) else g for g in graphs))
+
+
+def load(name: str, graphs: int = GRAPHS) -> Pack:
+    """The rules of a name, checked. Raises InputError, UnsoundRules with a counterexample."""
+    pack = find(name)
+    report = examine(pack, graphs)
+    if report.unsound:
+        rule, why = next(iter(report.unsound.items()))
+        raise UnsoundRules(f"{name}: the rule {rule!r} is unsound: {why}")
+    return pack
+
+
+def examine(
+    pack: Pack,
+    graphs: int = GRAPHS,
+    given: Sequence[TensorGraph] = (),
+    progress: Callable[[int], None] = lambda _: None,
+) -> Report:
+    """Saturates random graphs, the pack's own and `given` ones, with its rules alone and (every fourth random one) with all of ours, and
+    evaluates every e-node. A rule that fails is left out of what follows."""
+    report = Report({r.name: 0 for r in pack.rules if not r.analysis})
+    cases = [(g, ours) for g in (*pack.graphs, *given) for ours in (False, True)] + [
+        (random_graph(seed), seed % 4 == 3) for seed in range(graphs)
+    ]
+    for number, (graph, ours) in enumerate(cases):
+        progress(number)
+        rules = [r for r in pack.rules if r.name not in report.unsound]
+        if not any(not r.analysis for r in rules):
+            break
+        try:
+            _count(report, _check(graph, rules, pack, ours).frozen.saturation.matches)
+        except (Unsound, EngineError) as e:
+            _blame(report, pack, rules, graph, ours, e)
+        report.graphs += 1
+    return report
+
+
+def _check(graph: TensorGraph, rules: Sequence[Rule], pack: Pack, ours: bool) -> Checked:
+    every = [*(RULES if ours else _HELPERS), *rules]
+    called = {extern for r in every for _, extern, _ in r.calls}
+    return check(graph, every, [e for e in (*EXTERNS, *pack.externs) if e.name in called], budget=_BUDGET)
+
+
+def _count(report: Report, matches: dict[str, int]) -> None:
+    for name in report.matches:
+        report.matches[name] += matches.get(name, 0)
+
+
+def _blame(report: Report, pack: Pack, rules: Sequence[Rule], graph: TensorGraph, ours: bool, error: Exception) -> None:
+    """Finds the rule that fails by itself and the smallest part of the graph on which it does."""
+    analyses = [r for r in rules if r.analysis]
+    for rule in (r for r in rules if not r.analysis):
+        for part in _parts(graph):
+            try:
+                _check(part, [*analyses, rule], pack, ours)
+            except (Unsound, EngineError) as e:
+                report.unsound[rule.name] = f"{e}, on the graph {describe(part)}"
+                break
+    if not any(r.name in report.unsound for r in rules):
+        name = next(r.name for r in rules)
+        report.unsound[name] = f"together with others: {error}, on the graph {describe(graph)}"
+
+
+def _parts(graph: TensorGraph) -> Iterator[TensorGraph]:
+    """The graph up to each of its nodes, the smallest first, and all of it."""
+    parts = [TensorGraph(graph.nodes, graph.inputs, [n], ["y"]) for n in graph.live()]
+    yield from sorted(parts, key=lambda p: len(p.live()))
+    yield graph
+
+
+def describe(graph: TensorGraph) -> str:
+    """A graph on one line."""
+    from eqsat.explain.words import op_text, type_text
+
+    out = []
+    for n in graph.live():
+        node = graph.nodes[n]
+        what = "const" if node.op == "const" else op_text(node.op, node.attrs)
+        out.append(f"n{n} = {what}({', '.join(f'n{i}' for i in node.inputs)}) {type_text(graph.type(n))}")
+    return "; ".join(out)

@@ -1,0 +1,1 @@
+"""The doors to ExecuTorch: lowering, compiling, optimizing a program before lowering."""

@@ -1,0 +1,199 @@
+"""`eqsat compile`: a model on disk to a .pte file, with the figures on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+from torch.export import ExportedProgram
+
+from eqsat.executorch import pt2
+from eqsat.executorch.lowering import EqsatWarning, Session, lower_with_session
+from eqsat.executorch.quantize import quantize
+from eqsat.files import InputError, load_callable, write_atomically
+from eqsat.search.deviation import Deviation
+from eqsat.search.options import Options
+
+Progress = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Summary:
+    """What `eqsat compile` tells: Vela's cycles over all delegates (stock is None if ExecuTorch's own graph failed), by
+    operator kind, whether every delegate equals its reference to the bit or by how much a tolerant one does not, seconds by stage."""
+
+    model: str
+    target: str
+    cycles: dict[str, int | None]
+    by_kind: dict[str, dict[str, int]]
+    verified: bool
+    deviations: list[Deviation | None]
+    chosen: list[str]
+    stock_verified: list[bool | None]
+    coverage: float
+    delegates: int
+    stepped_back: int
+    calibration: str
+    pte_bytes: int
+    seconds: dict[str, float]
+    warnings: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def load_program(
+    model: str, spec: EthosUCompileSpec, progress: Progress = lambda _: None
+) -> tuple[ExportedProgram, str]:
+    """(quantized program, how it was calibrated) for a `.pt2` file or a `file.py:callable` / `module:callable`.
+
+    The callable returns (module, example inputs) or (module, example inputs, calibration batches). Raises InputError.
+    """
+    if model.endswith(".pt2"):
+        if not Path(model).is_file():
+            raise InputError(f"{model} does not exist")
+        progress("loading")
+        program = pt2.load(Path(model))
+        _check(program, model)
+        return program, "as saved"
+    if ":" not in model:
+        raise InputError(f"{model!r} is neither a .pt2 file nor file.py:callable nor module:callable")
+    made = load_callable(model)()
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[0], torch.nn.Module):
+        raise InputError(
+            f"{model} must return (module, example inputs) or (module, example inputs, calibration batches)"
+        )
+    progress("quantizing")
+    try:
+        program = quantize(made[0], tuple(made[1]), spec, made[2] if len(made) == 3 else None)
+    except Exception as e:  # noqa: BLE001 - export and calibration run the user's module
+        raise InputError(
+            f"{model} cannot be exported and quantized: {type(e).__name__}: {' '.join(str(e).split())[:300]}"
+        ) from e
+    _check(program, model)
+    return program, "given batches" if len(made) == 3 else "random batches (no calibration data was given)"
+
+
+def _check(program: ExportedProgram, model: str) -> None:
+    if program.range_constraints:
+        raise InputError(f"{model} has dynamic shapes: export it with fixed shapes (no dynamic_shapes=)")
+    targets = {str(n.target) for n in program.graph.nodes if n.op == "call_function"}
+    if not any("dequantize_per" in t for t in targets):
+        raise InputError(
+            f"{model} is a float model: quantize it (prepare_pt2e, calibrate, convert_pt2e) and export it again"
+        )
+
+
+def compile_model(
+    model: str,
+    spec: EthosUCompileSpec,
+    output: Path,
+    options: Options,
+    progress: Progress = lambda _: None,
+    save: Path | None = None,
+) -> Summary:
+    """Lowers `model`, writes the .pte to `output` and tells what was gained. save: where to save the run; of several delegates each gets
+    a directory in there, by number. Raises InputError; others come from ExecuTorch."""
+    seconds: dict[str, float] = {}
+    started = time.perf_counter()
+    program, calibration = load_program(model, spec, progress)
+    seconds["load and quantize"] = time.perf_counter() - started
+    progress("lowering and optimizing")
+    with warnings.catch_warnings(record=True) as caught, _quiet_stdout():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", EqsatWarning)
+        edge, session = lower_with_session(program, spec, options=options)
+        before = time.perf_counter()
+        buffer = edge.to_executorch().buffer
+        seconds["to_executorch"] = time.perf_counter() - before
+    if not session.results and not session.stepped_back:
+        raise InputError(f"no part of {model} can run on {spec.target}: the partitioner found no delegate")
+    write_atomically(output, buffer)
+    if save is not None and session.results:
+        several = len(session.results) > 1
+        if several:
+            try:
+                save.mkdir(exist_ok=True)
+            except OSError as e:
+                raise InputError(f"cannot make {save}: {e.strerror or e}; choose a writable place with --save") from e
+        for i, result in enumerate(session.results):
+            result.save(save / str(i) if several else save)
+    return _summary(
+        model,
+        spec,
+        session,
+        calibration,
+        len(buffer),
+        seconds,
+        [str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
+    )
+
+
+def _summary(
+    model: str,
+    spec: EthosUCompileSpec,
+    session: Session,
+    calibration: str,
+    size: int,
+    seconds: dict[str, float],
+    messages: list[str],
+) -> Summary:
+    results = session.results
+    kinds: dict[str, dict[str, int]] = {"stock": {}, "eqsat": {}}
+    for r in results:
+        for side, table in (("stock", r.stock_by_kind), ("eqsat", r.by_kind)):
+            for kind, cycles in table.items():
+                kinds[side][kind] = kinds[side].get(kind, 0) + cycles
+        for stage, s in r.seconds.items():
+            seconds[f"eqsat: {stage}"] = seconds.get(f"eqsat: {stage}", 0.0) + s
+    for stage, s in session.seconds.items():
+        if stage != "total":
+            seconds[stage] = seconds.get(stage, 0.0) + s
+    ours = sum(s for stage, s in seconds.items() if stage.startswith("eqsat: "))
+    seconds["executorch lowering"] = session.seconds["total"] - ours
+    stock = [r.stock_cycles for r in results]
+    known = bool(results) and not session.stepped_back
+    return Summary(
+        model=model,
+        target=spec.target,
+        by_kind=kinds,
+        verified=known and all(r.verified for r in results),
+        deviations=[r.deviation for r in results],
+        cycles={
+            "stock": sum(stock) if known and None not in stock else None,
+            "eqsat": sum(r.cycles for r in results) if known else None,
+        },
+        chosen=[r.chosen for r in results],
+        stock_verified=[r.stock_verified for r in results],
+        coverage=min((r.coverage for r in results), default=0.0),
+        delegates=len(results) + session.stepped_back,
+        stepped_back=session.stepped_back,
+        calibration=calibration,
+        pte_bytes=size,
+        seconds={k: round(v, 3) for k, v in seconds.items()},
+        warnings=messages,
+    )
+
+
+@contextlib.contextmanager
+def _quiet_stdout() -> Iterator[None]:
+    """Vela prints its own summary on stdout, from Python and from native code; it goes to stderr's null here."""
+    sys.stdout.flush()
+    kept, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 1)
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(null)

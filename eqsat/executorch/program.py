@@ -1,0 +1,231 @@
+"""`eqsat.optimize`: a program before lowering, in and out.
+
+>>> program, report = eqsat.optimize(exported_program, target="ethos-u85-256")
+>>> edge = to_edge_transform_and_lower(program, partitioner=[EthosUPartitioner(spec)])
+
+The program is lifted to the tensor language (`eqsat/fx/lift.py`), saturated with the same rules and extracted by the same
+extractors as the graphs inside the lowering, and written back; a movement of a quantized tensor as the chain of permutes that the
+NPU has natively (`eqsat/fx/route.py`). Prices at this level are closed forms, so the result is
+trusted only after a look at what becomes of it: by default both programs are lowered, and the new one is returned only if it is
+not worse by stock ExecuTorch's lowering, nor by eqsat's (`eqsat.to_edge_transform_and_lower`), and better by one of them.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+from torch.export import ExportedProgram
+from torch.fx import Graph, GraphModule, Node
+
+from eqsat.executorch.lowering import EqsatWarning, lower_with_session
+from eqsat.fx.aten import is_dequantize, is_quantize, name, shape_of
+from eqsat.fx.emit import emit
+from eqsat.fx.lift import lift
+from eqsat.fx.moves import is_movement, moves_elements
+from eqsat.fx.program import Program, ProgramError, Source, read
+from eqsat.fx.run import compare, samples
+from eqsat.search.optimizer import cheapest_layout
+from eqsat.search.options import OptionError, Options
+from eqsat.target import Target
+
+CHECKS = ("lower", "model")
+#: A smaller share of the modelled cycles is within what closed forms cannot tell.
+_LEAST_GAIN = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What becomes of a program: Vela's total cycles over all delegates by stock ExecuTorch's lowering and by eqsat's (None: no delegate,
+    or one that failed), and the ops that stay outside the delegates."""
+
+    stock: int | None
+    eqsat: int | None
+    outside: int
+
+    def no_worse_than(self, other: Lowered) -> bool:
+        return self.outside <= other.outside and all(
+            b is None or a is not None and a <= b for a, b in ((self.stock, other.stock), (self.eqsat, other.eqsat))
+        )
+
+
+@dataclass(slots=True)
+class ProgramReport:
+    """What `optimize` did. reason: why the program is as it was, "" if it changed.
+
+    ops: FX op -> (before, after) for what differs in number, quantize and dequantize left out. modelled: estimated cycles of data movement and
+    pointwise work (before, after). lowered: (before, after), if both were lowered. exact: outputs were compared to the bit, on `trials` inputs;
+    largest_difference: 0 then. seconds: by stage.
+    """
+
+    changed: bool = False
+    reason: str = ""
+    ops: dict[str, tuple[int, int]] = field(default_factory=dict)
+    modelled: tuple[float, float] | None = None
+    lowered: tuple[Lowered, Lowered] | None = None
+    exact: bool = True
+    trials: int = 0
+    largest_difference: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def removed(self) -> int:
+        """How many ops of data movement are gone (below 0: there are more, smaller ones)."""
+        return sum(b - a for b, a in self.ops.values())
+
+    @contextmanager
+    def stage(self, what: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[what] = self.seconds.get(what, 0.0) + time.perf_counter() - started
+
+
+class _SteppedBack(Exception):
+    """The program stays as it was; the message says why. `expected`: nothing went wrong, there was nothing to gain."""
+
+    def __init__(self, reason: str, expected: bool = False):
+        super().__init__(reason)
+        self.expected = expected
+
+
+def optimize(
+    program: Program,
+    *,
+    target: str | EthosUCompileSpec,
+    check: str = "lower",
+    options: Options | None = None,
+    trials: int = 6,
+) -> tuple[Program, ProgramReport]:
+    """A program with less data movement, of the same kind and signature and with equal outputs, and a report.
+
+    program: an ExportedProgram or an FX GraphModule at ATen or edge level with fixed shapes, quantized (PT2E) or float. It is not
+    modified, and it is the result itself where there is nothing to gain, or with an EqsatWarning where something failed.
+    target: an accelerator ("ethos-u85-256") or a compile spec. The result suits any partitioner: ops that no rule knows are kept.
+    check: "lower" lowers both programs (seconds to minutes each) and returns the new one only if its cycles are not more by stock
+    ExecuTorch nor by eqsat's own lowering; "model" trusts closed forms of the layout changes that the backend will add, in seconds.
+    Float programs and others without an Ethos-U delegate have no cycles to compare; the model decides for them.
+    trials: inputs (zeros, extremes, random) on which outputs must equal the original's, bit for bit where it is quantized, else within
+    1e-4 relative. options: as for `to_edge_transform_and_lower`.
+
+    Raises TypeError for other kinds of programs, OptionError for an unknown check, TargetError for an unknown target.
+    """
+    if check not in CHECKS:
+        raise OptionError(f"no check is called {check!r}; there are {', '.join(CHECKS)}")
+    if not isinstance(program, (ExportedProgram, GraphModule)):
+        raise TypeError(f"expected an ExportedProgram or an FX GraphModule, got {type(program).__name__}")
+    spec = target if isinstance(target, EthosUCompileSpec) else None
+    compiled_for = Target.from_compile_spec(spec) if spec else Target.of(target)
+    spec = spec or EthosUCompileSpec(compiled_for.accelerator)
+    report = ProgramReport(exact=False)
+    try:
+        return _optimized(program, spec, compiled_for, check, options or Options(), trials, report), report
+    except _SteppedBack as e:
+        report.reason = str(e)
+        if not e.expected:
+            report.warnings.append(report.reason)
+    except Exception as e:  # noqa: BLE001 - never worse: any failure gives the program as it was
+        report.reason = str(e) if isinstance(e, ProgramError) else f"{type(e).__name__}: {e}"
+        report.warnings.append(report.reason)
+    for w in report.warnings:
+        warnings.warn(f"the program was left as it is: {w}", EqsatWarning, stacklevel=2)
+    return program, report
+
+
+def _optimized(
+    program: Program,
+    spec: EthosUCompileSpec,
+    target: Target,
+    check: str,
+    options: Options,
+    trials: int,
+    report: ProgramReport,
+) -> Program:
+    with report.stage("import"):
+        source = read(program)
+        lifted = lift(source)
+    with report.stage("search"):
+        graph, after, before = cheapest_layout(lifted.graph, target, options)
+    report.modelled = before, after
+    gains = after < before * (1 - _LEAST_GAIN)
+    if check == "model" and not gains:
+        raise _SteppedBack("nothing to gain by the model", expected=True)
+    with report.stage("export"):
+        new = emit(lifted, graph, target.family)
+    if _work(new.graph) == _work(source.graph):
+        raise _SteppedBack("nothing to gain but layouts that the backend chooses itself", expected=True)
+    report.ops = _changed(source, new)
+    with report.stage("verify"):
+        report.exact, report.trials = any(is_quantize(n) for n in source.graph.nodes), trials
+        outcome = compare(source, new, trials, report.exact)
+        report.largest_difference = outcome.largest
+    if not outcome.equal:
+        raise _SteppedBack(f"the rewritten program is not equal: {outcome.reason}")
+    if check == "lower":
+        with report.stage("lower"):
+            report.lowered = tuple(lowered(p, spec, options, _example(source)) for p in (program, new))
+        old, now = report.lowered
+        if not now.no_worse_than(old):
+            raise _SteppedBack("lowered, the rewritten program is worse", expected=True)
+        same = (old.stock, old.eqsat, old.outside) == (now.stock, now.eqsat, now.outside)
+        if same and not (now.stock is now.eqsat is None and gains):
+            raise _SteppedBack("lowered, the rewritten program costs the same", expected=True)
+    report.changed = True
+    return new
+
+
+def lowered(
+    program: Program, spec: EthosUCompileSpec, options: Options, inputs: tuple[torch.Tensor, ...] = ()
+) -> Lowered:
+    """Lowers a program for real, by stock ExecuTorch and by eqsat. `inputs` export a GraphModule. Raises what ExecuTorch raises."""
+    if isinstance(program, GraphModule):
+        program = torch.export.export(program, inputs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        edge, session = lower_with_session(program, spec, options=options)
+    stock = [r.stock_cycles for r in session.results]
+    known = bool(session.results) and not session.stepped_back
+    outside = sum(n.op == "call_function" and not _is_plumbing(n) for n in edge.exported_program().graph.nodes)
+    return Lowered(
+        sum(stock) if known and None not in stock else None,
+        sum(r.cycles for r in session.results) if known else None,
+        outside,
+    )
+
+
+def _is_plumbing(n: Node) -> bool:
+    return getattr(n.target, "__name__", "") in ("getitem", "executorch_call_delegate")
+
+
+def _example(source: Source) -> tuple[torch.Tensor, ...]:
+    return tuple(samples(source, 4)[3])
+
+
+def _changed(source: Source, new: Program) -> dict[str, tuple[int, int]]:
+    before, after = (
+        Counter(name(n.target) for n in g.nodes if n.op == "call_function" and is_movement(n))
+        for g in (source.graph, new.graph)
+    )
+    return {k: (before[k], after[k]) for k in sorted({*before, *after}) if before[k] != after[k]}
+
+
+def _work(graph: Graph) -> Counter[tuple[str, tuple[int, ...]]]:
+    """Ops by name and shape of the result, views, copies, quantize and dequantize left out, and equal movements under one name."""
+    done = [n for n in graph.nodes if n.op == "call_function" and isinstance(n.meta["val"], torch.Tensor)]
+    names = {"getitem": "slice", "transpose": "permute", "movedim": "permute", "swapaxes": "permute", "stack": "cat"}
+    return Counter(
+        (names.get(name(n.target), name(n.target)), shape_of(n))
+        for n in done
+        if not is_quantize(n) and not is_dequantize(n) and (moves_elements(n) or not is_movement(n))
+    )
+
+
+__all__: list[str] = ["CHECKS", "Lowered", "ProgramReport", "lowered", "optimize"]

@@ -1,0 +1,116 @@
+"""A directory of data files with a manifest that seals them: written whole or not at all, read back only if nothing is missing or changed.
+
+    archive.write(Path("out"), "my-format", 1, {"note": "hello"}, {"data.bin": b"..."})
+    note, files = archive.read(Path("out"), "my-format", 1)
+
+manifest.json holds the format's name and version, the caller's information, size and SHA-256 of every file, and a SHA-256 of itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from eqsat.files import InputError
+
+MANIFEST = "manifest.json"
+
+
+class ArchiveError(InputError):
+    """A directory that is no archive of this format, or is incomplete or changed; the message names the file and the remedy."""
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def write(place: Path, form: str, version: int, info: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+    """Writes the archive beside `place` and renames it there; an older archive of the same format is replaced.
+
+    Raises InputError if `place` is something else or cannot be written.
+    """
+    place = Path(os.path.abspath(place))
+    check_place(place, form)
+    content = {
+        "format": form,
+        "version": version,
+        "info": info,
+        "files": {
+            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
+        },
+    }
+    manifest = json.dumps({**content, "seal": _seal(content)}, indent=1).encode()
+    try:
+        temporary = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
+        try:
+            new, old = temporary / "new", temporary / "old"
+            new.mkdir()
+            for name, data in {**files, MANIFEST: manifest}.items():
+                with (new / name).open("wb") as f:
+                    f.write(data)
+                    f.flush()
+                    os.fsync(f.fileno())
+            if place.exists():
+                os.replace(place, old)
+            os.replace(new, place)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as e:
+        raise InputError(f"cannot write {place}: {e.strerror or e}; choose a writable place") from e
+
+
+def check_place(place: Path, form: str) -> None:
+    """Refuses a place that cannot become an archive, before the long work starts. Raises InputError."""
+    if place.exists() and not (is_archive(place, form) or (place.is_dir() and not any(place.iterdir()))):
+        raise InputError(f"{place} exists and is no {form}: choose another place")
+    if not place.absolute().parent.is_dir():
+        raise InputError(
+            f"the directory {place.absolute().parent} does not exist: make it first or choose another place"
+        )
+
+
+def is_archive(place: Path, form: str) -> bool:
+    try:
+        return json.loads((place / MANIFEST).read_bytes())["format"] == form
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def read(place: Path, form: str, version: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """(information, files) of an archive. Raises ArchiveError."""
+
+    def broken(what: str) -> ArchiveError:
+        return ArchiveError(f"{place}: {what}; save it again")
+
+    try:
+        raw = (place / MANIFEST).read_bytes()
+    except OSError as e:
+        raise ArchiveError(f"{place} is no {form}: {MANIFEST} cannot be read ({e.strerror or e})") from e
+    try:
+        content = json.loads(raw)
+        seal = content.pop("seal")
+        found, theirs, info = content["format"], content["version"], content["info"]
+        listed = {name: (entry["bytes"], entry["sha256"]) for name, entry in content["files"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
+        raise broken(f"{MANIFEST} is truncated or was edited") from e
+    if found != form or theirs != version:
+        raise ArchiveError(f"{place} is {found!r} version {theirs!r}; this eqsat reads {form!r} version {version}")
+    if seal != _seal(content):
+        raise broken(f"{MANIFEST} was edited")
+    files = {}
+    for name, (size, digest) in listed.items():
+        if Path(name).name != name:
+            raise broken(f"{MANIFEST} names a file elsewhere")
+        try:
+            files[name] = (place / name).read_bytes()
+        except OSError as e:
+            raise broken(f"{name} cannot be read ({e.strerror or e})") from e
+        if len(files[name]) != size or hashlib.sha256(files[name]).hexdigest() != digest:
+            raise broken(f"{name} is truncated or was edited")
+    return info, files

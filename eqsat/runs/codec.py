@@ -1,0 +1,138 @@
+"""E-graphs and choices as plain data: JSON with interned attributes, constants beside it in an .npz without pickles."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from eqsat.egraph.encoding import ENode, Frozen
+from eqsat.egraph.engine import Iteration, Saturation
+from eqsat.search.choice import Choices
+from eqsat.tensor.ir import Attrs, Const, TensorGraph, Type
+from eqsat.tensor.movement import Move
+from extraction import io as choice_io
+
+EGRAPH, CONSTANTS, CHOICE_GRAPH = "egraph.json.gz", "constants.npz", "choice-graph.json.gz"
+
+
+def pack(data: Any) -> bytes:
+    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 6, mtime=0)
+
+
+def unpack(data: bytes) -> Any:
+    return json.loads(gzip.decompress(data))
+
+
+class _Writer:
+    """Interns attribute lists and movements, collects constants."""
+
+    def __init__(self) -> None:
+        self.attrs: dict[Attrs, int] = {}
+        self.moves: dict[Move, int] = {}
+        self.constants: dict[str, np.ndarray] = {}
+
+    def value(self, v: Any) -> Any:
+        if isinstance(v, tuple):
+            return [self.value(x) for x in v]
+        if isinstance(v, bytes):
+            return {"bytes": v.hex()}
+        if isinstance(v, Const):
+            self.constants[v.digest] = v.data
+            return {"const": v.digest}
+        if isinstance(v, np.generic):
+            return v.item()
+        return v
+
+    def attributes(self, attrs: Attrs) -> int:
+        return self.attrs.setdefault(attrs, len(self.attrs))
+
+    def enode(self, e: ENode) -> list[Any]:
+        move = None if e.move is None else self.moves.setdefault(e.move, len(self.moves))
+        return [e.op, self.attributes(e.attrs), list(e.children), move]
+
+
+def write(frozen: Frozen, choices: Choices) -> dict[str, bytes]:
+    """The files of an e-graph and its priced choices; the source graph is not among them."""
+    w = _Writer()
+    place = {id(e): (c, i) for c, nodes in enumerate(frozen.classes) for i, e in enumerate(nodes)}
+    data = {
+        "classes": [[w.enode(e) for e in nodes] for nodes in frozen.classes],
+        "types": [None if t is None else [list(t.shape), t.dtype] for t in frozen.types],
+        "handle": sorted(frozen.handle.items()),
+        "saturation": asdict(frozen.saturation),
+        "choices": {
+            "classes": choices.classes,
+            "enodes": [place[id(e)] for e in choices.enodes],
+            "steps": [[[op, w.attributes(attrs)] for op, attrs in steps] for steps in choices.steps],
+            "cycles": [c if math.isfinite(c) else None for c in choices.cycles],
+            "last": sorted(choices.last.items()),
+            "shapes": sorted(choices.shapes.items()),
+        },
+    }
+    data["attrs"] = [[[name, w.value(v)] for name, v in attrs] for attrs in w.attrs]
+    data["moves"] = [[m.in_shape, m.out_shape, m.axes] for m in w.moves]
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **w.constants)
+    return {EGRAPH: pack(data), CONSTANTS: buffer.getvalue(), CHOICE_GRAPH: pack(choice_io.to_json(choices.graph))}
+
+
+def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
+    """The choices (and in them the e-graph) of `write`. Raises what a damaged file raises: KeyError, ValueError and their like."""
+    data = unpack(files[EGRAPH])
+    with np.load(io.BytesIO(files[CONSTANTS]), allow_pickle=False) as archive:
+        constants = {digest: _const(digest, archive[digest]) for digest in archive.files}
+
+    def value(v: Any) -> Any:
+        if isinstance(v, list):
+            return tuple(value(x) for x in v)
+        if isinstance(v, dict):
+            return bytes.fromhex(v["bytes"]) if "bytes" in v else constants[v["const"]]
+        return v
+
+    attrs = [tuple((name, value(v)) for name, v in pairs) for pairs in data["attrs"]]
+    moves = [Move(tuple(i), tuple(o), tuple(map(tuple, axes))) for i, o, axes in data["moves"]]
+    classes = [
+        [ENode(op, attrs[a], tuple(children), c, None if m is None else moves[m]) for op, a, children, m in nodes]
+        for c, nodes in enumerate(data["classes"])
+    ]
+    s = data["saturation"]
+    saturation = Saturation(s["stop"], [Iteration(**i) for i in s["iterations"]], s["seconds"])
+    types = [None if t is None else Type(tuple(t[0]), t[1]) for t in data["types"]]
+    frozen = Frozen(classes, types, {n: c for n, c in data["handle"]}, saturation, source)
+    graph = choice_io.from_json(unpack(files[CHOICE_GRAPH]))
+    chosen = data["choices"]
+    enodes = [classes[c][i] for c, i in chosen["enodes"]]
+    cycles = [math.inf if c is None else c for c in chosen["cycles"]]
+    n_classes = len(chosen["classes"])
+    if (
+        not len(enodes) == len(chosen["steps"]) == len(cycles) <= graph.n_nodes
+        or n_classes > graph.n_classes
+        or len(enodes) != graph.class_start[n_classes]
+    ):
+        raise ValueError("the choice graph does not belong to the e-graph")
+    steps = [tuple((op, attrs[a]) for op, a in steps) for steps in chosen["steps"]]
+    return Choices(
+        graph,
+        frozen,
+        chosen["classes"],
+        enodes,
+        [[c for c in graph.children(n) if c < n_classes] for n in range(len(enodes))],
+        steps,
+        cycles,
+        dict(chosen["last"]),
+        {n: tuple(shape) for n, shape in chosen["shapes"]},
+    )
+
+
+def _const(digest: str, data: np.ndarray) -> Const:
+    """A constant under the digest that it was saved with: the dtype that is part of it is known only to its class."""
+    c = Const.__new__(Const)
+    data.setflags(write=False)
+    c.data, c.digest = data, digest
+    return c

@@ -1,0 +1,66 @@
+"""What a user may set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import cost_models
+from eqsat.egraph.engine import Budget, Extern, Rule
+from eqsat.rules import EXTERNS
+from eqsat.rules.presets import PRESETS
+from extraction import available
+
+NUMERICS = ("exact", "tolerant")
+
+
+class OptionError(ValueError):
+    """An option that nobody knows; the message names it and the known ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may set. Raises OptionError for an unknown preset, extractor or cost model.
+
+    preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`. cost_model: of
+    `cost_models.available()` or `package.module:Class`. budget: limits of the saturation. time_limit: seconds per
+    extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
+    trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
+    numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
+    rules, externs: identities of the user's own, besides the preset's.
+    """
+
+    preset: str = "all"
+    extractor: str = "portfolio"
+    cost_model: str = "vela_groups"
+    rules: Sequence[Rule] = ()
+    externs: Sequence[Extern] = ()
+    budget: Budget = Budget()
+    time_limit: float = 10.0
+    rounds: int = 3
+    trials: int = 6
+    cache: Path | None = None
+    numerics: str = "exact"
+    tolerance: float = 16
+
+    def __post_init__(self) -> None:
+        for what, name, known in (
+            ("preset of rules", self.preset, PRESETS),
+            ("extractor", self.extractor, available()),
+            ("numerics", self.numerics, NUMERICS),
+        ):
+            if name not in known:
+                raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
+        try:
+            cost_models.find(self.cost_model)
+        except ValueError as e:
+            raise OptionError(str(e)) from e
+
+    def identities(self, *families: ModuleType) -> tuple[list[Rule], list[Extern]]:
+        """(rules, externs) of the preset, of the user and of opt-in families."""
+        return (
+            [*PRESETS[self.preset], *self.rules, *(r for f in families for r in f.RULES)],
+            [*EXTERNS, *self.externs, *(e for f in families for e in f.EXTERNS)],
+        )

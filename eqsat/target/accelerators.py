@@ -1,0 +1,70 @@
+"""What a graph is compiled for: the Vela flags that ExecuTorch's EthosUCompileSpec hands over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: Every accelerator configuration of Vela 5.1 (vela --help).
+ACCELERATORS = (
+    "ethos-u55-32",
+    "ethos-u55-64",
+    "ethos-u55-128",
+    "ethos-u55-256",
+    "ethos-u65-256",
+    "ethos-u65-512",
+    "ethos-u85-128",
+    "ethos-u85-256",
+    "ethos-u85-512",
+    "ethos-u85-1024",
+    "ethos-u85-2048",
+)
+
+
+class TargetError(ValueError):
+    """An unknown accelerator configuration; the message lists the known ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An accelerator configuration and the flags that `vela` gets for it."""
+
+    accelerator: str
+    flags: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        name: str, *, system_config: str | None = None, memory_mode: str | None = None, config: str | None = None
+    ) -> Target:
+        """Target by accelerator name, with ExecuTorch's default system config and memory mode.
+
+        Raises TargetError for a name that Vela does not know.
+        """
+        if name.lower() not in ACCELERATORS:
+            raise TargetError(f"unknown target {name!r}: use one of {', '.join(ACCELERATORS)}")
+        from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+        return Target.from_compile_spec(EthosUCompileSpec(name.lower(), system_config, memory_mode, config_ini=config))
+
+    @staticmethod
+    def from_compile_spec(spec) -> Target:
+        """Target of an `EthosUCompileSpec`."""
+        return Target.from_flags(spec.compiler_flags)
+
+    @staticmethod
+    def from_flags(flags: Sequence[str]) -> Target:
+        """Target from Vela command-line flags; `--accelerator-config` must be among them."""
+        for f in flags:
+            if m := re.fullmatch(r"--accelerator-config=(\S+)", f):
+                if m[1].lower() not in ACCELERATORS:
+                    raise TargetError(f"unknown target {m[1]!r}: use one of {', '.join(ACCELERATORS)}")
+                # output paths are not part of what a graph is compiled for
+                kept = tuple(f for f in flags if f.startswith("--") and not f.startswith(("--output-dir", "--verbose")))
+                return Target(m[1].lower(), kept)
+        raise TargetError(f"no --accelerator-config among the Vela flags {list(flags)}")
+
+    @property
+    def family(self) -> str:
+        """u55, u65 or u85."""
+        return self.accelerator.split("-")[1]

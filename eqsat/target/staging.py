@@ -1,0 +1,139 @@
+"""Ways to write one data movement in TOSA: chains of transposes that the NPU has natively, between reshapes.
+
+Vela decomposes a TRANSPOSE that it has no hardware for by a selection sort of the axes, up to nine operators. Viewed as
+three axes H, W, C, the natives are few; a shortest path over the orders of the atomic axes finds chains of natives
+that do the same with less. The price of a step is a closed form here; the candidates are then measured by the cost model.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from functools import lru_cache
+from math import prod
+
+from eqsat.tensor.ir import Attrs, attrs_of
+from eqsat.tensor.movement import Move
+
+Steps = tuple[tuple[str, Attrs], ...]
+Transposes = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+#: Permutations of (H, W, C) that Vela 5.1 maps to one operator, by family (read in its sources and measured).
+NATIVE = {
+    "u55": ((0, 2, 1), (1, 0, 2), (2, 1, 0)),
+    "u65": ((0, 2, 1), (1, 0, 2), (2, 1, 0)),
+    "u85": ((0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)),
+}
+_MAX_ATOMS = 6
+_MAX_STEPS = 4
+
+
+def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: int, family: str) -> float:
+    """Estimated cycles of one native transpose of [1, h, w, c]; fitted to Vela 5.1 on int8 tensors of 3k-50k elements.
+
+    U85 writes whole bricks of 16 channels, and deep inputs split into many blocks. U55 and U65 are bound by memory, which
+    short innermost axes use badly.
+    """
+    depth = (h, w, c)[perm[2]]
+    if family == "u85":
+        factor = -(-depth // 16) * 16 / depth * (max(1.0, c / 128) if perm != (1, 0, 2) else 1.0)
+    else:
+        factor = 1.0 if min(c, depth) * element_bytes >= 16 else 8 / 3
+    start, per_element = _ideal_step(element_bytes, family)
+    return start + h * w * c * per_element * factor
+
+
+def _ideal_step(element_bytes: int, family: str) -> tuple[float, float]:
+    """(cycles to start, cycles per element) of a native transpose whose shape wastes nothing."""
+    if family == "u85":
+        return 300, 0.5 * max(1, element_bytes / 2)
+    return 100, 0.375 * element_bytes * (0.5 if family == "u65" else 1.0)
+
+
+@lru_cache(maxsize=4096)
+def chains(
+    sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: str, keep: int = 4
+) -> tuple[tuple, ...]:
+    """The `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`, as ((h, w, c), native perm) each.
+
+    A* over the orders of the axes: what remains costs at least its least number of steps, each at its ideal.
+    """
+    start, goal = tuple(range(len(sizes))), tuple(perm)
+    place, steps_left = {axis: i for i, axis in enumerate(goal)}, _distances(len(sizes), family)
+    ideal, per_element = _ideal_step(element_bytes, family)
+    ideal += prod(sizes) * per_element
+    done: dict[tuple[int, ...], int] = {}
+    out: list[tuple] = []
+    heap: list[tuple[float, int, float, tuple[int, ...], tuple]] = [(0.0, 0, 0.0, start, ())]
+    tick = 0
+    while heap and len(out) < keep:
+        _, _, cost, order, path = heapq.heappop(heap)
+        if order == goal:
+            out.append(path)
+            continue
+        if done.get(order, 0) >= keep:
+            continue
+        done[order] = done.get(order, 0) + 1
+        for shape, native, following in _moves(order, sizes, family):
+            left = steps_left.get(tuple(place[a] for a in following), _MAX_STEPS)
+            if len(path) + 1 + left > _MAX_STEPS:
+                continue
+            tick += 1
+            so_far = cost + step_cycles(*shape, native, element_bytes, family)
+            heapq.heappush(heap, (so_far + left * ideal, tick, so_far, following, (*path, (shape, native))))
+    return tuple(out)
+
+
+@lru_cache
+def _distances(n: int, family: str) -> dict[tuple[int, ...], int]:
+    """Order of n axes -> least number of native steps that sort it, up to _MAX_STEPS. (The natives' inverses are natives.)"""
+    goal = tuple(range(n))
+    found, front = {goal: 0}, [goal]
+    for steps in range(1, _MAX_STEPS + 1):
+        front = list(
+            dict.fromkeys(f for order in front for _, _, f in _moves(order, (1,) * n, family) if f not in found)
+        )
+        found.update(dict.fromkeys(front, steps))
+    return found
+
+
+def _moves(
+    order: tuple[int, ...], sizes: tuple[int, ...], family: str
+) -> Iterator[tuple[tuple[int, int, int], tuple[int, ...], tuple[int, ...]]]:
+    n = len(order)
+    for i in range(n):
+        for j in range(i + 1, n + 1):
+            groups = order[:i], order[i:j], order[j:]
+            shape = tuple(prod(sizes[a] for a in g) for g in groups)
+            for native in NATIVE[family]:
+                following = groups[native[0]] + groups[native[1]] + groups[native[2]]
+                if following != order:
+                    yield shape, native, following
+
+
+def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(sizes, perm): what `m` does to its atomic axes, listed in input order. Movements that differ only in how they view
+    their ends share it, and with it their price."""
+    atoms = m.atoms()
+    axes = m.axes if atoms is None or len(atoms) > _MAX_ATOMS else tuple((a.size, a.in_stride) for a in atoms)
+    order = sorted(range(len(axes)), key=lambda i: -axes[i][1])
+    return tuple(axes[i][0] for i in order), tuple(order.index(i) for i in range(len(axes)))
+
+
+def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: str) -> list[Transposes]:
+    """Candidate chains of (shape, perm) for a reordering: natives, and the plain transpose that Vela decomposes by itself."""
+    found = chains(sizes, perm, element_bytes, family) if len(sizes) <= _MAX_ATOMS else ()
+    return [tuple(((1, *hwc), (0, *(p + 1 for p in native))) for hwc, native in c) for c in found] or [((sizes, perm),)]
+
+
+def written(m: Move, transposes: Transposes) -> Steps:
+    """TOSA steps for a chain, with the reshapes between them and at its ends."""
+    steps, current = [], m.in_shape
+    for shape, perm in transposes:
+        if current != shape:
+            steps.append(("reshape", attrs_of({"shape": shape})))
+        steps.append(("transpose", attrs_of({"perms": perm})))
+        current = tuple(shape[p] for p in perm)
+    if current != m.out_shape:
+        steps.append(("reshape", attrs_of({"shape": m.out_shape})))
+    return tuple(steps)

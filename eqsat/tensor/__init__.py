@@ -1,0 +1,1 @@
+"""The tensor language: graphs, operators, data movement, their semantics."""

@@ -1,0 +1,264 @@
+"""Data movement in one normal form: any chain of transposes and reshapes as one reordering of atomic axes.
+
+A `Move` says, for a row-major output of `out_shape`, from which flat input position each element comes:
+`axes` lists (size, input stride) from the outermost output axis to the innermost, unit axes dropped and
+neighbours merged wherever one stride continues the other. That form is unique, so equal movements are equal objects.
+
+>>> m = Move.transpose((1, 4, 4, 8), (0, 3, 1, 2))
+>>> m.axes
+((8, 1), (16, 8))
+>>> m.then(m.inverse()).is_identity
+True
+
+A channel shuffle, a PixelShuffle or view-permute-view chains are all single Moves; `then` composes them. Two views
+whose factorisations have no common refinement (2x3 against 3x2) do not compose through a permutation: `then` is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+Shape = tuple[int, ...]
+Axis = tuple[int, int]  # size, stride
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    out, step = [], 1
+    for d in reversed(shape):
+        out.append(step)
+        step *= d
+    return out[::-1]
+
+
+def _canonical(axes: Sequence[Axis]) -> tuple[Axis, ...]:
+    out: list[Axis] = []
+    for size, stride in axes:
+        if size == 1:
+            continue
+        if out and out[-1][1] == size * stride:
+            out[-1] = (out[-1][0] * size, stride)
+        else:
+            out.append((size, stride))
+    return tuple(out)
+
+
+def split(size: int, stride: int, boundaries: Sequence[int]) -> list[Axis] | None:
+    """Cut an axis wherever it crosses a boundary (a stride of the space that it walks through); None if it cannot."""
+    pieces = []
+    for b in sorted(boundaries, reverse=True):
+        if stride < b < stride * size:
+            if b % stride or (stride * size) % b:
+                return None
+            pieces.append((stride * size // b, b))
+            size = b // stride
+    pieces.append((size, stride))
+    return pieces
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One atomic axis of a Move: `in_dim`/`out_dim` are the dims that it is a factor of; strides in elements."""
+
+    size: int
+    in_dim: int
+    out_dim: int
+    in_stride: int
+    out_stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A data movement from `in_shape` to `out_shape`; see the module's text."""
+
+    in_shape: Shape
+    out_shape: Shape
+    axes: tuple[Axis, ...]
+
+    @staticmethod
+    def transpose(shape: Sequence[int], perm: Sequence[int]) -> Move:
+        """TOSA TRANSPOSE: output axis i is input axis perm[i]."""
+        s = _strides(shape)
+        return Move(tuple(shape), tuple(shape[p] for p in perm), _canonical([(shape[p], s[p]) for p in perm]))
+
+    @staticmethod
+    def reshape(shape: Sequence[int], new_shape: Sequence[int]) -> Move:
+        if prod(shape) != prod(new_shape):
+            raise ValueError(f"cannot reshape {tuple(shape)} to {tuple(new_shape)}")
+        return Move(tuple(shape), tuple(new_shape), _canonical([(prod(shape), 1)]))
+
+    @property
+    def is_view(self) -> bool:
+        """True if no element moves: a reshape."""
+        return len(self.axes) <= 1
+
+    @property
+    def is_identity(self) -> bool:
+        return self.is_view and self.in_shape == self.out_shape
+
+    @property
+    def permutation(self) -> tuple[int, ...]:
+        """Order of the atomic axes: output position i holds the input's axis permutation[i]."""
+        order = sorted(range(len(self.axes)), key=lambda i: -self.axes[i][1])
+        return tuple(order.index(i) for i in range(len(self.axes)))
+
+    def inverse(self) -> Move:
+        out = _strides([n for n, _ in self.axes])
+        order = sorted(range(len(self.axes)), key=lambda i: -self.axes[i][1])
+        return Move(self.out_shape, self.in_shape, _canonical([(self.axes[i][0], out[i]) for i in order]))
+
+    def then(self, after: Move) -> Move | None:
+        """This movement followed by `after`, or None if no single reordering of axes expresses it."""
+        if self.out_shape != after.in_shape:
+            raise ValueError(f"cannot compose: {self.out_shape} is not {after.in_shape}")
+        mid = _strides([n for n, _ in self.axes])
+        axes: list[Axis] = []
+        for size, stride in after.axes:
+            pieces = split(size, stride, mid)
+            if pieces is None:
+                return None
+            for n, s in pieces:
+                # the axis of this Move whose stretch of the middle space holds the piece
+                j = next(i for i, m in enumerate(mid) if m <= s)
+                if s % mid[j]:
+                    return None
+                axes.append((n, self.axes[j][1] * (s // mid[j])))
+        return Move(self.in_shape, after.out_shape, _canonical(axes))
+
+    def atoms(self) -> tuple[Atom, ...] | None:
+        """Atomic axes in output order, cut at the dims of both shapes; None if the dims have no common refinement."""
+        return _atoms(self)
+
+    def indices(self) -> np.ndarray:
+        """Flat input position of every output element, in out_shape."""
+        index = np.zeros((1,), np.int64)
+        for n, s in self.axes:
+            index = (index[:, None] + np.arange(n) * s).reshape(-1)
+        return index.reshape(self.out_shape)
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        return x.reshape(-1)[self.indices()]
+
+    # -- carrying a movement to other operands ----------------------------------------------------
+
+    def restrict(self, operand: Shape) -> Move | None:
+        """The same movement for an operand that broadcasts to `in_shape`.
+
+        None if an output dim would mix broadcast and real axes (the operand would have to be materialised).
+        """
+        if operand == self.in_shape:
+            return self
+        atoms = self.atoms()
+        if atoms is None or len(operand) != len(self.in_shape):
+            return None
+        shape = list(self.out_shape)
+        strides, kept = _strides(operand), []
+        inner = _strides(self.in_shape)
+        for dim in range(len(shape)):
+            mine = [a for a in atoms if a.out_dim == dim]
+            broadcasts = {operand[a.in_dim] == 1 for a in mine}
+            if len(broadcasts) == 2:
+                return None
+            if broadcasts == {True}:
+                shape[dim] = 1
+            kept += [
+                (a.size, a.in_stride // inner[a.in_dim] * strides[a.in_dim]) for a in mine if broadcasts == {False}
+            ]
+        return Move(tuple(operand), tuple(shape), _canonical(kept))
+
+    def whole(self, in_dim: int) -> Atom | None:
+        """The atom that is `in_dim` unsplit and outermost within its output dim, or None."""
+        atoms = self.atoms() or ()
+        found = [a for a in atoms if a.in_dim == in_dim]
+        if len(found) != 1 or found[0].size != self.in_shape[in_dim]:
+            return None
+        atom = found[0]
+        outer = [a for a in atoms if a.out_dim == atom.out_dim and a.out_stride > atom.out_stride]
+        return None if outer else atom
+
+    def resize(self, sizes: Mapping[int, int]) -> Move | None:
+        """The same reordering for an input whose dims `sizes` (input dim -> new size) differ.
+
+        Each such dim must be unsplit; a dim of size 1 has no place in the order and may not grow.
+        """
+        sizes = {d: n for d, n in sizes.items() if self.in_shape[d] != n}
+        if not sizes:
+            return self
+        atoms = self.atoms()
+        if atoms is None or any(self.in_shape[d] == 1 for d in sizes):
+            return None
+        in_shape = [sizes.get(d, n) for d, n in enumerate(self.in_shape)]
+        out_shape = [1] * len(self.out_shape)
+        old, new = _strides(self.in_shape), _strides(in_shape)
+        axes = []
+        for a in atoms:
+            if a.in_dim in sizes and a.size != self.in_shape[a.in_dim]:
+                return None
+            size = sizes.get(a.in_dim, a.size)
+            axes.append((size, a.in_stride // old[a.in_dim] * new[a.in_dim]))
+            out_shape[a.out_dim] *= size
+        return Move(tuple(in_shape), tuple(out_shape), _canonical(axes))
+
+    def grow(self, in_dim: int, size: int) -> Move | None:
+        """The same reordering with the unit input dim `in_dim` grown to `size`, placed at the first unit dim of the output."""
+        unit = next((d for d, n in enumerate(self.out_shape) if n == 1), None)
+        atoms = self.atoms()
+        if unit is None or atoms is None:
+            return None
+        in_shape = (*self.in_shape[:in_dim], size, *self.in_shape[in_dim + 1 :])
+        out_shape = (*self.out_shape[:unit], size, *self.out_shape[unit + 1 :])
+        old, new = _strides(self.in_shape), _strides(in_shape)
+        axes = [(a.size, a.in_stride // old[a.in_dim] * new[a.in_dim]) for a in atoms]
+        before = sum(a.out_dim < unit for a in atoms)
+        return Move(in_shape, out_shape, _canonical([*axes[:before], (size, new[in_dim]), *axes[before:]]))
+
+    # -- the way out ------------------------------------------------------------------------------
+
+    def squeezed(self) -> tuple[Shape, tuple[int, ...]]:
+        """(shape, perm) of the smallest transpose that does it: reshape to shape, transpose by perm, reshape to out_shape."""
+        order = sorted(range(len(self.axes)), key=lambda i: -self.axes[i][1])
+        return tuple(self.axes[i][0] for i in order), tuple(order.index(i) for i in range(len(self.axes)))
+
+    def direct(self) -> tuple[int, ...] | None:
+        """A perm that takes in_shape to out_shape in one transpose without reshapes, or None."""
+        if len(self.in_shape) != len(self.out_shape):
+            return None
+        atoms = self.atoms()
+        if atoms is None:
+            return None
+        source: dict[int, int] = {}
+        for a in atoms:
+            if a.size != self.in_shape[a.in_dim] or a.out_dim in source:
+                return None
+            source[a.out_dim] = a.in_dim
+        units = iter([d for d, n in enumerate(self.in_shape) if n == 1])
+        return tuple(source[d] if d in source else next(units) for d in range(len(self.out_shape)))
+
+
+@lru_cache(maxsize=65536)
+def _atoms(m: Move) -> tuple[Atom, ...] | None:
+    ins, outs = _strides(m.in_shape), _strides(m.out_shape)
+    out: list[Atom] = []
+    position = prod(m.out_shape)
+    for size, stride in m.axes:
+        for n, s in split(size, stride, ins) or [(0, 0)]:
+            if n == 0:
+                return None
+            position //= n
+            pieces = split(n, position, outs)
+            if pieces is None:
+                return None
+            for pn, ps in pieces:
+                if pn > 1:
+                    step = s * (ps // position)
+                    out.append(Atom(pn, _dim(m.in_shape, ins, step), _dim(m.out_shape, outs, ps), step, ps))
+    return tuple(out)
+
+
+def _dim(shape: Shape, strides: Sequence[int], position: int) -> int:
+    """The dim whose stretch of the flat space begins at or spans `position`; unit dims own nothing."""
+    return next(d for d, (n, s) in enumerate(zip(shape, strides, strict=True)) if n > 1 and s <= position < s * n)

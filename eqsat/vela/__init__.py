@@ -1,0 +1,1 @@
+"""Vela: compiling, estimating, and what must never be given to it."""

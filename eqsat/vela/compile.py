@@ -1,0 +1,74 @@
+"""Vela's estimate of a whole graph, through a worker process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from eqsat.target import Target
+from eqsat.tensor.ir import TensorGraph
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.workers.worker import Pool, Worker
+
+#: Vela's operator names -> the kinds that tables and reports show.
+KINDS = {
+    "Conv2D": "convolution",
+    "DepthwiseConv2D": "convolution",
+    "TransposeConv2D": "convolution",
+    "FullyConnected": "convolution",
+    "MatMul": "matmul",
+    "Transpose": "transpose",
+    "MemoryCopy": "memory copy",
+    "Rescale": "rescale",
+    "MaxPool": "pooling",
+    "AvgPool": "pooling",
+    "ReduceSum": "reduce",
+    "ReduceMax": "reduce",
+    "ReduceMin": "reduce",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, per memory its peak use and
+    the bytes read and written; the bytes of the command stream and of the encoded weights, or of the .tflite that Vela wrote; and
+    the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses)."""
+
+    cycles: int
+    rows: tuple[dict, ...] = field(repr=False)
+    memory: dict[str, dict[str, int]] = field(repr=False)
+    binary: tuple[int, ...] = ()
+    cpu_operators: int = 0
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the binary in ExecuTorch's payload, which pads each of its blocks to 16."""
+        return sum(-(-n // 16) * 16 for n in self.binary)
+
+    @property
+    def by_kind(self) -> dict[str, int]:
+        out: dict[str, int] = {}
+        for r in self.rows:
+            kind = KINDS.get(r["operator"], "elementwise")
+            out[kind] = out.get(kind, 0) + int(r["op_cycles"])
+        return dict(sorted(out.items()))
+
+
+def compile_tosa(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
+    """Compiles a flatbuffer for `target`. Raises WorkerError with Vela's reason, `refused` if it said no."""
+    return _compile(buffer, "TOSA", target, via, timeout)
+
+
+def compile_tflite(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
+    """The same of a .tflite model."""
+    return _compile(buffer, "TFLITE", target, via, timeout)
+
+
+def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeout: float) -> Estimate:
+    answer, _ = via.request({"do": "compile", "format": form, "flags": list(target.flags)}, [buffer], timeout)
+    return Estimate(
+        answer["cycles"], tuple(answer["rows"]), answer["memory"], tuple(answer["binary"]), answer["cpu_operators"]
+    )
+
+
+def compile_graph(graph: TensorGraph, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
+    return compile_tosa(dumps(graph), target, via, timeout)

@@ -1,0 +1,1 @@
+"""Worker processes for native code that can crash, leak or hang."""

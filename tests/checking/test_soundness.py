@@ -1,0 +1,104 @@
+"""The checker catches unsound rules, and the rules together pass it on random graphs."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from eqsat.checking.soundness import Unsound
+from eqsat.egraph.encoding import Call
+from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
+from eqsat.rules import EXTERNS, RULES
+from eqsat.tensor.ir import TensorGraph
+from tests.rules.soundness import check, clamp, conv, cut, pad, rescale, small_graphs, table
+
+
+def planted(body: str, head: str, *calls: tuple[str, str, str]) -> Rule:
+    return Rule("planted", "test", "wrong", (body,), (head,), calls)
+
+
+def _chains() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_input("x", (2, 6), "INT8")
+    inner = cut(g, x, (0, 2), (2, 4))
+    shifted = cut(g, inner, (0, 1), (2, 2))
+    doubled = table(g, clamp(g, shifted, -100, 100), 1)
+    both = g.add("concat", (doubled, clamp(g, shifted, -3, 3)), axis=1)
+    minimum = g.add("minimum", (both, g.add("reverse", (both,), axis=1)))
+    g.outputs = [
+        rescale(
+            g, g.add("sub", (rescale(g, minimum, "INT32", in_zp=1), rescale(g, both, "INT32"))), "INT8", 1 << 30, 31
+        )
+    ]
+    return g
+
+
+def _drop_start(f, g):
+    return (f,) if (f.op, g.op) == ("slice", "slice") else None
+
+
+PLANTED = {
+    "a clamp dropped": (planted("(= t (P1 f (P1 g x)))", "(union t (P1 f x))"), ()),
+    "operands swapped": (planted("(= t (P2 f x y))", "(union t (P2 f y x))"), ()),
+    "concat reordered": (
+        planted("(= t (Cat f xs))", "(union t (Cat f (vec-push (vec-remove xs 0) (vec-get xs 0))))"),
+        (),
+    ),
+    "the inner slice's start lost": (
+        planted("(= t (Ax f (Ax g x)))", "(union t (Ax r x))", ("r", "drop_start", "f g")),
+        (Extern("drop_start", 2, 1, _drop_start),),
+    ),
+}
+
+
+@pytest.mark.parametrize(("rule", "externs"), PLANTED.values(), ids=PLANTED.keys())
+def test_planted_unsound_rules_are_caught(rule, externs):
+    g = _chains()
+    check(g, [])
+    with pytest.raises(Unsound):
+        check(g, [rule], externs, budget=Budget(nodes=500, passes=6))
+
+
+def test_a_rule_that_changes_a_type_stops_the_engine():
+    g = _chains()
+    with pytest.raises(EngineError):
+        check(g, [planted("(= t (Ax f x))", "(union t x)")], ())
+
+
+def test_an_off_by_one_in_a_single_element_is_caught():
+    """One wrong table entry of 256, met by the tagged data."""
+    g = TensorGraph()
+    x = g.add_input("x", (16, 16), "INT8")
+    g.outputs = [table(g, x, 1)]
+
+    original = Call("table", g.nodes[g.outputs[0]].attrs)
+    spoiled = original.with_attrs(table=tuple(v ^ (i == 200) for i, v in enumerate(original.attr("table"))))
+    with pytest.raises(Unsound, match="table"):
+        check(
+            g,
+            [planted("(= t (P1 f x))", "(union t (P1 r x))", ("r", "spoil", "f"))],
+            (Extern("spoil", 1, 1, lambda f: (spoiled,)),),
+        )
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(small_graphs())
+def test_all_rules_together_on_random_graphs(g):
+    check(g, RULES, EXTERNS, budget=Budget(nodes=3000, seconds=5), kinds=("random", "extreme"))
+
+
+def test_all_rules_together_around_convolutions():
+    """Two padded convolutions in NCHW: movements, pads, clamps and slices meet at the operators that stop them."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 2, 5, 6), "INT8")
+
+    def block(x: int, out: int) -> int:
+        nhwc = g.add("transpose", (pad(g, x, (0, 0, 0, 0, 1, 1, 1, 1), 3),), perms=(0, 2, 3, 1))
+        narrow = rescale(
+            g, conv(g, nhwc, out, (3, 3), 3), "INT8", [1200000000] * out, [38 + i % 2 for i in range(out)], 0, 3
+        )
+        return g.add("transpose", (clamp(g, narrow, 3, 100),), perms=(0, 3, 1, 2))
+
+    first = block(x, 4)
+    second = block(g.add("concat", (first, x), axis=1), 4)
+    halves = [clamp(g, cut(g, second, (0, c, 0, 0), (1, 2, 5, 6)), -3, 60) for c in (0, 2)]
+    g.outputs = [g.add("concat", halves, axis=1), g.add("reshape", (halves[0],), shape=(2, 30))]
+    assert check(g).saturation.stop == "saturated"

@@ -1,0 +1,156 @@
+"""Rules of a user's own: found, checked, blamed with a counterexample, used."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from eqsat.checking import user_rules
+from eqsat.checking.random_graphs import random_graph
+from eqsat.checking.soundness import check
+from eqsat.cli import app
+from eqsat.files import InputError
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
+from eqsat.target import Target
+from eqsat.tensor.ir import TensorGraph
+from eqsat.tosa import dumps, loads
+from tests.graphs import finish, relu
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "custom_rule.py")
+HEAD = "from eqsat.egraph.engine import Extern, Rule\n"
+DROPS = (
+    HEAD
+    + 'RULES = [Rule("drop-inner", "mine", "f (g x) = f x", ("(= t (P1 f (P1 g x)))",), ("(union t (P1 f x))",))]\n'
+)
+NEVER = (
+    HEAD
+    + 'RULES = [Rule("never", "mine", "", ("(= t (Opq f xs))", "(= u (Opq g ys))", "(!= f f)"), ("(union t u)",))]\n'
+)
+TYPES = HEAD + 'RULES = [Rule("wrong-type", "mine", "", ("(= t (Move m x))",), ("(union t x)",))]\n'
+
+
+def reversed_twice() -> TensorGraph:
+    g = TensorGraph()
+    x = relu(g, g.add_input("x", (1, 8, 8, 16), "INT8"), -100)
+    once = relu(g, g.add("reverse", (x,), axis=3), -90)
+    return finish(g, relu(g, g.add("reverse", (once,), axis=3), -80))
+
+
+def written(tmp_path: Path, text: str) -> str:
+    (tmp_path / "own.py").write_text(text)
+    return str(tmp_path / "own.py")
+
+
+def run(*args):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def test_the_example_is_sound_and_fires() -> None:
+    done = run("check-rules", EXAMPLE, "--graphs", 24, "--json")
+    assert done.exit_code in (0, 6), done.output
+    record = json.loads(done.stdout)
+    assert record["unsound"] == {} and record["matches"]["reverse-unary"] > 0
+    pack = user_rules.find(EXAMPLE)
+    report = user_rules.examine(pack, 0, [reversed_twice()])
+    assert report.unused == [] and report.unsound == {} and report.graphs == 2
+
+
+def test_the_example_improves_a_graph(tmp_path: Path) -> None:
+    pack = user_rules.load(EXAMPLE, graphs=8)
+    options = Options(cache=tmp_path / "p", rules=pack.rules, externs=pack.externs)
+    result = optimize_tosa(dumps(reversed_twice()), Target.of("ethos-u85-256"), options=options)
+    assert (
+        result.verified and "reverse" not in loads(result.tosa).op_counts() and result.cycles < result.explicit_cycles
+    )
+    result.save(tmp_path / "run")
+    explanation = run("explain", tmp_path / "run", "--user-rules", EXAMPLE)
+    assert explanation.exit_code == 0 and "reverse-reverse" in explanation.stdout
+    missing = run("explain", tmp_path / "run")
+    assert missing.exit_code == 2 and "reverse-reverse" in missing.stderr.replace("\n", " ")
+
+
+def test_an_unsound_rule_has_a_small_counterexample(tmp_path: Path) -> None:
+    done = run("check-rules", written(tmp_path, DROPS), "--graphs", 12)
+    assert done.exit_code == 5
+    assert "drop-inner" in done.stdout and "UNSOUND" in done.stdout and "counterexample to drop-inner" in done.stdout
+    with pytest.raises(user_rules.UnsoundRules, match="drop-inner.* on the graph n0 = input x"):
+        user_rules.load(str(tmp_path / "own.py"), graphs=12)
+    refused = run(
+        "optimize",
+        tmp_path / "none.tosa",
+        "-t",
+        "ethos-u85-256",
+        "-o",
+        tmp_path / "out.tosa",
+        "--user-rules",
+        tmp_path / "own.py",
+    )
+    assert refused.exit_code == 2 and "unsound" in refused.stderr
+
+
+def test_a_rule_that_changes_types_is_unsound(tmp_path: Path) -> None:
+    report = user_rules.examine(user_rules.find(written(tmp_path, TYPES)), 6)
+    assert "wrong-type" in report.unsound
+
+
+def test_a_rule_that_never_fires_is_not_called_sound(tmp_path: Path) -> None:
+    done = run("check-rules", written(tmp_path, NEVER), "--graphs", 4)
+    assert done.exit_code == 6 and "not exercised" in done.stdout and "GRAPHS" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("RULES = 1 / 0", "ZeroDivisionError"),
+        ("", "has no RULES"),
+        ("RULES = ['x']", "has no RULES"),
+        (DROPS.replace("drop-inner", "move-move"), "names that eqsat has: move-move"),
+    ],
+)
+def test_bad_files_are_named(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        user_rules.find(written(tmp_path, text))
+    assert run("check-rules", tmp_path / "own.py").exit_code == 2
+    with pytest.raises(InputError, match="does not exist"):
+        user_rules.find(str(tmp_path / "nothing.py"))
+
+
+def test_an_entry_point_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an installed package would offer it; it takes part only where it is named."""
+    (tmp_path / "reversal_rules.py").write_text(Path(EXAMPLE).read_text())
+    info = tmp_path / "reversal_rules-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: reversal-rules\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[eqsat.rules]\nreversals = reversal_rules\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "reversals" in user_rules.available()
+    assert [r.name for r in user_rules.find("reversals").rules] == ["reverse-reverse", "reverse-unary"]
+    assert Options().rules == ()
+    sys.modules.pop("reversal_rules", None)
+
+
+def test_random_graphs_differ_can_be_evaluated_and_pass_without_rules() -> None:
+    graphs = [random_graph(seed) for seed in range(60)]
+    assert len({str(g.op_counts()) for g in graphs}) > 40
+    ops = {op for g in graphs for op in g.op_counts()}
+    assert {
+        "conv2d",
+        "depthwise_conv2d",
+        "concat",
+        "slice",
+        "pad",
+        "transpose",
+        "reshape",
+        "table",
+        "reverse",
+        "add",
+        "mul",
+        "max_pool2d",
+    } <= ops
+    for g in graphs[:10]:
+        check(g, (), ())

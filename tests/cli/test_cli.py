@@ -1,0 +1,140 @@
+"""The command line as a user meets it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from eqsat import runs
+from eqsat.cli import app
+from eqsat.tensor.ir import TensorGraph
+from eqsat.tosa import dumps, loads
+
+ROOT = Path(__file__).parents[2]
+PIXEL_SHUFFLE = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
+
+
+def run(*args):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def pair_of_transposes() -> bytes:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 16, 16, 8), "INT8")
+    y = g.add("transpose", (x,), perms=(0, 3, 1, 2))
+    y = g.add("clamp", (y,), min_val=b"\0", max_val=b"\x7f", nan_mode=1)
+    y = g.add("transpose", (y,), perms=(0, 2, 3, 1))
+    g.outputs.append(g.add("clamp", (y,), min_val=b"\x05", max_val=b"\x60", nan_mode=1))
+    return dumps(g)
+
+
+def test_compile_in_a_process_of_its_own(tmp_path):
+    out = tmp_path / "model.pte"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "eqsat.cli",
+            "compile",
+            PIXEL_SHUFFLE,
+            "--target",
+            "ethos-u85-256",
+            "-o",
+            str(out),
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"] is True
+    assert record["target"] == "ethos-u85-256" and "executorch lowering" in record["seconds"]
+    assert "random" in record["calibration"]
+    assert out.stat().st_size == record["pte_bytes"]
+
+
+def test_compile_a_saved_program_and_show_a_table(tmp_path):
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    from benchmarks.models import load
+    from eqsat.executorch.quantize import quantize
+
+    torch.export.save(quantize(*load("pixel_shuffle"), EthosUCompileSpec("ethos-u55-128")), tmp_path / "m.pt2")
+    result = run("compile", tmp_path / "m.pt2", "-t", "ethos-u55-128", "-o", tmp_path / "m.pte")
+    assert result.exit_code == 0, result.output
+    assert "transpose" in result.output and "verified bit for bit: yes" in result.output
+    assert (tmp_path / "m.pte").is_file()
+
+
+def test_optimize_a_tosa_file(tmp_path):
+    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
+    source.write_bytes(pair_of_transposes())
+    result = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--json")
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"]
+    assert "transpose" not in loads(out.read_bytes()).op_counts()
+
+
+def test_the_time_limit_is_that_of_an_extraction(tmp_path):
+    source, saved = tmp_path / "in.tosa", tmp_path / "run"
+    source.write_bytes(pair_of_transposes())
+    call = ("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--save", saved, "--time-limit")
+    assert run(*call, 0).exit_code == 2 and not saved.exists()
+    assert run(*call, 7).exit_code == 0 and runs.load(saved).options["time_limit"] == 7
+
+
+def test_rules_are_listed():
+    result = run("rules")
+    assert result.exit_code == 0 and "move-move" in result.output
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (("compile", PIXEL_SHUFFLE, "-t", "ethos-u99-1", "-o", "{tmp}/x.pte"), ("ethos-u99-1", "ethos-u85-256")),
+        (("compile", "nothing.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nothing.pt2", "does not exist")),
+        (("compile", "nowhere.py:f", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nowhere.py", "does not exist")),
+        (("compile", f"{PIXEL_SHUFFLE}_", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("no callable",)),
+        (("compile", "model", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("neither",)),
+        (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}/no/x.pte"), ("does not exist", "-o")),
+        (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}"), ("is a directory",)),
+        (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "--config", "no.ini", "-o", "{tmp}/x.pte"), ("no.ini",)),
+        (("compile", "{tmp}/bad.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("bad.pt2", "save it again")),
+        (("compile", "{tmp}/float.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("float model", "quantize")),
+        (("compile", "{tmp}/dynamic.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("dynamic shapes",)),
+        (("optimize", "{tmp}/none.tosa", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("none.tosa", "cannot read")),
+        (("optimize", "{tmp}/bad.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("bad.pt2", "no TOSA flatbuffer")),
+    ],
+)
+def test_bad_input_is_one_line_that_names_it(tmp_path, args, words):
+    (tmp_path / "bad.pt2").write_bytes(b"PK\x03\x04 truncated")
+    if "float" in str(args) or "dynamic" in str(args):
+        x = torch.randn(2, 3)
+        dims = {"input": {0: torch.export.Dim("n", min=2, max=8)}}
+        torch.export.save(torch.export.export(torch.nn.Linear(3, 3), (x,)), tmp_path / "float.pt2")
+        torch.export.save(
+            torch.export.export(torch.nn.Linear(3, 3), (x,), dynamic_shapes=dims), tmp_path / "dynamic.pt2"
+        )
+    before = sorted(tmp_path.iterdir())
+    result = run(*(str(a).replace("{tmp}", str(tmp_path)) for a in args))
+    assert result.exit_code == 2, result.output
+    message = result.stderr.replace("\n", " ")
+    assert message.startswith("error:") and all(w in message for w in words), message
+    assert [p for p in sorted(tmp_path.iterdir()) if p.suffix in (".pte",) or "x.tosa" in p.name] == []
+    assert sorted(tmp_path.iterdir()) == sorted({*before, *(p for p in tmp_path.iterdir() if p.suffix == ".pt2")})
+
+
+def test_an_existing_output_survives_a_failure(tmp_path):
+    out = tmp_path / "x.tosa"
+    out.write_bytes(b"precious")
+    source = tmp_path / "cut.tosa"
+    source.write_bytes(pair_of_transposes()[:200])
+    assert run("optimize", source, "-t", "ethos-u55-128", "-o", out).exit_code == 2
+    assert out.read_bytes() == b"precious"

@@ -1,0 +1,108 @@
+"""The documents: the site builds, every block of code runs and prints what its page says, every quoted message is one of ours."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from docs import blocks, generate, pictures
+from eqsat import runs
+from eqsat.files import load_module
+from eqsat.target import Target
+from eqsat.tosa import loads
+
+ROOT = Path(__file__).parents[2]
+WITH_CODE = [p for p in blocks.pages() if blocks.blocks(p)]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.stem)
+def test_every_block_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    blocks.check(page, tmp_path)
+
+
+def test_blocks_that_are_not_run_are_few_and_say_why() -> None:
+    skipped = [b.code for p in WITH_CODE for b in blocks.blocks(p) if b.code.startswith(blocks.NOT_RUN)]
+    assert len(skipped) <= 4 and all(len(code.splitlines()[0]) > len(blocks.NOT_RUN) for code in skipped)
+
+
+def test_a_block_that_fails_or_prints_something_else_is_found(tmp_path: Path) -> None:
+    for i, (text, words) in enumerate(
+        [
+            ("```python\n1 / 0\n```\n", "page.md:2: ZeroDivisionError"),
+            ("\n```bash\nexit 3\n```\n", "page.md:3: exit code 3"),
+            ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "page.md:6: the page says\n2\n\nbut it prints\n1"),
+            ("```perl\n1\n```\n", "page.md:2: no block of the language 'perl'"),
+        ]
+    ):
+        (tmp_path / str(i)).mkdir()
+        page = tmp_path / "page.md"
+        page.write_text(text)
+        with pytest.raises(blocks.BlockError, match=re.escape(words)):
+            blocks.check(page, tmp_path / str(i))
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "docs", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rules = (tmp_path / "site" / "rules.html").read_text()
+    assert "move-move" in rules and "fuse-tosa-transposes" in rules
+    for page in (tmp_path / "site").rglob("*.html"):
+        assert "generated: " not in page.read_text(), f"{page.name} has a part that was not generated"
+
+
+def test_an_unknown_generated_part_is_an_error() -> None:
+    with pytest.raises(KeyError, match="nothing"):
+        generate.fill("<!-- generated: nothing -->\n")
+
+
+def test_every_recorded_table_is_on_a_page() -> None:
+    parts = [
+        m for p in blocks.pages() for m in re.findall(r"^<!-- generated: (results of .+) -->$", p.read_text(), re.M)
+    ]
+    shown = "".join(generate.PARTS[p]() for p in parts)
+    for table in (ROOT / "benchmarks").glob("**/results/**/*.md"):
+        assert f"From `{table.relative_to(ROOT)}`." in shown
+
+
+def test_every_quoted_message_is_in_the_sources() -> None:
+    sources = "\n".join(p.read_text() for d in ("eqsat", "extraction", "cost_models") for p in (ROOT / d).rglob("*.py"))
+    quoted = [
+        m
+        for row in re.findall(r"^\|([^|]*`[^|]*)\|", (ROOT / "docs/troubleshooting.md").read_text(), re.M)
+        for m in re.findall(r"`(.+?)`", row)
+    ]
+    assert len(quoted) > 50
+    assert [m for m in quoted if m not in sources] == []
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
+    from eqsat.search.optimizer import optimize_tosa
+
+    result = optimize_tosa(pictures.EXAMPLE.read_bytes(), Target.of(pictures.TARGET), name=pictures.EXAMPLE.name)
+    assert result.run
+    return result.run
+
+
+def test_the_pictures_are_those_of_a_run(example: runs.Run) -> None:
+    made = pictures.pictures(example)
+    assert sorted(p.name for p in pictures.DIRECTORY.iterdir()) == sorted(made)
+    for name, text in made.items():
+        assert (pictures.DIRECTORY / name).read_text() == text, f"{name} is another one now: python -m docs.pictures"
+
+
+def test_the_export_script_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    load_module(str(ROOT / "examples" / "export.py")).main()
+    assert all(b"EthosUBackend" in (tmp_path / name).read_bytes() for name in ("stock.pte", "eqsat.pte"))
+
+
+def test_the_tosa_file_is_what_its_script_makes() -> None:
+    made = load_module(str(ROOT / "examples" / "make_tosa.py")).tosa()
+    assert made == pictures.EXAMPLE.read_bytes()
+    assert "transpose" in loads(made).op_counts()

@@ -1,0 +1,123 @@
+"""The one-line door, through the real ExecuTorch lowering."""
+
+import numpy as np
+import pytest
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.exir import to_edge_transform_and_lower as stock_lowering
+
+import eqsat
+from benchmarks.models import load
+from eqsat.egraph.engine import Rule
+from eqsat.executorch.quantize import quantize
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
+from eqsat.target import Target
+from eqsat.tensor.ir import TensorGraph
+from eqsat.tosa import dumps, loads
+from eqsat.tosa.reference import run_reference, samples
+from eqsat.vela.compile import compile_tosa
+from eqsat.workers.worker import Pool
+
+TARGETS = ("ethos-u55-128", "ethos-u85-256")
+
+
+class SubPermute(torch.nn.Module):
+    """Stock ExecuTorch 1.5.1 loses this permute (mended upstream by pull request 22880)."""
+
+    def forward(self, x):
+        return (1.0 - x).permute(0, 2, 3, 1)
+
+
+class TwoDelegates(torch.nn.Module):
+    """sort stays on the CPU between two delegates."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Conv2d(4, 8, 1), torch.nn.Conv2d(8, 8, 1)
+
+    def forward(self, x):
+        y = torch.relu(self.a(x))
+        return torch.relu(self.b(torch.sort(y, dim=3)[0]))
+
+
+def lower(module, inputs, target, options=None):
+    spec = EthosUCompileSpec(target)
+    program = quantize(module, inputs, spec)
+    return program, spec, *eqsat.lower_with_session(program, spec, options=options)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_model_becomes_a_stock_pte_with_fewer_cycles(target):
+    _, spec, edge, session = lower(*load("pixel_shuffle"), target)
+    (result,) = session.results
+    assert result.verified and result.chosen == "eqsat" and result.cycles < result.stock_cycles
+    assert session.stepped_back == 0
+    with Pool(1) as pool:  # what Vela gets is what was priced
+        assert compile_tosa(result.tosa, Target.from_compile_spec(spec), pool).cycles == result.cycles
+    buffer = edge.to_executorch().buffer
+    assert b"EthosUBackend" in buffer and b"Eqsat" not in buffer
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_permute_that_stock_loses_is_kept(target):
+    _, _, _, session = lower(SubPermute(), (torch.randn(1, 4, 6, 8),), target)
+    (result,) = session.results
+    assert result.stock_verified is False and result.verified and result.chosen != "stock"
+    assert any("stock" in w for w in result.warnings)
+    graph = loads(result.tosa)
+    assert graph.nodes[graph.outputs[0]].shape == (1, 6, 8, 4)
+    (x,) = samples(graph.signature()[0], 4)[3]
+    with Pool(1) as pool:
+        (y,) = run_reference(result.tosa, [x], pool)
+    # quantized 1 - x falls as x rises, element by element, in the permuted order
+    assert np.corrcoef(y.ravel().astype(float), x.transpose(0, 2, 3, 1).ravel().astype(float))[0, 1] < -0.9
+
+
+def test_several_delegates_and_the_cpu_between():
+    _, _, edge, session = lower(TwoDelegates(), (torch.randn(1, 4, 8, 8),), "ethos-u85-256")
+    assert len(session.results) == 2 and all(r.verified for r in session.results)
+    assert edge.to_executorch().buffer.count(b"EthosUBackend") >= 1
+
+
+def test_one_value_in_two_output_slots_stays_two_tensors():
+    g = TensorGraph(output_names=["a", "b"])
+    x = g.add_input("x", (1, 8, 8, 16), "INT8")
+    y = g.add("transpose", (x,), perms=(0, 2, 1, 3))
+    y = g.add("transpose", (g.add("clamp", (y,), min_val=b"\0", max_val=b"\x7f", nan_mode=1),), perms=(0, 2, 1, 3))
+    g.outputs = [y, y]
+    result = optimize_tosa(dumps(g), Target.of("ethos-u55-128"))
+    graph = loads(result.tosa)
+    assert graph.output_names == ["a", "b"] and result.verified
+
+
+def test_a_failing_rule_costs_the_gain_not_the_model():
+    unsound = Rule("unsound", "test", "a permute is no permute", ("(= t (Move m x))",), ("(union t x)",))
+    _, _, edge, session = lower(
+        *load("pixel_shuffle"), "ethos-u85-256", options=Options(preset="none", rules=(unsound,))
+    )
+    (result,) = session.results
+    assert result.verified and result.chosen in ("stock", "explicit") and result.cycles <= result.stock_cycles
+    assert any("no alternatives" in w for w in result.warnings)
+    assert b"EthosUBackend" in edge.to_executorch().buffer
+
+
+def test_control_flow_of_the_door_falls_back_to_stock_with_a_warning():
+    module, inputs = load("pixel_shuffle")
+    with pytest.warns(eqsat.EqsatWarning, match="stepped back"):
+        _, _, edge, session = lower(module, inputs, "ethos-u85-256", options="no options at all")
+    assert session.stepped_back == 1 and not session.results
+    assert b"EthosUBackend" in edge.to_executorch().buffer
+
+
+def test_ordinary_calls_in_the_same_process_are_untouched():
+    module, inputs = load("pixel_shuffle")
+    spec = EthosUCompileSpec("ethos-u85-256")
+    program = quantize(module, inputs, spec)
+
+    def stock():
+        return stock_lowering(program, partitioner=[EthosUPartitioner(spec)]).to_executorch().buffer
+
+    before = stock()
+    eqsat.to_edge_transform_and_lower(program, spec)
+    assert stock() == before

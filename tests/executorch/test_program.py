@@ -1,0 +1,230 @@
+"""`eqsat.optimize`: kind, signature, outputs, and what lowering makes of the result."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import pytest
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.exir import to_edge, to_edge_transform_and_lower
+from torch.utils._pytree import tree_leaves
+
+import eqsat
+from eqsat.egraph.engine import Rule
+from eqsat.executorch.quantize import quantize
+from eqsat.fx.aten import name
+from eqsat.fx.program import read
+from eqsat.fx.run import compare, samples
+from eqsat.search.options import OptionError, Options
+from eqsat.target import TargetError
+from tests.fx.programs import CASES, make, program
+
+TARGET = "ethos-u85-256"
+
+
+def moving(p) -> list[str]:
+    """Names of the ops of a program that move or view data."""
+    views = (
+        "permute",
+        "transpose",
+        "view",
+        "reshape",
+        "channel_shuffle",
+        "movedim",
+        "slice",
+        "cat",
+        "flip",
+        "pixel_shuffle",
+    )
+    return [name(n.target) for n in p.graph.nodes if n.op == "call_function" and name(n.target) in views]
+
+
+def state(p) -> tuple:
+    """All that a program is: graph, signature, meta keys and every tensor it holds."""
+    graph = [(n.name, n.op, str(n.target), str(n.args), str(n.kwargs), sorted(n.meta)) for n in p.graph.nodes]
+    return graph, str(p.graph_signature), {k: v.clone() for k, v in {**p.state_dict, **p.constants}.items()}
+
+
+def same(a: tuple, b: tuple) -> bool:
+    return a[:2] == b[:2] and a[2].keys() == b[2].keys() and all(torch.equal(a[2][k], b[2][k]) for k in a[2])
+
+
+@pytest.mark.parametrize("kind", ["float", "quantized"])
+@pytest.mark.parametrize("case", CASES)
+def test_outputs_are_equal_and_the_program_is_of_the_same_kind(case: str, kind: str) -> None:
+    before = program(case, kind)
+    held = state(before)
+    after, report = eqsat.optimize(before, target=TARGET, check="model")
+    assert same(held, state(before)), "the input was modified"
+    assert not report.warnings and report.exact == (report.changed and kind == "quantized")
+    if case == "normed" and kind == "float":  # layer_norm is opaque: there is nothing to gain
+        assert after is before and not report.changed
+        return
+    assert report.changed and report.trials == 6 and report.modelled[1] < report.modelled[0]
+    assert type(after) is type(before)
+    users = [
+        [(s.kind, s.arg.name) for s in p.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+        for p in (before, after)
+    ]
+    assert users[0] == users[1] and [s.kind for s in before.graph_signature.output_specs] == [
+        s.kind for s in after.graph_signature.output_specs
+    ]
+    assert before.call_spec == after.call_spec
+    # once more, by the modules themselves, on inputs of their own
+    for xs in samples(read(before), 5, seed=7)[3:]:
+        given, found = (p.module()(*[x.clone() for x in xs]) for p in (before, after))
+        assert type(given) is type(found)
+        for a, b in zip(tree_leaves(given), tree_leaves(found), strict=True):
+            assert torch.equal(a, b) if kind == "quantized" else torch.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", ["there_and_back", "shuffle", "inplace"])
+def test_movement_that_cancels_is_gone(case: str) -> None:
+    for kind in ("float", "quantized"):
+        before = program(case, kind)
+        after, report = eqsat.optimize(before, target=TARGET, check="model")
+        assert moving(before) and not moving(after)
+        assert report.removed == len(moving(before)) and all(now == 0 for _, now in report.ops.values())
+
+
+def test_a_saved_result_loads_and_computes_the_same() -> None:
+    after, _ = eqsat.optimize(program("there_and_back", "float"), target=TARGET, check="model")
+    assert any("_eqsat_constant" in k for k in after.constants)  # the scale, turned
+    file = io.BytesIO()
+    torch.export.save(after, file)
+    file.seek(0)
+    loaded = torch.export.load(file)
+    (x,) = make("there_and_back")[1]
+    assert torch.equal(loaded.module()(x), after.module()(x))
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", TARGET])
+def test_lowered_for_real_the_result_is_no_worse_by_either_lowering(target: str) -> None:
+    """sort is outside the NPU: two delegates with a CPU op between."""
+    spec = EthosUCompileSpec(target)
+    before = program("cpu_between", "quantized")
+    after, report = eqsat.optimize(before, target=spec)
+    old, new = report.lowered
+    assert new.stock <= old.stock and new.eqsat <= old.eqsat and new.outside <= old.outside
+    assert report.changed == ((new.stock, new.eqsat) != (old.stock, old.eqsat)) and (after is before) != report.changed
+    if report.changed:
+        edge = to_edge_transform_and_lower(after, partitioner=[EthosUPartitioner(spec)])
+        assert edge.to_executorch().buffer.count(b"EthosUBackend") >= 1
+
+
+class Upscale(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(4, 12, 3, padding=1)
+
+    def forward(self, x):
+        return torch.pixel_shuffle(torch.relu(self.conv(x)), 2)
+
+
+def test_stock_s_lowering_gains_from_native_steps() -> None:
+    """Vela decomposes the six axes of a pixel shuffle; written in steps that the NPU has, it costs a fraction."""
+    before = quantize(Upscale().eval(), (torch.randn(1, 4, 32, 32),), EthosUCompileSpec(TARGET))
+    after, report = eqsat.optimize(before, target=TARGET)
+    old, new = report.lowered
+    assert report.changed and after is not before and new.stock < old.stock / 2 and new.eqsat <= old.eqsat
+
+
+def test_the_result_of_the_model_s_check_lowers_to_one_delegate() -> None:
+    spec = EthosUCompileSpec(TARGET)
+    after, report = eqsat.optimize(program("pieces", "quantized"), target=spec, check="model")
+    edge = to_edge_transform_and_lower(after, partitioner=[EthosUPartitioner(spec)])
+    calls = [n for n in edge.exported_program().graph.nodes if n.op == "call_function"]
+    assert report.changed and [getattr(n.target, "__name__", "") for n in calls].count("executorch_call_delegate") == 1
+    assert not [n for n in calls if name(n.target) in ("permute", "view", "cat", "slice", "flip", "repeat")]
+
+
+def test_another_partitioner_takes_the_result() -> None:
+    xnnpack = pytest.importorskip("executorch.backends.xnnpack.partition.xnnpack_partitioner")
+    after, report = eqsat.optimize(program("shuffle", "float"), target=TARGET, check="model")
+    edge = to_edge_transform_and_lower(after, partitioner=[xnnpack.XnnpackPartitioner()])
+    assert report.changed and b"XnnpackBackend" in edge.to_executorch().buffer
+
+
+def test_a_graph_module_stays_one() -> None:
+    before = program("there_and_back", "float").module()
+    code = before.code
+    after, report = eqsat.optimize(before, target=TARGET, check="model")
+    (x,) = make("there_and_back")[1]
+    assert report.changed and isinstance(after, torch.fx.GraphModule) and before.code == code
+    assert torch.allclose(after(x), before(x)) and not moving(after)
+
+
+def test_a_float_program_has_no_delegate_and_the_model_decides() -> None:
+    after, report = eqsat.optimize(program("there_and_back", "float"), target=TARGET)
+    assert report.changed and report.lowered[0].stock is None and report.lowered[1].outside <= report.lowered[0].outside
+    assert not moving(after)
+
+
+def test_the_edge_dialect_is_read_and_written() -> None:
+    before = to_edge(program("shuffle", "quantized")).exported_program()
+    after, report = eqsat.optimize(before, target=TARGET, check="model")
+    assert report.changed and report.exact and not moving(after) and moving(before)
+    assert all(type(n.target).__name__ == "EdgeOpOverload" for n in after.graph.nodes if n.op == "call_function")
+    assert after.verifiers == before.verifiers
+
+
+def test_mutated_buffers_stay_outputs() -> None:
+    class Delay(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("last", torch.zeros(1, 4, 3))
+
+        def forward(self, x):
+            y = self.last.transpose(1, 2).transpose(1, 2) + x
+            self.last.copy_(x)
+            return y
+
+    before = torch.export.export(Delay(), (torch.randn(1, 4, 3),)).run_decompositions({})
+    after, report = eqsat.optimize(before, target=TARGET, check="model")
+    assert report.changed and list(after.graph_signature.buffers_to_mutate.values()) == ["last"]
+    assert [s.kind for s in after.graph_signature.output_specs] == [s.kind for s in before.graph_signature.output_specs]
+    runs = []
+    for p in (before, after):
+        module = copy.deepcopy(p).module()  # a run writes the buffer, which both programs hold
+        runs.append([module(torch.full((1, 4, 3), float(k))) for k in (1, 2, 3)])
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True)) and runs[0][2][0, 0, 0] == 5
+
+
+def test_a_dynamic_shape_is_left_alone_with_a_warning() -> None:
+    module, (x,) = make("there_and_back")
+    before = torch.export.export(module, (x,), dynamic_shapes={"x": {2: torch.export.Dim("h", min=2, max=9)}})
+    with pytest.warns(eqsat.EqsatWarning, match="fixed shapes"):
+        after, report = eqsat.optimize(before, target=TARGET)
+    assert after is before and not report.changed and "dynamic" in report.reason
+
+
+class Turned(torch.nn.Module):
+    def forward(self, x):
+        return torch.sigmoid(x.transpose(1, 2))
+
+
+def test_an_unsound_rule_costs_the_gain_and_is_told() -> None:
+    unsound = Rule(
+        "unsound",
+        "test",
+        "a movement between equal shapes does nothing",
+        ("(= t (Move m x))", "(= s (type t))", "(= s (type x))"),
+        ("(union t x)",),
+    )
+    before = torch.export.export(Turned(), (torch.randn(1, 4, 4),))
+    with pytest.warns(eqsat.EqsatWarning, match="not equal"):
+        after, report = eqsat.optimize(before, target=TARGET, check="model", options=Options(rules=(unsound,)))
+    assert after is before and not report.changed
+
+
+def test_arguments_are_checked() -> None:
+    p = program("inplace", "float")
+    with pytest.raises(OptionError, match="lower, model"):
+        eqsat.optimize(p, target=TARGET, check="guess")
+    with pytest.raises(TargetError, match="ethos-u85-256"):
+        eqsat.optimize(p, target="ethos-u99")
+    with pytest.raises(TypeError, match="ExportedProgram"):
+        eqsat.optimize(torch.nn.ReLU(), target=TARGET)
+    assert compare(read(p), p, 2, exact=True).equal

@@ -1,0 +1,178 @@
+"""A run comes back as it was saved, without ExecuTorch; anything missing, changed or foreign is an error that names it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eqsat import runs
+from eqsat.files import InputError
+from eqsat.runs import archive
+from eqsat.runs.archive import ArchiveError
+from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.options import Options
+from eqsat.target import Target
+from eqsat.tosa import dumps
+from tests.graphs import channel_shuffle
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    options = Options(cache=tmp_path_factory.mktemp("prices") / "p")
+    return optimize_tosa(
+        dumps(channel_shuffle()), Target.of("ethos-u85-256"), stock=dumps(channel_shuffle()), options=options
+    )
+
+
+@pytest.fixture
+def saved(result: Result, tmp_path: Path) -> Path:
+    result.save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_run_comes_back_as_it_was(result: Result, saved: Path) -> None:
+    run, loaded = result.run, runs.load(saved)
+    assert loaded.choices.frozen.classes == run.choices.frozen.classes
+    assert (
+        loaded.choices.frozen.types == run.choices.frozen.types
+        and loaded.choices.frozen.handle == run.choices.frozen.handle
+    )
+    assert loaded.choices.frozen.source == run.choices.frozen.source
+    assert (
+        loaded.choices.graph.cost == run.choices.graph.cost
+    ).all() and loaded.choices.graph.pair_costs == run.choices.graph.pair_costs
+    assert loaded.choices.steps == run.choices.steps and loaded.choices.cycles == run.choices.cycles
+    assert (loaded.choice, loaded.rules, loaded.target, loaded.chosen) == (
+        run.choice,
+        run.rules,
+        run.target,
+        run.chosen,
+    )
+    assert loaded.graphs == {"explicit": result.explicit, "chosen": result.tosa, "stock": dumps(channel_shuffle())}
+    assert loaded.cost() == run.cost() and loaded.result["cycles"] == result.cycles
+    if result.chosen == "eqsat":
+        assert dumps(loaded.tensor_graph()) == result.tosa
+
+
+def test_experiments_need_no_executorch(saved: Path) -> None:
+    """Extraction and pricing in a process where torch and executorch cannot be imported."""
+    script = f"""
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "torchao", "executorch"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+from eqsat import runs
+from eqsat.tosa import dumps, loads
+run = runs.load({str(saved)!r})
+found = run.extract("ilp")
+assert found.cost <= run.cost() + 1e-6, (found.cost, run.cost())
+other = run.price("op_count")
+assert other.extract("dag_greedy").cost != found.cost
+loads(dumps(run.tensor_graph(found.choice)))
+print(len(run.explain().ops))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 3
+
+
+def files_of(place: Path) -> list[str]:
+    return sorted(p.name for p in place.iterdir())
+
+
+def test_every_damaged_file_is_named(saved: Path, tmp_path: Path) -> None:
+    assert len(files_of(saved)) == 8
+    for name in files_of(saved):
+        original = (saved / name).read_bytes()
+        for bad in (original[: len(original) // 2], b"", original[:-1] + bytes([original[-1] ^ 1])):
+            (saved / name).write_bytes(bad)
+            with pytest.raises(ArchiveError, match=name.replace(".", r"\.")):
+                runs.load(saved)
+        (saved / name).unlink()
+        with pytest.raises(ArchiveError, match=name.replace(".", r"\.")):
+            runs.load(saved)
+        (saved / name).write_bytes(original)
+    runs.load(saved)
+
+
+def reseal(place: Path, change) -> None:
+    """Rewrites a manifest with a valid seal, as someone who knows the format would."""
+    content = json.loads((place / archive.MANIFEST).read_text())
+    del content["seal"]
+    change(content)
+    for name in content["files"]:
+        data = (place / name).read_bytes()
+        content["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    content["seal"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    (place / archive.MANIFEST).write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c.update(version=99), "version 99"),
+        (lambda c: c.update(format="other"), "'other'"),
+        (lambda c: c["info"].pop("choice"), "does not fit together"),
+        (lambda c: c["info"].update(choice=[[0, 10**6]]), "does not fit together"),
+        (lambda c: c["info"].update(choice=[]), None),
+    ],
+)
+def test_a_sealed_manifest_is_still_checked(saved: Path, change, words: str | None) -> None:
+    reseal(saved, change)
+    if words is None:
+        assert runs.load(saved).choice == {}
+        return
+    with pytest.raises(ArchiveError, match=words):
+        runs.load(saved)
+
+
+def test_sealed_nonsense_and_pickles_are_refused(saved: Path) -> None:
+    egraph = json.loads(gzip.decompress((saved / "egraph.json.gz").read_bytes()))
+    egraph["choices"]["enodes"][0] = [10**6, 0]
+    (saved / "egraph.json.gz").write_bytes(gzip.compress(json.dumps(egraph).encode()))
+    reseal(saved, lambda c: None)
+    with pytest.raises(ArchiveError, match="does not fit together"):
+        runs.load(saved)
+    pickled = io.BytesIO()
+    np.savez(pickled, a=np.array([{"code": 1}], dtype=object))
+    (saved / "constants.npz").write_bytes(pickled.getvalue())
+    reseal(saved, lambda c: None)
+    with pytest.raises(ArchiveError, match="allow_pickle"):
+        runs.load(saved)
+
+
+def test_saving_replaces_a_run_and_nothing_else(result: Result, saved: Path, tmp_path: Path) -> None:
+    before = files_of(saved)
+    result.save(saved)
+    assert files_of(saved) == before
+    other = tmp_path / "precious"
+    other.mkdir()
+    (other / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="precious exists"):
+        result.save(other)
+    with pytest.raises(InputError, match="does not exist"):
+        result.save(tmp_path / "no" / "such" / "place")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["precious", "run"]
+
+
+def test_no_alternatives_no_run(tmp_path: Path) -> None:
+    from eqsat.egraph.engine import Rule
+
+    bad = Rule("bad", "test", "", ("(= t (NoSuch x))",), ("(union t x)",))
+    result = optimize_tosa(
+        dumps(channel_shuffle()), Target.of("ethos-u85-256"), options=Options(cache=tmp_path / "p", rules=(bad,))
+    )
+    with pytest.raises(InputError, match="NoSuch"):
+        result.save(tmp_path / "run")

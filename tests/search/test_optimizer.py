@@ -1,0 +1,182 @@
+"""The whole way on small graphs: never worse, never wrong, and every failure leaves the best of what is at hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eqsat.egraph.engine import Budget, Rule
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
+from eqsat.target import Target
+from eqsat.tensor.ir import TensorGraph, Type
+from eqsat.tosa import TosaError, dumps, loads
+from eqsat.tosa.reference import compare
+from eqsat.vela.compile import compile_graph, compile_tosa
+from eqsat.workers.worker import Worker, WorkerError
+from tests.graphs import channel_shuffle, conv, finish, relu, residual, transpose, transposed_relus
+
+U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
+BAD = Rule("bad", "test", "", ("(= t (NoSuch x))",), ("(union t x)",))
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    return Options(time_limit=2, cache=tmp_path / "prices")
+
+
+def plain_relus(low: int = -100) -> TensorGraph:
+    """transposed_relus without its transposes."""
+    g = TensorGraph()
+    y = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 24)
+    for k in range(3):
+        y = relu(g, y, low + k)
+    return finish(g, conv(g, y, 16, seed=3))
+
+
+@pytest.mark.parametrize("target", [U55, U85])
+def test_a_useless_pair_of_transposes_vanishes(target: Target, options: Options, worker: Worker) -> None:
+    explicit = transposed_relus()
+    result = optimize_tosa(dumps(explicit), target, options=options)
+    chosen = loads(result.tosa)
+    assert (result.chosen, result.verified, result.warnings) == ("eqsat", True, [])
+    assert "transpose" not in chosen.op_counts()
+    assert result.cycles < result.explicit_cycles == compile_graph(explicit, target, worker).cycles
+    assert result.cycles == compile_tosa(result.tosa, target, worker).cycles == sum(result.by_kind.values())
+    assert compare(explicit, chosen, worker, trials=10, seed=5).equal
+    assert result.stop == "saturated" and result.e_nodes > len(explicit.nodes) and result.coverage == 1
+    assert result.stock_cycles is None and result.stock_verified is None and result.stock_by_kind == {}
+
+
+@pytest.mark.parametrize("build", [residual, channel_shuffle, transposed_relus])
+@pytest.mark.parametrize("target", [U55, U85])
+def test_never_worse_than_either_graph(build, target: Target, options: Options, worker: Worker) -> None:
+    result = optimize_tosa(dumps(build()), target, stock=dumps(build()), options=options)
+    assert result.cycles <= min(result.stock_cycles, result.explicit_cycles)
+    assert compare(build(), loads(result.tosa), worker, seed=3).equal
+    assert result.warnings == []
+
+
+def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> None:
+    """With no rules there is nothing else to find."""
+    stock = dumps(plain_relus())
+    result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock, options=replace(options, preset="none"))
+    assert (result.chosen, result.stock_verified, result.tosa) == ("stock", True, stock)
+    assert result.cycles == result.stock_cycles == compile_tosa(stock, U55, worker).cycles < result.explicit_cycles
+
+
+def test_a_wrong_stock_graph_is_rejected(options: Options, worker: Worker) -> None:
+    """It is cheap, and differs."""
+    wrong = finish_early()
+    result = optimize_tosa(dumps(transposed_relus()), U55, stock=dumps(wrong), options=options)
+    assert result.stock_cycles < result.cycles and result.stock_verified is False
+    assert result.chosen == "eqsat" and compare(transposed_relus(), loads(result.tosa), worker).equal
+    (warning,) = result.warnings
+    assert warning.startswith("stock ExecuTorch was not used: it differs")
+
+
+def finish_early() -> TensorGraph:
+    """One conv of transposed_relus alone: the right types, the wrong values."""
+    g = TensorGraph()
+    return finish(g, conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16))
+
+
+def test_a_stock_graph_with_another_signature_is_rejected(options: Options) -> None:
+    g = TensorGraph()
+    finish(g, relu(g, g.add_input("x", (1, 2), "INT8")))
+    result = optimize_tosa(dumps(transposed_relus()), U55, stock=dumps(g), options=options)
+    assert result.stock_verified is False and "signatures differ" in result.warnings[0]
+
+
+@pytest.mark.parametrize("stock", [b"no flatbuffer", dumps(residual())[:500]])
+def test_an_unreadable_stock_graph_costs_only_itself(stock: bytes, options: Options) -> None:
+    result = optimize_tosa(dumps(transposed_relus()), U55, stock=stock, options=options)
+    assert result.chosen == "eqsat" and result.stock_cycles is None
+    assert "stock's graph cannot be read" in result.warnings[0]
+
+
+def test_stocks_own_failure_is_told(options: Options) -> None:
+    result = optimize_tosa(dumps(residual()), U55, stock_error="ValueError: no", options=options)
+    assert "ValueError: no" in result.warnings[0] and result.verified
+
+
+@pytest.mark.parametrize("stock", [None, plain_relus, finish_early])
+def test_a_bad_rule_leaves_the_best_of_the_rest(stock, options: Options) -> None:
+    result = optimize_tosa(
+        dumps(transposed_relus()), U55, stock=stock and dumps(stock()), options=replace(options, rules=(BAD,))
+    )
+    assert result.chosen == ("stock" if stock is plain_relus else "explicit") and result.verified
+    assert result.stop == "failed" and result.e_nodes == 0
+    assert any("EngineError" in w for w in result.warnings)
+
+
+def test_an_unsound_rule_is_caught_by_the_comparison(options: Options, worker: Worker) -> None:
+    """It drops every unary op of one type: types fit, values do not."""
+    wrong = Rule("wrong", "test", "f x = x", ("(= t (P1 f x))", "(= s (type t))", "(= s (type x))"), ("(union t x)",))
+    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, rules=(wrong,)))
+    assert result.chosen == "explicit" and compare(transposed_relus(), loads(result.tosa), worker).equal
+    assert any("differs" in w for w in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("budget", "stop"),
+    [(Budget(nodes=5), "node limit"), (Budget(seconds=0), "time limit"), (Budget(passes=1), "pass limit")],
+)
+def test_a_small_budget_gives_a_sound_result(budget: Budget, stop: str, options: Options, worker: Worker) -> None:
+    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, budget=budget))
+    assert result.stop == stop and result.cycles <= result.explicit_cycles
+    assert compare(transposed_relus(), loads(result.tosa), worker).equal
+
+
+def test_no_cache_is_no_failure(options: Options, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, cache=tmp_path / "file" / "prices"))
+    assert result.chosen == "eqsat" and result.warnings == []
+
+
+def test_what_cannot_be_read_or_compiled_is_an_error(options: Options) -> None:
+    with pytest.raises(TosaError, match="model.tosa"):
+        optimize_tosa(b"nothing", U55, options=options, name="model.tosa")
+    g = TensorGraph()
+    x = g.add_input("x", (1, 4), "FP32")
+    finish(g, g.add("add", [x, x]))
+    with pytest.raises(WorkerError) as e:
+        optimize_tosa(dumps(g), U55, options=options)
+    assert e.value.refused
+
+
+def test_operators_that_are_not_modelled_stay(options: Options, worker: Worker) -> None:
+    """GATHER between transposes: coverage says so, the result is verified."""
+    g = TensorGraph()
+    y = transpose(g, relu(g, transpose(g, g.add_input("x", (1, 8, 16), "INT8"), 0, 2, 1)), 0, 2, 1)
+    index = g.add_const(np.array([[3, 0, 5, 5]]), "INT32")
+    y = g.add(
+        "opaque",
+        [y, index],
+        tosa="GATHER",
+        fields=(),
+        shape_operands=(None, None),
+        shape=(1, 4, 16),
+        dtype="INT8",
+        results=(Type((1, 4, 16), "INT8"),),
+    )
+    finish(g, relu(g, y, -50))
+    result = optimize_tosa(dumps(g), U85, options=options)
+    counts = loads(result.tosa).op_counts()
+    assert counts["gather"] == 1 and "transpose" not in counts
+    assert result.opaque == {"gather": 1} and 0 < result.coverage < 1
+    assert compare(g, loads(result.tosa), worker).equal
+
+
+def test_unread_inputs_and_repeated_outputs(options: Options) -> None:
+    g = TensorGraph()
+    x, _ = g.add_input("x", (1, 4, 4, 8), "INT8"), g.add_input("unread", (3,), "INT8")
+    y = transpose(g, relu(g, transpose(g, x, 0, 3, 1, 2)), 0, 2, 3, 1)
+    finish(g, y, y, relu(g, y, -30))
+    result = optimize_tosa(dumps(g), U85, options=options)
+    chosen = loads(result.tosa)
+    assert chosen.signature() == g.signature() and chosen.output_names == g.output_names
+    assert result.verified and result.cycles <= result.explicit_cycles

@@ -1,0 +1,89 @@
+"""Every way to write a data movement does that movement."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eqsat.target.staging import NATIVE, chains, reordering, step_cycles, ways, written
+from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.movement import Move
+
+FAMILIES = ("u55", "u65", "u85")
+
+
+@st.composite
+def moves(draw) -> Move:
+    """A random movement that is no view: up to three transposes with regroupings of the axes between."""
+    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=2, max_size=5)))
+    m = Move.reshape(shape, shape)
+    for _ in range(draw(st.integers(1, 3))):
+        perm = draw(st.permutations(range(len(m.out_shape))))
+        joined = m.then(Move.transpose(m.out_shape, perm))
+        m = m if joined is None else joined
+        if len(m.out_shape) > 2 and draw(st.booleans()):
+            d = draw(st.integers(0, len(m.out_shape) - 2))
+            s = m.out_shape
+            m = m.then(Move.reshape(s, (*s[:d], s[d] * s[d + 1], *s[d + 2 :])))
+    return m
+
+
+def steps_of(m: Move, width: int, family: str) -> list:
+    sizes, perm = reordering(m)
+    return [written(m, chain) for chain in ways(sizes, perm, width, family)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(moves(), st.sampled_from(FAMILIES), st.sampled_from([1, 2]))
+def test_all_ways_do_the_movement(m: Move, family: str, width: int) -> None:
+    if m.is_view:
+        return
+    x = np.arange(int(np.prod(m.in_shape)), dtype=np.int32).reshape(m.in_shape)
+    found = steps_of(m, width, family)
+    assert found and len(set(found)) == len(found)
+    for steps in found:
+        g = TensorGraph()
+        y = g.add_input("x", m.in_shape, "INT32")
+        for op, attrs in steps:
+            y = g.add_with(op, [y], attrs)
+        g.outputs = [y]
+        assert np.array_equal(g.evaluate([x])[0], m.apply(x))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_chains_are_native_and_cheapest_first(family: str) -> None:
+    sizes = (2, 3, 5, 7)
+    for perm in permutations(range(4)):
+        if perm == (0, 1, 2, 3):
+            continue
+        found = chains(sizes, perm, 1, family)
+        prices = [sum(step_cycles(*shape, p, 1, family) for shape, p in c) for c in found]
+        assert found and prices == sorted(prices) and len(found) <= 4
+        assert all(p in NATIVE[family] for c in found for _, p in c)
+
+
+def test_a_native_permutation_is_a_chain_of_one() -> None:
+    for family in FAMILIES:
+        for perm in NATIVE[family]:
+            assert (((4, 6, 16), perm),) in chains((4, 6, 16), perm, 1, family, 20)
+
+
+def test_many_axes_have_a_way() -> None:
+    m = Move.transpose((2,) * 8, (7, 6, 5, 4, 3, 2, 1, 0))
+    x = np.arange(256).reshape(m.in_shape)
+    for steps in steps_of(m, 1, "u85"):
+        ((_, attrs),) = steps
+        assert np.array_equal(x.transpose(dict(attrs)["perms"]), m.apply(x))
+
+
+def test_movements_that_view_their_ends_differently_share_a_reordering() -> None:
+    plain = Move.transpose((36, 2, 4), (0, 2, 1))
+    shuffle = Move.reshape((36, 8), (36, 2, 4)).then(plain).then(Move.reshape((36, 4, 2), (36, 8)))
+    assert reordering(shuffle) == reordering(plain) == ((36, 2, 4), (0, 2, 1))
+    for m in (plain, shuffle):
+        for steps in steps_of(m, 1, "u55"):
+            assert (steps[-1] == ("reshape", (("shape", (36, 8)),))) == (m is shuffle)

@@ -1,0 +1,228 @@
+"""The tensor language: types are inferred or refused, graphs keep their order, constants cannot change."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+
+from eqsat.tensor import ir, movement
+from eqsat.tensor.ir import OPS, Const, GraphError, TensorGraph, Type, attrs_of, broadcast, evaluate_op, infer
+from tests.graphs import INEXACT_ROUND, add, clamp, conv, finish, relu, rescale, residual, transpose
+
+KINDS = {"leaf", "move", "pointwise", "axial", "concat", "mac", "opaque"}
+
+
+@pytest.mark.parametrize("module", [ir, movement])
+def test_examples_in_the_text(module) -> None:
+    outcome = doctest.testmod(module)
+    assert outcome.attempted and not outcome.failed
+
+
+def test_the_table_is_complete() -> None:
+    for name, op in OPS.items():
+        assert op.name == name and op.kind in KINDS and op.operands >= -1
+        assert op.evaluate or op.kind in ("leaf", "opaque") or name in ("reduce_product", "fx", "reduce_fx")
+
+
+def test_broadcast() -> None:
+    assert broadcast([(1, 3, 1), (4, 1, 1), (4, 3, 1)]) == (4, 3, 1)
+    with pytest.raises(GraphError, match="ranks"):
+        broadcast([(3,), (1, 3)])
+    with pytest.raises(GraphError, match="broadcast"):
+        broadcast([(2, 3), (3, 3)])
+
+
+X, Y, Z = Type((1, 4, 5, 3), "INT8"), Type((1, 4, 5, 2), "INT8"), Type((1, 4, 5, 3), "INT32")
+CONV = {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1)}
+REFUSED = [
+    ("abs", {}, [Z, Z], "takes 1"),
+    ("transpose", {"perms": (0, 1, 2)}, [X], "permutation"),
+    ("transpose", {"perms": (0, 1, 2, 2)}, [X], "permutation"),
+    ("reshape", {"shape": (4, 4)}, [X], "reshape"),
+    ("reshape", {"shape": (-4, -15)}, [X], "reshape"),
+    ("add", {}, [X, Z], "dtypes"),
+    ("add", {}, [X, Y], "broadcast"),
+    ("mul", {"shift": (0,)}, [X, Z], "dtypes"),
+    ("select", {}, [X, Z, Z], "BOOL"),
+    ("concat", {"axis": 4}, [X, Y], "axis"),
+    ("concat", {"axis": -1}, [X, Y], "axis"),
+    ("concat", {"axis": 1}, [X, Y], "concatenate"),
+    ("concat", {"axis": 3}, [X, Z], "dtypes"),
+    ("slice", {"start": (0, 0, 0, 1), "size": (1, 4, 5, 3)}, [X], "leaves"),
+    ("slice", {"start": (0, 0, 0, 0), "size": (1, 4, 5, 0)}, [X], "leaves"),
+    ("slice", {"start": (0,), "size": (1,)}, [X], ""),
+    ("pad", {"pads": (0, 0, 0, -1, 0, 0, 0, 0)}, [X], "pads"),
+    ("pad", {"pads": (0, 1)}, [X], "pads"),
+    ("tile", {"multiples": (1, 1, 0, 1)}, [X], "multiples"),
+    ("reverse", {"axis": 7}, [X], "axis"),
+    ("reduce_max", {"axis": -1}, [X], "axis"),
+    ("argmax", {"axis": 4}, [X], "axis"),
+    ("table", {"table": (1, 2)}, [X], "table"),
+    ("table", {"table": tuple(range(256))}, [Z], "table"),
+    ("rescale", {"multiplier": (1, 1), "shift": (9, 9), "per_channel": True, "dtype": "INT8"}, [X], "3 channels"),
+    (
+        "rescale",
+        {"multiplier": (1, 1, 1), "shift": (9, 9, 9), "per_channel": False, "dtype": "INT8"},
+        [X],
+        "1 channels",
+    ),
+    ("conv2d", CONV, [X, Type((2, 1, 1, 4), "INT8"), Type((2,), "INT32")], "channels"),
+    ("conv2d", CONV, [X, Type((2, 1, 1, 3), "INT8"), Type((3,), "INT32")], "bias"),
+    ("conv2d", {}, [X, Type((2, 1, 1, 3), "INT8"), Type((2,), "INT32")], "pad"),
+    ("depthwise_conv2d", CONV, [X, Type((1, 1, 2, 1), "INT8"), Type((2,), "INT32")], "channels"),
+    (
+        "transpose_conv2d",
+        {"out_pad": (0,) * 4, "stride": (1, 1)},
+        [X, Type((2, 1, 1, 4), "INT8"), Type((2,), "INT32")],
+        "channels",
+    ),
+    ("matmul", {}, [Type((1, 2, 3), "INT8"), Type((1, 4, 2), "INT8")], "multiply"),
+    ("matmul", {}, [Type((2, 2, 3), "INT8"), Type((1, 3, 2), "INT8")], "multiply"),
+    ("input", {}, [], "leaf"),
+]
+
+
+@pytest.mark.parametrize(("op", "attrs", "operands", "reason"), REFUSED)
+def test_operands_that_do_not_fit_are_refused(op: str, attrs: dict, operands: list[Type], reason: str) -> None:
+    with pytest.raises(GraphError, match=reason) as e:
+        infer(op, attrs_of(attrs), operands)
+    assert str(e.value).startswith(op)
+
+
+def test_results_without_elements_are_refused() -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 4, 4, 1), "INT8")
+    with pytest.raises(GraphError, match="zero-size"):
+        g.add("max_pool2d", [x], kernel=(9, 1), stride=(1, 1), pad=(0, 0, 0, 0), nan_mode=1)
+    for shape in ((2, 0), (-1,)):
+        with pytest.raises(GraphError, match="'empty'"):
+            g.add_input("empty", shape, "INT8")
+    with pytest.raises(GraphError, match="two inputs"):
+        g.add_input("x", (1,), "INT8")
+
+
+def test_constants_are_equal_by_content_and_cannot_change() -> None:
+    data = np.arange(6, dtype=np.int8).reshape(2, 3)
+    g = TensorGraph()
+    c = g.add_const(data, "INT8")
+    data[0, 0] = 99
+    value = g.nodes[c].attr("value")
+    assert value.data[0, 0] == 0
+    assert value == Const(value.data.copy(), "INT8") and hash(value) == hash(Const(value.data.copy(), "INT8"))
+    with pytest.raises(ValueError):
+        value.data[0, 0] = 1
+    assert g.add_const(np.arange(6).reshape(2, 3), "INT8") == c
+    others = [
+        g.add_const(data, "INT8"),
+        g.add_const(np.arange(6).reshape(3, 2), "INT8"),
+        g.add_const(np.arange(6).reshape(2, 3), "INT16"),
+    ]
+    assert len({c, *others}) == 4
+
+
+def test_equal_ops_stay_distinct() -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (2,), "INT8")
+    assert rescale(g, x, "INT32") != rescale(g, x, "INT32")
+
+
+def test_attributes_have_one_form() -> None:
+    assert attrs_of({"b": [1, 2], "a": 3}) == attrs_of({"a": 3, "b": (1, 2)}) == (("a", 3), ("b", (1, 2)))
+    g = TensorGraph()
+    n = transpose(g, g.add_input("x", (2, 3), "INT8"), 1, 0)
+    assert g.nodes[n].attr("perms") == (1, 0)
+    with pytest.raises(KeyError, match="transpose.*axis"):
+        g.nodes[n].attr("axis")
+
+
+def with_dead_ends() -> TensorGraph:
+    g = TensorGraph()
+    x, unread = g.add_input("x", (2, 3), "INT8"), g.add_input("unread", (4,), "INT8")
+    y = relu(g, x)
+    transpose(g, y, 1, 0)  # nobody reads it
+    g.add_const(np.zeros(3), "INT8")
+    z = g.add("maximum", [y, y], nan_mode=1)
+    assert unread == 1
+    return finish(g, z, y, z)
+
+
+def test_live_readers_and_pruned() -> None:
+    g = with_dead_ends()
+    assert g.live() == [0, 1, 2, 5]
+    assert g.readers() == {0: [2], 1: [], 2: [5, 5], 5: []}
+    p = g.pruned()
+    assert len(p.nodes) == 4 and p.outputs == [3, 2, 3] and p.inputs == [0, 1] and p.output_names == g.output_names
+    assert p.signature() == g.signature() and p.op_counts() == g.op_counts() == {"clamp": 1, "maximum": 1}
+    values = [np.array([[1, -128, 5], [0, 7, -1]], np.int8), np.zeros(4, np.int8)]
+    assert all(np.array_equal(a, b) for a, b in zip(p.evaluate(values), g.evaluate(values), strict=True))
+
+
+def test_opaque_ops_count_under_their_tosa_name() -> None:
+    g = TensorGraph()
+    t = Type((2,), "INT8")
+    n = g.add(
+        "opaque",
+        [g.add_input("x", (2,), "INT8")],
+        tosa="CUSTOM",
+        fields=(),
+        shape_operands=(None,),
+        shape=t.shape,
+        dtype=t.dtype,
+        results=(t, t),
+    )
+    finish(g, g.add("item", [n], index=1, shape=t.shape, dtype=t.dtype))
+    assert g.op_counts() == {"custom": 1}
+    with pytest.raises(GraphError, match="reference model"):
+        g.evaluate([np.zeros(2, np.int8)])
+
+
+def test_evaluate_wants_the_inputs_shapes() -> None:
+    g = residual()
+    with pytest.raises(GraphError, match="'x' has shape"):
+        g.evaluate([np.zeros((1, 8, 8, 15), np.int8)])
+    with pytest.raises(ValueError):
+        g.evaluate([])
+
+
+def test_floats_are_moved_but_not_computed_with() -> None:
+    x = np.array([[1.5, -2.25]], np.float32)
+    moved = evaluate_op("transpose", attrs_of({"perms": (1, 0)}), [x], Type((2, 1), "FP32"))
+    assert moved.dtype == np.float32 and moved.tolist() == [[1.5], [-2.25]]
+    with pytest.raises(GraphError, match="reference model"):
+        evaluate_op("abs", (), [x], Type((1, 2), "FP32"))
+
+
+def test_inexact_rounding_is_not_computed() -> None:
+    """The reference model rounds it in floating point: no integer formula gives the same."""
+    g = TensorGraph()
+    finish(g, rescale(g, g.add_input("x", (2,), "INT8"), "INT8", rounding=INEXACT_ROUND))
+    with pytest.raises(GraphError, match="reference model"):
+        g.evaluate([np.zeros(2, np.int8)])
+
+
+def test_bytes_of_types() -> None:
+    assert Type((2, 3), "INT16").bytes == 12 and Type((), "INT32").elements == 1
+    assert Type((1 << 20,) * 4, "INT8").elements == 1 << 80
+
+
+def test_a_quantized_addition_by_hand() -> None:
+    """(x + 3) + (y - 4), halved and rounded, then the zero point of the result, within 8 bits."""
+    g = TensorGraph()
+    x, y = (g.add_input(n, (3,), "INT8") for n in "xy")
+    finish(g, add(g, x, y))
+    (out,) = g.evaluate([np.array([10, 127, -128], np.int8), np.array([5, 127, -128], np.int8)])
+    assert out.tolist() == [(13 + 1 + 1) // 2 - 7, (130 + 123 + 1) // 2 - 7, -128]
+
+
+def test_clamp_limits_are_bytes() -> None:
+    g = TensorGraph()
+    finish(g, clamp(g, g.add_input("x", (3,), "INT16"), -300, 5))
+    assert g.evaluate([np.array([-301, 0, 6], np.int16)])[0].tolist() == [-300, 0, 5]
+
+
+def test_type_of_conv_counts_strides() -> None:
+    g = TensorGraph()
+    y = conv(g, g.add_input("x", (1, 9, 7, 4), "INT8"), 6, 3, stride=2)
+    assert g.type(y) == Type((1, 5, 4, 6), "INT8")

@@ -1,0 +1,71 @@
+"""Graphs that must never be produced are named; sound ones pass."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqsat.tensor.ir import TensorGraph
+from eqsat.vela.guards import violations
+from tests.graphs import channel_shuffle, conv_graph, finish, relu, rescale, residual, transpose, transposed_relus
+
+
+@pytest.mark.parametrize("build", [conv_graph, residual, transposed_relus, channel_shuffle])
+def test_sound_graphs_pass(build) -> None:
+    assert violations(build()) == []
+
+
+def test_rescale_from_int32_to_int32() -> None:
+    g = TensorGraph()
+    finish(g, rescale(g, g.add_input("x", (2,), "INT32"), "INT32"))
+    (text,) = violations(g)
+    assert "INT32 to INT32" in text
+
+
+def test_one_widening_rescale_with_two_readers() -> None:
+    g = TensorGraph()
+    wide = rescale(g, g.add_input("x", (2,), "INT8"), "INT32")
+    y = g.add("add", [wide, wide])
+    finish(g, rescale(g, y, "INT8"))
+    assert "21415" in violations(g)[0]
+    h = TensorGraph()
+    x = h.add_input("x", (2,), "INT8")
+    finish(h, rescale(h, h.add("add", [rescale(h, x, "INT32"), rescale(h, x, "INT32")]), "INT8"))
+    assert violations(h) == []
+
+
+def int48(*readers: str) -> list[str]:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 2, 2, 3), "INT16")
+    w, b = g.add_const(np.ones((2, 1, 1, 3)), "INT8"), g.add_const(np.zeros(2), "INT48")
+    y = g.add(
+        "conv2d",
+        [x, w, b],
+        pad=(0,) * 4,
+        stride=(1, 1),
+        dilation=(1, 1),
+        acc_type=6,
+        local_bound=False,
+        in_zp=(0,),
+        w_zp=(0,),
+    )
+    read = {
+        "rescale": lambda: rescale(g, y, "INT16", multiplier=(1,), scale32=False),
+        "transpose": lambda: transpose(g, y, 0, 3, 1, 2),
+    }
+    finish(g, *(read[r]() for r in readers))
+    return violations(g)
+
+
+def test_int48_is_for_one_rescale() -> None:
+    assert int48("rescale") == []
+    assert "INT48" in int48("rescale", "rescale")[0]
+    assert "INT48" in int48("transpose")[0]
+
+
+def test_what_no_output_needs_is_not_looked_at() -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (2,), "INT32")
+    rescale(g, x, "INT32")
+    finish(g, relu(g, rescale(g, x, "INT8")))
+    assert violations(g) == []

@@ -1,0 +1,141 @@
+"""What goes wrong in a worker is an error of one request, and the next request works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from eqsat.target import Target
+from eqsat.tensor.ir import TensorGraph
+from eqsat.tosa import dumps
+from eqsat.tosa.reference import run_reference
+from eqsat.vela.compile import compile_graph, compile_tosa
+from eqsat.workers import worker
+from eqsat.workers.worker import Pool, Worker, WorkerError
+from tests.graphs import conv_graph, finish, relu
+
+U85 = Target.of("ethos-u85-256")
+
+
+@pytest.fixture
+def own() -> Iterator[Worker]:
+    w = Worker()
+    yield w
+    w.close()
+
+
+def ones(graph: TensorGraph) -> list[np.ndarray]:
+    return [np.ones(graph.nodes[i].shape, np.int8) for i in graph.inputs]
+
+
+def chain(n: int) -> TensorGraph:
+    """n clamps in a row, no two alike in a row."""
+    g = TensorGraph()
+    y = g.add_input("x", (1, 2, 2, 16), "INT8")
+    for k in range(n):
+        y = relu(g, y, -128 + k % 100)
+    return finish(g, y)
+
+
+def test_a_refusal_leaves_the_worker_running(own: Worker) -> None:
+    cycles = compile_graph(conv_graph(), U85, own).cycles
+    process = own._process
+    for garbage in (b"", b"nonsense" * 9, dumps(conv_graph())[:300]):
+        with pytest.raises(WorkerError) as e:
+            compile_tosa(garbage, U85, own)
+        assert e.value.refused
+    with pytest.raises(WorkerError) as e:
+        run_reference(dumps(conv_graph()), [], own)
+    assert e.value.refused
+    assert compile_graph(conv_graph(), U85, own).cycles == cycles
+    assert own._process is process
+
+
+def test_flags_that_vela_refuses(own: Worker) -> None:
+    with pytest.raises(WorkerError, match="no-such") as e:
+        compile_graph(conv_graph(), Target("ethos-u85-256", (*U85.flags, "--no-such-flag")), own)
+    assert e.value.refused
+    assert compile_graph(conv_graph(), U85, own).cycles > 0
+
+
+def test_a_worker_killed_at_work_is_replaced(own: Worker) -> None:
+    graph = conv_graph()
+    want = run_reference(dumps(graph), ones(graph), own)
+    os.kill(own._process.pid, signal.SIGSTOP)  # so that it is certainly at work when it is killed
+    killer = threading.Timer(0.2, os.kill, (own._process.pid, signal.SIGKILL))
+    killer.start()
+    with pytest.raises(WorkerError, match="signal 9") as e:
+        run_reference(dumps(graph), ones(graph), own)
+    killer.join()
+    assert not e.value.refused
+    assert np.array_equal(run_reference(dumps(graph), ones(graph), own), want)
+
+
+def test_a_worker_killed_between_requests_is_replaced(own: Worker) -> None:
+    cycles = compile_graph(conv_graph(), U85, own).cycles
+    own._process.kill()
+    own._process.wait()
+    assert compile_graph(conv_graph(), U85, own).cycles == cycles
+
+
+def test_a_crash_of_native_code_is_an_error(own: Worker) -> None:
+    """The reference model aborts on an accumulator of unknown type."""
+    graph = conv_graph()
+    for n, node in enumerate(graph.nodes):
+        if node.op == "conv2d":
+            attrs = tuple((k, 0 if k == "acc_type" else v) for k, v in node.attrs)
+            graph.nodes[n] = type(node)(node.op, node.inputs, attrs, node.shape, node.dtype)
+    with pytest.raises(WorkerError, match="died in reference"):
+        run_reference(dumps(graph), ones(graph), own)
+    assert len(run_reference(dumps(conv_graph()), ones(graph), own)) == 1
+
+
+@pytest.mark.parametrize("size", [0, 1 << 22])
+def test_a_timeout_kills_the_request(own: Worker, size: int) -> None:
+    """Also where the worker does not even take the request, which no longer fits the pipe."""
+    compile_graph(conv_graph(), U85, own)
+    process = own._process
+    os.kill(process.pid, signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)  # until it has stopped
+    with pytest.raises(WorkerError, match="took over") as e:
+        compile_tosa(dumps(conv_graph()) + bytes(size), U85, own, timeout=0.3)
+    assert not e.value.refused
+    assert process.poll() == -signal.SIGKILL
+    assert compile_graph(conv_graph(), U85, own).cycles > 0
+
+
+def test_deep_graphs_compile_and_run(own: Worker) -> None:
+    graph = chain(3000)
+    process = own._start()
+    assert compile_graph(graph, U85, own).cycles > 0
+    (y,) = run_reference(dumps(graph), ones(graph), own)
+    assert np.array_equal(y, graph.evaluate(ones(graph))[0])
+    assert own._process is process
+
+
+def test_workers_are_recycled(own: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_RECYCLE", 2)
+    pids = []
+    for _ in range(5):
+        compile_graph(conv_graph(), U85, own)
+        pids.append(own._process.pid)
+    assert len(set(pids)) == 3 and pids[0] == pids[1] and pids[2] == pids[3]
+
+
+def test_a_pool_works_in_parallel_and_ends_its_processes() -> None:
+    with Pool(2) as pool:
+        totals = pool.map(lambda n: compile_graph(chain(n), U85, pool).cycles, [1, 2, 1, 2])
+        processes = [w._process for w in pool._all if w._process]
+        assert totals[:2] == totals[2:]
+        with pytest.raises(WorkerError):
+            pool.map(lambda b: compile_tosa(b, U85, pool), [dumps(chain(1)), b"bad"])
+    deadline = time.monotonic() + 10
+    while any(p.poll() is None for p in processes) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert processes and all(p.poll() is not None for p in processes)
