@@ -12,7 +12,7 @@ from cost_models.fusion import ACTIVATIONS, fuses, is_noop
 from cost_models.node_model import NodeModel, behind_views, units_of
 from cost_models.protocol import Fusion, Traffic, Unit
 from cost_models.storage import Storage
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 
 
 class Analytic(NodeModel):

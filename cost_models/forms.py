@@ -12,7 +12,9 @@ from cost_models.estimator import Weights
 from cost_models.machine import Machine, Place, machine
 from cost_models.protocol import Unit
 from cost_models.weights import encoded, stored_weights, two_of_four
-from eqsat.tensor.ir import BYTES, OPS, Type
+from eqsat.tensor.dtypes import BYTES
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Type
 
 #: A RESHAPE is free or a copy, depending on its surroundings; this small price breaks ties against it.
 _RESHAPE_SHARE = 0.02

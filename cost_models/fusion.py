@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cost_models.protocol import Fusion, Unit
 from eqsat.target.staging import step_cycles
-from eqsat.tensor.ir import BYTES
+from eqsat.tensor.dtypes import BYTES
 from eqsat.tensor.numerics import LIMITS
 
 MACS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")

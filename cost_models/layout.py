@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Price, Unit
 from eqsat.target.staging import reordering, step_cycles, ways, written
-from eqsat.tensor.ir import BYTES, Type, attrs_of
+from eqsat.tensor.dtypes import BYTES
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Type, attrs_of
 
 #: How many times as much it costs to move or compute an element outside the NPU.
 _OUTSIDE = 16.0

@@ -19,8 +19,11 @@ from cost_models.legality import legal
 from cost_models.protocol import Fusion, Price, Steps, Traffic, Unit
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
-from eqsat.tensor.ir import BYTES, OPS, Attrs, TensorGraph, Type, infer
+from eqsat.tensor.dtypes import BYTES
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS, infer
+from eqsat.tensor.types import Attrs, Type
 from eqsat.workers.worker import Pool
 
 

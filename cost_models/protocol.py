@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from eqsat.target import Target
-from eqsat.tensor.ir import Attrs, Const, TensorGraph, Type
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Attrs, Const, Type
 
 Steps = tuple[tuple[str, Attrs], ...]
 

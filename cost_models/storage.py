@@ -7,7 +7,8 @@ from collections.abc import Set
 from cost_models.machine import Memory, Place, machine
 from cost_models.protocol import Unit
 from eqsat.target import Target
-from eqsat.tensor.ir import BYTES, TensorGraph
+from eqsat.tensor.dtypes import BYTES
+from eqsat.tensor.graph import TensorGraph
 
 
 class Storage:

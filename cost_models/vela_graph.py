@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from cost_models.vela_groups import VelaGroups
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import WorkerError
 

@@ -28,8 +28,11 @@ from cost_models.protocol import Fusion, Price, Unit
 from cost_models.windows import LIMITS, Windows, add_pad, group_cycles
 from eqsat.target import Target
 from eqsat.target.staging import Transposes, reordering, ways, written
-from eqsat.tensor.ir import BYTES, OPS, STORAGE, Attrs, Const, GraphError, TensorGraph, Type, attrs_of
+from eqsat.tensor.dtypes import BYTES, STORAGE
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Attrs, Const, GraphError, Type, attrs_of
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError

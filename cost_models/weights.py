@@ -10,7 +10,7 @@ import numpy as np
 from cost_models.blocks import up
 from cost_models.machine import Machine
 from cost_models.protocol import Unit
-from eqsat.tensor.ir import Const
+from eqsat.tensor.types import Const
 
 #: Calibrated on Vela 5.1 (the convolutions of 19 networks): how much longer than the entropy its code is, bytes of a stream's frame, and
 #: the bits of a trained or random INT8 weight (for weights that are not known).

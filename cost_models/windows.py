@@ -14,7 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cost_models.node_model import behind_views
-from eqsat.tensor.ir import OPS, Const, TensorGraph, attrs_of
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Const, attrs_of
 from eqsat.tosa.flatbuffer import dumps
 
 #: CLAMP limits (low, high, bytes) by the dtypes that a pad can have.

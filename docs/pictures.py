@@ -15,7 +15,7 @@ from eqsat.report.graphs import MOVING, marks, shown
 from eqsat.runs import Run
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
 
 ROOT = Path(__file__).parent.parent

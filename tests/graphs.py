@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 
 SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3
 _SCALE = 1 << 30  # a multiplier of 2**30 and a shift of 30: times one

@@ -17,7 +17,7 @@ from eqsat.egraph.encoding import Frozen
 from eqsat.files import load_callable
 from eqsat.search import choice
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.workers.worker import Pool
 
 #: The oracle, whose totals are the truth.

@@ -11,7 +11,7 @@ from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.rules import EXTERNS
 from eqsat.rules.presets import PRESETS
 from eqsat.search import choice
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.vela.guards import violations
 from extraction import ChoiceGraph, ExtractionError, extract, k_best

@@ -12,7 +12,8 @@ from benchmarks.fuzz.formats import FORMATS, transposes
 from benchmarks.resumable import ROOT
 from eqsat.egraph.encoding import Call
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.ir import TensorGraph, Type, attrs_of
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
 
 MODEL = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"

@@ -13,7 +13,7 @@ from benchmarks.drills import TARGET, Outcome, clear_error, drill, eqsat, messag
 from benchmarks.drills.saboteurs import Killer
 from benchmarks.fuzz.corpus import finish
 from benchmarks.fuzz.formats import transposes
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 
 

@@ -17,7 +17,7 @@ from eqsat.egraph.engine import Budget
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.workers.worker import Pool

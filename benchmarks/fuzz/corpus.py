@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from eqsat.checking.random_graphs import random_graph
-from eqsat.tensor.ir import OPS, Node, TensorGraph, Type, attrs_of
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Type, attrs_of
 
 _RANDOM_GRAPHS = 12
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.fuzz.corpus import finish, graphs
 from benchmarks.fuzz.mutate import BLIND, mutated
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import TosaError, dumps, loads
 
 
@@ -105,7 +105,7 @@ def _search(data: bytes, _: Path) -> str:
     from eqsat.rules.presets import PRESETS
     from eqsat.search import choice
     from eqsat.target import Target
-    from eqsat.tensor.ir import GraphError
+    from eqsat.tensor.types import GraphError
     from extraction import ExtractionError, extract
 
     try:

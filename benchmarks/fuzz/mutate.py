@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from benchmarks.fuzz.corpus import graphs
-from eqsat.tensor.ir import OPS, Node, TensorGraph, Type
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Type
 from eqsat.tosa import dumps
 from eqsat.tosa.schema import DTYPE_CODE, OP_CODE, UNION_CODE, fields
 

@@ -26,7 +26,7 @@ from benchmarks.soundness.trial import run
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules import EXTERNS, RULES
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.workers.worker import Pool
 

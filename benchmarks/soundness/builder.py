@@ -11,7 +11,8 @@ from math import prod
 
 import numpy as np
 
-from eqsat.tensor.ir import STORAGE, TensorGraph
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics import LIMITS
 
 #: No tensor gets larger than this.

@@ -15,7 +15,9 @@ import numpy as np
 from benchmarks.soundness import computing, products
 from benchmarks.soundness.builder import MOST_ELEMENTS, Builder, Unfit
 from benchmarks.soundness.moving import BLOCKS, part
-from eqsat.tensor.ir import OPS, GraphError, TensorGraph
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import GraphError
 
 assert computing.__name__ and products.__name__  # their blocks are registered by importing them
 _FIRST_SHAPES = (

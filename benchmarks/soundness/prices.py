@@ -11,7 +11,7 @@ from cost_models.legality import legal
 from cost_models.protocol import Steps, Unit
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
-from eqsat.tensor.ir import BYTES
+from eqsat.tensor.dtypes import BYTES
 
 #: Beyond this the search for chains of native transposes takes longer than the rest of a trial.
 _MOST_ATOMS = 4

@@ -20,7 +20,8 @@ from eqsat.search import choice
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
-from eqsat.tensor.ir import GraphError, TensorGraph
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.reference import run_reference, samples
 from eqsat.vela.compile import compile_tosa

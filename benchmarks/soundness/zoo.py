@@ -10,7 +10,7 @@ from pathlib import Path
 from eqsat.checking.soundness import Unsound, check_frozen
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
-from eqsat.tensor.ir import GraphError
+from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import loads
 
 #: At real sizes one kind of data is enough: what a wrong rule does shows in thousands of random elements.

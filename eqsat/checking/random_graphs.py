@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqsat.tensor.ir import STORAGE, GraphError, TensorGraph
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import GraphError
 
 _SHAPES = ((1, 4, 6, 8), (1, 6, 4, 4), (2, 3, 4, 5), (1, 8, 3, 3), (1, 12, 8), (4, 6), (2, 2, 3, 2, 4))
 _MOST_ELEMENTS = 600

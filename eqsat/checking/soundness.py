@@ -20,8 +20,11 @@ import numpy as np
 
 from eqsat.egraph.encoding import ENode, Frozen, saturate
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Extern, Rule
-from eqsat.tensor.ir import STORAGE, GraphError, TensorGraph, Type, evaluate_op
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.ops import evaluate_op
+from eqsat.tensor.types import GraphError, Type
 
 KINDS = ("tagged", "extreme", "random")
 

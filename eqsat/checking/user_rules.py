@@ -24,7 +24,7 @@ from eqsat.checking.soundness import Checked, Unsound, check
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.files import InputError, load_module
 from eqsat.rules import EXTERNS, RULES
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 
 ENTRY_POINTS = "eqsat.rules"
 #: Random graphs on which rules are tried before they are used, and limits of each e-graph.

@@ -32,8 +32,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Engine, Extern, Rule, Saturation, Watch
-from eqsat.tensor.ir import OPS, STORAGE, Attrs, Const, GraphError, Node, TensorGraph, Type, attrs_of, infer
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS, infer
+from eqsat.tensor.types import Attrs, Const, GraphError, Type, attrs_of
 
 DECLARATIONS = (
     "(sort T)",

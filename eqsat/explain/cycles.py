@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eqsat.search.choice import Choices
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from extraction import ChoiceGraph, ExtractionError, Infeasible, extract
 
 #: Vela's operators -> what they are called here, where the names differ by more than capitals.

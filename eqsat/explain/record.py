@@ -15,7 +15,8 @@ from typing import Any
 from eqsat.egraph.encoding import DECLARATIONS, EXTERNS, Frozen, saturate
 from eqsat.egraph.engine import Budget, Engine, Extern, Interner, Rule
 from eqsat.explain.sexpr import parse, text
-from eqsat.tensor.ir import TensorGraph, Type
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Type
 
 #: (function, arguments, result): arguments are interned values, classes or tuples of classes.
 Row = tuple[str, tuple[Any, ...], Any]

@@ -11,7 +11,7 @@ from eqsat.explain.record import CONSTRUCTORS, FOREVER, History, Row, record
 from eqsat.rules import EXTERNS, tolerant
 from eqsat.rules.presets import PRESETS
 from eqsat.search.choice import Choices
-from eqsat.tensor.ir import Node, TensorGraph
+from eqsat.tensor.graph import Node, TensorGraph
 
 
 def rules_of(names: Sequence[str], own: Sequence[Rule]) -> list[Rule]:

@@ -15,7 +15,7 @@ from eqsat.explain.record import FOREVER, Row
 from eqsat.explain.replay import Replay
 from eqsat.explain.words import enode_text, op_text, type_text, value_text
 from eqsat.search.choice import Choices
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 
 VERDICTS = ("stayed", "changed", "moved", "removed")

@@ -7,8 +7,8 @@ from typing import Any
 
 from eqsat.egraph.encoding import Call, ENode, LeafValue
 from eqsat.explain.record import SORTS, History, Row
-from eqsat.tensor.ir import Attrs, Type
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Attrs, Type
 
 #: Attributes worth showing, by operator; the others are in the JSON of a saved run.
 _SHOWN = {

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from eqsat.tensor.ir import Shape
+from eqsat.tensor.types import Shape
 
 #: torch dtype -> the tensor language's; other dtypes go by their torch name.
 DTYPES = {

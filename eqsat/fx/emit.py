@@ -21,9 +21,10 @@ from eqsat.fx.aten import arguments, overload, reduced_axis
 from eqsat.fx.lift import Call, Lifted
 from eqsat.fx.program import Builder, Program, ProgramError
 from eqsat.fx.route import channels_first, channels_last, plain, staged, to_last
-from eqsat.tensor.ir import Node as TensorNode
-from eqsat.tensor.ir import Shape, TensorGraph
+from eqsat.tensor.graph import Node as TensorNode
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Shape
 
 #: Ops that act on channels first as well as on channels last.
 _EITHER_LAYOUT = ("fx", "reduce_fx", "concat", "slice", "pad", "tile", "reverse")

@@ -30,7 +30,8 @@ from eqsat.fx.moves import is_movement, move, sources
 from eqsat.fx.program import ProgramError, Source
 from eqsat.fx.regions import Regions, Step, is_list
 from eqsat.fx.route import channels_first, channels_last
-from eqsat.tensor.ir import GraphError, Shape, TensorGraph
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import GraphError, Shape
 
 
 @dataclass(frozen=True, slots=True)

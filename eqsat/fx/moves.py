@@ -10,7 +10,8 @@ from typing import Any
 from torch.fx import Node
 
 from eqsat.fx.aten import arguments, is_copy, name, overload, shape_of
-from eqsat.tensor.ir import Shape, TensorGraph
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Shape
 
 _VIEWS = ("view", "reshape", "_unsafe_view", "flatten", "unflatten", "unsqueeze", "squeeze", "view_as", "reshape_as")
 _PACKED = ("split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_chunk", "unsafe_split")

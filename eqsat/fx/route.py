@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eqsat.target.staging import reordering, step_cycles, ways, written
-from eqsat.tensor.ir import Shape
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Shape
 
 #: ("permute", dims) or ("view", shape), in order.
 Route = list[tuple[str, list[int]]]

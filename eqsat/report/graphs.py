@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-from eqsat.tensor.ir import Const, TensorGraph
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Const
 
 #: Operators that only move, merge, split or rescale data: drawn in colour, all others grey.
 MOVING = ("transpose", "reshape", "concat", "slice", "rescale", "pad", "tile", "reverse")

@@ -10,8 +10,8 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.ir import Type
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Type
 
 
 def _restrict(m: Move, operand: Type):

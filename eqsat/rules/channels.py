@@ -18,9 +18,11 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.ir import STORAGE, GraphError, Type, attrs_of, evaluate_op, infer
+from eqsat.tensor.dtypes import STORAGE
 from eqsat.tensor.movement import Move
 from eqsat.tensor.numerics import LIMITS, SINGLE_ROUND
+from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.types import GraphError, Type, attrs_of
 
 POINTS = np.arange(-128, 128)[:, None]
 #: The largest weight: with it the bias, in the same unit, is finest.

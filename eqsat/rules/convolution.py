@@ -11,8 +11,8 @@ from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules.operators import POINTWISE_CONV
 from eqsat.rules.weights import value_of
-from eqsat.tensor.ir import Shape, Type, attrs_of
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Shape, Type, attrs_of
 
 #: Rows of the kernel of a transposed convolution that becomes as many convolutions.
 _PHASES = 2

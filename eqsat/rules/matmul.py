@@ -14,8 +14,8 @@ from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules.operators import POINTWISE_CONV
 from eqsat.rules.weights import value_of
-from eqsat.tensor.ir import Shape, Type, attrs_of
 from eqsat.tensor.movement import Axis, Move
+from eqsat.tensor.types import Shape, Type, attrs_of
 
 #: Order of the atomic axes inside one dim, outermost first, as (size, stride within the dim).
 Inside = tuple[Axis, ...]

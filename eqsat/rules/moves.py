@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eqsat.egraph.encoding import LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.ir import STORAGE
+from eqsat.tensor.dtypes import STORAGE
 from eqsat.tensor.movement import Move
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules.weights import channel_order
-from eqsat.tensor.ir import Type, attrs_of
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Type, attrs_of
 
 _POOL_WINDOW = 256  # Vela's limit on a pool's height and width
 _POOL_CHANNELS = 128  # as many as one block of the NPU's output holds

@@ -13,8 +13,10 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.ir import OPS, STORAGE, GraphError, Type, attrs_of, evaluate_op, infer
+from eqsat.tensor.dtypes import STORAGE
 from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.ops import OPS, evaluate_op, infer
+from eqsat.tensor.types import GraphError, Type, attrs_of
 
 _POINTS = np.arange(-128, 128)
 #: TOSA's NanPropagationMode PROPAGATE, as ExecuTorch writes it on integers.

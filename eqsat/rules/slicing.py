@@ -14,8 +14,10 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.ir import BYTES, STORAGE, GraphError, Shape, Type, attrs_of, evaluate_op, infer
+from eqsat.tensor.dtypes import BYTES, STORAGE
 from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.types import GraphError, Shape, Type, attrs_of
 
 #: The most operands that a slice may span; wider spans are rare and every number is a rule of its own.
 MOST_SPANNED = 4

@@ -20,8 +20,8 @@ import numpy as np
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules.channels import Chain, Line, convolution_of, fits, integer_scale, integers, is_plain, real_scale
-from eqsat.tensor.ir import Type
 from eqsat.tensor.numerics import INEXACT_ROUND, LIMITS
+from eqsat.tensor.types import Type
 
 #: The most steps of its result by which one rewrite may differ from what it replaces.
 BOUND = 3

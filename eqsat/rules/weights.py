@@ -13,8 +13,9 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.ir import STORAGE, Type
+from eqsat.tensor.dtypes import STORAGE
 from eqsat.tensor.movement import Move, split
+from eqsat.tensor.types import Type
 
 _MAX_CHANNELS = 2048
 

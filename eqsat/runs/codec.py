@@ -14,8 +14,9 @@ import numpy as np
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.egraph.engine import Iteration, Saturation
 from eqsat.search.choice import Choices
-from eqsat.tensor.ir import Attrs, Const, TensorGraph, Type
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Attrs, Const, Type
 from extraction import io as choice_io
 
 EGRAPH, CONSTANTS, CHOICE_GRAPH = "egraph.json.gz", "constants.npz", "choice-graph.json.gz"

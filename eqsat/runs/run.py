@@ -23,7 +23,7 @@ from eqsat.runs import archive, codec
 from eqsat.runs.archive import ArchiveError
 from eqsat.search.choice import Choices, build
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
 from extraction import Extraction, check, extract
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from cost_models.protocol import CostModel, Steps, Unit
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.search.storage import storage, viewed_first
-from eqsat.tensor.ir import Attrs, GraphError, TensorGraph, attrs_of
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Attrs, GraphError, attrs_of
 from eqsat.vela.guards import misplaced
 from extraction import ChoiceGraph, Extraction, check
 

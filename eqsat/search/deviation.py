@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsat.tensor import numerics_float
-from eqsat.tensor.ir import STORAGE, GraphError, TensorGraph, Type
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.types import GraphError, Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_reference, samples
 from eqsat.workers.worker import Pool, Worker

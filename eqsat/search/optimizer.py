@@ -31,7 +31,7 @@ from eqsat.search.choice import Choices
 from eqsat.search.deviation import Deviation, deviation
 from eqsat.search.options import Options
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Estimate, compile_tosa

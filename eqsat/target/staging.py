@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import prod
 
-from eqsat.tensor.ir import Attrs, attrs_of
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Attrs, attrs_of
 
 Steps = tuple[tuple[str, Attrs], ...]
 Transposes = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]

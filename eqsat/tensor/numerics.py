@@ -1,6 +1,6 @@
 """Integer semantics of the TOSA operators in numpy, bit for bit.
 
-Each function takes (attributes, operand arrays, result type) and returns the value; `eqsat.tensor.ir.OPS` refers to
+Each function takes (attributes, operand arrays, result type) and returns the value; `eqsat.tensor.ops.OPS` refers to
 them and casts the result to its storage dtype. Wide intermediates are int64.
 
 Source: TOSA specification 1.0, pseudo-code of each operator; checked against the reference model in the tests.

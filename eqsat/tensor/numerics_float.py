@@ -14,8 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.tensor.ir import OPS, STORAGE, GraphError, TensorGraph, Type
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import GraphError, Type
 
 A = Mapping[str, Any]
 X = Sequence[np.ndarray]

@@ -17,7 +17,10 @@ import flatbuffers
 import numpy as np
 from tosa import TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion, TosaShape, TosaTensor, Version
 
-from eqsat.tensor.ir import OPS, STORAGE, Const, GraphError, Node, Op, TensorGraph, Type, attrs_of, infer
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.ops import OPS, Op, infer
+from eqsat.tensor.types import Const, GraphError, Type, attrs_of
 from eqsat.tosa import schema
 
 IDENTIFIER = b"TOSA"

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.tensor.ir import STORAGE, TensorGraph, Type
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.types import Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.workers.worker import Pool, Worker, WorkerError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.workers.worker import Pool, Worker
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.tensor.ir import OPS, TensorGraph, Type
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Type
 
 
 def misplaced(op: str, operands: Sequence[Type], result: Type) -> bool:

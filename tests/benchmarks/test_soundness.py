@@ -20,7 +20,9 @@ from benchmarks.soundness.trial import run
 from eqsat.egraph.engine import Rule
 from eqsat.rules import EXTERNS, RULES
 from eqsat.target import Target
-from eqsat.tensor.ir import OPS, TensorGraph, Type
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Type
 from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.vela.guards import misplaced, violations
 from eqsat.workers.worker import Pool

@@ -7,7 +7,7 @@ from eqsat.checking.soundness import Unsound
 from eqsat.egraph.encoding import Call
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.rules import EXTERNS, RULES
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from tests.rules.soundness import check, clamp, conv, cut, pad, rescale, small_graphs, table
 
 

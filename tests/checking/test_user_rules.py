@@ -17,7 +17,7 @@ from eqsat.files import InputError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.graphs import finish, relu
 

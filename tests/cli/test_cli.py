@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from eqsat import runs
 from eqsat.cli import app
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 
 ROOT = Path(__file__).parents[2]

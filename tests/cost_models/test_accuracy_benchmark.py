@@ -28,7 +28,7 @@ TARGET = "ethos-u55-128"
 
 def branches():
     """Three transposed branches of which each may keep its movement or lose it."""
-    from eqsat.tensor.ir import TensorGraph
+    from eqsat.tensor.graph import TensorGraph
 
     g = TensorGraph()
     x = conv(g, g.add_input("x", (1, 12, 12, 16), "INT8"), 16)

@@ -9,7 +9,7 @@ import pytest
 
 from cost_models.analytic import Analytic
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
 from tests.graphs import channel_shuffle, conv, conv_graph, finish, rescale, reshape, transpose

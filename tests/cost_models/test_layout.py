@@ -10,8 +10,8 @@ import pytest
 from cost_models.layout import Layout, element_bytes
 from cost_models.protocol import Unit
 from eqsat.target import Target
-from eqsat.tensor.ir import Const, Type, attrs_of
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Const, Type, attrs_of
 
 Q8, Q16 = "Q:int8:0.1:0:-128:127", "Q:int16:0.1:0:-32768:32767"
 

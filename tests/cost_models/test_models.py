@@ -15,7 +15,7 @@ from cost_models.cache import PriceCache
 from cost_models.node_model import units_of
 from eqsat.files import load_callable
 from eqsat.target import ACCELERATORS, Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
 from tests.cost_models.test_vela_groups import move

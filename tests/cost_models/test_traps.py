@@ -20,7 +20,8 @@ from eqsat.rules import EXTERNS
 from eqsat.rules.presets import PRESETS
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
-from eqsat.tensor.ir import OPS, TensorGraph
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
 from eqsat.tosa import dumps, loads
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool

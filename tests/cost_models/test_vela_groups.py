@@ -14,8 +14,10 @@ from cost_models.legality import legal_transpose
 from cost_models.protocol import Unit
 from cost_models.vela_groups import VelaGroups, probe
 from eqsat.target import Target
-from eqsat.tensor.ir import OPS, Const, TensorGraph, Type, attrs_of
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Const, Type, attrs_of
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
 from tests.graphs import finish, rescale, residual, transposed_relus

@@ -12,7 +12,8 @@ from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
 from cost_models.windows import LIMITS, Windows, groups, reordered
 from eqsat.target import Target
-from eqsat.tensor.ir import OPS, TensorGraph
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
 from eqsat.tosa import loads
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool

@@ -8,8 +8,10 @@ import pytest
 from eqsat.egraph.encoding import DECLARATIONS, Call, saturate
 from eqsat.egraph.engine import Budget, EngineError, Rule
 from eqsat.rules import EXTERNS, RULES
-from eqsat.tensor.ir import OPS, TensorGraph, Type
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Type
 from tests.graphs import (
     add,
     channel_shuffle,

@@ -13,7 +13,7 @@ from eqsat.executorch.quantize import quantize
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import run_reference, samples
 from eqsat.vela.compile import compile_tosa

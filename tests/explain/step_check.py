@@ -8,7 +8,7 @@ from eqsat.egraph.engine import Budget, Engine, EngineError
 from eqsat.explain.chains import Link, operands
 from eqsat.explain.record import CONSTRUCTORS, SORTS, History, Row
 from eqsat.rules import EXTERNS, RULES
-from eqsat.tensor.ir import Node
+from eqsat.tensor.graph import Node
 
 _DEPTH = 4
 _ALONE = 1_000_000

@@ -12,7 +12,7 @@ from eqsat.egraph.engine import Budget
 from eqsat.explain.chains import Chains, ExplainError, Proof, operands
 from eqsat.explain.record import CONSTRUCTORS, FOREVER, History, record
 from eqsat.rules import EXTERNS, RULES
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from tests.explain.step_check import holds
 from tests.graphs import channel_shuffle, finish, relu, residual, transpose, transposed_relus
 from tests.rules.soundness import cut

@@ -11,7 +11,7 @@ from eqsat.files import InputError
 from eqsat.report import Run, compare, graphs
 from eqsat.report.data import geometric_mean
 from eqsat.report.write import markdown
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from tests.bench.runs import EXPLICIT, TARGET
 from tests.graphs import channel_shuffle, conv, finish, relu, transposed_relus
 

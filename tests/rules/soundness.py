@@ -21,7 +21,9 @@ from eqsat.checking.soundness import data
 from eqsat.egraph.encoding import Frozen
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Extern, Rule
 from eqsat.rules import EXTERNS, RULES
-from eqsat.tensor.ir import STORAGE, TensorGraph, Type
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Type
 
 #: Rules that others need to do anything: they only make what a placeholder e-node stands for.
 _PLACEHOLDERS = ("resized", "cut")

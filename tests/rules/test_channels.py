@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from eqsat.egraph.encoding import Frozen
 from eqsat.rules.channels import integer_scale
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from tests.graphs import finish, rescale, reshape, transpose
 from tests.rules.soundness import check, only
 

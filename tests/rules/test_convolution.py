@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.tensor.ir import TensorGraph, Type
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Type
 from tests.rules.soundness import conv, data, fires, rescale
 
 PLAIN = ("move-move", "move-identity")

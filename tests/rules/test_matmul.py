@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.rules.matmul import joined, separated
-from eqsat.tensor.ir import TensorGraph, Type
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Type
 from tests.rules.soundness import check, cut, data, fires
 
 

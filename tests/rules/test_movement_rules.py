@@ -5,7 +5,7 @@ from math import prod
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from tests.rules.cases import Cases
 from tests.rules.soundness import check, clamp, cut, only, pad, rescale, slices, table
 

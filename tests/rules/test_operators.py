@@ -2,7 +2,7 @@
 
 import pytest
 
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from tests.rules.soundness import fires
 
 PLAIN = ("move-move", "move-identity")

@@ -16,7 +16,7 @@ from eqsat.rules.presets import CATALOGUE, PRESETS
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.graphs import add, conv, finish, relu, rescale, reshape, transpose
 from tests.rules.soundness import check

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from tests.rules.cases import Cases
 from tests.rules.soundness import check, clamp, conv, cut, only, ops_of_output, pad, rescale, shapes, slices, table
 

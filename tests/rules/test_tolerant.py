@@ -20,8 +20,9 @@ from eqsat.search.deviation import deviation
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph, evaluate_op
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.ops import evaluate_op
 from eqsat.tosa import dumps, loads
 from eqsat.workers.worker import Worker
 from tests.graphs import conv, finish, relu, rescale, transpose

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.rules.weights import channel_order
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from tests.rules.soundness import check, conv, cut, fires, rescale
 

@@ -15,7 +15,8 @@ from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.rules import EXTERNS, RULES
 from eqsat.search.choice import Choices, build
 from eqsat.target import Target
-from eqsat.tensor.ir import GraphError, TensorGraph
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import GraphError
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import samples
 from eqsat.vela.compile import compile_graph

@@ -12,7 +12,8 @@ from eqsat.egraph.engine import Budget, Rule
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph, Type
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Type
 from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_graph, compile_tosa

@@ -9,7 +9,7 @@ from cost_models.vela_groups import VelaGroups
 from eqsat.egraph.encoding import saturate
 from eqsat.search.choice import Choices, build
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
 from extraction import extract

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.target.staging import NATIVE, chains, reordering, step_cycles, ways, written
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 
 FAMILIES = ("u55", "u65", "u85")

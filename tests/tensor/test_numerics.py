@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eqsat.tensor.ir import OPS, STORAGE, TensorGraph
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.ops import OPS
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_reference
 from eqsat.workers.worker import Worker

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from eqsat.search.deviation import deviation, natural
-from eqsat.tensor.ir import GraphError, TensorGraph, Type
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics_float import evaluate
+from eqsat.tensor.types import GraphError, Type
 from eqsat.workers.worker import Worker
 from tests.graphs import add, conv, finish, relu, rescale
 

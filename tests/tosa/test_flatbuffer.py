@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tosa import TosaBasicBlock, TosaGraph, TosaRegion, Version
 
-from eqsat.tensor.ir import Node, TensorGraph, Type, attrs_of
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.types import Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.flatbuffer import pack, unpack
 from eqsat.tosa.reference import compare, run_reference, samples

@@ -13,7 +13,7 @@ from benchmarks.fuzz import corpus
 from benchmarks.fuzz.formats import FORMATS
 from benchmarks.fuzz.mutate import MUTATORS, mutated
 from benchmarks.fuzz.process import run
-from eqsat.tensor.ir import Node, TensorGraph
+from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tosa import TosaError, dumps, loads
 
 

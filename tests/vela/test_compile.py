@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from eqsat.target import Target
-from eqsat.tensor.ir import STORAGE, TensorGraph, Type
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.types import Type
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import compare, samples
 from eqsat.vela.compile import compile_graph

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from eqsat.target import Target
-from eqsat.tensor.ir import TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_graph, compile_tosa

@@ -7,14 +7,17 @@ import doctest
 import numpy as np
 import pytest
 
-from eqsat.tensor import ir, movement
-from eqsat.tensor.ir import OPS, Const, GraphError, TensorGraph, Type, attrs_of, broadcast, evaluate_op, infer
+from eqsat.tensor import graph, movement
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.inference import broadcast
+from eqsat.tensor.ops import OPS, evaluate_op, infer
+from eqsat.tensor.types import Const, GraphError, Type, attrs_of
 from tests.graphs import INEXACT_ROUND, add, clamp, conv, finish, relu, rescale, residual, transpose
 
 KINDS = {"leaf", "move", "pointwise", "axial", "concat", "mac", "opaque"}
 
 
-@pytest.mark.parametrize("module", [ir, movement])
+@pytest.mark.parametrize("module", [graph, movement])
 def test_examples_in_the_text(module) -> None:
     outcome = doctest.testmod(module)
     assert outcome.attempted and not outcome.failed

@@ -1,0 +1,158 @@
+"""TensorGraph: a small typed tensor language at the level of TOSA 1.0.
+
+A graph is a list of immutable nodes in topological order; operands are node numbers. What an operator means stands in
+the op table, `eqsat.tensor.ops`.
+
+>>> g = TensorGraph()
+>>> x = g.add_input("x", (1, 2, 2, 3), "INT8")
+>>> g.outputs.append(g.add("transpose", (x,), perms=(0, 3, 1, 2)))
+>>> g.nodes[g.outputs[0]].shape
+(1, 3, 2, 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.ops import OPS, evaluate_op, infer
+from eqsat.tensor.types import Attrs, Const, GraphError, Shape, Type, attrs_of
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator instance: `attrs` is a sorted tuple of (name, hashable value)."""
+
+    op: str
+    inputs: tuple[int, ...]
+    attrs: Attrs
+    shape: Shape
+    dtype: str
+
+    def attr(self, name: str) -> Any:
+        for k, v in self.attrs:
+            if k == name:
+                return v
+        raise KeyError(f"{self.op} has no attribute {name!r}")
+
+
+@dataclass(slots=True)
+class TensorGraph:
+    """A DAG of nodes in topological order. Equal constants are one node; equal ops stay distinct (a RESCALE may
+    have to be materialised once per reader), merging them is the e-graph's work.
+
+    `outputs` may name one node several times: each slot stays distinct on the way out.
+    """
+
+    nodes: list[Node] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    output_names: list[str] = field(default_factory=list)
+    _constants: dict[Node, int] = field(default_factory=dict, repr=False)
+    _names: set[str] = field(default_factory=set, repr=False, compare=False)
+
+    def _put(self, node: Node) -> int:
+        if node.op == "const" and node in self._constants:
+            return self._constants[node]
+        self.nodes.append(node)
+        if node.op == "const":
+            self._constants[node] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def add_input(self, name: str, shape: Sequence[int], dtype: str) -> int:
+        """A graph input; names are unique. Zero-size dims are refused (they crash Vela)."""
+        if any(d < 1 for d in shape):
+            raise GraphError(f"input {name!r} has a dim below 1 in {tuple(shape)}: give every dim a positive size")
+        if len(self._names) != len(self.inputs):
+            self._names = {self.nodes[i].attr("name") for i in self.inputs}
+        if name in self._names:
+            raise GraphError(f"two inputs are named {name!r}")
+        n = self._put(Node("input", (), attrs_of({"name": name}), tuple(shape), dtype))
+        self.inputs.append(n)
+        self._names.add(name)
+        return n
+
+    def add_const(self, data: np.ndarray, dtype: str, shape: Sequence[int] | None = None) -> int:
+        """A constant; `shape` is given only with raw bytes."""
+        shape = tuple(data.shape if shape is None else shape)
+        if dtype in STORAGE:
+            data = np.asarray(data, STORAGE[dtype]).reshape(shape)
+        return self._put(Node("const", (), attrs_of({"value": Const(data, dtype, shape)}), shape, dtype))
+
+    def add(self, op: str, inputs: Sequence[int], **attrs: Any) -> int:
+        """An op node; type inferred from the op table. Raises GraphError."""
+        return self.add_with(op, inputs, attrs_of(attrs))
+
+    def add_with(self, op: str, inputs: Sequence[int], attrs: Attrs) -> int:
+        t = infer(op, attrs, [self.type(i) for i in inputs])
+        if any(d < 1 for d in t.shape):
+            raise GraphError(f"{op} yields the zero-size shape {t.shape}; Vela cannot compile it")
+        return self._put(Node(op, tuple(inputs), attrs, t.shape, t.dtype))
+
+    def type(self, n: int) -> Type:
+        node = self.nodes[n]
+        return Type(node.shape, node.dtype)
+
+    def live(self) -> list[int]:
+        """Numbers of the nodes that the outputs depend on, inputs included, in topological order."""
+        seen = set(self.inputs)
+        stack = list(self.outputs)
+        while stack:
+            n = stack.pop()
+            if n not in seen:
+                seen.add(n)
+                stack.extend(self.nodes[n].inputs)
+        return sorted(seen)
+
+    def readers(self) -> dict[int, list[int]]:
+        """Live readers of every live node (once per operand slot); graph outputs are not readers."""
+        out: dict[int, list[int]] = {n: [] for n in self.live()}
+        for n in out:
+            for i in self.nodes[n].inputs:
+                out[i].append(n)
+        return out
+
+    def pruned(self) -> TensorGraph:
+        """A copy with live nodes only."""
+        g = TensorGraph(output_names=list(self.output_names))
+        number: dict[int, int] = {}
+        for n in self.live():
+            node = self.nodes[n]
+            number[n] = g._put(Node(node.op, tuple(number[i] for i in node.inputs), node.attrs, node.shape, node.dtype))
+        g.inputs = [number[i] for i in self.inputs]
+        g.outputs = [number[o] for o in self.outputs]
+        return g
+
+    def signature(self) -> tuple[list[Type], list[Type]]:
+        """Types of the inputs and of the output slots."""
+        return [self.type(i) for i in self.inputs], [self.type(o) for o in self.outputs]
+
+    def op_counts(self) -> dict[str, int]:
+        """Live ops by name, leaves left out; opaque ops count under their TOSA name."""
+        counts: dict[str, int] = {}
+        for n in self.live():
+            node = self.nodes[n]
+            if OPS[node.op].kind != "leaf" and node.op != "item":
+                name = node.attr("tosa").lower() if node.op == "opaque" else node.op
+                counts[name] = counts.get(name, 0) + 1
+        return dict(sorted(counts.items()))
+
+    def evaluate(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Outputs for `inputs` (in the order of `self.inputs`) by the numpy semantics of the op table."""
+        for i, x in zip(self.inputs, inputs, strict=True):
+            if tuple(x.shape) != self.nodes[i].shape:
+                raise GraphError(
+                    f"input {self.nodes[i].attr('name')!r} has shape {x.shape}, expected {self.nodes[i].shape}"
+                )
+        values: dict[int, np.ndarray] = dict(zip(self.inputs, inputs, strict=True))
+        for n in self.live():
+            node = self.nodes[n]
+            if node.op == "const":
+                values[n] = node.attr("value").data
+            elif node.op != "input":
+                values[n] = evaluate_op(node.op, node.attrs, [values[i] for i in node.inputs], self.type(n))
+        return [values[o] for o in self.outputs]

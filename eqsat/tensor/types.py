@@ -1,0 +1,67 @@
+"""Shapes, types, attributes and constants: what the op table and graphs are written in."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsat.tensor.dtypes import BYTES
+
+Shape = tuple[int, ...]
+Attrs = tuple[tuple[str, Any], ...]
+
+
+class GraphError(ValueError):
+    """A graph that breaks a rule of the language; the message names the node and the remedy."""
+
+
+class Const:
+    """An immutable array with value equality by content hash.
+
+    `data` is a read-only numpy array in the dtype's storage, or raw bytes (uint8) for dtypes that
+    numpy cannot hold (`INT4`, `BF16`, the 8-bit floats): those are carried, never computed with.
+    """
+
+    __slots__ = ("data", "digest")
+
+    def __init__(self, data: np.ndarray, dtype: str, shape: Sequence[int] | None = None):
+        data = np.array(data, order="C") if data.flags.writeable else np.ascontiguousarray(data).reshape(data.shape)
+        data.setflags(write=False)
+        self.data = data
+        key = f"{dtype}|{tuple(data.shape if shape is None else shape)}|".encode()
+        self.digest = hashlib.blake2b(key + data.tobytes(), digest_size=16).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Const({self.digest[:8]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Shape and dtype of a tensor."""
+
+    shape: Shape
+    dtype: str
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * BYTES.get(self.dtype, 4)
+
+
+def attrs_of(values: Mapping[str, Any]) -> Attrs:
+    """Normal form of an attribute mapping: sorted, lists and arrays as tuples."""
+    return tuple(sorted((k, tuple(v) if isinstance(v, list) else v) for k, v in values.items()))
