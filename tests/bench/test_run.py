@@ -135,7 +135,8 @@ def test_ctrl_c_on_the_command_line(models, tmp_path):
         cwd=ROOT,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # a shell's background job would ignore it
-    while process.poll() is None and not (out / "records.jsonl").exists() or not read_records(out):
+    while not ((out / "records.jsonl").exists() and read_records(out)):
+        assert process.poll() is None, process.communicate()[0]
         time.sleep(0.05)
     with pytest.raises(InputError, match="another run"):
         run(models, [TARGET], CONFIGURATIONS, out)

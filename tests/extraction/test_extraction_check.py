@@ -104,6 +104,6 @@ def test_grains(costs, delta, grain):
     whole, worth = graph.in_grains()
     if grain is None:
         assert (whole, worth) == (graph, 1.0)
-        return
-    assert whole.integral and worth == pytest.approx(grain)
-    assert worth * check(whole, {0: 0, 1: 1}) == pytest.approx(check(graph, {0: 0, 1: 1}))
+    else:
+        assert whole.integral and worth == pytest.approx(grain)
+        assert worth * check(whole, {0: 0, 1: 1}) == pytest.approx(check(graph, {0: 0, 1: 1}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import product
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from extraction import Infeasible, InvalidExtraction, check, reachable, reduce
@@ -48,8 +48,7 @@ def shares(graph):
 @given(choice_graphs(), st.integers(0, 5), st.integers(1, 4))
 def test_a_share_changes_the_whole_by_what_it_changes_in_the_part(graph, seed, size):
     found = normal(graph)
-    if found is None:
-        return
+    assume(found is not None)
     whole, best = found
     neighbours = Neighbours(whole, random.Random(seed))
     part = neighbours.part(best, neighbours.ball(best, size))
@@ -62,8 +61,7 @@ def test_a_share_changes_the_whole_by_what_it_changes_in_the_part(graph, seed, s
 @given(choice_graphs(max_classes=5))
 def test_with_everything_free_the_part_is_the_whole(graph):
     found = normal(graph)
-    if found is None:
-        return
+    assume(found is not None)
     whole, best = found
     part = Neighbours(whole, random.Random(0)).part(best, set(range(whole.n_classes)))
     assert sorted(c for _, c in shares(part.graph)) == sorted(c for _, c in shares(whole))
