@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -27,15 +27,13 @@ from eqsat.files import InputError
 from eqsat.rules import tolerant
 from eqsat.runs import Run
 from eqsat.search import choice
-from eqsat.search.choice import Choices
-from eqsat.search.deviation import Deviation, deviation
+from eqsat.search.deviation import Deviation
 from eqsat.search.options import Options
+from eqsat.search.verification import Compiled, first_equal
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
-from eqsat.tosa.reference import compare
-from eqsat.vela.compile import Estimate, compile_tosa
-from eqsat.vela.guards import violations
+from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
 from extraction import Extraction, check, extract
 
@@ -114,18 +112,6 @@ class Result:
         return self.run
 
 
-@dataclass(slots=True)
-class _Candidate:
-    name: str
-    graph: TensorGraph
-    tosa: bytes
-    estimate: Estimate
-    tolerant: bool = False
-    deviation: Deviation | None = None
-    choices: Choices | None = None
-    choice: Mapping[int, int] = field(default_factory=dict)
-
-
 class _Clock:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -165,13 +151,13 @@ def optimize_tosa(
                 except TosaError as e:
                     warnings.append(f"stock's graph cannot be read: {e}")
         with clock.stage("vela"):
-            base = _Candidate("explicit", reference, explicit, compile_tosa(explicit, target, pool))
+            base = Compiled("explicit", reference, explicit, compile_tosa(explicit, target, pool))
             candidates = [base]
             stock_estimate = None
             if stock_graph is not None:
                 try:
                     stock_estimate = compile_tosa(stock, target, pool)
-                    candidates.append(_Candidate("stock", stock_graph, stock, stock_estimate))
+                    candidates.append(Compiled("stock", stock_graph, stock, stock_estimate))
                 except WorkerError as e:
                     warnings.append(f"Vela refuses stock's graph: {e}")
         frozen, extractions = None, []
@@ -188,7 +174,7 @@ def optimize_tosa(
             except Exception as e:  # noqa: BLE001 - also a user's rule or cost model may be at fault: never worse
                 warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
         with clock.stage("verify"):
-            best, stock_verified = _first_equal(candidates, base, pool, options, warnings)
+            best, stock_verified = first_equal(candidates, base, pool, options, warnings)
     run = _run(name, target, options, candidates, best, explicit, stock)
     counts = reference.op_counts()
     opaque = {o.attr("tosa").lower(): 0 for o in reference.nodes if o.op == "opaque"}
@@ -223,8 +209,8 @@ def _run(
     name: str,
     target: Target,
     options: Options,
-    candidates: Sequence[_Candidate],
-    best: _Candidate,
+    candidates: Sequence[Compiled],
+    best: Compiled,
     explicit: bytes,
     stock: bytes | None,
 ) -> Run | None:
@@ -263,10 +249,10 @@ def search(
     clock: _Clock,
     warnings: list[str],
     extractions: list[Extracted],
-) -> list[_Candidate]:
+) -> list[Compiled]:
     """Graphs that extraction finds, each compiled whole by Vela; its table corrects prices between rounds. Adds to `extractions`."""
     cache = PriceCache(options.cache)
-    seen: dict[bytes, _Candidate] = {}
+    seen: dict[bytes, Compiled] = {}
 
     def offer(found: Extraction, method: str, number: int) -> bool:
         """Compiles a choice whole; true if Vela's table shows units that cost far more than their price, which is corrected."""
@@ -275,7 +261,7 @@ def search(
         known = buffer in seen
         if not known:
             with clock.stage("vela"):
-                seen[buffer] = _Candidate(
+                seen[buffer] = Compiled(
                     "eqsat", graph, buffer, compile_tosa(buffer, target, pool), choices=choices, choice=found.choice
                 )
         estimate = seen[buffer].estimate
@@ -318,48 +304,6 @@ def search(
     finally:
         cache.close()
     return list(seen.values())
-
-
-def _first_equal(
-    candidates: Sequence[_Candidate], base: _Candidate, pool: Pool, options: Options, warnings: list[str]
-) -> tuple[_Candidate, bool | None]:
-    """The cheapest candidate that is legal and equals the reference, and whether stock's does (None: not compared)."""
-    stock_verified = None
-    for c in sorted(candidates, key=lambda c: (c.estimate.cycles, c.tolerant)):
-        if c is base:
-            return c, stock_verified
-        if reason := _unequal(c, base, pool, options):
-            warnings.append(f"{'stock ExecuTorch' if c.name == 'stock' else 'a candidate'} was not used: {reason}")
-            if c.name == "stock":
-                stock_verified = False
-            continue
-        return c, True if c.name == "stock" else stock_verified
-    return base, stock_verified
-
-
-def _unequal(c: _Candidate, base: _Candidate, pool: Pool, options: Options) -> str:
-    """Why a candidate may not replace the reference, or "" if it may."""
-    if c.name != "stock" and (broken := violations(c.graph)):
-        return f"it breaks a guard: {broken[0]}"
-    readers = c.graph.readers()
-    base_readers = base.graph.readers()
-    for i, j in zip(c.graph.inputs, base.graph.inputs, strict=False):
-        if not readers[i] and base_readers[j]:
-            return f"input {c.graph.nodes[i].attr('name')!r} would no longer be read"
-    try:
-        if c.tolerant:
-            found = deviation(base.graph, c.graph, pool, options.trials)
-            c.deviation = found if any(found.largest) else None
-            far = max(found.largest) > options.tolerance
-            return (
-                f"it differs from the exact graph by {max(found.largest):g} steps, more than {options.tolerance:g}"
-                if far
-                else ""
-            )
-        outcome = compare(base.graph, c.graph, pool, options.trials)
-    except WorkerError as e:
-        return f"the reference model failed: {e}"
-    return "" if outcome.equal else f"it differs from the graph before layout passes: {outcome.reason}"
 
 
 def cheapest_layout(
