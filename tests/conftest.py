@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from eqsat.workers.worker import Pool, Worker
 
-#: Every run tries the same examples; `python -m benchmarks.soundness` looks for new ones.
+#: Every run tries the same examples; `python -m benchmarks.random_graphs` looks for new ones.
 settings.register_profile("same", derandomize=True, database=None)
 settings.load_profile("same")
 # a shell's background jobs ignore Ctrl-C, and so would the processes that tests interrupt

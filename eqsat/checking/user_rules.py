@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
 
-from eqsat.checking.random_graphs import random_graph
+from eqsat.checking.small_graphs import random_graph
 from eqsat.checking.soundness import Checked, Unsound, check
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.files import InputError, load_module

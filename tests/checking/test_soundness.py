@@ -8,7 +8,7 @@ from eqsat.egraph.encoding import Call
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.rules import EXTERNS, RULES
 from eqsat.tensor.graph import TensorGraph
-from tests.rules.soundness import check, clamp, conv, cut, pad, rescale, small_graphs, table
+from tests.rules.checks import check, clamp, conv, cut, pad, rescale, small_graphs, table
 
 
 def planted(body: str, head: str, *calls: tuple[str, str, str]) -> Rule:

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eqsat.checking import user_rules
-from eqsat.checking.random_graphs import random_graph
+from eqsat.checking.small_graphs import random_graph
 from eqsat.checking.soundness import check
 from eqsat.cli import app
 from eqsat.files import InputError

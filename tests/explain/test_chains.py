@@ -15,7 +15,7 @@ from eqsat.rules import EXTERNS, RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.explain.step_check import holds
 from tests.graphs import channel_shuffle, finish, relu, residual, transpose, transposed_relus
-from tests.rules.soundness import cut
+from tests.rules.checks import cut
 
 BUDGET = Budget(nodes=3000)
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.tensor.graph import TensorGraph
-from tests.rules.soundness import fires
+from tests.rules.checks import fires
 
 Case = Callable[[Callable], tuple[TensorGraph, int]]
 Test = Callable[..., None]

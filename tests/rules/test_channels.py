@@ -11,7 +11,7 @@ from eqsat.egraph.encoding import Frozen
 from eqsat.rules.channels import integer_scale
 from eqsat.tensor.graph import TensorGraph
 from tests.graphs import finish, rescale, reshape, transpose
-from tests.rules.soundness import check, only
+from tests.rules.checks import check, only
 
 RULES = only(
     "channels-right",

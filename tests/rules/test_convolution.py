@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
-from tests.rules.soundness import conv, data, fires, rescale
+from tests.rules.checks import conv, data, fires, rescale
 
 PLAIN = ("move-move", "move-identity")
 

@@ -9,7 +9,7 @@ from eqsat.rules.matmul import joined, separated
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
-from tests.rules.soundness import check, cut, data, fires
+from tests.rules.checks import check, cut, data, fires
 
 
 def product(

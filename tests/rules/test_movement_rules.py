@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from eqsat.tensor.graph import TensorGraph
 from tests.rules.cases import Cases
-from tests.rules.soundness import check, clamp, cut, only, pad, rescale, slices, table
+from tests.rules.checks import check, clamp, cut, only, pad, rescale, slices, table
 
 CASES = Cases()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from eqsat.tensor.graph import TensorGraph
-from tests.rules.soundness import fires
+from tests.rules.checks import fires
 
 PLAIN = ("move-move", "move-identity")
 

@@ -19,7 +19,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.graphs import add, conv, finish, relu, rescale, reshape, transpose
-from tests.rules.soundness import check
+from tests.rules.checks import check
 
 IN, OUT = (0, 2, 3, 1), (0, 3, 1, 2)  # NCHW to NHWC and back
 

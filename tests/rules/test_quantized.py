@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.tensor.graph import TensorGraph
-from tests.rules.soundness import check, clamp, fires, only, ops_of_output, rescale, shapes, table
+from tests.rules.checks import check, clamp, fires, only, ops_of_output, rescale, shapes, table
 
 SCALES = st.tuples(st.integers(1 << 30, (1 << 31) - 1), st.integers(28, 36))
 POINTS = st.integers(-128, 127)

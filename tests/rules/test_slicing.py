@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from eqsat.tensor.graph import TensorGraph
 from tests.rules.cases import Cases
-from tests.rules.soundness import check, clamp, conv, cut, only, ops_of_output, pad, rescale, shapes, slices, table
+from tests.rules.checks import check, clamp, conv, cut, only, ops_of_output, pad, rescale, shapes, slices, table
 
 CASES = Cases()
 

@@ -26,7 +26,7 @@ from eqsat.tensor.ops import evaluate_op
 from eqsat.tosa import dumps, loads
 from eqsat.workers.worker import Worker
 from tests.graphs import conv, finish, relu, rescale, transpose
-from tests.rules.soundness import data
+from tests.rules.checks import data
 from tests.rules.test_channels import per_channel
 
 U55 = Target.of("ethos-u55-128")

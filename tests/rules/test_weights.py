@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from eqsat.rules.weights import channel_order
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from tests.rules.soundness import check, conv, cut, fires, rescale
+from tests.rules.checks import check, conv, cut, fires, rescale
 
 
 def image(channels: int, height: int = 2, width: int = 3) -> tuple[TensorGraph, int]:

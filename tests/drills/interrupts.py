@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.drills import TARGET, Outcome, Process, drill
-from benchmarks.drills.files import MODEL
-from benchmarks.fuzz.formats import transposes
 from eqsat.tosa import dumps
+from tests.drills import TARGET, Outcome, Process, drill
+from tests.drills.files import MODEL
+from tests.fuzzing.formats import transposes
 
 #: Stages of `eqsat optimize` in their order ("search": of the portfolio, which returns its incumbent), and what `eqsat compile` has besides.
 OPTIMIZE = ("starting", "import", "vela", "saturate", "price", "extract", "search", "verify", "write")
@@ -25,7 +25,7 @@ def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.
     temporary.mkdir()
     out = place / f"out-{stage}"
     process = Process(
-        ["-m", "benchmarks.drills.staged", stage, *command, "-o", out],
+        ["-m", "tests.drills.staged", stage, *command, "-o", out],
         {"TMPDIR": str(temporary), "EQSAT_CACHE": str(place / "cache")},
     ).start()
     reached = threading.Event()

@@ -9,12 +9,12 @@ import time
 import warnings
 from pathlib import Path
 
-from benchmarks.drills import TARGET, Outcome, clear_error, drill, eqsat, message
-from benchmarks.drills.saboteurs import Killer
-from benchmarks.fuzz.corpus import finish
-from benchmarks.fuzz.formats import transposes
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
+from tests.drills import TARGET, Outcome, clear_error, drill, eqsat, message
+from tests.drills.saboteurs import Killer
+from tests.fuzzing.corpus import finish
+from tests.fuzzing.formats import transposes
 
 
 def chain(nodes: int) -> TensorGraph:

@@ -10,12 +10,12 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from benchmarks.fuzz.corpus import graphs
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
 from eqsat.tosa import dumps
 from eqsat.tosa.schema import DTYPE_CODE, OP_CODE, UNION_CODE, fields
+from tests.fuzzing.corpus import graphs
 
 Mutator = Callable[[random.Random, bytes, Sequence[bytes]], bytes]
 

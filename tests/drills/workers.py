@@ -9,10 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.drills import TARGET, Outcome, drill
-from benchmarks.drills import saboteurs as s
-from benchmarks.fuzz.corpus import finish
-from benchmarks.fuzz.formats import transposes
 from eqsat.egraph.engine import Budget
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.options import Options
@@ -22,6 +18,10 @@ from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.workers.worker import Pool
 from extraction import ChoiceGraph, check, extract
+from tests.drills import TARGET, Outcome, drill
+from tests.drills import saboteurs as s
+from tests.fuzzing.corpus import finish
+from tests.fuzzing.formats import transposes
 
 _TARGET = Target.of(TARGET)
 
@@ -53,7 +53,7 @@ def optimized(place: Path, graph: TensorGraph | None = None, **more: object) -> 
 )
 def mid_probe(place: Path) -> Outcome:
     s.KillsProbes.killed = 0
-    sound, result = optimized(place, cost_model="benchmarks.drills.saboteurs:KillsProbes")
+    sound, result = optimized(place, cost_model="tests.drills.saboteurs:KillsProbes")
     return (
         sound and s.KillsProbes.killed > 0 and result.chosen == "eqsat",
         f"{s.KillsProbes.killed} workers killed; {describe(result)}",
@@ -154,7 +154,7 @@ def no_such(place: Path) -> Outcome:
 
 @drill("a cost model fails", "a user's cost model raises", "the graph as it was, and a warning")
 def cost_model_raises(place: Path) -> Outcome:
-    return _steps_back(place, cost_model="benchmarks.drills.saboteurs:Raises")
+    return _steps_back(place, cost_model="tests.drills.saboteurs:Raises")
 
 
 def sums(n: int) -> TensorGraph:

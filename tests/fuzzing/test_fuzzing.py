@@ -1,4 +1,4 @@
-"""Damaged files are read or refused with a named error; the long run is `python -m benchmarks.fuzz`."""
+"""Damaged files are read or refused with a named error; the long run is `python -m tests.fuzzing`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import flatbuffers
 import numpy as np
 import pytest
 
-from benchmarks.fuzz import corpus
-from benchmarks.fuzz.formats import FORMATS
-from benchmarks.fuzz.mutate import MUTATORS, mutated
-from benchmarks.fuzz.process import run
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tosa import TosaError, dumps, loads
+from tests.fuzzing import corpus
+from tests.fuzzing.formats import FORMATS
+from tests.fuzzing.mutate import MUTATORS, mutated
+from tests.fuzzing.reading import run
 
 
 def fuzzed(name: str, inputs: int, tmp_path: Path, seed: int = 0):
@@ -59,7 +59,7 @@ import os, sys
 import importlib.abc, importlib.machinery
 class Broken(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "benchmarks.fuzz.formats":
+        if name != "tests.fuzzing.formats":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         original = spec.loader.exec_module
@@ -80,7 +80,7 @@ class Broken(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Broken())
 """)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("benchmarks.fuzz.process.DEADLINE", 0.5)
+    monkeypatch.setattr("tests.fuzzing.reading.DEADLINE", 0.5)
     tally = fuzzed("records", 6, tmp_path)
     assert [f["number"] for f in tally.findings] == [3] and word in tally.findings[0]["finding"]
     assert tally.inputs == 6 and tally.outcomes == {"accepted": 5, "FINDING": 1}

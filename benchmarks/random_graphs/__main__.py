@@ -1,7 +1,7 @@
 """Soundness at scale: random legal graphs and the e-graphs of real networks, every e-node evaluated, extractions run on the reference model.
 
-    python -m benchmarks.soundness --graphs 1000 --seed 0 --target ethos-u85-256,ethos-u55-128 --out benchmarks/results/soundness
-    python -m benchmarks.soundness --zoo DIR --out benchmarks/results/soundness
+    python -m benchmarks.random_graphs --graphs 1000 --seed 0 --target ethos-u85-256,ethos-u55-128 --out benchmarks/results/random_graphs
+    python -m benchmarks.random_graphs --zoo DIR --out benchmarks/results/random_graphs
 
 Graph k has the seed `seed + k` and the k-th of the targets in turn. `records.jsonl` has a line per graph, `zoo.jsonl` one per network;
 an interrupted run goes on where it stopped, unless the sources have changed: then it begins anew. A graph that fails is saved in
@@ -17,12 +17,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.random_graphs import networks
+from benchmarks.random_graphs.table import markdown, summary
 from benchmarks.resumable import OPTIMIZER, ROOT, Log, sources
-from benchmarks.soundness import zoo
-from benchmarks.soundness.generate import random_graph
-from benchmarks.soundness.shrink import shrink
-from benchmarks.soundness.table import markdown, summary
-from benchmarks.soundness.trial import run
+from eqsat.checking.random_graphs import random_graph
+from eqsat.checking.shrink import shrink
+from eqsat.checking.trial import run
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules import EXTERNS, RULES
 from eqsat.target import Target
@@ -81,11 +81,11 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--zoo", type=Path, help="directory of <model>.<delegate>.<target>.explicit.tosa")
     parser.add_argument("--match", default="", help="only files of the zoo whose name contains this")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/soundness")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/random_graphs")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
-    version = sources((*OPTIMIZER, "benchmarks/soundness/*.py"))
-    log, networks = Log(args.out / "records.jsonl", version), Log(args.out / "zoo.jsonl", version)
+    version = sources((*OPTIMIZER, "benchmarks/random_graphs/*.py"))
+    log, checked = Log(args.out / "records.jsonl", version), Log(args.out / "zoo.jsonl", version)
     graphs(
         log,
         range(args.seed, args.seed + args.graphs),
@@ -93,13 +93,13 @@ def main(argv: list[str] | None = None) -> int:
         full_every=args.full_every,
     )
     if args.zoo:
-        done = {r["name"] for r in networks.records}
-        for path in zoo.saved(args.zoo):
+        done = {r["name"] for r in checked.records}
+        for path in networks.saved(args.zoo):
             if path.name.removesuffix(".explicit.tosa") not in done and args.match in path.name:
-                record = zoo.check_file(path, RULES, EXTERNS)
-                networks.add(record)
+                record = networks.check_file(path, RULES, EXTERNS)
+                checked.add(record)
                 print(json.dumps(record), flush=True)
-    found = summary(log.records, networks.records, RULES)
+    found = summary(log.records, checked.records, RULES)
     (args.out / "summary.json").write_text(json.dumps(found, indent=1) + "\n")
     (args.out / "table.md").write_text(markdown(found, RULES))
     print(

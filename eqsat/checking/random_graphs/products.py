@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from benchmarks.soundness.builder import MOST_ELEMENTS, Builder, Unfit
-from benchmarks.soundness.computing import numbers
-from benchmarks.soundness.moving import block, shuffle
+from eqsat.checking.random_graphs.builder import MOST_ELEMENTS, Builder, Unfit
+from eqsat.checking.random_graphs.computing import numbers
+from eqsat.checking.random_graphs.moving import block, shuffle
 from eqsat.tensor.numerics import LIMITS
 
 #: Transposes before and after an operator on NHWC: none, from and to NCHW, height and width swapped.

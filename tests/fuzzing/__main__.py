@@ -7,16 +7,16 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.fuzz.formats import FORMATS
-from benchmarks.fuzz.process import Tally, run
-from benchmarks.fuzz.table import markdown
+from tests.fuzzing.formats import FORMATS
+from tests.fuzzing.reading import Tally, run
+from tests.fuzzing.table import markdown
 
 #: Inputs of the other formats, per input of TOSA's.
 _SHARE = {"tosa": 1.0, "search": 0.01, "choice-graph": 0.05, "run": 0.02, "prices": 0.02, "records": 0.02, "pt2": 0.01}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description="Fuzz everything that reads a file.")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzzing", description="Fuzz everything that reads a file.")
     parser.add_argument(
         "--inputs", type=int, default=100_000, help="damaged TOSA files; other formats get a share of that"
     )

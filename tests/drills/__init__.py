@@ -1,6 +1,6 @@
 """Drills: what happens when something goes wrong, tried out and written down.
 
-    python -m benchmarks.drills --out benchmarks/results/drills
+    python -m tests.drills --out benchmarks/results/drills
 
 A drill is a function that takes a directory of its own and answers (passed, what was seen). It does the harm for real: it kills the
 process, fills the disk, sends the signal.
@@ -19,8 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.resumable import ROOT
-
+ROOT = Path(__file__).parents[2]
 Outcome = tuple[bool, str]
 TARGET = "ethos-u85-256"
 _TOKEN = "EQSAT_DRILL"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from benchmarks.soundness.builder import MOST_ELEMENTS, Builder
+from eqsat.checking.random_graphs.builder import MOST_ELEMENTS, Builder
 from eqsat.tensor.numerics import LIMITS
 
 #: (weight, block): a block adds operators behind a value and gives the new values. It raises Unfit if it cannot.

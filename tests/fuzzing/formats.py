@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.fuzz.corpus import finish, graphs
-from benchmarks.fuzz.mutate import BLIND, mutated
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import TosaError, dumps, loads
+from tests.fuzzing.corpus import finish, graphs
+from tests.fuzzing.mutate import BLIND, mutated
 
 
 class Finding(Exception):

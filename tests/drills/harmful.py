@@ -1,4 +1,4 @@
-"""Saved programs with code in them, read in a process of its own: `python -m benchmarks.drills.harmful DIRECTORY`.
+"""Saved programs with code in them, read in a process of its own: `python -m tests.drills.harmful DIRECTORY`.
 
 The code leaves a file behind when it runs. Exit code 0 if every program was refused and no such file is there.
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.fuzz.formats import FORMATS
 from eqsat.executorch import pt2
 from eqsat.files import InputError
+from tests.fuzzing.formats import FORMATS
 
 _MODEL, _INPUTS, _CONSTANTS = (
     "models/model.json",

@@ -1,6 +1,6 @@
 """Reads damaged files in a process of its own, and watches over it.
 
-`run` is the watcher's side. Run as `python -m benchmarks.fuzz.process FORMAT SEED START END DIRECTORY` this is the reader's: a line of
+`run` is the watcher's side. Run as `python -m tests.fuzzing.reading FORMAT SEED START END DIRECTORY` this is the reader's: a line of
 JSON per input. The reader may take 1 GB more memory than it has after its imports.
 """
 
@@ -21,11 +21,10 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.resumable import ROOT
-
 #: Seconds of computing after which an input hangs its reader, and of waiting, for one that does not even compute.
 DEADLINE, PATIENCE = 5.0, 120.0
 MEMORY = 1 << 30
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(slots=True)
@@ -60,7 +59,7 @@ def run(form: str, seed: int, inputs: int, place: Path, start: int = 0) -> Tally
     tally, number, end = Tally(form), start, start + inputs
     while number < end:
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.fuzz.process", form, str(seed), str(number), str(end), str(place)],
+            [sys.executable, "-m", "tests.fuzzing.reading", form, str(seed), str(number), str(end), str(place)],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=ROOT,
@@ -118,7 +117,7 @@ def _computed(pid: int) -> float:
 
 
 def _read_all(form: str, seed: int, start: int, end: int, place: Path) -> None:
-    from benchmarks.fuzz.formats import FORMATS
+    from tests.fuzzing.formats import FORMATS
 
     f = FORMATS[form]
     files = sorted(p for p in (place / "corpus").iterdir() if p.is_file())

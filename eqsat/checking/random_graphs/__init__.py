@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.soundness import computing, products
-from benchmarks.soundness.builder import MOST_ELEMENTS, Builder, Unfit
-from benchmarks.soundness.moving import BLOCKS, part
+from eqsat.checking.random_graphs import computing, products
+from eqsat.checking.random_graphs.builder import MOST_ELEMENTS, Builder, Unfit
+from eqsat.checking.random_graphs.moving import BLOCKS, part
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import GraphError

@@ -1,4 +1,4 @@
-"""The command line, which says on stderr where it is: `python -m benchmarks.drills.staged STAGE COMMAND...`.
+"""The command line, which says on stderr where it is: `python -m tests.drills.staged STAGE COMMAND...`.
 
 At a STAGE that may be over in a moment it waits, so that a signal finds it there and not behind.
 """

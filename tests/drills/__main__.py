@@ -6,15 +6,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.drills import DRILLS, NotPossible, disk, files, interrupts, large, workers  # noqa: F401 - they register their drills
-from benchmarks.drills.table import markdown
-from benchmarks.resumable import ROOT
+from tests.drills import DRILLS, ROOT, NotPossible, disk, files, interrupts, large, workers  # noqa: F401 - they register their drills
+from tests.drills.table import markdown
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.drills", description="Do harm, and see what comes of it."
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.drills", description="Do harm, and see what comes of it.")
     parser.add_argument("--only", help="drills whose names contain this; others keep their records")
     parser.add_argument("--out", type=Path, help="directory for drills.json and drills.md")
     args = parser.parse_args()

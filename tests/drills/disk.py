@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.drills import TARGET, NotPossible, Outcome, clear_error, drill, eqsat, message
-from benchmarks.fuzz.formats import transposes
 from eqsat.tosa import dumps
+from tests.drills import TARGET, NotPossible, Outcome, clear_error, drill, eqsat, message
+from tests.fuzzing.formats import transposes
 
 
 @contextlib.contextmanager

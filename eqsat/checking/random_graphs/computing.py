@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.soundness.builder import Builder
-from benchmarks.soundness.moving import block, part, shuffle
+from eqsat.checking.random_graphs.builder import Builder
+from eqsat.checking.random_graphs.moving import block, part, shuffle
 
 
 def numbers(b: Builder, x: int) -> None:

@@ -1,4 +1,4 @@
-"""The quick drills; the others, which start the command line many times, are run by `python -m benchmarks.drills`."""
+"""The quick drills; the others, which start the command line many times, are run by `python -m tests.drills`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.drills import DRILLS, NotPossible, disk, files, interrupts, large, workers  # noqa: F401 - they register their drills
-from benchmarks.drills.harmful import programs
-from benchmarks.drills.table import markdown
 from eqsat.executorch import pt2
 from eqsat.files import InputError
+from tests.drills import DRILLS, NotPossible, disk, files, interrupts, large, workers  # noqa: F401 - they register their drills
+from tests.drills.harmful import programs
+from tests.drills.table import markdown
 
 ROOT = Path(__file__).parents[2]
 QUICK = (
@@ -130,4 +130,4 @@ def test_the_table_has_a_row_per_drill() -> None:
         "| b | d | e / f | o o | **no** |",
         "| c | d | e / f | o o | not possible here |",
     ]
-    assert sys.modules["benchmarks.drills"].DRILLS.keys() >= set(QUICK)
+    assert sys.modules["tests.drills"].DRILLS.keys() >= set(QUICK)

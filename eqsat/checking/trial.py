@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from benchmarks.soundness.prices import Bytes
+from eqsat.checking.random_prices import Bytes
 from eqsat.checking.soundness import Unsound, check
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.rules import EXTERNS

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.random_graphs import networks
+from benchmarks.random_graphs.__main__ import graphs
+from benchmarks.random_graphs.table import markdown, summary
 from benchmarks.resumable import Log
-from benchmarks.soundness import zoo
-from benchmarks.soundness.__main__ import graphs
-from benchmarks.soundness.generate import random_graph
-from benchmarks.soundness.shrink import shrink
-from benchmarks.soundness.table import markdown, summary
-from benchmarks.soundness.trial import run
+from eqsat.checking.random_graphs import random_graph
+from eqsat.checking.shrink import shrink
+from eqsat.checking.trial import run
 from eqsat.egraph.engine import Rule
 from eqsat.rules import EXTERNS, RULES
 from eqsat.target import Target
@@ -132,14 +132,14 @@ def test_no_transpose_of_more_axes_than_tosa_has(target: Target, pool: Pool) -> 
 
 def test_the_egraph_of_a_saved_network(tmp_path: Path) -> None:
     (tmp_path / "relus.0.ethos-u85-256.explicit.tosa").write_bytes(dumps(transposed_relus()))
-    (path,) = zoo.saved(tmp_path)
-    record = zoo.check_file(path, RULES, EXTERNS)
+    (path,) = networks.saved(tmp_path)
+    record = networks.check_file(path, RULES, EXTERNS)
     assert record["failure"] == "" and record["stop"] == "saturated" and record["evaluated"] == record["e_nodes"] > 10
     g = TensorGraph()
     x = g.add_input("x", (4,), "INT8")
     y = rescale(g, relu(g, x, 3), "INT32")
     path.write_bytes(dumps(finish(g, rescale(g, g.add("sub", (y, rescale(g, x, "INT32"))), "INT8"))))
-    assert zoo.check_file(path, [PLANTED], ())["failure"].startswith("Unsound: ")
+    assert networks.check_file(path, [PLANTED], ())["failure"].startswith("Unsound: ")
 
 
 def test_the_table_names_rules_that_never_match(pool: Pool) -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks.drills import TARGET, Outcome, Process, clear_error, drill, eqsat, message
-from benchmarks.drills.workers import describe, optimized
-from benchmarks.fuzz.corpus import finish
-from benchmarks.fuzz.formats import FORMATS, transposes
-from benchmarks.resumable import ROOT
 from eqsat.egraph.encoding import Call
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
+from tests.drills import ROOT, TARGET, Outcome, Process, clear_error, drill, eqsat, message
+from tests.drills.workers import describe, optimized
+from tests.fuzzing.corpus import finish
+from tests.fuzzing.formats import FORMATS, transposes
 
 MODEL = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
 
@@ -221,6 +220,6 @@ def no_reference(place: Path) -> Outcome:
     "all are refused, and none of the code runs",
 )
 def code_in_pt2(place: Path) -> Outcome:
-    process = Process(["-m", "benchmarks.drills.harmful", place]).start()
+    process = Process(["-m", "tests.drills.harmful", place]).start()
     code, stdout, err = process.finish()
     return code == 0, stdout.strip() or message(err)

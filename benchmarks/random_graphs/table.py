@@ -42,7 +42,7 @@ def markdown(s: dict, rules: Sequence[Rule]) -> str:
     lines = [
         "# Soundness at scale",
         "",
-        "Made by `python -m benchmarks.soundness`; one line per graph is in `records.jsonl`.",
+        "Made by `python -m benchmarks.random_graphs`; one line per graph is in `records.jsonl`.",
         "",
     ]
     if s["graphs"]:
