@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from eqsat.search.options import Options
     from eqsat.target import Target, TargetError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOME = {
     "to_edge_transform_and_lower": "eqsat.executorch.lowering",

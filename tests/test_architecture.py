@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 #: The rooms, from the ground up: a room sees those before it. A new room is given its place here.
 ROOMS = (
     "eqsat.files",
+    "eqsat.versions",
     "eqsat.tensor",
     "eqsat.target",
     "eqsat.workers",
@@ -33,7 +34,7 @@ ROOMS = (
     "eqsat.cli",
 )
 #: Rooms that see nothing of ours but themselves.
-ALONE = ("extraction", "eqsat.files", "eqsat.tensor", "eqsat.workers")
+ALONE = ("extraction", "eqsat.files", "eqsat.versions", "eqsat.tensor", "eqsat.workers")
 PACKAGES = ("eqsat", "extraction", "cost_models")
 TORCH = ("torch", "torchao", "executorch")
 #: The rooms that may see torch at all.

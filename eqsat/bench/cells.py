@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsat.files import InputError, read_bytes
+from eqsat.versions import versions
 
 if TYPE_CHECKING:
     from eqsat.search.options import Options
@@ -162,16 +163,6 @@ def digest(*parts: bytes | str) -> str:
         data = p.encode() if isinstance(p, str) else p
         h.update(len(data).to_bytes(8, "little") + data)
     return h.hexdigest()[:24]
-
-
-def versions(packages: Iterable[str]) -> dict[str, str]:
-    out = {}
-    for p in packages:
-        try:
-            out[p] = version(p)
-        except PackageNotFoundError:
-            out[p] = "absent"
-    return out
 
 
 @cache

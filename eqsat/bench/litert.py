@@ -16,11 +16,12 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import digest, versions
+from eqsat.bench.cells import digest
 from eqsat.files import InputError
 from eqsat.target import Target
 from eqsat.vela import compile as vela
 from eqsat.vela.compile import compile_tflite
+from eqsat.versions import versions
 from eqsat.workers import worker
 from eqsat.workers.worker import Pool
 

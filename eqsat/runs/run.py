@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from eqsat.search.choice import Choices, build
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
+from eqsat.versions import versions
 from extraction import Extraction, check, extract
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Run:
     options: Mapping[str, Any] = field(default_factory=dict)
     result: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=lambda: installed())
+    versions: Mapping[str, str] = field(default_factory=lambda: versions(_PACKAGES))
 
     @property
     def source(self) -> TensorGraph:
@@ -158,14 +158,3 @@ def check_place(place: Path | None) -> None:
     """Refuses a place where a run cannot be saved. Raises InputError."""
     if place is not None:
         archive.check_place(place, FORMAT)
-
-
-def installed() -> dict[str, str]:
-    """Versions of the packages that a run depends on, as far as they are installed."""
-    out = {}
-    for name in _PACKAGES:
-        try:
-            out[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return out

@@ -1,0 +1,37 @@
+"""The version of eqsat is written down once, and found also where eqsat is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import eqsat
+from eqsat.versions import ABSENT, versions
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_of_a_package_that_is_not_installed() -> None:
+    assert versions(["no-such-package"]) == {"no-such-package": ABSENT}
+
+
+def test_of_a_clone_that_is_not_installed(tmp_path: Path) -> None:
+    """Without site-packages there is no metadata of eqsat at all, only its sources."""
+    (tmp_path / "eqsat").symlink_to(ROOT / "eqsat")
+    code = (
+        "import sys; sys.path.insert(0, '.'); from eqsat.versions import versions; print(versions(['eqsat', 'numpy']))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == str({"eqsat": eqsat.__version__, "numpy": ABSENT}), done.stderr
+
+
+def test_the_package_takes_its_version_from_the_sources() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["dynamic"] == ["version"] and "version" not in project["project"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "eqsat.__version__"}
+
+
+def test_the_changelog_has_a_place_for_what_is_next() -> None:
+    assert (ROOT / "CHANGELOG.md").read_text().startswith("# Changelog\n\n## Unreleased\n")
