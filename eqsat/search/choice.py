@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from cost_models.protocol import CostModel, Steps, Unit
 from eqsat.egraph.encoding import ENode, Frozen
+from eqsat.search.signature import with_inputs_read
 from eqsat.search.storage import storage, viewed_first
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, GraphError, attrs_of
@@ -108,7 +109,11 @@ class Choices:
         return raised or missed > _EXCESS_CYCLES
 
     def tensor_graph(self, choice: Mapping[int, int]) -> tuple[TensorGraph, dict[int, int]]:
-        """The TensorGraph of a choice, with the source's inputs and outputs in order; and {node: choice node}."""
+        """The TensorGraph of a choice, with the source's inputs, all of them read, and outputs in order; and {node: choice node}."""
+        return with_inputs_read(*self.written(choice), self.frozen.source)
+
+    def written(self, choice: Mapping[int, int]) -> tuple[TensorGraph, dict[int, int]]:
+        """The same, in which an input that nothing depends on is not read."""
         source, out = self.frozen.source, TensorGraph(output_names=list(self.frozen.source.output_names))
         position = {c: i for i, c in enumerate(self.classes)}
         made = {

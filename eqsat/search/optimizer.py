@@ -319,4 +319,4 @@ def cheapest_layout(
     frozen = saturate(graph, *options.identities(), options.budget)
     choices = choice.build(frozen, model)
     found = extract(choices.graph, options.extractor, time_limit=options.time_limit).unless_interrupted()
-    return choices.tensor_graph(found.choice)[0], float(found.cost), float(before)
+    return choices.written(found.choice)[0], float(found.cost), float(before)

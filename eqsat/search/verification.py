@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from eqsat.search.choice import Choices
 from eqsat.search.deviation import Deviation, deviation
 from eqsat.search.options import Options
+from eqsat.search.signature import unread
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Estimate
@@ -51,11 +52,8 @@ def _unequal(c: Compiled, base: Compiled, pool: Pool, options: Options) -> str:
     """Why a candidate may not replace the reference, or "" if it may."""
     if c.name != "stock" and (broken := violations(c.graph)):
         return f"it breaks a guard: {broken[0]}"
-    readers = c.graph.readers()
-    base_readers = base.graph.readers()
-    for i, j in zip(c.graph.inputs, base.graph.inputs, strict=False):
-        if not readers[i] and base_readers[j]:
-            return f"input {c.graph.nodes[i].attr('name')!r} would no longer be read"
+    if lost := set(unread(c.graph)) - set(unread(base.graph)):
+        return f"input {c.graph.nodes[c.graph.inputs[min(lost)]].attr('name')!r} would no longer be read"
     try:
         if c.tolerant:
             found = deviation(base.graph, c.graph, pool, options.trials)
