@@ -13,6 +13,8 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from networkx.utils import UnionFind
+
 from cost_models.node_model import behind_views
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
@@ -85,24 +87,11 @@ def groups(graph: TensorGraph, family: str) -> list[list[int]]:
     transposes with nothing but reshapes between them are one movement to Vela; on U85 elementwise ops of one shape chain.
     """
     readers = graph.readers()
-    leader = {n: n for n in readers if OPS[graph.nodes[n].op].kind != "leaf"}
-    size = dict.fromkeys(leader, 1)
-
-    def find(n: int) -> int:
-        while leader[n] != n:
-            leader[n] = leader[leader[n]]
-            n = leader[n]
-        return n
-
-    def join(a: int, b: int) -> None:
-        a, b = find(a), find(b)
-        if a != b and size[a] + size[b] <= _LARGEST:
-            leader[a], size[b] = b, size[a] + size[b]
-
-    for n in leader:
+    sets = UnionFind(n for n in readers if OPS[graph.nodes[n].op].kind != "leaf")
+    for n in sets:
         node = graph.nodes[n]
         for i in node.inputs:
-            if i not in leader or len(set(readers[i])) > 1:
+            if i not in sets.parents or len(set(readers[i])) > 1:
                 continue
             source = graph.nodes[i]
             fuses = (
@@ -114,11 +103,14 @@ def groups(graph: TensorGraph, family: str) -> list[list[int]]:
                 and node.shape == source.shape
             )
             if fuses or chains or source.op == "rescale" and source.dtype not in LIMITS:
-                join(n, i)
-    out: dict[int, list[int]] = {}
-    for n in leader:
-        out.setdefault(find(n), []).append(n)
-    return list(out.values())
+                _join(sets, n, i)
+    return sorted(sorted(members) for members in sets.to_sets())
+
+
+def _join(sets: UnionFind, a: int, b: int) -> None:
+    """Unless the group would be longer than the longest."""
+    if sets[a] != sets[b] and sets.weights[sets[a]] + sets.weights[sets[b]] <= _LARGEST:
+        sets.union(a, b)
 
 
 def _moved_before(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -> bool:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from networkx.utils import UnionFind
+
 from eqsat.target.staging import Steps
 
 Shape = tuple[int, ...]
@@ -49,28 +51,21 @@ def storage(
 ) -> Storage:
     """For classes of `shapes` and the nodes that may be chosen: their operands, classes and steps. copied: {node that begins with a view:
     cycles of a copy}; exempt: classes with values that are viewed at no cost."""
-    leader = list(range(len(shapes)))
-
-    def find(c: int) -> int:
-        while leader[c] != c:
-            leader[c] = leader[leader[c]]
-            c = leader[c]
-        return c
-
+    value_of = UnionFind(range(len(shapes)))  # classes that views connect
     views = {n for n, chain in enumerate(steps) if [op for op, _ in chain] == ["reshape"]}
     for n in copied.keys() & views:
-        leader[find(owner[n])] = find(operands[n][0])
+        value_of.union(owner[n], operands[n][0])
     price: dict[int, dict[Shape, float]] = {}
     for n, cycles in copied.items():
-        price.setdefault(find(operands[n][0]), {})[shapes[operands[n][0]]] = cycles
+        price.setdefault(value_of[operands[n][0]], {})[shapes[operands[n][0]]] = cycles
     for c in exempt:
-        price.pop(find(c), None)
+        price.pop(value_of[c], None)
     readers: dict[int, dict[Shape, list[int | None]]] = {}  # None: the outside world
     for n, classes in enumerate(operands):
         for c in dict.fromkeys(classes) if n not in views else ():
-            readers.setdefault(find(c), {}).setdefault(viewed_first(steps[n]) or shapes[c], []).append(n)
+            readers.setdefault(value_of[c], {}).setdefault(viewed_first(steps[n]) or shapes[c], []).append(n)
     for c in roots:
-        readers.setdefault(find(c), {}).setdefault(shapes[c], []).append(None)
+        readers.setdefault(value_of[c], {}).setdefault(shapes[c], []).append(None)
     out, number = Storage(), len(operands)
     for value, by_shape in readers.items():
         if value not in price or len(by_shape) < 2:
@@ -89,5 +84,5 @@ def storage(
                 else:
                     out.reads.setdefault(n, []).append(cls)
         number += 2 * len(by_shape)
-    out.last = {c: out.last[find(c)] for c in range(len(shapes)) if find(c) in out.last}
+    out.last = {c: out.last[value_of[c]] for c in range(len(shapes)) if value_of[c] in out.last}
     return out
