@@ -82,7 +82,7 @@ class Analytic(NodeModel):
         self, graph: TensorGraph, units: dict[int, Unit], readers: dict[int, list[int]]
     ) -> tuple[set[int], dict[int, str], dict[int, tuple[int, ...]]]:
         """Ops that cost nothing; the activation ("clamp" or "table") that a multiply-accumulate op or a sum carries; the permutation that
-        U85 writes a convolution in."""
+        a convolution is written in."""
         absorbed: set[int] = set()
         activated: dict[int, str] = {}
         turned: dict[int, tuple[int, ...]] = {}
@@ -103,10 +103,10 @@ class Analytic(NodeModel):
                     for k in (behind_views(graph, readers, i) for i in sources)
                     if k in units and units[k].op == "rescale"
                 ]
-                if self.target.family == "u85" or u.op not in ("add", "sub") or _fusable([units[k] for k in scales]):
+                if self.target.family.scaled_sums or u.op not in ("add", "sub") or _fusable([units[k] for k in scales]):
                     absorbed.update(k for k in scales if units[k].result.dtype == "INT32")
             if (
-                self.target.family == "u85"
+                self.target.family.transposes.fused
                 and u.op == "transpose"
                 and (writer := self._convolution(graph, units, readers, sources)) is not None
             ):
@@ -136,6 +136,6 @@ class Analytic(NodeModel):
 
 
 def _fusable(scales: Sequence[Unit]) -> bool:
-    """U55/U65 sums take their operands' scales if both are one, or if they differ and the larger is 2^19 or 2^14."""
+    """Sums that do not take operands of any scale take them if both are one, or if they differ and the larger is 2^19 or 2^14."""
     values = [s.attr("multiplier")[0] / 2.0 ** s.attr("shift")[0] for s in scales]
     return bool(values) and (all(v == 1 for v in values) or len(set(values)) > 1 and max(values) in (2.0**19, 2.0**14))

@@ -1,7 +1,7 @@
 """The block of the output that Vela 5.1 lets the NPU compute at a time.
 
-It is settled by two questions, here asked of all candidates at once, as arrays: which blocks have room on chip (`shared_memory_block` for
-U55 and U65, `split_memory_block` for U85), and which of those fetches the fewest elements per output (`_fetched`). Sources of the formulas
+It is settled by two questions, here asked of all candidates at once, as arrays: which blocks have room on chip (`shared_memory_block`,
+`split_memory_block`), and which of those fetches the fewest elements per output (`_fetched`). Sources of the formulas
 (regor/architecture): E55 is ethosu55/ethos_u55.cpp, E85 is ethosu85/ethos_u85.cpp. Shapes are (h, w, c), in elements; pairs are (y, x).
 """
 
@@ -13,10 +13,9 @@ from math import prod, sqrt
 
 import numpy as np
 
-Shape = tuple[int, int, int]
+from eqsat.target.family import Shape, SharedMemory, SplitMemory
 
-#: E55, E85 (constructors): elements of the largest block. One pass takes a kernel's window of up to 8 x 8 elements.
-_LIMITS = {"u55": (32, 64, 128), "u65": (32, 64, 128), "u85": (128, 128, 1024)}
+#: One pass takes a kernel's window of up to 8 x 8 elements.
 _WINDOW = 8
 #: Channels of a brick, the unit in which feature maps and accumulators are stored. Bytes of an accumulator.
 _BRICK, _ACCUMULATOR = 16, 4
@@ -120,32 +119,25 @@ def _fetched(w: Work, ifm: tuple, ofm: tuple) -> np.ndarray:
     )  # the input is on chip as a whole
 
 
-# ---- U55 and U65: one memory for inputs, outputs, accumulators and tables -----------------------------
+# ---- one memory for inputs, outputs, accumulators and tables (U55, U65) -----------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Shram:
-    """Banks of 1024 bytes, and how many of them are given out at a time; for 32-bit elements and accumulators it is twice as many."""
-
-    banks: int
-    granule: int
-
-    def taken(self, size, bits: int):
-        """Banks of two buffers of `size` bytes, elements of `bits` (E55: TryBlockConfig)."""
-        return up(2 * (up(size, 1024) // 1024), self.granule * (2 if bits == 32 else 1))
+def _banks(memory: SharedMemory, size, bits: int):
+    """Banks that two buffers of `size` bytes take, elements of `bits` (E55: TryBlockConfig)."""
+    return up(2 * (up(size, 1024) // 1024), memory.granule * (2 if bits == 32 else 1))
 
 
 @lru_cache(maxsize=65536)
-def shared_memory_block(w: Work, micro: Shape, family: str, shram: Shram, table: bool = False) -> Block:
-    """The blocks on U55 and U65. table: a lookup table takes a bank too. Raises ValueError if nothing fits."""
+def shared_memory_block(w: Work, micro: Shape, most: Shape, memory: SharedMemory, table: bool = False) -> Block:
+    """The blocks in one memory, none larger than `most`. table: a lookup table takes a bank too. Raises ValueError if nothing fits."""
     c, size = w.ifm[2], w.bits // 8
     deep, few = (32, 4) if w.bits == 8 else (16, 2)  # E55, ChooseKernelMethod: how well either order fills the MACs
     taps = prod(w.kernel)
     kernel_first = w.kind == "conv" and (c <= 8 or c / up(c, 8) * (taps / up(taps, few)) >= c / up(c, deep))
     depth = up(min(c, 16), 4) if w.bits == 16 else up(min(c, 16 if kernel_first else 32), 8)
-    end = tuple(up(min(o, most), m) for o, most, m in zip(w.ofm, _LIMITS[family], micro))
+    end = tuple(up(min(o, limit), m) for o, limit, m in zip(w.ofm, most, micro))
     found = _Candidates(w, micro, end, micro, depth)
-    inputs = shram.taken(found.ifm[0] * found.ifm[1] * up(found.ifm[2] * size, 8), w.bits)
+    inputs = _banks(memory, found.ifm[0] * found.ifm[1] * up(found.ifm[2] * size, 8), w.bits)
     row = (
         w.ofm[0] == w.kernel[0] == 1 and micro[0] == 2
     )  # E55, FitBlockForOFM: no accumulators for a micro block's second row
@@ -153,9 +145,9 @@ def shared_memory_block(w: Work, micro: Shape, family: str, shram: Shram, table:
         work = inputs if w.scalar and w.bits <= 16 else 2 * inputs
     else:
         h, x, d = found.ofm
-        work = inputs + shram.taken((np.minimum(h, 1) if row else h) * x * up(d, 8) * _ACCUMULATOR, 32)
-    reserved = 2 if shram.banks > 16 else int(table)
-    blocks = found.best(2 + work <= shram.banks - reserved)  # two banks are the output's
+        work = inputs + _banks(memory, (np.minimum(h, 1) if row else h) * x * up(d, 8) * _ACCUMULATOR, 32)
+    reserved = 2 if memory.banks > 16 else int(table)
+    blocks = found.best(2 + work <= memory.banks - reserved)  # two banks are the output's
     if blocks is None:
         raise ValueError(f"no block of {w} fits")
     if row and w.kind in ("conv", "product") and w.ofm[1] % 2 == 0:
@@ -163,32 +155,24 @@ def shared_memory_block(w: Work, micro: Shape, family: str, shram: Shram, table:
     return Block(*blocks, micro, kernel_first)
 
 
-# ---- U85: a memory for inputs, one for accumulators ---------------------------------------------------
+# ---- a memory for inputs, one for accumulators (U85) ---------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Rams:
-    """Bytes for inputs and for accumulators. units: per micro block the (h, w, granules of 128 bits) that inputs of up to 128, 256 and
-    more bits of depth are stored in. pooling, products: which micro blocks depthwise ops and poolings take, and which convolutions and
-    products of INT8."""
-
-    inputs: int
-    accumulators: int
-    units: tuple[tuple[Shape, Shape, Shape], ...]
-    pooling: tuple[int, ...]
-    products: tuple[int, ...]
-
-    def unit(self, micro: int, depth: int, bits: int) -> Shape:
-        """Elements that the input is stored in, of `depth` at a time (E85: CalcIfmAUSize)."""
-        h, x, granules = self.units[micro][np.searchsorted((128, 256), depth * bits)]
-        return h, x, granules * 128 // bits
+def _stored(memory: SplitMemory, micro: int, depth: int, bits: int) -> Shape:
+    """Elements that the input is stored in, of `depth` at a time (E85: CalcIfmAUSize)."""
+    h, x, granules = memory.units[micro][np.searchsorted((128, 256), depth * bits)]
+    return h, x, granules * 128 // bits
 
 
 @lru_cache(maxsize=65536)
-def split_memory_block(w: Work, micros: tuple[Shape, ...], rams: Rams, macs: int) -> Block:
-    """The blocks on U85. Raises ValueError if nothing fits."""
+def split_memory_block(w: Work, micros: tuple[Shape, ...], most: Shape, memory: SplitMemory, macs: int) -> Block:
+    """The blocks in split memories, none larger than `most`. Raises ValueError if nothing fits."""
     usable = (
-        range(len(micros)) if w.bits > 8 else rams.products if w.kind in ("conv", "product", "sum") else rams.pooling
+        range(len(micros))
+        if w.bits > 8
+        else memory.products
+        if w.kind in ("conv", "product", "sum")
+        else memory.pooling
     )
     k = min(usable, key=lambda k: prod(map(up, w.ofm, micros[k])))  # E85, FindUBlock: least padding
     micro, c, taps = micros[k], w.ifm[2], prod(w.kernel)
@@ -197,29 +181,31 @@ def split_memory_block(w: Work, micros: tuple[Shape, ...], rams: Rams, macs: int
     depth = 16 if kernel_first else 32 if w.bits == 32 or macs <= 256 and micro[2] == 16 else 64
     granule = (*micro[:2], _BRICK)
     if w.kind in ("pool", "depthwise", "sum"):
-        return _by_aspect(w, rams, k, micro, granule, depth if w.kind == "sum" else None, macs)
-    end = tuple(up(max(min(o, most), g), m) for o, most, g, m in zip(w.ofm, _LIMITS["u85"], granule, micro))
-    unit = rams.unit(k, depth, w.bits)
+        return _by_aspect(w, memory, k, micro, most, granule, depth if w.kind == "sum" else None, macs)
+    end = tuple(up(max(min(o, limit), g), m) for o, limit, g, m in zip(w.ofm, most, granule, micro))
+    unit = _stored(memory, k, depth, w.bits)
     found = _Candidates(w, micro, end, unit, depth)
     inputs = found.ifm[0] * found.ifm[1] * up(min(depth, c), unit[2]) * (w.bits // 8)  # bytes (E85: TryBlockConfig)
     accumulators = found.ofm[0] * found.ofm[1] * up(found.ofm[2], _BRICK) * _ACCUMULATOR
     for copies in (2, 1):  # two, so that one is filled while the other is worked on
-        blocks = found.best((copies * inputs <= rams.inputs) & (copies * accumulators <= rams.accumulators))
+        blocks = found.best((copies * inputs <= memory.inputs) & (copies * accumulators <= memory.accumulators))
         if blocks is not None:
             return Block((*blocks[0][:2], depth), blocks[1], micro, kernel_first)
     raise ValueError(f"no block of {w} fits")
 
 
-def _by_aspect(w: Work, rams: Rams, k: int, micro: Shape, granule: Shape, depth: int | None, macs: int) -> Block:
+def _by_aspect(
+    w: Work, memory: SplitMemory, k: int, micro: Shape, limits: Shape, granule: Shape, depth: int | None, macs: int
+) -> Block:
     """Of one area for every depth (E85: FindDepthwiseConfig, AreaFit) the first that covers the output, or else the one that misses least
     of it. An area has the output's aspect and is as large as the accumulators, cut down, rows first, until its inputs fit. depth: channels
     of the input at a time where they are not those of the output."""
-    elements, inputs = rams.accumulators // _ACCUMULATOR, rams.inputs * 8 // w.bits
+    elements, inputs = memory.accumulators // _ACCUMULATOR, memory.inputs * 8 // w.bits
     whole, (gh, gx, _) = tuple(map(up, w.ofm, granule)), granule
-    most = tuple(map(min, whole, _LIMITS["u85"]))
+    most = tuple(map(min, whole, limits))
     found: list[tuple[Shape, Shape]] = []
     for c in range(_BRICK, min(max(macs, elements // (gh * gx * _BRICK)), most[2]) + 1, _BRICK):
-        unit, area, channels = rams.unit(k, depth or c, w.bits), elements // c, depth or c
+        unit, area, channels = _stored(memory, k, depth or c, w.bits), elements // c, depth or c
         x = min(most[1], max(gx, int(sqrt(area * whole[1] / whole[0])) // gx * gx, area // most[0]))
         h = min(most[0], max(gh, area // x // gh * gh))
         heights, widths = np.arange(h, 0, -gh), np.arange(x, 0, -gx)[1:]

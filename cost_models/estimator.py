@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from cost_models.blocks import Block, Shape, Work, up
+from cost_models.blocks import Block, Work, up
 from cost_models.machine import Machine, Memory, Place
+from eqsat.target.family import Shape
 
 #: Bytes of scale and bias per output channel.
 SCALES = 10
@@ -44,7 +45,7 @@ def _within(a: Shape, b: Shape) -> Shape:
 class Weights:
     """Bytes of a multiply-accumulate op's constants, encoded, and cycles of the op before it, under which they can be fetched.
     ahead: None where that op is not known. whole: the op shares them with its neighbours and waits for all of them. sparse: at most two of four
-    channels are not zero, which U85 skips."""
+    channels are not zero, which some families skip."""
 
     encoded: float
     ahead: float | None = None
@@ -89,7 +90,7 @@ def mac_and_npu(
         _waste(m, place.write, False, place.write_rows, out_bits, b.ofm, w.ofm),
     )
     tiles = _units(w.ofm[:2], b.ofm[:2])
-    work = _mac_block(m, w, b, inside, fed) / (2 if weights and weights.sparse and m.family == "u85" else 1)
+    work = _mac_block(m, w, b, inside, fed) / (2 if weights and weights.sparse and m.family.sparse_weights else 1)
     staged, ready = _staging(m, weights, tiles, w.ofm[2], b.ofm[2], n * work) if weights else (False, 0.0)
     source = m.activations if staged else m.constants
     output = max(ceil(path * prod(inside)), SCALES * inside[2] * source.latency / 256 if weights else 0)
@@ -171,12 +172,9 @@ def _mac_block(m: Machine, w: Work, b: Block, inside: Shape, fed: Shape) -> floa
     Depth first takes the channels of one kernel element at a time, part kernel four kernel elements (two of INT16) of 8 channels.
     """
     h, x, d = (ceil(i / u) for i, u in zip(inside, b.micro))
-    u85, size, plane = (
-        m.family == "u85",
-        max(1, w.bits // 8),
-        ceil(inside[0] / b.micro[0]) * ceil(inside[1] / b.micro[1]),
-    )
-    feed = 32 * b.micro[2] // (8 * (m.core.cores if u85 else 1))
+    size, plane = max(1, w.bits // 8), ceil(inside[0] / b.micro[0]) * ceil(inside[1] / b.micro[1])
+    split = m.family.split_outputs
+    feed = 32 * b.micro[2] // (8 * (1 if split else m.core.cores))
     total = 0.0
     for y in range(0, w.kernel[0], 8):
         for z in range(0, w.kernel[1], 8):
@@ -191,12 +189,14 @@ def _mac_block(m: Machine, w: Work, b: Block, inside: Shape, fed: Shape) -> floa
                 cycles = max(feed, 4 * plane) * steps * d * slices
             else:
                 steps = taps
-                cycles = max(feed, fed[2] // 8 * plane) * steps * d * size if u85 else max(feed, 4 * plane) * steps * d
+                depth = m.family.mac_depth
+                cycles = max(feed, 4 * plane) if depth is None else max(feed, fed[2] // depth * plane) * size
+                cycles *= steps * d
             stall = 2 * (steps if d == 1 else (steps - 1) * d) * slices if plane == 1 else 0
             total += cycles + stall
     if w.kind in ("conv", "product", "sum"):
         total *= ceil(w.ifm[2] / fed[2])
-    return total if u85 else total // m.core.cores
+    return total // m.core.cores if split else total
 
 
 def pool(
@@ -210,7 +210,7 @@ def pool(
     out_bits: int = 0,
     ahead: float = 0.0,
 ) -> float:
-    """Cycles of what runs as a 1x1 pooling: RESCALE, CLAMP, TABLE, copies, and U85's transposes. A copy of INT32 counts as two of INT16."""
+    """Cycles of what runs as a 1x1 pooling: RESCALE, CLAMP, TABLE, copies, and transposes where those are pooled. A copy of INT32 counts as two of INT16."""
     path = max(m.core.byte, m.core.plain) if path is None else path
     if bits == 32:
         out, bits, out_bits = (out[0], out[1], 2 * out[2]), 16, 16
@@ -229,13 +229,13 @@ def elementwise(
     operands: int = 2,
     stored: Shape | None = None,
 ) -> float:
-    """Cycles of an elementwise op. stored: shape of the operand that is a constant, in rows: U55 and U65 read it anew for every output."""
+    """Cycles of an elementwise op. stored: shape of the operand that is a constant, in rows: it may be read anew for every output."""
     full = out if place.write_rows else (out[0], out[1], up(out[2], 16))
     read = out if place.read_rows else (out[0], out[1], up(out[2], 16))
     scalar = stored is not None and prod(stored) == 1
     block = (
         (*full[:2], up(full[2], 16))
-        if m.family == "u85"
+        if not m.family.blocked_elementwise
         else m.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
     )
     waste = (
@@ -244,21 +244,21 @@ def elementwise(
     )
     npu = (
         prod(full) * path
-        if m.family == "u85"
+        if not m.family.blocked_elementwise
         else prod(full) / prod(out) * _blocks(m, out, block, path, place, bits, out_bits)
     )
     moved = [(place.write, prod(full) * out_bits / 8 * waste[1])]
     moved += [(place.read, prod(read) * bits / 8 * waste[0])] * (operands - (stored is not None))
     if stored is not None and not scalar:
-        count = prod(stored) if m.family == "u85" else prod(read)
+        count = prod(read) if m.family.blocked_elementwise else prod(stored)
         moved.append((m.constants, count * bits / 8 * _waste(m, m.constants, True, True, bits, block, stored)))
     return max(npu, _memories(tuple(moved)))
 
 
 def matmul(m: Machine, batches: int, rows: int, columns: int, depth: int, size: int, place: Place) -> float:
-    """Cycles of MATMUL: on U85 a product, on U55 and U65 per column a product by one row into scratch memory and a REDUCE_SUM."""
+    """Cycles of MATMUL: a product per batch, or per column a product by one row into scratch memory and a REDUCE_SUM."""
     path = max(m.core.byte, m.core.plain)
-    if m.family == "u85":
+    if m.family.multiplies_matrices:
         return batches * mac(m, Work("product", (1, rows, depth), (1, rows, columns), bits=8 * size), place, path=path)
     whole, narrowed = (batches, rows, depth), (batches, rows, 1)
     axis, most = (0, 32) if batches > 32 else (1, 64)
@@ -297,14 +297,14 @@ def _blocks(m: Machine, shape: Shape, block: Shape, path: float, place: Place, b
 
 
 def transpose(m: Machine, shape: Shape, perm: tuple[int, int, int], size: int, place: Place) -> float:
-    """Cycles of one native TRANSPOSE of (h, w, c): of memory on U55 and U65, a pooling of the result on U85."""
+    """Cycles of one native TRANSPOSE of (h, w, c): a pooling of the result, or of memory alone."""
     out = tuple(shape[p] for p in perm)
-    if m.family == "u85":
+    if m.family.transposes.pooled:
         bits = 8 * size
         if bits == 32:
             shape, out, bits = (*shape[:2], 2 * shape[2]), (*out[:2], 2 * out[2]), 16
         work = Work("pool", shape, shape, bits=bits)  # the block is that of what is read
-        path = m.core.byte * (2 if perm in ((1, 0, 2), (1, 2, 0), (2, 1, 0)) else 1)
+        path = m.core.byte * (2 if perm in m.family.transposes.doubled else 1)
         return mac_and_npu(m, replace(work, ofm=out), place, m.block(work), path, out_bits=bits)[0]
     block = (1, 2, up(min(shape[2], 32), 8))  # of which only the depth matters
     read = prod(shape) * size * _waste(m, place.read, True, True, 8 * size, block, shape)

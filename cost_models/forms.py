@@ -82,7 +82,7 @@ def _simple(target, u: Unit, s: Setting) -> float:
     m = machine(target)
     core = m.core
     plain = max(core.byte, core.plain)
-    path = core.byte if s.activation == "clamp" and m.family != "u85" else plain
+    path = core.byte if s.activation == "clamp" else plain
     size = BYTES.get(u.operands[0].dtype, 4) if u.operands else 1
     out, place = spatial(u.result.shape), s.place or Place(m.activations, m.activations)
     if OPS[u.op].kind == "leaf":
@@ -103,8 +103,8 @@ def _simple(target, u: Unit, s: Setting) -> float:
         return _reduce(m, u, s, place, size)
     if u.op in ("concat", "slice"):
         return 0.02 * u.result.elements
-    if u.op == "rescale" and m.family != "u85" and "INT32" in (u.operands[0].dtype, u.result.dtype):
-        # Vela's form of it on U55 and U65: a sum takes the zero point off, a product scales (measured on Vela 5.1)
+    if u.op == "rescale" and not m.family.rescales_wide and "INT32" in (u.operands[0].dtype, u.result.dtype):
+        # Vela's form of it: a sum takes the zero point off, a product scales (measured on Vela 5.1)
         widening = estimator.elementwise(m, out, max(core.add, core.plain), place, 8 * size, 32, 1) if size < 4 else 0.0
         return widening + estimator.elementwise(
             m, out, max(core.wide, core.plain), place, 32, 8 * BYTES.get(u.result.dtype, 4), 1
@@ -124,7 +124,7 @@ def _simple(target, u: Unit, s: Setting) -> float:
             s.ahead or 0.0,
         )
     n, out = batches(u.result.shape), spatial(u.result.shape[-3:])
-    if out[2] == 1 and m.family != "u85":  # Vela keeps single channels in rows
+    if out[2] == 1 and m.family.planes_in_rows:
         place = replace(place, read_rows=True, write_rows=True)
     if len(u.operands) >= 2:
         bits = 8 if s.narrow else 8 * size
@@ -139,7 +139,7 @@ def _simple(target, u: Unit, s: Setting) -> float:
 
 def _convolution(m: Machine, u: Unit, s: Setting) -> tuple[float, float]:
     place, size = s.place or Place(m.activations, m.activations), BYTES.get(u.operands[0].dtype, 4)
-    path = m.core.byte if s.activation == "clamp" and m.family != "u85" else max(m.core.byte, m.core.plain)
+    path = m.core.byte if s.activation == "clamp" else max(m.core.byte, m.core.plain)
     n, h, w, oc = u.result.shape
     ifm, ofm, stride, dilation = spatial(u.operands[0].shape), (n * h, w, oc), tuple(u.attr("stride")), (1, 1)
     rescaled, parts, kind = 0.0, 1, "conv"
@@ -208,7 +208,7 @@ def _reduce(m: Machine, u: Unit, s: Setting, place: Place, size: int) -> float:
         )
     moved = _swap(m, (outer, n, inner), 1 if s.narrow else size, place) if inner > 1 and n > 1 else 0.0
     rows = spatial((outer, inner, n)) if inner > 1 else spatial((*shape[:axis], n))
-    if s.narrow and m.family != "u85":  # of a RESCALE of INT8: a convolution with ones
+    if s.narrow and m.family.summed_by_convolution:
         work, weights = Work("conv", rows, (*rows[:2], 1)), Weights(n, s.ahead)
         return moved + estimator.mac(m, work, place, path=max(m.core.byte, m.core.plain), weights=weights)
     bits = 8 if s.narrow else 8 * size
@@ -227,7 +227,7 @@ def _transpose(target, t: Type, perm: tuple[int, ...], size: int, place: Place) 
     m = machine(target)
     if len(perm) <= 4 and prod(t.shape[:-3]) == 1 and perm[:-3] == tuple(range(len(perm) - 3)):
         shape, last = spatial(t.shape), tuple(p - len(perm) + 3 for p in (-1, -1, *perm)[-3:])
-        if len(perm) >= 3 and (m.family == "u85" or last in ((0, 2, 1), (1, 0, 2), (2, 1, 0))):
+        if len(perm) >= 3 and last in m.family.transposes.native:
             return estimator.transpose(m, shape, last, size, place)
     axes = [a for a in range(len(perm)) if t.shape[a] > 1]
     order = [p for p in perm if t.shape[p] > 1]
@@ -247,7 +247,7 @@ def _transpose(target, t: Type, perm: tuple[int, ...], size: int, place: Place) 
             estimator.transpose(m, (1, *sizes), (0, 2, 1), size, place),
             estimator.transpose(m, (*sizes, 1), (1, 0, 2), size, place),
         )
-    if len(sizes) == 3 and (m.family == "u85" or native in ((0, 2, 1), (1, 0, 2), (2, 1, 0))):
+    if len(sizes) == 3 and native in m.family.transposes.native:
         return estimator.transpose(m, sizes, native, size, place)
     swaps = sum(i != p for i, p in enumerate(native)) - 1
     return 2 * swaps * estimator.transpose(m, (prod(sizes[:-2]), *sizes[-2:]), (1, 0, 2), size, place)

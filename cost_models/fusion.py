@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from cost_models.protocol import Fusion, Unit
+from eqsat.target import Family
 from eqsat.target.staging import step_cycles
 from eqsat.tensor.dtypes import BYTES
 from eqsat.tensor.numerics import LIMITS
@@ -15,11 +16,11 @@ ACTIVATIONS = ("clamp", "table")
 SUMS = ("add", "sub", "mul", "maximum", "minimum")
 #: Ops of one operator each, besides the arithmetic, that carry an activation (measured on Vela 5.1, all families; CONCAT, SLICE and TILE do not).
 _CARRYING = ("transpose", "reverse", "reduce_max", "reduce_min")
-#: Cycles per element up to which a native transpose is expected to fuse into its producer on U85 without loss.
+#: Cycles per element up to which a native transpose is expected to fuse into its producer without loss, where any does.
 _FUSABLE_CYCLES = 1.5
 
 
-def fuses(reader: Unit, read: Unit, behind: Sequence[Unit], family: str) -> Fusion | None:
+def fuses(reader: Unit, read: Unit, behind: Sequence[Unit], family: Family) -> Fusion | None:
     """The term of `reader` reading `read`, whose operands may come from `behind`."""
     arithmetic = read.op in MACS or read.op in SUMS
     if reader.op == "rescale" and arithmetic and reader.operands[0].dtype in ("INT32", "INT48"):
@@ -41,26 +42,24 @@ def fuses(reader: Unit, read: Unit, behind: Sequence[Unit], family: str) -> Fusi
     ):
         return Fusion(of_reader=1.0)
     if (
-        family == "u85"
+        family.transposes.fused
         and reader.op == "transpose"
         and reader.steps
         and fused_rescale
         and any(b.op in MACS for b in behind)
     ):
-        return _fused_transpose(reader)
+        return _fused_transpose(reader, family)
     return None
 
 
-def _fused_transpose(reader: Unit) -> Fusion | None:
-    """U85 conv, depthwise conv and pools write one of the native transposes themselves."""
-    perm, shape = reader.attr("perms"), reader.operands[0].shape
-    if len(perm) != 4 or perm[0] != 0:
+def _fused_transpose(reader: Unit, family: Family) -> Fusion | None:
+    """Convolutions, depthwise ones and poolings write one of the native transposes themselves."""
+    native, shape = family.transposes.native_of(reader.attr("perms")), reader.operands[0].shape
+    if native is None:
         return None
-    native = tuple(p - 1 for p in perm[1:])
-    if step_cycles(*shape[1:], native, 1, "u85") > _FUSABLE_CYCLES * shape[1] * shape[2] * shape[3] + 500:
+    if step_cycles(*shape[1:], native, 1, family) > _FUSABLE_CYCLES * shape[1] * shape[2] * shape[3] + 500:
         return None  # deep or shallow shapes: fused it costs many times as much as by itself
-    # the types that swap H and W double the output path's work, the others are free (measured)
-    return Fusion(of_reader=1.0 if perm in ((0, 1, 3, 2), (0, 3, 1, 2)) else 0.5)
+    return Fusion(of_reader=0.5 if native in family.transposes.doubled else 1.0)
 
 
 def _splits(u: Unit) -> bool:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 
 from cost_models.protocol import Unit
+from eqsat.target import Family
 
 #: The highest rank of any tensor (TOSA specification 1.0, level 8K: MAX_RANK).
 _HIGHEST_RANK = 6
-#: U55 and U65 transpose only these dtypes (executorch backends/arm, operator support).
-_U55_TRANSPOSABLE = ("INT8", "INT16", "BOOL")
 
 
-def legal_transpose(shape: tuple[int, ...], dtype: str, family: str) -> bool:
-    """TOSA's limit on the rank, and the guards on TRANSPOSE (executorch backends/arm): U55/U65 dtypes and the 65536 limit on the
-    leading axes' product."""
+def legal_transpose(shape: tuple[int, ...], dtype: str, family: Family) -> bool:
+    """TOSA's limit on the rank, and the guards on TRANSPOSE (executorch backends/arm): the family's dtypes and its limit on the leading
+    axes' product."""
     if dtype == "INT48" or len(shape) > _HIGHEST_RANK:
         return False
-    if family == "u85":
-        return True
-    return dtype in _U55_TRANSPOSABLE and math.prod(shape[:-2]) <= 65536
+    t = family.transposes
+    return (t.dtypes is None or dtype in t.dtypes) and (
+        t.most_leading is None or math.prod(shape[:-2]) <= t.most_leading
+    )
 
 
-def legal(u: Unit, family: str) -> bool:
+def legal(u: Unit, family: Family) -> bool:
     """Whether a unit may be used at all. RESCALE from INT32 to INT32: Vela 5.1 emits zeros on U55 (see eqsat/vela/guards.py)."""
     shape = u.operands[0].shape if u.operands else ()
     for op, attrs in u.steps:

@@ -89,7 +89,7 @@ class Storage:
     def _own(self, n: int) -> bool:
         """Ops that Vela gives rows to read and write."""
         op = self.units[n].op if n in self.units else ""
-        return op == "matmul" or op == "transpose" and self.machine.family != "u85"
+        return op == "matmul" or op == "transpose" and not self.machine.family.transposes.pooled
 
     def rows(self, n: int) -> bool:
         """Whether the tensor that `n` stores is in rows: graph inputs and outputs, and neighbours of ops that need or show other shapes."""

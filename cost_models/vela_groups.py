@@ -37,12 +37,6 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
 
-#: Output-path cycles per element of an op that runs by itself: (add-like, other elementwise), by family.
-_OUTPUT_PATH = {"u55": (1.5, 0.75), "u65": (1.5, 0.75), "u85": (0.25, 0.25)}
-#: Cycles per element of a RESCALE, CLAMP, TABLE or copy that does not fuse (a 1x1 pool), by family.
-_UNFUSED = {"u55": 1.0, "u65": 1.0, "u85": 0.6}
-#: Bytes per cycle of the memory that holds activations.
-_BANDWIDTH = {"u55": 8.0, "u65": 16.0, "u85": 32.0}
 _MEASURED = (
     "concat",
     "slice",
@@ -198,11 +192,11 @@ class VelaGroups:
         return sum(known[f"{w.key}-{context}"] for w in windows.all)
 
     def _estimate(self, u: Unit) -> float:
-        family, elements = self.target.family, u.result.elements
+        elements = u.result.elements
         if u.op == "transpose":  # of a dtype that is not probed
             return u.result.elements
         kind = OPS[u.op].kind
-        moved = sum(t.bytes for t in (*u.operands, u.result)) / _BANDWIDTH[family]
+        moved = sum(t.bytes for t in (*u.operands, u.result)) / self.target.family.bandwidth
         if kind == "leaf":
             return 0.0
         if u.op == "reshape":
@@ -214,13 +208,13 @@ class VelaGroups:
             return 1.0 + 0.02 * elements
         if u.op in ("rescale", *ACTIVATIONS):
             return self._copy(u)
-        add, other = _OUTPUT_PATH[family]
-        return 1.0 + max((add if u.op in ("add", "sub") else other) * elements, moved)
+        path = self.target.core.add if u.op in ("add", "sub") else self.target.core.mul
+        return 1.0 + max(path * elements, moved)
 
     def _copy(self, u: Unit) -> float:
         """Cycles of what runs as a 1x1 pool over the result."""
-        moved = (u.operands[0].bytes + u.result.bytes) / _BANDWIDTH[self.target.family]
-        return 1.0 + max(_UNFUSED[self.target.family] * u.result.elements, moved)
+        moved = (u.operands[0].bytes + u.result.bytes) / self.target.family.bandwidth
+        return 1.0 + max(self.target.family.copy * u.result.elements, moved)
 
     def fusion(self, reader: Unit, read: Unit, behind: Sequence[Unit]) -> Fusion | None:
         found = fuses(reader, read, behind, self.target.family)

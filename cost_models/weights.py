@@ -22,11 +22,11 @@ def stored_weights(u: Unit) -> Const | None:
 
 
 def encoded(m: Machine, u: Unit, kind: str, part_kernel: bool) -> float:
-    """Bytes of the weights of `u`, which is done as `kind` (blocks.Work). U85 has a second format of plain bytes, and takes whichever it
-    decodes and fetches faster (ethos_u85_performance.cpp, WeightDecodeCycles)."""
+    """Bytes of the weights of `u`, which is done as `kind` (blocks.Work). Where there is a second format of plain bytes, it is whichever is
+    decoded and fetched faster (ethos_u85_performance.cpp, WeightDecodeCycles)."""
     weights, known = u.operands[1], stored_weights(u)
     bits, zeros = _information(known) if known is not None else (_BITS, 0.0)
-    size, u85 = weights.elements, m.family == "u85"
+    size, (part_depth, depth) = weights.elements, m.family.filled_depth
     if u.op == "depthwise_conv2d":
         taps, channels = prod(weights.shape[:2]), weights.shape[2] if kind == "depthwise" else 1
     else:
@@ -34,11 +34,11 @@ def encoded(m: Machine, u: Unit, kind: str, part_kernel: bool) -> float:
     if kind == "depthwise":
         filled = up(taps, 4) / taps
     elif part_kernel:
-        filled = up(taps, 4) * up(channels, 16 if u85 else 8) / (taps * channels)
+        filled = up(taps, 4) * up(channels, part_depth) / (taps * channels)
     else:
-        filled = up(channels, 64 if u85 else 32) / channels
+        filled = up(channels, depth) / channels
     coded = _FRAME + size * _OVERHEAD * (bits + _mixing(filled)) / 8 * weights.bytes / size
-    if not u85 or kind == "depthwise":
+    if not m.family.plain_weights or kind == "depthwise":
         return coded
     plain = _FRAME + weights.bytes * (up(taps, 5) * up(channels, 16) / (taps * channels) if part_kernel else filled)
     rate = m.core.cores * (8 + 60 * (min(0.9, max(0.5, 1 - (1 - zeros) / filled)) - 0.5))

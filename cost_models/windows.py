@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from networkx.utils import UnionFind
 
 from cost_models.node_model import behind_views
+from eqsat.target import Family
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const, attrs_of
@@ -80,11 +81,11 @@ def reordered(graph: TensorGraph) -> set[int]:
     return moved
 
 
-def groups(graph: TensorGraph, family: str) -> list[list[int]]:
+def groups(graph: TensorGraph, family: Family) -> list[list[int]]:
     """The live ops of `graph` in sets that may fuse, each in topological order.
 
-    RESCALE, CLAMP, TABLE, RESHAPE (and on U85 TRANSPOSE) join the producer that only they read; a widening RESCALE joins its reader;
-    transposes with nothing but reshapes between them are one movement to Vela; on U85 elementwise ops of one shape chain.
+    RESCALE, CLAMP, TABLE, RESHAPE (and TRANSPOSE where it fuses) join the producer that only they read; a widening RESCALE joins its reader;
+    transposes with nothing but reshapes between them are one movement to Vela; elementwise ops of one shape may chain.
     """
     readers = graph.readers()
     sets = UnionFind(n for n in readers if OPS[graph.nodes[n].op].kind != "leaf")
@@ -95,10 +96,12 @@ def groups(graph: TensorGraph, family: str) -> list[list[int]]:
                 continue
             source = graph.nodes[i]
             fuses = (
-                node.op in _FUSING or node.op == "transpose" and (family == "u85" or _moved_before(graph, readers, i))
+                node.op in _FUSING
+                or node.op == "transpose"
+                and (family.transposes.fused or _moved_before(graph, readers, i))
             )
             chains = (
-                family == "u85"
+                family.chained
                 and OPS[node.op].kind == OPS[source.op].kind == "pointwise"
                 and node.shape == source.shape
             )
@@ -133,7 +136,7 @@ class Window:
 class Windows:
     """The windows of one graph."""
 
-    def __init__(self, graph: TensorGraph, family: str):
+    def __init__(self, graph: TensorGraph, family: Family):
         self.graph, self.readers = graph, graph.readers()
         self.outputs = set(graph.outputs)
         self._digests: dict[int, bytes] = {}

@@ -21,6 +21,7 @@ from eqsat.fx.aten import arguments, overload, reduced_axis
 from eqsat.fx.lift import Call, Lifted
 from eqsat.fx.program import Builder, Program, ProgramError
 from eqsat.fx.route import channels_first, channels_last, plain, staged, to_last
+from eqsat.target import Family
 from eqsat.tensor.graph import Node as TensorNode
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
@@ -40,7 +41,7 @@ class Value:
     data: torch.Tensor | None = None
 
 
-def emit(lifted: Lifted, graph: TensorGraph, family: str = "u85") -> Program:
+def emit(lifted: Lifted, graph: TensorGraph, family: Family) -> Program:
     """The program of `graph`, whose inputs and outputs are those of `lifted`, for a family of NPUs. Raises ProgramError for what FX cannot express."""
     try:
         return _Emitter(lifted, graph, family).run()
@@ -49,7 +50,7 @@ def emit(lifted: Lifted, graph: TensorGraph, family: str = "u85") -> Program:
 
 
 class _Emitter:
-    def __init__(self, lifted: Lifted, graph: TensorGraph, family: str):
+    def __init__(self, lifted: Lifted, graph: TensorGraph, family: Family):
         self.lifted, self.graph, self.family = lifted, graph, family
         self.builder = Builder(lifted.source)
         self.values: list[Value | None] = [None] * len(graph.nodes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eqsat.target import Family
 from eqsat.target.staging import reordering, step_cycles, ways, written
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape
@@ -43,7 +44,7 @@ def plain(m: Move) -> Route:
     return out + [("view", list(m.out_shape))] * (shape != m.out_shape)
 
 
-def staged(m: Move, element_bytes: int, family: str, from_layout: bool, into_layout: bool) -> tuple[Route, bool]:
+def staged(m: Move, element_bytes: int, family: Family, from_layout: bool, into_layout: bool) -> tuple[Route, bool]:
     """The cheapest chain by the closed form of `eqsat.staging`, and whether it ends with a layout change that the backend cancels.
 
     from_layout: the input comes channels first from an op that has it channels last; into_layout: such an op reads the result.
@@ -59,7 +60,7 @@ def staged(m: Move, element_bytes: int, family: str, from_layout: bool, into_lay
 
 
 def _options(
-    m: Move, element_bytes: int, family: str, from_layout: bool, into_layout: bool
+    m: Move, element_bytes: int, family: Family, from_layout: bool, into_layout: bool
 ) -> Iterator[tuple[float, int, bool, Move, bool]]:
     """(cycles, layout changes, channels last at the start, what is left to do, channels last at the end)."""
     for head in (False, True)[: 1 + (from_layout and len(m.in_shape) > 2)]:
@@ -70,14 +71,14 @@ def _options(
                 yield _cycles(middle, element_bytes, family), head + tail, head, middle, tail
 
 
-def _chain(m: Move, element_bytes: int, family: str) -> tuple:
+def _chain(m: Move, element_bytes: int, family: Family) -> tuple:
     if m.is_view:
         return ()
     sizes, perm = reordering(m)
     return ways(sizes, perm, element_bytes, family)[0]
 
 
-def _cycles(m: Move, element_bytes: int, family: str) -> float:
+def _cycles(m: Move, element_bytes: int, family: Family) -> float:
     steps = _chain(m, element_bytes, family)
     if any(len(shape) != 4 or shape[0] != 1 for shape, _ in steps):
         return float("inf")  # too many axes for the search: Vela decomposes it

@@ -1,7 +1,7 @@
 """From a saturated e-graph to a ChoiceGraph and back.
 
 Every e-node becomes a candidate with a price in cycles; pairwise terms say what Vela fuses. A Move is one candidate
-whose TOSA steps the cost model settles, and on U85 a second one where a single native TRANSPOSE does it, because that can fuse
+whose TOSA steps the cost model settles, and where native TRANSPOSEs fuse a second one if a single one does it, because that can fuse
 into its producer. A widening RESCALE stands once for every reader: its price is a pairwise term of each reader, and the
 candidate's own only where the outside world reads it.
 """
@@ -16,6 +16,7 @@ from cost_models.protocol import CostModel, Steps, Unit
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.search.signature import with_inputs_read
 from eqsat.search.storage import storage, viewed_first
+from eqsat.target import Family
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, GraphError, attrs_of
 from eqsat.vela.guards import misplaced
@@ -194,7 +195,7 @@ class Choices:
         return out, origin
 
 
-def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: str) -> list[Unit]:
+def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: Family) -> list[Unit]:
     operands = tuple(frozen.types[c] for c in e.children)
     result = frozen.types[e.cls]
     if e.move is not None and e.move.is_view:
@@ -206,7 +207,7 @@ def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: str) -
     from_input = read[0] is not None and read[0].op == "input"
     out = [Unit((), operands, result, constants, e.move, from_input)]
     direct = e.move.direct()
-    if family == "u85" and direct is not None and len(direct) == 4 and direct[0] == 0 and direct != (0, 1, 2, 3):
+    if family.transposes.fused and direct is not None and family.transposes.native_of(direct) is not None:
         out.append(Unit((("transpose", attrs_of({"perms": direct})),), operands, result, from_input=from_input))
     return out
 

@@ -1,5 +1,7 @@
-"""What a graph is compiled for: accelerator configurations and their native transposes."""
+"""What a graph is compiled for: families of accelerators, their configurations and native transposes."""
 
 from eqsat.target.accelerators import ACCELERATORS, Target, TargetError
+from eqsat.target.families import FAMILIES
+from eqsat.target.family import Family
 
-__all__ = ["ACCELERATORS", "Target", "TargetError"]
+__all__ = ["ACCELERATORS", "FAMILIES", "Family", "Target", "TargetError"]

@@ -6,20 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from eqsat.target.families import FAMILIES
+from eqsat.target.family import Core, Family
+
+_FAMILY = {accelerator: family for family in FAMILIES for accelerator in family.cores}
 #: Every accelerator configuration of Vela 5.1 (vela --help).
-ACCELERATORS = (
-    "ethos-u55-32",
-    "ethos-u55-64",
-    "ethos-u55-128",
-    "ethos-u55-256",
-    "ethos-u65-256",
-    "ethos-u65-512",
-    "ethos-u85-128",
-    "ethos-u85-256",
-    "ethos-u85-512",
-    "ethos-u85-1024",
-    "ethos-u85-2048",
-)
+ACCELERATORS = tuple(_FAMILY)
 
 
 class TargetError(ValueError):
@@ -65,6 +57,9 @@ class Target:
         raise TargetError(f"no --accelerator-config among the Vela flags {list(flags)}")
 
     @property
-    def family(self) -> str:
-        """u55, u65 or u85."""
-        return self.accelerator.split("-")[1]
+    def family(self) -> Family:
+        return _FAMILY[self.accelerator]
+
+    @property
+    def core(self) -> Core:
+        return self.family.cores[self.accelerator]

@@ -12,30 +12,25 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import prod
 
+from eqsat.target.family import Family
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Attrs, attrs_of
 
 Steps = tuple[tuple[str, Attrs], ...]
 Transposes = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
-#: Permutations of (H, W, C) that Vela 5.1 maps to one operator, by family (read in its sources and measured).
-NATIVE = {
-    "u55": ((0, 2, 1), (1, 0, 2), (2, 1, 0)),
-    "u65": ((0, 2, 1), (1, 0, 2), (2, 1, 0)),
-    "u85": ((0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)),
-}
 _MAX_ATOMS = 6
 _MAX_STEPS = 4
 
 
-def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: int, family: str) -> float:
+def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: int, family: Family) -> float:
     """Estimated cycles of one native transpose of [1, h, w, c]; fitted to Vela 5.1 on int8 tensors of 3k-50k elements.
 
-    U85 writes whole bricks of 16 channels, and deep inputs split into many blocks. U55 and U65 are bound by memory, which
-    short innermost axes use badly.
+    A pooling writes whole bricks of 16 channels, and deep inputs split into many blocks. Where it is bound by memory, short innermost
+    axes use that badly.
     """
     depth = (h, w, c)[perm[2]]
-    if family == "u85":
+    if family.transposes.pooled:
         factor = -(-depth // 16) * 16 / depth * (max(1.0, c / 128) if perm != (1, 0, 2) else 1.0)
     else:
         factor = 1.0 if min(c, depth) * element_bytes >= 16 else 8 / 3
@@ -43,16 +38,15 @@ def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: in
     return start + h * w * c * per_element * factor
 
 
-def _ideal_step(element_bytes: int, family: str) -> tuple[float, float]:
+def _ideal_step(element_bytes: int, family: Family) -> tuple[float, float]:
     """(cycles to start, cycles per element) of a native transpose whose shape wastes nothing."""
-    if family == "u85":
-        return 300, 0.5 * max(1, element_bytes / 2)
-    return 100, 0.375 * element_bytes * (0.5 if family == "u65" else 1.0)
+    t = family.transposes
+    return t.start, t.per_byte * max(t.least_bytes, element_bytes)
 
 
 @lru_cache(maxsize=4096)
 def chains(
-    sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: str, keep: int = 4
+    sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family, keep: int = 4
 ) -> tuple[tuple, ...]:
     """The `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`, as ((h, w, c), native perm) each.
 
@@ -85,7 +79,7 @@ def chains(
 
 
 @lru_cache
-def _distances(n: int, family: str) -> dict[tuple[int, ...], int]:
+def _distances(n: int, family: Family) -> dict[tuple[int, ...], int]:
     """Order of n axes -> least number of native steps that sort it, up to _MAX_STEPS. (The natives' inverses are natives.)"""
     goal = tuple(range(n))
     found, front = {goal: 0}, [goal]
@@ -98,14 +92,14 @@ def _distances(n: int, family: str) -> dict[tuple[int, ...], int]:
 
 
 def _moves(
-    order: tuple[int, ...], sizes: tuple[int, ...], family: str
+    order: tuple[int, ...], sizes: tuple[int, ...], family: Family
 ) -> Iterator[tuple[tuple[int, int, int], tuple[int, ...], tuple[int, ...]]]:
     n = len(order)
     for i in range(n):
         for j in range(i + 1, n + 1):
             groups = order[:i], order[i:j], order[j:]
             shape = tuple(prod(sizes[a] for a in g) for g in groups)
-            for native in NATIVE[family]:
+            for native in family.transposes.native:
                 following = groups[native[0]] + groups[native[1]] + groups[native[2]]
                 if following != order:
                     yield shape, native, following
@@ -120,7 +114,7 @@ def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(axes[i][0] for i in order), tuple(order.index(i) for i in range(len(axes)))
 
 
-def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: str) -> list[Transposes]:
+def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family) -> list[Transposes]:
     """Candidate chains of (shape, perm) for a reordering: natives, and the plain transpose that Vela decomposes by itself."""
     found = chains(sizes, perm, element_bytes, family) if len(sizes) <= _MAX_ATOMS else ()
     return [tuple(((1, *hwc), (0, *(p + 1 for p in native))) for hwc, native in c) for c in found] or [((sizes, perm),)]

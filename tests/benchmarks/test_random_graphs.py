@@ -120,7 +120,7 @@ def test_what_is_misplaced(op: str, operand: str, result: str, wrong: bool) -> N
     assert misplaced(op, [Type((1, 2), operand)], Type((1, 2), result)) is wrong
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.family)
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.family.name)
 def test_no_transpose_of_more_axes_than_tosa_has(target: Target, pool: Pool) -> None:
     """Three transposes whose composition has seven atomic axes: it may not be written as one TRANSPOSE of rank 7."""
     g = TensorGraph()

@@ -14,6 +14,7 @@ from cost_models.legality import legal_transpose
 from cost_models.protocol import Unit
 from cost_models.vela_groups import VelaGroups, probe
 from eqsat.target import Target
+from eqsat.target.families import U55, U65, U85
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
@@ -113,11 +114,9 @@ def test_movements_that_the_target_must_not_do_have_no_price(pool: Pool, tmp_pat
 
 
 def test_the_guards_on_transposes() -> None:
-    assert legal_transpose((1, 256, 256, 3, 2), "INT8", "u55") and not legal_transpose(
-        (1, 257, 256, 3, 2), "INT8", "u55"
-    )
-    assert legal_transpose((1, 257, 256, 3, 2), "INT8", "u85")
-    assert not legal_transpose((1, 2, 3), "INT32", "u65") and legal_transpose((1, 2, 3), "INT32", "u85")
+    assert legal_transpose((1, 256, 256, 3, 2), "INT8", U55) and not legal_transpose((1, 257, 256, 3, 2), "INT8", U55)
+    assert legal_transpose((1, 257, 256, 3, 2), "INT8", U85)
+    assert not legal_transpose((1, 2, 3), "INT32", U65) and legal_transpose((1, 2, 3), "INT32", U85)
 
 
 def test_a_probe_has_the_unit_between_pads() -> None:
@@ -147,8 +146,8 @@ def test_a_constant_operand_has_its_price_and_its_narrow_form_another(model: Vel
     narrow = Const(np.arange(32, dtype=np.int8).reshape(row.shape), "INT8")
     rescale = Unit((("rescale", attrs_of({"dtype": "INT32"})),), (Type(row.shape, "INT8"),), row, (narrow,))
     share = model.fusion(with_constant, rescale, []).of_reader
-    if model.target.family != "u65":  # there it depends on the size
-        assert (share > 0.5) == (model.target.family == "u85")
+    if model.target.family is not U65:  # there it depends on the size
+        assert (share > 0.5) == (model.target.family is U85)
     assert model.fusion(with_constant, Unit(rescale.steps, rescale.operands, row, (None,)), []).of_reader == 0.0
 
 

@@ -11,7 +11,8 @@ import pytest
 from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
 from cost_models.windows import LIMITS, Windows, groups, reordered
-from eqsat.target import Target
+from eqsat.target import FAMILIES, Family, Target
+from eqsat.target.families import U55
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tosa import loads
@@ -66,9 +67,9 @@ def test_the_total_is_velas(make, target: str, pool: Pool, cache: PriceCache) ->
     assert abs(model.total(graph) - truth) <= (0.05 if "u65" in target else 0.02) * truth
 
 
-@pytest.mark.parametrize("family", ["u55", "u85"])
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
 @pytest.mark.parametrize("make", GRAPHS)
-def test_every_op_is_in_one_group(make, family: str) -> None:
+def test_every_op_is_in_one_group(make, family: Family) -> None:
     graph = make()
     ops = sorted(n for n in graph.live() if OPS[graph.nodes[n].op].kind != "leaf")
     assert sorted(n for g in groups(graph, family) for n in g) == ops
@@ -76,7 +77,7 @@ def test_every_op_is_in_one_group(make, family: str) -> None:
 
 def test_windows_cut_only_tensors_that_a_pad_can_stand_for() -> None:
     graph = tower()
-    windows = Windows(graph, "u55")
+    windows = Windows(graph, U55)
     for w in windows.all:
         inside = set(w.nodes)
         assert set(w.group) <= inside

@@ -10,6 +10,7 @@ from eqsat.fx.emit import emit
 from eqsat.fx.lift import lift
 from eqsat.fx.program import ProgramError, read
 from eqsat.fx.run import compare, run, samples
+from eqsat.target.families import U85
 from tests.fx.programs import CASES, program
 
 #: Movement by every name that ATen has for it.
@@ -57,7 +58,9 @@ def test_movement_by_every_name_is_read_and_written() -> None:
     lifted = lift(source)
     opaque = [lifted.graph.nodes[n].attr("tosa") for n in lifted.graph.live() if lifted.graph.nodes[n].op == "opaque"]
     assert opaque == []
-    assert len(source.outputs) == len(SPELLINGS) and compare(source, emit(lifted, lifted.graph), 4, exact=True).equal
+    assert (
+        len(source.outputs) == len(SPELLINGS) and compare(source, emit(lifted, lifted.graph, U85), 4, exact=True).equal
+    )
 
 
 @pytest.mark.parametrize("kind", ["float", "quantized"])
@@ -65,7 +68,7 @@ def test_movement_by_every_name_is_read_and_written() -> None:
 def test_what_is_read_is_written_back(case: str, kind: str) -> None:
     source = read(program(case, kind))
     lifted = lift(source)
-    new = emit(lifted, lifted.graph)
+    new = emit(lifted, lifted.graph, U85)
     outcome = compare(source, new, 4, exact=True)
     assert outcome.equal, outcome.reason
 
@@ -90,7 +93,7 @@ class _Of(torch.nn.Module):
 
 def test_every_written_movement_stands_between_its_tensor_s_dequantize_and_quantize() -> None:
     lifted = lift(read(program("pieces", "quantized")))
-    new = emit(lifted, lifted.graph)
+    new = emit(lifted, lifted.graph, U85)
     moving = [
         n
         for n in new.graph.nodes
@@ -118,7 +121,7 @@ def test_integers_out_of_the_range_of_their_dequantize_are_not_moved_as_quantize
     source = read(torch.export.export(_Raw(f), (x,)))
     lifted = lift(source)
     assert {lifted.graph.nodes[n].op for n in lifted.graph.live()} == {"input", "opaque"}
-    new = emit(lifted, lifted.graph)
+    new = emit(lifted, lifted.graph, U85)
     assert torch.equal(
         run(new, {source.inputs[0].name: x})[0], torch.tensor([[-127, 127], [5, -127]], dtype=torch.int8)
     )
@@ -173,7 +176,7 @@ def test_what_cannot_be_rewritten_is_named() -> None:
     functional = mutating.run_decompositions({})  # mutation as an output: nothing in place is left
     source = read(functional)
     lifted = lift(source)
-    assert compare(source, emit(lifted, lifted.graph), 4, exact=True).equal
+    assert compare(source, emit(lifted, lifted.graph, U85), 4, exact=True).equal
     assert "count" in functional.graph_signature.buffers_to_mutate.values()
 
 

@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.fx.route import Route, plain, staged, to_last
-from eqsat.target.staging import NATIVE
+from eqsat.target import FAMILIES, Family
 from eqsat.tensor.movement import Move
-
-FAMILIES = ("u55", "u65", "u85")
 
 
 def follow(route: Route, x: np.ndarray) -> np.ndarray:
@@ -33,15 +31,15 @@ def movements(draw) -> Move:
 
 @settings(max_examples=150, deadline=None)
 @given(movements(), st.sampled_from(FAMILIES), st.booleans(), st.booleans())
-def test_a_route_moves_as_its_movement_does(m: Move, family: str, head: bool, tail: bool) -> None:
+def test_a_route_moves_as_its_movement_does(m: Move, family: Family, head: bool, tail: bool) -> None:
     x = np.arange(int(np.prod(m.in_shape))).reshape(m.in_shape)
     for route in (plain(m), staged(m, 1, family, head, tail)[0]):
         assert np.array_equal(follow(route, x), m.apply(x))
     assert sum(op == "permute" for op, _ in plain(m)) <= 1
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_pixel_shuffle_behind_a_convolution_is_written_in_native_steps(family: str) -> None:
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+def test_a_pixel_shuffle_behind_a_convolution_is_written_in_native_steps(family: Family) -> None:
     shape = (1, 12, 16, 16)
     m = (
         Move.reshape(shape, (3, 2, 2, 16, 16))
@@ -49,7 +47,7 @@ def test_a_pixel_shuffle_behind_a_convolution_is_written_in_native_steps(family:
         .then(Move.reshape((3, 16, 2, 16, 2), (1, 3, 32, 32)))
     )
     route, cancels = staged(m, 1, family, from_layout=True, into_layout=False)
-    natives = {(0, *(p + 1 for p in perm)) for perm in NATIVE[family]}
+    natives = {(0, *(p + 1 for p in perm)) for perm in family.transposes.native}
     permutes = [tuple(v) for op, v in route if op == "permute"]
     assert not cancels and set(permutes) - {(0, 2, 3, 1)} <= natives and len(permutes) >= 2
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eqsat.target.staging import NATIVE, chains, reordering, step_cycles, ways, written
+from eqsat.target import FAMILIES, Family
+from eqsat.target.families import U55, U85
+from eqsat.target.staging import chains, reordering, step_cycles, ways, written
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-
-FAMILIES = ("u55", "u65", "u85")
 
 
 @st.composite
@@ -32,14 +32,14 @@ def moves(draw) -> Move:
     return m
 
 
-def steps_of(m: Move, width: int, family: str) -> list:
+def steps_of(m: Move, width: int, family: Family) -> list:
     sizes, perm = reordering(m)
     return [written(m, chain) for chain in ways(sizes, perm, width, family)]
 
 
 @settings(max_examples=150, deadline=None)
 @given(moves(), st.sampled_from(FAMILIES), st.sampled_from([1, 2]))
-def test_all_ways_do_the_movement(m: Move, family: str, width: int) -> None:
+def test_all_ways_do_the_movement(m: Move, family: Family, width: int) -> None:
     assume(not m.is_view)
     x = np.arange(int(np.prod(m.in_shape)), dtype=np.int32).reshape(m.in_shape)
     found = steps_of(m, width, family)
@@ -53,8 +53,8 @@ def test_all_ways_do_the_movement(m: Move, family: str, width: int) -> None:
         assert np.array_equal(g.evaluate([x])[0], m.apply(x))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_chains_are_native_and_cheapest_first(family: str) -> None:
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+def test_chains_are_native_and_cheapest_first(family: Family) -> None:
     sizes = (2, 3, 5, 7)
     for perm in permutations(range(4)):
         if perm == (0, 1, 2, 3):
@@ -62,19 +62,19 @@ def test_chains_are_native_and_cheapest_first(family: str) -> None:
         found = chains(sizes, perm, 1, family)
         prices = [sum(step_cycles(*shape, p, 1, family) for shape, p in c) for c in found]
         assert found and prices == sorted(prices) and len(found) <= 4
-        assert all(p in NATIVE[family] for c in found for _, p in c)
+        assert all(p in family.transposes.native for c in found for _, p in c)
 
 
 def test_a_native_permutation_is_a_chain_of_one() -> None:
     for family in FAMILIES:
-        for perm in NATIVE[family]:
+        for perm in family.transposes.native:
             assert (((4, 6, 16), perm),) in chains((4, 6, 16), perm, 1, family, 20)
 
 
 def test_many_axes_have_a_way() -> None:
     m = Move.transpose((2,) * 8, (7, 6, 5, 4, 3, 2, 1, 0))
     x = np.arange(256).reshape(m.in_shape)
-    for steps in steps_of(m, 1, "u85"):
+    for steps in steps_of(m, 1, U85):
         ((_, attrs),) = steps
         assert np.array_equal(x.transpose(dict(attrs)["perms"]), m.apply(x))
 
@@ -84,5 +84,5 @@ def test_movements_that_view_their_ends_differently_share_a_reordering() -> None
     shuffle = Move.reshape((36, 8), (36, 2, 4)).then(plain).then(Move.reshape((36, 4, 2), (36, 8)))
     assert reordering(shuffle) == reordering(plain) == ((36, 2, 4), (0, 2, 1))
     for m in (plain, shuffle):
-        for steps in steps_of(m, 1, "u55"):
+        for steps in steps_of(m, 1, U55):
             assert (steps[-1] == ("reshape", (("shape", (36, 8)),))) == (m is shuffle)

@@ -1,0 +1,167 @@
+"""The families of accelerators, each a record of traits (`family.py`), as Vela 5.1 sees them.
+
+Read in the sources of its C++ compiler (regor): architecture/ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp, ethosu85/ethos_u85.cpp and
+the *_performance.cpp beside them. What is marked "measured" was measured with Vela 5.1. The guards on TRANSPOSE are those of
+ExecuTorch 1.5 (backends/arm, operator support).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from eqsat.target.family import Core, Family, Shape, SharedMemory, SplitMemory, Transposes
+
+_SMALL, _MIDDLE, _LARGE = SharedMemory(16, 2), SharedMemory(24, 4), SharedMemory(48, 8)
+
+U55 = Family(
+    name="u55",
+    cores={
+        "ethos-u55-32": Core(32, ((1, 1, 4),), 2.0, 6.0, 3.0, 3.0, 3.0, 1.0, _SMALL, pooling=1),
+        "ethos-u55-64": Core(64, ((1, 1, 8),), 1.0, 3.0, 1.5, 1.5, 1.5, 1.0, _SMALL),
+        "ethos-u55-128": Core(128, ((1, 2, 8),), 0.5, 1.5, 0.75, 1.25, 0.75, 1.0, _MIDDLE),
+        "ethos-u55-256": Core(256, ((2, 2, 8),), 0.25, 0.75, 0.375, 1.125, 0.5, 1.0, _LARGE),
+    },
+    # start and per_byte are fitted to Vela's estimate of int8 tensors of 3k-50k elements
+    transposes=Transposes(
+        native=((0, 2, 1), (1, 0, 2), (2, 1, 0)),
+        pooled=False,
+        fused=False,
+        doubled=(),
+        start=100,
+        per_byte=0.375,
+        least_bytes=1,
+        dtypes=frozenset({"INT8", "INT16", "BOOL"}),
+        most_leading=65536,
+    ),
+    port=8.0,
+    bounded_channels=False,
+    bandwidth=8.0,
+    copy=1.0,  # measured
+    largest_block=(32, 64, 128),
+    mac_depth=None,
+    split_outputs=True,
+    filled_depth=(8, 32),
+    plain_weights=False,
+    sparse_weights=False,
+    chained=False,
+    scaled_sums=False,
+    blocked_elementwise=True,
+    rescales_wide=False,  # measured
+    multiplies_matrices=False,
+    summed_by_convolution=True,
+    planes_in_rows=True,
+)
+
+U65 = replace(
+    U55,
+    name="u65",
+    cores={
+        "ethos-u65-256": Core(256, ((2, 2, 8),), 0.25, 0.75, 0.375, 1.125, 0.5, 1.0, _LARGE),
+        "ethos-u65-512": Core(256, ((2, 2, 8),), 0.125, 0.375, 0.1875, 0.5625, 0.25, 0.5, _LARGE, 2),
+    },
+    transposes=replace(U55.transposes, per_byte=0.1875),
+    port=16.0,
+    bandwidth=16.0,
+)
+
+
+def _split(
+    inputs: int,
+    accumulators: int,
+    units: tuple[tuple[Shape, Shape, Shape], ...],
+    pooling: tuple[int, ...],
+    products: tuple[int, ...],
+) -> SplitMemory:
+    """From KiB."""
+    return SplitMemory(inputs * 1024, accumulators * 1024, units, pooling, products)
+
+
+_SQUARE, _FLAT = ((2, 2, 1), (1, 2, 2), (1, 1, 4)), ((1, 4, 1), (1, 2, 2), (1, 1, 4))
+_DEEP, _DEEP_FLAT = ((2, 4, 1), (2, 2, 2), (1, 2, 4)), ((2, 4, 1), (1, 4, 2), (1, 2, 4))
+_DEEPEST, _DEEPEST_FLAT = ((4, 4, 1), (2, 4, 2), (2, 2, 4)), ((4, 4, 1), (2, 4, 2), (1, 4, 4))
+_TINY = ((1, 2, 1), (1, 1, 2), (1, 1, 2))
+
+U85 = Family(
+    name="u85",
+    cores={
+        "ethos-u85-128": Core(
+            128, ((1, 2, 8), (1, 1, 16)), 0.5, 0.5, 0.5, 1.0, 0.5, 0.5, _split(8, 8, (_TINY, _TINY), (1,), (0,))
+        ),
+        "ethos-u85-256": Core(
+            256,
+            ((1, 2, 16), (1, 4, 8), (2, 2, 8)),
+            0.25,
+            0.25,
+            0.25,
+            0.5,
+            0.25,
+            0.25,
+            _split(16, 16, (_SQUARE, _FLAT, _SQUARE), (0,), (1, 2)),
+        ),
+        "ethos-u85-512": Core(
+            512,
+            ((2, 2, 16), (1, 4, 16)),
+            0.125,
+            0.125,
+            0.125,
+            0.25,
+            0.25,
+            0.125,
+            _split(16, 32, (_SQUARE, _FLAT), (0, 1), (0, 1)),
+            2,
+        ),
+        "ethos-u85-1024": Core(
+            1024,
+            ((2, 2, 32), (1, 4, 32), (2, 4, 16)),
+            0.0625,
+            0.0625,
+            0.0625,
+            0.25,
+            0.25,
+            0.0625,
+            _split(16, 64, (_DEEP, _DEEP_FLAT, _DEEP), (2,), (0, 1, 2)),
+            4,
+        ),
+        "ethos-u85-2048": Core(
+            2048,
+            ((2, 2, 64), (1, 4, 64), (4, 4, 16)),
+            0.03125,
+            0.03125,
+            0.03125,
+            0.125,
+            0.125,
+            0.03125,
+            _split(32, 128, (_DEEPEST, _DEEPEST_FLAT, _DEEPEST), (2,), (0, 1, 2)),
+            4,
+        ),
+    },
+    transposes=Transposes(
+        native=((0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)),
+        pooled=True,
+        fused=True,
+        doubled=((1, 0, 2), (1, 2, 0), (2, 1, 0)),  # measured
+        start=300,
+        per_byte=0.25,
+        least_bytes=2,
+    ),
+    port=16.0,
+    bounded_channels=True,
+    bandwidth=32.0,
+    copy=0.6,  # measured on ethos-u85-256
+    largest_block=(128, 128, 1024),
+    mac_depth=8,
+    split_outputs=False,
+    filled_depth=(16, 64),
+    plain_weights=True,
+    sparse_weights=True,
+    chained=True,
+    scaled_sums=True,
+    blocked_elementwise=False,
+    rescales_wide=True,
+    multiplies_matrices=True,
+    summed_by_convolution=False,
+    planes_in_rows=False,
+)
+
+#: Every family that there is. A new one is a record above and its place here.
+FAMILIES = (U55, U65, U85)
