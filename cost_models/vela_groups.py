@@ -250,7 +250,7 @@ def _versions() -> str:
     return f"vela {version('ethos-u-vela')}"
 
 
-def _scaled(dtype: str, multiplier: int, shift: int) -> Attrs:
+def _scaled(dtype: str, multiplier: int, shift: int, scale32: bool = True) -> Attrs:
     return attrs_of(
         {
             "multiplier": (multiplier,),
@@ -258,7 +258,7 @@ def _scaled(dtype: str, multiplier: int, shift: int) -> Attrs:
             "in_zp": (0,),
             "out_zp": (0,),
             "dtype": dtype,
-            "scale32": True,
+            "scale32": scale32,
             "rounding_mode": 1,
             "per_channel": False,
             "input_unsigned": False,
@@ -269,6 +269,8 @@ def _scaled(dtype: str, multiplier: int, shift: int) -> Attrs:
 
 #: The RESCALEs in a probe: to INT8 behind sums (Vela fuses it), to INT32 before them (times one, which fuses on every target).
 _NARROWING, _WIDENING = _scaled("INT8", 1 << 30, 38), _scaled("INT32", 1 << 30, 30)
+#: The RESCALE that fuses into a multiply-accumulate op, by the dtypes of its operand and of its sums. Of INT48 TOSA has 16-bit multipliers only.
+_MAC_NARROWING = {("INT8", "INT32"): _NARROWING, ("INT16", "INT48"): _scaled("INT16", 1 << 14, 30, scale32=False)}
 
 
 def canonical(u: Unit) -> Unit:
@@ -307,9 +309,11 @@ def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
     between RESCALEs."""
     g = TensorGraph()
     wide = _is_wide_sum(u) or u.op == "reduce_sum" and u.operands[0].dtype == "INT32"
-    narrowed = wide or u.op in MACS and u.operands[0].dtype == "INT8" and u.result.dtype == "INT32"
-    steps = (*u.steps, ("rescale", _NARROWING)) if narrowed else u.steps
-    result = "INT8" if narrowed else u.result.dtype
+    narrowing = (
+        _NARROWING if wide else _MAC_NARROWING.get((u.operands[0].dtype, u.result.dtype)) if u.op in MACS else None
+    )
+    steps = u.steps if narrowing is None else (*u.steps, ("rescale", narrowing))
+    result = u.result.dtype if narrowing is None else dict(narrowing)["dtype"]
     narrow = result in LIMITS and (wide or u.operands[0].dtype in LIMITS)
     pads: list[int] = []
 

@@ -12,6 +12,7 @@ from eqsat.cli.common import (
     BAD_INPUT,
     FAILED,
     INTERRUPTED,
+    STEPPED_BACK,
     ConfigOption,
     CostModelOption,
     ExtractorOption,
@@ -105,14 +106,16 @@ def optimize(
                 }
             )
         )
-        return
-    show(
-        result.explicit_by_kind,
-        result.by_kind,
-        result.explicit_cycles,
-        result.cycles,
-        f"{source} on {target}",
-        before="before",
-    )
-    lines(result.verified, [result.deviation], [], result.coverage, result.seconds, result.warnings)
-    console.print(f"wrote {output} ({len(result.tosa)} bytes)", highlight=False)
+    else:
+        show(
+            result.explicit_by_kind,
+            result.by_kind,
+            result.explicit_cycles,
+            result.cycles,
+            f"{source} on {target}",
+            before="before",
+        )
+        lines(result.verified, [result.deviation], [], result.coverage, result.seconds, result.warnings)
+        console.print(f"wrote {output} ({len(result.tosa)} bytes)", highlight=False)
+    if not result.searched:
+        raise typer.Exit(STEPPED_BACK)

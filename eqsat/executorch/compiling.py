@@ -176,7 +176,7 @@ def _summary(
         stock_verified=[r.stock_verified for r in results],
         coverage=min((r.coverage for r in results), default=0.0),
         delegates=len(results) + session.stepped_back,
-        stepped_back=session.stepped_back,
+        stepped_back=session.stepped_back + sum(not r.searched for r in results),
         calibration=calibration,
         pte_bytes=size,
         seconds={k: round(v, 3) for k, v in seconds.items()},

@@ -29,13 +29,14 @@ from eqsat.runs import Run
 from eqsat.search import choice
 from eqsat.search.deviation import Deviation
 from eqsat.search.options import Options
+from eqsat.search.unpriced import unpriced
 from eqsat.search.verification import Compiled, first_equal
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
-from extraction import Extraction, check, extract
+from extraction import Extraction, Infeasible, check, extract
 
 if TYPE_CHECKING:
     from eqsat.explain import Explanation, Verdict
@@ -59,8 +60,9 @@ class Result:
 
     explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
-    deviation: of a tolerant result that is not equal to the bit. seconds: by stage. run: all that was known, to save and to explain; None
-    if no alternative was found.
+    deviation: of a tolerant result that is not equal to the bit. seconds: by stage. searched: extraction gave at least one graph that Vela
+    accepts; if not, `warnings` say why, and the command line ends with exit code 4. run: all that was known, to save and to explain; None
+    if not `searched`.
     """
 
     tosa: bytes
@@ -80,6 +82,7 @@ class Result:
     e_nodes: int
     stop: str
     candidates: int
+    searched: bool
     extractions: list[Extracted] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -197,6 +200,7 @@ def optimize_tosa(
         e_nodes=frozen.n_nodes if frozen else 0,
         stop=frozen.saturation.stop if frozen else "failed",
         candidates=len(candidates),
+        searched=any(c.choices for c in candidates),
         extractions=extractions,
         seconds=clock.seconds,
         warnings=warnings,
@@ -301,6 +305,9 @@ def search(
             run(options.extractor, lambda found: again(options.extractor, found or best))
     except WorkerError as e:
         warnings.append(f"a candidate was dropped: {e}")
+    except Infeasible as e:
+        refused = unpriced(choices)
+        raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
     finally:
         cache.close()
     return list(seen.values())

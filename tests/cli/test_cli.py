@@ -13,6 +13,7 @@ from eqsat import runs
 from eqsat.cli import app
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
+from tests.graphs import finish, rescale
 
 ROOT = Path(__file__).parents[2]
 PIXEL_SHUFFLE = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
@@ -80,6 +81,33 @@ def test_optimize_a_tosa_file(tmp_path):
     record = json.loads(result.stdout)
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"]
     assert "transpose" not in loads(out.read_bytes()).op_counts()
+
+
+def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
+    g = TensorGraph()
+    finish(g, rescale(g, g.add_input("x", (1, 4, 4, 8), "INT32"), "INT32", shift=(31,)))
+    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
+    source.write_bytes(dumps(g))
+    result = run("optimize", source, "-t", "ethos-u85-256", "-o", out)
+    assert result.exit_code == 4 and "no form of RESCALE" in " ".join(result.output.split())
+    assert out.is_file()
+
+
+def test_compile_says_so_too(tmp_path, monkeypatch):
+    (tmp_path / "refusing.py").write_text(
+        "from cost_models.node_model import NodeModel\n"
+        "class Refusing(NodeModel):\n"
+        "    def cycles(self, unit):\n"
+        "        return float('inf')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    out = tmp_path / "model.pte"
+    args = (PIXEL_SHUFFLE, "-t", "ethos-u85-256", "-o", out, "--json", "--cost-model", "refusing:Refusing")
+    result = run("compile", *args)
+    assert result.exit_code == 4, result.output
+    record = json.loads(result.stdout.splitlines()[-1])
+    assert record["stepped_back"] == record["delegates"] == 1 and out.is_file()
+    assert any("no form of TRANSPOSE" in w for w in record["warnings"])
 
 
 def test_the_time_limit_is_that_of_an_extraction(tmp_path):

@@ -13,14 +13,18 @@ from cost_models.cache import PriceCache
 from cost_models.legality import legal_transpose
 from cost_models.protocol import Unit
 from cost_models.vela_groups import VelaGroups, probe
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.target.families import U55, U65, U85
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const, Type, attrs_of
+from eqsat.tosa import loads
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
+from tests.cost_models import a16w8
 from tests.graphs import finish, rescale, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
@@ -199,3 +203,19 @@ def test_a_rescale_times_one_fuses_into_a_reduce_sum(shift: int, fused: bool, mo
     read, reader = ([u for u in units(g) if u.op == op][0] for op in ("rescale", "reduce_sum"))
     rows = compile_graph(g, model.target, model.pool).rows
     assert all(r["source"] != f"n{wide}" for r in rows) == fused == (model.fusion(reader, read, []) is not None)
+
+
+def test_convolutions_of_int16_have_a_price(model: VelaGroups) -> None:
+    """Vela refuses one with a bare INT48 result: it is measured with the RESCALE that fuses into it."""
+    graph = loads(a16w8.explicit(model.target.accelerator))
+    macs = [u for u in units(graph) if u.result.dtype == "INT48"]
+    assert {u.op for u in macs} >= {"conv2d", "depthwise_conv2d"}
+    assert all(0 < p.cycles < math.inf for p in model.price(macs))
+
+
+def test_a_network_of_int16_gets_better(model: VelaGroups, tmp_path: Path) -> None:
+    result = optimize_tosa(
+        a16w8.explicit(model.target.accelerator), model.target, options=Options(cache=tmp_path / "p", time_limit=2)
+    )
+    assert (result.chosen, result.searched, result.verified, result.warnings) == ("eqsat", True, True, [])
+    assert result.cycles < 0.7 * result.explicit_cycles

@@ -18,7 +18,7 @@ from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.workers.worker import Worker, WorkerError
-from tests.graphs import channel_shuffle, conv, finish, relu, residual, transpose, transposed_relus
+from tests.graphs import channel_shuffle, conv, finish, relu, rescale, residual, transpose, transposed_relus
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 BAD = Rule("bad", "test", "", ("(= t (NoSuch x))",), ("(union t x)",))
@@ -181,3 +181,13 @@ def test_unread_inputs_and_repeated_outputs(options: Options) -> None:
     chosen = loads(result.tosa)
     assert chosen.signature() == g.signature() and chosen.output_names == g.output_names
     assert result.verified and result.cycles <= result.explicit_cycles
+
+
+def test_an_operator_without_any_price_is_named(options: Options) -> None:
+    """A RESCALE from INT32 to INT32 may not be used (`cost_models/legality.py`), so nothing but the input is there."""
+    g = TensorGraph()
+    finish(g, rescale(g, g.add_input("x", (1, 4, 4, 8), "INT32"), "INT32", shift=(31,)))
+    result = optimize_tosa(dumps(g), U85, options=options)
+    assert (result.chosen, result.searched, result.run) == ("explicit", False, None)
+    (warning,) = result.warnings
+    assert "no form of RESCALE of INT32 (1, 4, 4, 8) to INT32 (1, 4, 4, 8) has a price" in warning
