@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import tosa_serializer as ts
 from executorch.backends.arm._passes import ArmPassManager
@@ -57,6 +58,7 @@ class _Split(ArmPassManager):
     """Runs the head of the pipeline once and both tails."""
 
     hook: HookPoint | None = None
+    passes: list[Any]  # ExecuTorch's class has no types
 
     def _transform(self, exported_program: ExportedProgram, graph_module: GraphModule) -> GraphModule:
         names = [type(p).__name__ for p in self.passes]

@@ -85,6 +85,13 @@ def arguments(node: Node) -> dict[str, Any]:
     return {**out, **{a.name: v for a, v in zip(schema, node.args, strict=False)}, **node.kwargs}
 
 
+def operand(node: Node, index: int = 0) -> Node:
+    """The positional argument of a node that is a tensor of the graph."""
+    found = node.args[index]
+    assert isinstance(found, Node), f"argument {index} of {node.name} is no value of the graph"
+    return found
+
+
 def shape_of(node: Node) -> Shape:
     return tuple(node.meta["val"].shape)
 
@@ -186,5 +193,5 @@ def is_copy(node: Node) -> bool:
     order = a.get("dim_order")
     if order and list(order) != sorted(order):
         return False
-    (x,) = node.all_input_nodes[:1] or [None]
-    return len(node.all_input_nodes) == 1 and x.meta["val"].dtype == node.meta["val"].dtype
+    inputs = node.all_input_nodes
+    return len(inputs) == 1 and inputs[0].meta["val"].dtype == node.meta["val"].dtype

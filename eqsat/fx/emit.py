@@ -18,8 +18,8 @@ import torch
 from torch.fx import Node
 
 from eqsat.fx.aten import arguments, overload, reduced_axis
-from eqsat.fx.lift import Call, Lifted
-from eqsat.fx.program import Builder, Program, ProgramError
+from eqsat.fx.lift import FxCall, Lifted
+from eqsat.fx.program import Program, ProgramBuilder, ProgramError
 from eqsat.fx.route import channels_first, channels_last, plain, staged, to_last
 from eqsat.target import Family
 from eqsat.tensor.graph import Node as TensorNode
@@ -40,6 +40,12 @@ class Value:
     pending: Move
     data: torch.Tensor | None = None
 
+    @property
+    def node(self) -> Node:
+        """The FX node of a value that is no constant."""
+        assert self.base is not None
+        return self.base
+
 
 def emit(lifted: Lifted, graph: TensorGraph, family: Family) -> Program:
     """The program of `graph`, whose inputs and outputs are those of `lifted`, for a family of NPUs. Raises ProgramError for what FX cannot express."""
@@ -52,25 +58,28 @@ def emit(lifted: Lifted, graph: TensorGraph, family: Family) -> Program:
 class _Emitter:
     def __init__(self, lifted: Lifted, graph: TensorGraph, family: Family):
         self.lifted, self.graph, self.family = lifted, graph, family
-        self.builder = Builder(lifted.source)
-        self.values: list[Value | None] = [None] * len(graph.nodes)
-        self.written: dict[tuple, Node] = {}
+        self.builder = ProgramBuilder(lifted.source)
+        self.values: dict[int, Value] = {}
+        self.written: dict[tuple[Any, ...], Node] = {}
         edge = any(type(n.target).__name__ == "EdgeOpOverload" for n in lifted.source.graph.nodes)
         self.ops = _edge_ops() if edge else _aten_ops()
-        write: dict[str, Callable[[TensorNode, list[Value]], Value]] = {
+        #: Ops of one operand that act axis by axis: (node, operand, where FX has the node's axes) -> result.
+        self.axial: dict[str, Callable[[TensorNode, Node, Sequence[int]], Node]] = {
+            "reduce_fx": self._reduce,
+            "slice": self._slice,
+            "pad": self._pad,
+            "tile": self._tile,
+            "reverse": self._reverse,
+        }
+        self.write: dict[str, Callable[[TensorNode, list[Value]], Value]] = {
+            **dict.fromkeys(self.axial, self._axial),
             "transpose": self._move,
             "reshape": self._move,
             "fx": self._fx,
-            "reduce_fx": self._axial,
             "concat": self._concat,
-            "slice": self._axial,
-            "pad": self._axial,
-            "tile": self._axial,
-            "reverse": self._axial,
             "opaque": self._opaque,
             "item": self._item,
         }
-        self.write = write
         self.wanted = self._before_layout()
         self.channels_first: set[Node] = set()  # FX nodes that the backend has channels last
 
@@ -114,12 +123,13 @@ class _Emitter:
 
     def _settled(self, v: Value, dtype: str, first: bool = False) -> Node:
         """The FX node that has the value, its pending movement written. first: it is channels first for an op with a layout."""
+        key: tuple[Any, ...]
         if v.data is None:
             if v.pending.is_identity:
-                return v.base
-            key = v.base, v.pending, dtype, first
+                return v.node
+            key = v.node, v.pending, dtype, first
             if key not in self.written:
-                self.written[key] = self._moved(v.base, v.pending, dtype, first)
+                self.written[key] = self._moved(v.node, v.pending, dtype, first)
             return self.written[key]
         if v.pending.is_identity and v.base is not None and tuple(v.base.meta["val"].shape) == v.pending.out_shape:
             return v.base
@@ -205,8 +215,8 @@ class _Emitter:
         """Operands as FX will read them, and whether they are channels first while the node is channels last: whichever moves less."""
         if len(node.shape) < 3 or any(len(v.pending.out_shape) != len(node.shape) for v in xs):
             return xs, False
-        turned = [self._turned(v) for v in xs]
-        if None in turned:
+        turned = [t for v in xs if (t := self._turned(v)) is not None]
+        if len(turned) < len(xs):
             return xs, False
         last, first = (_work(vs) for vs in (xs, turned))
         # a movement left pending by a dequantize would be done on floats, outside the NPU
@@ -231,7 +241,7 @@ class _Emitter:
             operands = [self._settled(v, t, waits) for v, t in zip(xs, self._dtypes(node), strict=True)]
         return self._result(self._copied(call, operands), node, waits)
 
-    def _copied(self, call: Call, operands: Sequence[Node], axis: int | None = None) -> Node:
+    def _copied(self, call: FxCall, operands: Sequence[Node], axis: int | None = None) -> Node:
         known = dict(zip(call.inputs, operands, strict=True))
         for n in call.nodes:
             new = (
@@ -253,39 +263,35 @@ class _Emitter:
     def _axial(self, node: TensorNode, xs: list[Value]) -> Value:
         xs, waits = self._operands(node, xs)
         rank = len(node.shape)
-        to = channels_last(rank) if waits else tuple(range(rank))  # where FX has the node's axes
-        dtype = self._dtypes(node)[0]
-        x = self._settled(xs[0], dtype, waits)
+        axes = channels_last(rank) if waits else tuple(range(rank))
+        x = self._settled(xs[0], self._dtypes(node)[0], waits)
+        return self._result(self.axial[node.op](node, x, axes), node, waits)
+
+    def _reduce(self, node: TensorNode, x: Node, axes: Sequence[int]) -> Node:
+        return self._copied(self.lifted.calls[node.attr("call")], [x], axes[node.attr("axis")])
+
+    def _slice(self, node: TensorNode, x: Node, axes: Sequence[int]) -> Node:
         shape = tuple(x.meta["val"].shape)
+        windows = _placed(list(zip(node.attr("start"), node.attr("size"), strict=True)), axes)
+        for d, (start, size) in enumerate(windows):
+            if size != shape[d]:
+                x = self._apply("slice", [x], node.dtype, d, start, start + size)
+        return x
 
-        def placed(values: Sequence[Any]) -> list[Any]:
-            out = list(values)
-            for axis, v in enumerate(values):
-                out[to[axis]] = v
-            return out
+    def _pad(self, node: TensorNode, x: Node, axes: Sequence[int]) -> Node:
+        pads = _placed(list(zip(node.attr("pads")[::2], node.attr("pads")[1::2], strict=True)), axes)
+        while pads and pads[0] == (0, 0):
+            pads.pop(0)
+        return self._apply("pad", [x], node.dtype, [n for pair in reversed(pads) for n in pair], node.attr("value")[0])
 
-        if node.op == "reduce_fx":
-            x = self._copied(self.lifted.calls[node.attr("call")], [x], to[node.attr("axis")])
-        elif node.op == "slice":
-            for d, (start, size) in enumerate(placed(list(zip(node.attr("start"), node.attr("size"), strict=True)))):
-                if size != shape[d]:
-                    x = self._apply("slice", [x], dtype, d, start, start + size)
-        elif node.op == "pad":
-            pads = placed(list(zip(node.attr("pads")[::2], node.attr("pads")[1::2], strict=True)))
-            while pads and pads[0] == (0, 0):
-                pads.pop(0)
-            x = self._apply("pad", [x], dtype, [n for pair in reversed(pads) for n in pair], node.attr("value")[0])
-        elif node.op == "reverse":
-            x = self._apply("flip", [x], dtype, [to[node.attr("axis")]])
-        else:
-            multiples = placed(node.attr("multiples"))
-            grows = all(m == 1 or n == 1 for m, n in zip(multiples, shape, strict=True))
-            x = (
-                self._apply("expand", [x], dtype, multiples and [m * n for m, n in zip(multiples, shape, strict=True)])
-                if grows
-                else self._apply("repeat", [x], dtype, multiples)
-            )
-        return self._result(x, node, waits)
+    def _reverse(self, node: TensorNode, x: Node, axes: Sequence[int]) -> Node:
+        return self._apply("flip", [x], node.dtype, [axes[node.attr("axis")]])
+
+    def _tile(self, node: TensorNode, x: Node, axes: Sequence[int]) -> Node:
+        multiples, shape = _placed(node.attr("multiples"), axes), tuple(x.meta["val"].shape)
+        if all(m == 1 or n == 1 for m, n in zip(multiples, shape, strict=True)):
+            return self._apply("expand", [x], node.dtype, [m * n for m, n in zip(multiples, shape, strict=True)])
+        return self._apply("repeat", [x], node.dtype, multiples)
 
     def _concat(self, node: TensorNode, xs: list[Value]) -> Value:
         xs, waits = self._operands(node, xs)
@@ -308,8 +314,16 @@ class _Emitter:
         return self._waiting(self._copied(call, [self._settled(v, dtype, True)]))
 
     def _item(self, node: TensorNode, xs: list[Value]) -> Value:
-        made = self.builder.call(operator.getitem, xs[0].base, node.attr("index"))
+        made = self.builder.call(operator.getitem, xs[0].node, node.attr("index"))
         return self._plain(made, node.shape)
+
+
+def _placed(values: Sequence[Any], axes: Sequence[int]) -> list[Any]:
+    """Values by axis of the node as values by axis of FX."""
+    out = list(values)
+    for axis, v in zip(axes, values, strict=True):
+        out[axis] = v
+    return out
 
 
 def _work(operands: Sequence[Value]) -> tuple[int, int]:

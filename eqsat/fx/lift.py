@@ -9,7 +9,9 @@ written so, between explicit transposes: that is how the price of a layout knows
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -23,19 +25,20 @@ from eqsat.fx.aten import (
     is_pointwise,
     is_quantize,
     name,
+    operand,
     reduced_axis,
     shape_of,
 )
 from eqsat.fx.moves import is_movement, move, sources
 from eqsat.fx.program import ProgramError, Source
-from eqsat.fx.regions import Regions, Step, is_list
+from eqsat.fx.regions import Definition, Regions, is_list
 from eqsat.fx.route import channels_first, channels_last
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import GraphError, Shape
+from eqsat.tensor.types import GraphError
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FxCall:
     """FX nodes that are one op of the tensor language: copied together, in order, with new values for `inputs`.
 
     layout: operand 0 and the result are channels last in the tensor language and channels first in FX.
@@ -61,12 +64,12 @@ class Lifted:
 
     source: Source
     graph: TensorGraph = field(default_factory=TensorGraph)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[FxCall] = field(default_factory=list)
     leaves: dict[str, Node] = field(default_factory=dict)
     constants: dict[str, tuple[Node, bool]] = field(default_factory=dict)
     qparams: dict[str, QParams] = field(default_factory=dict)
     outputs: list[Node] = field(default_factory=list)
-    annotation: dict | None = None
+    annotation: dict[str, Any] | None = None
 
 
 def lift(source: Source) -> Lifted:
@@ -79,28 +82,17 @@ class _Lifter:
         self.source, self.lifted = source, Lifted(source)
         self.graph = self.lifted.graph
         self.values: dict[Node, int] = {}
-        self.keys: dict[tuple, int] = {}
-        self.order = {n: i for i, n in enumerate(source.graph.nodes)}
+        self.keys: dict[tuple[tuple[str, str], ...], int] = {}
 
     def run(self) -> Lifted:
-        self.lifted.annotation = next(
-            (n.meta["custom"] for n in self.order if is_movement(n) and n.meta.get("custom")), None
-        ) or next((n.meta["custom"] for n in self.order if n.meta.get("custom")), None)
-        outputs = list(
-            dict.fromkeys(o for o in self.source.outputs if isinstance(o, Node) and not self.source.is_constant(o))
-        )
+        self.lifted.annotation = _annotation(self.source)
+        nodes = dict.fromkeys(o for o in self.source.outputs if isinstance(o, Node))
+        outputs = [n for n in nodes if not self.source.is_constant(n)]
         if any(not isinstance(o.meta.get("val"), torch.Tensor) for o in outputs):
             raise ProgramError("an output is neither a tensor nor a constant")
-        regions = Regions(self.source)
-        steps: dict[Node, Step] = {}
-        demanded = set(outputs)
-        for n in sorted(self.order, key=self.order.get, reverse=True):
-            if n in demanded:
-                steps[n] = regions.step(n)
-                demanded.update(steps[n].inputs)
         try:
-            for n in sorted(steps, key=self.order.get):
-                self.values[n] = self._build(n, steps[n])
+            for n, definition in self._definitions(outputs):
+                self.values[n] = self._build(n, definition)
             self.lifted.outputs = outputs
             self.graph.outputs = [self.values[o] for o in outputs]
         except GraphError as e:
@@ -108,42 +100,55 @@ class _Lifter:
         self.graph.output_names = [f"out{i}" for i in range(len(outputs))]
         return self.lifted
 
+    def _definitions(self, outputs: list[Node]) -> list[tuple[Node, Definition]]:
+        """How the outputs and all that they are made of are made, operands first."""
+        regions = Regions(self.source)
+        found = []
+        demanded = set(outputs)
+        for n in reversed(self.source.graph.nodes):
+            if n in demanded:
+                definition = regions.definition(n)
+                found.append((n, definition))
+                demanded.update(definition.inputs)
+        return found[::-1]
+
     # ---- building -------------------------------------------------------------------------------
 
-    def _build(self, n: Node, step: Step) -> int:
-        if step.kind == "leaf":
-            return self._leaf(n)
-        if step.kind == "moves":
-            mark = len(self.graph.nodes)
-            try:
-                found = self._moves(step)
-                if self.graph.nodes[found].shape == shape_of(n):
-                    return found
-            except (NotImplementedError, GraphError, KeyError, TypeError):
-                pass
-            del self.graph.nodes[mark:]
-            self.graph._constants = {k: v for k, v in self.graph._constants.items() if v < mark}
-            return self._opaque(n, step)
-        if step.kind == "item":
-            return self.graph.add(
-                "item", (self.values[step.inputs[0]],), index=n.args[1], shape=shape_of(n), dtype=self._dtype(n)
-            )
-        if step.kind == "reduce":
-            axis = next(a for m in step.nodes if not is_dequantize(m) and (a := reduced_axis(m)) is not None)
-            call = self._call(Call(step.nodes, step.inputs), shared=True)
-            return self.graph.add(
-                "reduce_fx", (self.values[step.inputs[0]],), axis=axis, call=call, dtype=self._dtype(n)
-            )
-        if step.kind == "pointwise":
-            return self._pointwise(n, step)
-        return self._opaque(n, step)
+    def _build(self, n: Node, made: Definition) -> int:
+        match made.kind:
+            case "leaf":
+                return self._leaf(n)
+            case "moves":
+                return self._moves(n, made)
+            case "item":
+                return self._item(n, made)
+            case "reduce":
+                return self._reduce(n, made)
+            case "pointwise":
+                return self._pointwise(n, made)
+            case "opaque":
+                return self._opaque(n, made)
+            case kind:
+                raise AssertionError(f"no value is made by {kind!r}")
+
+    def _item(self, n: Node, made: Definition) -> int:
+        x = self.values[made.inputs[0]]
+        return self.graph.add("item", (x,), index=n.args[1], shape=shape_of(n), dtype=self._dtype(n))
+
+    def _reduce(self, n: Node, made: Definition) -> int:
+        axis = next(a for m in made.nodes if not is_dequantize(m) and (a := reduced_axis(m)) is not None)
+        call = self._call(FxCall(made.nodes, made.inputs), shared=True)
+        x = self.values[made.inputs[0]]
+        return self.graph.add("reduce_fx", (x,), axis=axis, call=call, dtype=self._dtype(n))
 
     def _dtype(self, n: Node) -> str:
         q = QParams.of(n) if is_quantize(n) else None
         if q:
             self.lifted.qparams[str(q)] = q
             return str(q)
-        dtype = n.meta["val"].dtype if isinstance(n.meta["val"], torch.Tensor) else None
+        if not isinstance(n.meta["val"], torch.Tensor):
+            return str(None)
+        dtype = n.meta["val"].dtype
         return DTYPES.get(dtype, str(dtype))
 
     def _leaf(self, n: Node, rank: int = 0, q: QParams | None = None) -> int:
@@ -179,26 +184,41 @@ class _Lifter:
             else self.graph.add("reshape", (found,), shape=(1,) * (rank - len(shape)) + shape)
         )
 
-    def _moves(self, step: Step) -> int:
-        made: dict[Node, int] = {}
+    def _moves(self, n: Node, made: Definition) -> int:
+        """Data movement, or an opaque op where the tensor language does not model it."""
+        mark = len(self.graph.nodes)
+        try:
+            found = self._moved(made.nodes)
+            if self.graph.nodes[found].shape == shape_of(n):
+                return found
+        except (NotImplementedError, GraphError, KeyError, TypeError):
+            pass
+        del self.graph.nodes[mark:]
+        self.graph._constants = {k: v for k, v in self.graph._constants.items() if v < mark}
+        return self._opaque(n, made)
 
-        def operand(s: Node) -> int:
-            if s in made or s in self.values:
-                return made[s] if s in made else self.values[s]
+    def _moved(self, nodes: Sequence[Node]) -> int:
+        local: dict[Node, int] = {}
+
+        def value(s: Node) -> int:
+            if s in local or s in self.values:
+                return local[s] if s in local else self.values[s]
             return self._quantized(s) if is_dequantize(s) else self._leaf(s)
 
-        for n in step.nodes:
+        for n in nodes:
             if is_dequantize(n):
-                made[n] = self._quantized(n)
+                local[n] = self._quantized(n)
             elif is_quantize(n):
-                made[n] = made[n.args[0]]
+                local[n] = local[operand(n)]
             elif not is_list(n):
-                made[n] = move(self.graph, n, [operand(s) for s in sources(n)])
-        return made[step.nodes[-1]]
+                local[n] = move(self.graph, n, [value(s) for s in sources(n)])
+        return local[nodes[-1]]
 
     def _quantized(self, n: Node) -> int:
         """The operand of a dequantize as a tensor quantized with its parameters. Raises GraphError if it may be out of their range."""
-        q, x = QParams.of(n), self._aligned(n.args[0], len(shape_of(n)), QParams.of(n))
+        q = QParams.of(n)
+        assert q is not None
+        x = self._aligned(operand(n), len(shape_of(n)), q)
         dtype = self.graph.nodes[x].dtype
         self.lifted.qparams[str(q)] = q
         if dtype == str(q):
@@ -207,19 +227,19 @@ class _Lifter:
             raise GraphError(f"{n.name} reads integers that may be out of its range")
         return self.graph.add("fx", (x,), call=-1, dtype=str(q))
 
-    def _pointwise(self, n: Node, step: Step) -> int:
+    def _pointwise(self, n: Node, made: Definition) -> int:
         rank = len(shape_of(n))
-        params = {m.args[0]: QParams.of(m) for m in step.nodes if is_dequantize(m)}
-        operands = [self._aligned(x, rank, params.get(x)) for x in step.inputs]
-        call = self._call(Call(step.nodes, step.inputs), shared=True)
+        params = {operand(m): QParams.of(m) for m in made.nodes if is_dequantize(m)}
+        operands = [self._aligned(x, rank, params.get(x)) for x in made.inputs]
+        call = self._call(FxCall(made.nodes, made.inputs), shared=True)
         return self.graph.add("fx", operands, call=call, dtype=self._dtype(n))
 
-    def _opaque(self, n: Node, step: Step) -> int:
-        operands = [self.values[x] for x in step.inputs]
+    def _opaque(self, n: Node, made: Definition) -> int:
+        operands = [self.values[x] for x in made.inputs]
         shape = shape_of(n) if isinstance(n.meta.get("val"), torch.Tensor) else ()
-        attrs = {"tosa": name(step.nodes[0].target), "dtype": self._dtype(n)}
-        rank = self._layout(step)
-        call = self._call(Call(step.nodes, step.inputs, rank > 0), shared=False)
+        attrs = {"tosa": name(made.nodes[0].target), "dtype": self._dtype(n)}
+        rank = self._layout(made)
+        call = self._call(FxCall(made.nodes, made.inputs, rank > 0), shared=False)
         if not rank:
             return self.graph.add("opaque", operands, call=call, shape=shape, **attrs)
         last = channels_last(rank)
@@ -227,24 +247,18 @@ class _Lifter:
         y = self.graph.add("opaque", (x,), call=call, shape=tuple(shape[d] for d in last), **attrs)
         return self.graph.add("transpose", (y,), perms=channels_first(rank))
 
-    def _layout(self, step: Step) -> int:
+    def _layout(self, made: Definition) -> int:
         """The rank of an op that the backend computes channels last, 0 for all others."""
-        compute = [m for m in step.nodes if not (is_dequantize(m) or is_quantize(m))]
+        compute = [m for m in made.nodes if not (is_dequantize(m) or is_quantize(m))]
         ranks = [r for m in compute if (r := anchor_rank(m))]
-        others = [m for m in compute if not anchor_rank(m)]
-        if (
-            len(ranks) != 1
-            or len(step.inputs) != 1
-            or not all(is_pointwise(m) or is_copy(m) or m.target is operator.getitem for m in others)
-        ):
+        if len(ranks) != 1 or len(made.inputs) != 1 or is_list(made.nodes[-1]):
             return 0
-        shapes: list[Shape] = [shape_of(step.inputs[0])]
-        if not isinstance(step.nodes[-1].meta["val"], torch.Tensor):
+        if not all(anchor_rank(m) or _keeps_layout(m) for m in compute):
             return 0
-        shapes.append(shape_of(step.nodes[-1]))
-        return ranks[0] if all(len(s) == ranks[0] for s in shapes) else 0
+        ends = made.inputs[0], made.nodes[-1]
+        return ranks[0] if all(len(shape_of(n)) == ranks[0] for n in ends) else 0
 
-    def _call(self, call: Call, shared: bool) -> int:
+    def _call(self, call: FxCall, shared: bool) -> int:
         """The number of a call; structurally equal `shared` ones (pure, whatever the shapes) have one number."""
         key = tuple(_key(n, call) for n in call.nodes) if shared else ()
         if shared and key in self.keys:
@@ -255,18 +269,23 @@ class _Lifter:
         return len(self.lifted.calls) - 1
 
 
-def _key(n: Node, call: Call) -> tuple:
+def _annotation(source: Source) -> dict[str, Any] | None:
+    """The meta entry "custom" of a movement if one has it, else of any node."""
+    custom = [n for n in source.graph.nodes if n.meta.get("custom")]
+    return next((n.meta["custom"] for n in [*filter(is_movement, custom), *custom]), None)
+
+
+def _keeps_layout(n: Node) -> bool:
+    """True for an op between layouts of one rank that does not care which of them it acts on."""
+    return is_pointwise(n) or is_copy(n) or n.target is operator.getitem
+
+
+def _key(n: Node, call: FxCall) -> tuple[str, str]:
+    """Target and arguments of a node as text, nodes by their places in the call."""
+
     def reference(m: Node) -> str:
         if m in call.inputs:
             return f"%in{call.inputs.index(m)}"
         return f"%{call.nodes.index(m)}" if m in call.nodes else f"%const:{m.name}"
 
-    args, kwargs = torch.fx.node.map_arg((n.args, dict(n.kwargs)), lambda m: Symbol(reference(m)))
-    return str(n.target), repr(args), repr(kwargs)
-
-
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """Stands for a node in the text of a call."""
-
-    name: str
+    return str(n.target), repr(torch.fx.node.map_arg((n.args, dict(n.kwargs)), reference))

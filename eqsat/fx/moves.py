@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.fx import Node
 
-from eqsat.fx.aten import arguments, is_copy, name, overload, shape_of
+from eqsat.fx.aten import arguments, is_copy, name, operand, overload, shape_of
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 
@@ -168,7 +168,7 @@ def is_movement(node: Node) -> bool:
     if node.op != "call_function":
         return False
     if node.target is operator.getitem:
-        return is_packed(node.args[0])
+        return is_packed(operand(node))
     return overload(node.target) is not None and (name(node.target) in MOVEMENT or is_packed(node) or is_copy(node))
 
 
@@ -180,7 +180,7 @@ def moves_elements(node: Node) -> bool:
 def sources(node: Node) -> list[Node]:
     """The tensors that a movement reads, in order; the list of slices' own operand for a getitem."""
     if node.target is operator.getitem:
-        return [node.args[0].args[0]]
+        return [operand(operand(node))]
     a = arguments(node)
     return list(a["tensors"]) if "tensors" in a else [next(iter(node.all_input_nodes))]
 
@@ -190,9 +190,10 @@ def move(g: TensorGraph, node: Node, xs: Sequence[int]) -> int:
     if is_copy(node):
         return xs[0]
     if node.target is operator.getitem:
-        parts, index = node.args[0].meta["val"], node.args[1]
-        dim = arguments(node.args[0]).get("dim", 0)
-        if name(node.args[0].target) == "unbind":
+        split, index = operand(node), node.args[1]
+        assert isinstance(index, int)
+        parts, dim = split.meta["val"], arguments(split).get("dim", 0)
+        if name(split.target) == "unbind":
             return _select(g, xs, {"dim": dim, "index": index}, shape_of(node))
         dim %= len(shape_of(node))
         return _sliced(g, xs[0], dim, sum(p.shape[dim] for p in parts[:index]), parts[index].shape[dim])

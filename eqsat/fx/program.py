@@ -1,4 +1,4 @@
-"""An ExportedProgram or a GraphModule behind one face: its graph, its constants, and how to make its successor."""
+"""One view of an ExportedProgram and of a GraphModule: its graph, its constants, and how to make its successor."""
 
 from __future__ import annotations
 
@@ -151,9 +151,10 @@ def _lifted(program: ExportedProgram) -> dict[Node, torch.Tensor]:
 
 
 def _attribute(module: torch.nn.Module, target: str) -> Any:
+    found: Any = module
     for part in target.split("."):
-        module = getattr(module, part, None)
-    return module
+        found = getattr(found, part, None)
+    return found
 
 
 def _with_shapes(module: GraphModule) -> GraphModule:
@@ -172,28 +173,34 @@ def _with_shapes(module: GraphModule) -> GraphModule:
 
 
 def _check(node: Node) -> None:
-    val = node.meta.get("val")
-    for v in _flat(val):
-        if (
-            isinstance(v, (torch.SymInt, torch.SymFloat, torch.SymBool))
-            or isinstance(v, torch.Tensor)
-            and not all(isinstance(d, int) for d in v.shape)
-        ):
-            raise ProgramError(f"{node.name} has a dynamic shape or value: export with fixed shapes")
-    if node.op == "call_function":
-        op = overload(node.target)
-        if op is not None and op._schema.is_mutable:
-            x = node.args[0] if node.args else None
-            # on a fresh tensor that nobody else reads, an in-place op is the functional one
-            fresh = isinstance(x, Node) and x.op == "call_function" and set(x.users) == {node} and not is_movement(x)
-            if not (is_inplace(node.target) and functional(node.target) and fresh):
-                raise ProgramError(
-                    f"{node.name} ({node.target}) changes a tensor in place: run program.run_decompositions({{}}) first"
-                )
-        elif node.is_impure() and not is_copy(node):  # dropout that is switched off copies
-            raise ProgramError(f"{node.name} ({node.target}) has side effects")
-    elif node.op in ("call_module", "call_method") and not _is_guard(node):
+    """Raises ProgramError for a node that cannot be rewritten."""
+    if any(map(_is_dynamic, _flat(node.meta.get("val")))):
+        raise ProgramError(f"{node.name} has a dynamic shape or value: export with fixed shapes")
+    if node.op in ("call_module", "call_method") and not _is_guard(node):
         raise ProgramError(f"{node.name} is a {node.op}: give a program at ATen level, as torch.export makes it")
+    if node.op != "call_function":
+        return
+    op = overload(node.target)
+    if op is not None and op._schema.is_mutable:
+        if not _is_functional_here(node):
+            raise ProgramError(
+                f"{node.name} ({node.target}) changes a tensor in place: run program.run_decompositions({{}}) first"
+            )
+    elif node.is_impure() and not is_copy(node):  # dropout that is switched off copies
+        raise ProgramError(f"{node.name} ({node.target}) has side effects")
+
+
+def _is_dynamic(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return not all(isinstance(d, int) for d in value.shape)
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def _is_functional_here(node: Node) -> bool:
+    """True for an in-place op that can be written as the functional one: it acts on a fresh tensor that nobody else reads."""
+    x = node.args[0] if node.args else None
+    fresh = isinstance(x, Node) and x.op == "call_function" and set(x.users) == {node} and not is_movement(x)
+    return fresh and is_inplace(node.target) and functional(node.target) is not None
 
 
 def _is_guard(node: Node) -> bool:
@@ -205,14 +212,14 @@ def _is_guard(node: Node) -> bool:
     )
 
 
-class Builder:
+class ProgramBuilder:
     """A new program in the making: a graph with the source's placeholders and attributes, to which nodes are appended."""
 
     def __init__(self, source: Source):
         self.source, self.graph = source, Graph()
         self.nodes: dict[Node, Node] = {}
         self.new: dict[str, torch.Tensor] = {}
-        self._after: Node | None = None  # new constants go behind the lifted ones, before the user's inputs
+        self._after: Node | None = None  # new constants follow the lifted ones and precede the user's inputs
         for n in source.placeholders:
             self.nodes[n] = self.graph.node_copy(n)
             self.nodes[n].name = n.name  # also names that FX would rather not give, such as `input`
@@ -243,6 +250,7 @@ class Builder:
     def _trace(self, node: Node) -> None:
         args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
         with self.source.fake_mode:
+            assert callable(node.target)
             node.meta["val"] = node.target(*args, **kwargs)
 
     def constant(self, node: Node) -> Node:
@@ -307,4 +315,4 @@ def _rebuild(value: Any, given) -> Any:
     return next(given)
 
 
-__all__ = ["Builder", "Program", "ProgramError", "Source", "read"]
+__all__ = ["ProgramBuilder", "Program", "ProgramError", "Source", "read"]

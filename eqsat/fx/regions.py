@@ -7,13 +7,13 @@ folding of parameters (FoldAndAnnotateQParamsPass of executorch 1.5) looks for i
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch.fx import Node
 
-from eqsat.fx.aten import QParams, is_dequantize, is_pointwise, is_quantize, reduced_axis, shape_of
+from eqsat.fx.aten import QParams, is_dequantize, is_pointwise, is_quantize, operand, reduced_axis, shape_of
 from eqsat.fx.moves import is_movement, sources
 from eqsat.fx.program import Source
 
@@ -23,12 +23,27 @@ _MOST_OPERANDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Definition:
     """How one FX value is made: kind, the FX nodes that make it (in order), and the values that they read."""
 
     kind: str  # leaf, moves, pointwise, reduce, opaque, item
     nodes: tuple[Node, ...] = ()
     inputs: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    """`dequantizes; compute; quantize`, each in the order of the graph."""
+
+    dequantizes: list[Node]
+    compute: list[Node]
+    quantize: Node
+
+    @property
+    def moves_integers(self) -> bool:
+        """True if it is data movement between equal parameters: the same movement of the integers."""
+        params = {QParams.of(n) for n in self.dequantizes}
+        return all(is_movement(n) for n in self.compute) and params == {QParams.of(self.quantize)}
 
 
 def is_list(n: Node) -> bool:
@@ -43,63 +58,88 @@ class Regions:
         self.source = source
         self._order = {n: i for i, n in enumerate(source.graph.nodes)}
 
-    def step(self, n: Node) -> Step:
+    def definition(self, n: Node) -> Definition:
         """How the value of `n` is made."""
-        constant = self.source.is_constant
-        if constant(n) or n.op != "call_function" or all(constant(x) or x.op == "get_attr" for x in n.all_input_nodes):
-            return Step("leaf")
-        if is_quantize(n) and QParams.of(n) and (fused := self._fused(n)):
-            return fused
+        if self._is_leaf(n):
+            return Definition("leaf")
+        if is_quantize(n) and QParams.of(n) and (region := self._region(n)):
+            return self._fused(region)
         if is_movement(n) and not is_list(n):
-            return Step("moves", (n.args[0], n) if n.target is operator.getitem else (n,), tuple(sources(n)))
+            return Definition("moves", (operand(n), n) if n.target is operator.getitem else (n,), tuple(sources(n)))
         if n.target is operator.getitem:
-            return Step("item", (n,), (n.args[0],))
+            return Definition("item", (n,), (operand(n),))
         inputs = tuple(n.all_input_nodes)
         if reduced_axis(n) is not None:
-            return Step("reduce", (n,), inputs)
-        if is_pointwise(n) and len(inputs) <= _MOST_OPERANDS and self._broadcasts(n, inputs):
-            return Step("pointwise", (n,), inputs)
-        return Step("opaque", (n,), tuple(x for x in inputs if not constant(x) and x.op != "get_attr"))
+            return Definition("reduce", (n,), inputs)
+        if is_pointwise(n) and self._broadcasts(n, inputs):
+            return Definition("pointwise", (n,), inputs)
+        return Definition("opaque", (n,), tuple(x for x in inputs if not self._is_constant(x)))
 
-    def _fused(self, q: Node) -> Step | None:
-        """`dequantize; ops; quantize` as one step, or None if the region is no such thing."""
-        constant = self.source.is_constant
-        region: set[Node] = set()
-        stack = [q.args[0]]
+    def _is_constant(self, n: Node) -> bool:
+        return self.source.is_constant(n) or n.op == "get_attr"
+
+    def _is_leaf(self, n: Node) -> bool:
+        if self.source.is_constant(n) or n.op != "call_function":
+            return True
+        return all(self._is_constant(x) for x in n.all_input_nodes)
+
+    def _region(self, quantize: Node) -> _Region | None:
+        """What is computed between `quantize` and the dequantizes before it, if that is little and nobody else reads it, else None."""
+        found: set[Node] = set()
+        stack = [operand(quantize)]
         while stack:
             n = stack.pop()
-            if n in region or constant(n) or n.op == "get_attr":
+            if n in found or self._is_constant(n):
                 continue
-            if n.op != "call_function":
+            if n.op != "call_function" or is_dequantize(n) and QParams.of(n) is None:
                 return None
-            region.add(n)
+            found.add(n)
             if not is_dequantize(n):
                 stack.extend(n.all_input_nodes)
-            elif QParams.of(n) is None:
-                return None
-        compute = [n for n in sorted(region, key=self._order.get) if not is_dequantize(n)]
-        if len(compute) > _MOST_FUSED or any(not (is_movement(n) or set(n.users) <= region | {q}) for n in compute):
+        ordered = sorted(found, key=self._order.__getitem__)
+        compute = [n for n in ordered if not is_dequantize(n)]
+        inside = found | {quantize}
+        if len(compute) > _MOST_FUSED or any(not (is_movement(n) or set(n.users) <= inside) for n in compute):
             return None
-        ends = [n for n in sorted(region, key=self._order.get) if is_dequantize(n)]
-        params = {QParams.of(n) for n in ends}
-        if all(is_movement(n) for n in compute) and params == {QParams.of(q)}:
-            return Step("moves", (*ends, *compute, q), tuple(dict.fromkeys(n.args[0] for n in ends)))
-        constants = list(dict.fromkeys(x for n in compute for x in n.all_input_nodes if constant(x)))
-        ends += [x for x in constants if is_dequantize(x) and QParams.of(x) and constant(x.args[0])]
-        plain = [x for x in constants if x not in ends]
-        inputs = tuple(dict.fromkeys([*(n.args[0] for n in ends), *plain]))
-        nodes = (*ends, *compute, q)
-        if all(is_pointwise(n) for n in compute) and len(inputs) <= _MOST_OPERANDS and self._broadcasts(q, inputs):
-            return Step("pointwise", nodes, inputs)
+        return _Region([n for n in ordered if is_dequantize(n)], compute, quantize)
+
+    def _fused(self, region: _Region) -> Definition:
+        """A region as one op on quantized tensors."""
+        compute, quantize = region.compute, region.quantize
+        if region.moves_integers:
+            return Definition(
+                "moves", (*region.dequantizes, *compute, quantize), _unique(map(operand, region.dequantizes))
+            )
+        constants = _unique(x for n in compute for x in n.all_input_nodes if self.source.is_constant(x))
+        quantized = [x for x in constants if self._is_quantized_constant(x)]
+        dequantizes = [*region.dequantizes, *quantized]
+        inputs = _unique([*map(operand, dequantizes), *(x for x in constants if x not in quantized)])
+        nodes = (*dequantizes, *compute, quantize)
+        if all(is_pointwise(n) for n in compute) and self._broadcasts(quantize, inputs):
+            return Definition("pointwise", nodes, inputs)
         if len(compute) == 1 and reduced_axis(compute[0]) is not None and len(inputs) == 1:
-            return Step("reduce", nodes, inputs)
-        return Step("opaque", tuple(n for n in nodes if not constant(n)), tuple(x for x in inputs if not constant(x)))
+            return Definition("reduce", nodes, inputs)
+        constant = self.source.is_constant
+        return Definition(
+            "opaque", tuple(n for n in nodes if not constant(n)), tuple(x for x in inputs if not constant(x))
+        )
+
+    def _is_quantized_constant(self, x: Node) -> bool:
+        return is_dequantize(x) and QParams.of(x) is not None and self.source.is_constant(operand(x))
 
     def _broadcasts(self, result: Node, inputs: Sequence[Node]) -> bool:
-        """True if the result has the operands' broadcast shape (no rank-0 operand decides its dtype) and there is a tensor to move."""
-        if not all(isinstance(x.meta.get("val"), torch.Tensor) for x in inputs) or not inputs:
+        """True if the result of a pointwise op has the operands' broadcast shape (no rank-0 operand decides its dtype), there is a tensor
+        to move, and the operands are few."""
+        if not 0 < len(inputs) <= _MOST_OPERANDS:
             return False
-        mixed = len({x.meta["val"].dtype for x in inputs}) > 1
-        return not (mixed and any(x.meta["val"].ndim == 0 for x in inputs)) and max(
-            len(shape_of(x)) for x in inputs
-        ) == len(shape_of(result))
+        values = [v for x in inputs if isinstance(v := x.meta.get("val"), torch.Tensor)]
+        if len(values) < len(inputs):
+            return False
+        mixed = len({v.dtype for v in values}) > 1
+        if mixed and any(v.ndim == 0 for v in values):
+            return False
+        return max(v.ndim for v in values) == len(shape_of(result))
+
+
+def _unique(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(dict.fromkeys(nodes))

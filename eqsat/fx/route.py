@@ -82,4 +82,6 @@ def _cycles(m: Move, element_bytes: int, family: Family) -> float:
     steps = _chain(m, element_bytes, family)
     if any(len(shape) != 4 or shape[0] != 1 for shape, _ in steps):
         return float("inf")  # too many axes for the search: Vela decomposes it
-    return sum(step_cycles(*shape[1:], tuple(p - 1 for p in perm[1:]), element_bytes, family) for shape, perm in steps)
+    return sum(
+        step_cycles(h, w, c, tuple(p - 1 for p in perm[1:]), element_bytes, family) for (_, h, w, c), perm in steps
+    )
