@@ -15,6 +15,9 @@ from eqsat.vela.compile import Estimate
 from eqsat.vela.guards import violations
 from eqsat.workers.worker import Pool, WorkerError
 
+#: What warnings call the graphs.
+_CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}
+
 
 @dataclass(slots=True)
 class Compiled:
@@ -31,32 +34,53 @@ class Compiled:
     choice: Mapping[int, int] = field(default_factory=dict)
 
 
+def rank(c: Compiled) -> tuple[int, bool, int, int]:
+    """What candidates are sorted by, the best first: cycles; exact before tolerant; the peak of SRAM in bytes; operators."""
+    return c.estimate.cycles, c.tolerant, c.estimate.sram_peak, sum(c.graph.op_counts().values())
+
+
 def first_equal(
-    candidates: Sequence[Compiled], base: Compiled, pool: Pool, options: Options, warnings: list[str]
-) -> tuple[Compiled, bool | None]:
-    """The cheapest candidate that is legal and equals the reference, and whether stock's does (None: not compared)."""
-    stock_verified = None
-    for c in sorted(candidates, key=lambda c: (c.estimate.cycles, c.tolerant)):
-        if c is base:
-            return c, stock_verified
-        if reason := _unequal(c, base, pool, options):
-            warnings.append(f"{'stock ExecuTorch' if c.name == 'stock' else 'a candidate'} was not used: {reason}")
-            if c.name == "stock":
-                stock_verified = False
-            continue
-        return c, True if c.name == "stock" else stock_verified
-    return base, stock_verified
+    candidates: Sequence[Compiled], reference: TensorGraph, pool: Pool, options: Options, warnings: list[str]
+) -> tuple[Compiled | None, bool | None]:
+    """The best candidate that is legal and equals the reference, and whether stock's does (None: not compared).
+
+    The explicit graph is the reference itself. If it breaks a guard it is taken only where there is nothing else, and stock's only
+    where it is the best, as ExecuTorch would run it anyway; both with a warning. None: Vela refuses the explicit graph, and nothing else is
+    equal.
+    """
+    stock_verified, last = None, None
+    for c in sorted(candidates, key=rank):
+        broken = next(iter(violations(c.graph)), "")
+        if c.name == "explicit" and broken:
+            last = c
+        elif reason := _illegal(c, reference, broken) or _unequal(c, reference, pool, options):
+            warnings.append(f"{_CALLED[c.name]} was not used: {reason}")
+            stock_verified = False if c.name == "stock" else stock_verified
+        else:
+            last = c
+            stock_verified = True if c.name == "stock" else stock_verified
+            break
+    if last and (broken := next(iter(violations(last.graph)), "")):
+        warnings.append(f"{_CALLED[last.name]} is used though it breaks a guard: {broken}")
+    return last, stock_verified
 
 
-def _unequal(c: Compiled, base: Compiled, pool: Pool, options: Options) -> str:
-    """Why a candidate may not replace the reference, or "" if it may."""
-    if c.name != "stock" and (broken := violations(c.graph)):
-        return f"it breaks a guard: {broken[0]}"
-    if lost := set(unread(c.graph)) - set(unread(base.graph)):
+def _illegal(c: Compiled, reference: TensorGraph, broken: str) -> str:
+    """Why Vela or the runtime must not be given a candidate of ours, or ""."""
+    if c.name == "eqsat" and broken:
+        return f"it breaks a guard: {broken}"
+    if lost := set(unread(c.graph)) - set(unread(reference)):
         return f"input {c.graph.nodes[c.graph.inputs[min(lost)]].attr('name')!r} would no longer be read"
+    return ""
+
+
+def _unequal(c: Compiled, reference: TensorGraph, pool: Pool, options: Options) -> str:
+    """Why a candidate may not replace the reference, or "" if it may."""
+    if c.name == "explicit":
+        return ""
     try:
         if c.tolerant:
-            found = deviation(base.graph, c.graph, pool, options.trials)
+            found = deviation(reference, c.graph, pool, options.trials)
             c.deviation = found if any(found.largest) else None
             far = max(found.largest) > options.tolerance
             return (
@@ -64,7 +88,7 @@ def _unequal(c: Compiled, base: Compiled, pool: Pool, options: Options) -> str:
                 if far
                 else ""
             )
-        outcome = compare(base.graph, c.graph, pool, options.trials)
+        outcome = compare(reference, c.graph, pool, options.trials)
     except WorkerError as e:
         return f"the reference model failed: {e}"
     return "" if outcome.equal else f"it differs from the graph before layout passes: {outcome.reason}"
