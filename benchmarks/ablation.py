@@ -14,9 +14,11 @@ import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
-from benchmarks.resumable import OPTIMIZER, ROOT, Log, sources
+from eqsat.bench.cells import measuring_fingerprint
+from eqsat.bench.log import Log
 from eqsat.egraph.engine import Rule
 from eqsat.report.data import geometric_mean
 from eqsat.rules import FAMILIES, RULES
@@ -27,6 +29,9 @@ from eqsat.target import Target
 
 ALL = "all"
 WITHOUT = "without "
+#: What a record is of.
+CELL = ("model", "delegate", "target", "column")
+ROOT = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +141,16 @@ def table(records: Sequence[Mapping]) -> str:
 def run(found: Sequence[Graph], out: Path, options: Mapping, columns: Sequence[str] = ()) -> str:
     """Fills `out`/records.jsonl and writes `out`/table.md, whose text it returns."""
     out.mkdir(parents=True, exist_ok=True)
-    log = Log(out / "records.jsonl", sources(OPTIMIZER))
-    done = {(r["model"], r["delegate"], r["target"], r["column"]) for r in log.records}
+    version = measuring_fingerprint()
+    log = Log(out / "records.jsonl", itemgetter(*CELL), lambda r: r.get("sources") == version)
     for graph in found:
         for column, rules in rule_sets().items():
-            cell = {"model": graph.model, "delegate": graph.delegate, "target": graph.target, "column": column}
-            if tuple(cell.values()) not in done and (not columns or column in columns):
-                record = {**cell, **measure(graph, rules, options)}
+            cell = (graph.model, graph.delegate, graph.target, column)
+            if cell not in log.records and (not columns or column in columns):
+                record = {**dict(zip(CELL, cell)), **measure(graph, rules, options), "sources": version}
                 log.add(record)
-                print(*cell.values(), record["stock"], record["eqsat"], record["seconds"], flush=True)
-    text = table(log.records)
+                print(*cell, record["stock"], record["eqsat"], record["seconds"], flush=True)
+    text = table(list(log.records.values()))
     (out / "table.md").write_text(text)
     return text
 

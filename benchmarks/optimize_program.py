@@ -14,9 +14,11 @@ import json
 import subprocess
 import sys
 from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
 
 from benchmarks.models import ZOO, load
+from eqsat.bench.log import Log
 from eqsat.report.data import geometric_mean
 
 ROOT = Path(__file__).parent.parent
@@ -107,21 +109,17 @@ def main(argv: list[str] | None = None) -> None:
         print(json.dumps(measure(*args.cell)))
         return
     args.out.mkdir(parents=True, exist_ok=True)
-    path = args.out / "records.jsonl"
-    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    records = [r for r in records if "error" not in r]
-    done = {(r["name"], r["target"]) for r in records}
+    log = Log(args.out / "records.jsonl", itemgetter("name", "target"), lambda r: "error" not in r)
     for model in args.models.split(","):
         for target in args.targets.split(","):
-            if (model, target) in done:
+            if (model, target) in log.records:
                 continue
             record = run_cell(model, target, args.timeout)
-            records.append(record)
-            path.write_text("".join(json.dumps(r) + "\n" for r in records))
-            (args.out / "table.md").write_text(table(records))
+            log.add(record)
+            (args.out / "table.md").write_text(table(list(log.records.values())))
             print(model, target, record.get("error") or record["cycles"], flush=True)
-    (args.out / "table.md").write_text(table(records))
-    print(table(records))
+    (args.out / "table.md").write_text(table(list(log.records.values())))
+    print(table(list(log.records.values())))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from operator import itemgetter
 from pathlib import Path
 
 from benchmarks.cost_models import table
@@ -21,6 +22,7 @@ from benchmarks.cost_models.lowered import graphs, saved
 from benchmarks.cost_models.run import ORACLE, Cell, label, run_cell
 from benchmarks.cost_models.unseen import UNSEEN
 from benchmarks.models import ZOO
+from eqsat.bench.log import Log
 from eqsat.target import Target
 from eqsat.workers.worker import Pool
 
@@ -45,9 +47,9 @@ def main(argv: list[str] | None = None) -> None:
     names = (*MODELS, *args.cost_model)
     models = args.models.split(",") if args.models else [] if args.unseen else list(ZOO)
     models += [f"benchmarks.cost_models.unseen:{n}" for n in UNSEEN] if args.unseen else []
-    points = args.json.with_suffix(".points.jsonl")
-    cells = [Cell(**json.loads(line)) for line in points.read_text().splitlines()] if points.exists() else []
     args.json.parent.mkdir(parents=True, exist_ok=True)
+    points = Log(args.json.with_suffix(".points.jsonl"), itemgetter("model", "target"))
+    cells = {k: Cell(**r) for k, r in points.records.items()}
     started = time.perf_counter()
 
     def say(text: str) -> None:
@@ -59,7 +61,7 @@ def main(argv: list[str] | None = None) -> None:
             and c.model.partition("#")[0] == label(model)
             and c.wanted >= args.samples
             and {label(n) for n in names} <= c.points.keys()
-            for c in cells
+            for c in cells.values()
         )
 
     for model in models:
@@ -82,12 +84,12 @@ def main(argv: list[str] | None = None) -> None:
                 if cell is None:
                     say(f"{where}: Vela takes no graph")
                     continue
-                cells = [c for c in cells if (c.model, c.target) != (cell.model, cell.target)] + [cell]
-                points.write_text("".join(json.dumps(c.as_dict()) + "\n" for c in cells))
+                cells[cell.model, cell.target] = cell
+                points.add(cell.as_dict())
                 say(f"{where}: " + ", ".join(f"{r['cost_model']} {r['mape']:.2%}" for r in cell.records()))
-    args.json.write_text(json.dumps([r for c in cells for r in c.records()], indent=1))
-    table.write(cells, args.json)
-    print(table.markdown(cells))
+    args.json.write_text(json.dumps([r for c in cells.values() for r in c.records()], indent=1))
+    table.write(list(cells.values()), args.json)
+    print(table.markdown(list(cells.values())))
 
 
 if __name__ == "__main__":

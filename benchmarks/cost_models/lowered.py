@@ -12,7 +12,7 @@ def graphs(model: str, target: str) -> Iterator[tuple[str, bytes]]:
     """(name, TOSA with explicit layout) per delegate of a zoo model, a `file.py:callable` or a `module:callable`."""
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
-    from eqsat.executorch.compiling import load_program
+    from eqsat.executorch.loading import load_program
     from eqsat.executorch.lowering import lower_with_session
     from eqsat.search.options import Options
 

@@ -15,11 +15,15 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 
 from benchmarks.random_graphs import networks
 from benchmarks.random_graphs.table import markdown, summary
-from benchmarks.resumable import OPTIMIZER, ROOT, Log, sources
+from eqsat.bench.cells import measuring_fingerprint
+from eqsat.bench.fingerprint import digest, fingerprint
+from eqsat.bench.log import Log
 from eqsat.checking.random_graphs import random_graph
 from eqsat.checking.shrink import shrink
 from eqsat.checking.trial import run
@@ -29,6 +33,19 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.workers.worker import Pool
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def version() -> str:
+    """Of the code that the records depend on."""
+    return digest(measuring_fingerprint(), fingerprint(["eqsat.checking.trial", "eqsat.checking.random_graphs"]))
+
+
+def opened(path: Path, *identity: str) -> Log:
+    """The records in a file that this version of the code made."""
+    return Log(path, itemgetter(*identity), lambda r: r.get("sources") == version())
 
 
 def _kind(failure: str) -> str:
@@ -44,18 +61,17 @@ def graphs(
     full_every: int = 0,
 ) -> None:
     """Adds the records of the graphs of `seeds` that are not in `log` yet; each `full_every`-th goes through the whole optimizer too."""
-    done = {(r["seed"], r["target"]) for r in log.records}
     directory = log.path.parent / "failures"
     with Pool(1) as pool:
         for k, seed in enumerate(seeds):
             target = targets[k % len(targets)]
-            if (seed, target.accelerator) in done:
+            if (seed, target.accelerator) in log.records:
                 continue
             graph = random_graph(seed)
             record = run(
                 graph, seed, target, pool, rules, externs, full=bool(full_every) and k // len(targets) % full_every == 0
             )
-            log.add(record.as_dict())
+            log.add({**record.as_dict(), "sources": version()})
             if record.failures:
                 kinds = {_kind(f) for f in record.failures}
                 print(seed, target.accelerator, record.failures[0], flush=True)
@@ -84,8 +100,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/random_graphs")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
-    version = sources((*OPTIMIZER, "benchmarks/random_graphs/*.py"))
-    log, checked = Log(args.out / "records.jsonl", version), Log(args.out / "zoo.jsonl", version)
+    log, checked = opened(args.out / "records.jsonl", "seed", "target"), opened(args.out / "zoo.jsonl", "name")
     graphs(
         log,
         range(args.seed, args.seed + args.graphs),
@@ -93,13 +108,12 @@ def main(argv: list[str] | None = None) -> int:
         full_every=args.full_every,
     )
     if args.zoo:
-        done = {r["name"] for r in checked.records}
         for path in networks.saved(args.zoo):
-            if path.name.removesuffix(".explicit.tosa") not in done and args.match in path.name:
+            if path.name.removesuffix(".explicit.tosa") not in checked.records and args.match in path.name:
                 record = networks.check_file(path, RULES, EXTERNS)
-                checked.add(record)
+                checked.add({**record, "sources": version()})
                 print(json.dumps(record), flush=True)
-    found = summary(log.records, checked.records, RULES)
+    found = summary(list(log.records.values()), list(checked.records.values()), RULES)
     (args.out / "summary.json").write_text(json.dumps(found, indent=1) + "\n")
     (args.out / "table.md").write_text(markdown(found, RULES))
     print(

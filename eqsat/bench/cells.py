@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterable
+import tomllib
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eqsat.bench.fingerprint import code, digest, fingerprint, submodules
 from eqsat.files import InputError, read_bytes
 from eqsat.versions import versions
 
@@ -22,23 +22,14 @@ if TYPE_CHECKING:
     from eqsat.search.options import Options
 
 ENTRY_POINTS = "eqsat.models"
-ZOO = "benchmarks.models"
 STOCK, EXPLICIT, LITERT, EQSAT = "stock", "stock-without-layout-passes", "litert", "eqsat"
 KINDS = (STOCK, EXPLICIT, LITERT, EQSAT)
 
-#: What decides the graph at the hook point, and what decides the figures from there on: packages and sources of ours.
-_LOWERING = (
-    ("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela"),
-    ("eqsat/fx/arm.py", "eqsat/executorch/quantize.py", "eqsat/bench/capture.py", "eqsat/bench/lowering.py"),
-)
+#: What decides the graph at the hook point, and what decides the figures from there on: packages, and modules with all that they import.
+_LOWERING = ("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela"), ("eqsat.bench.lowering",)
 _MEASURING = (
     ("ethos-u-vela", "tosa-tools", "egglog", "highspy", "clingo", "ortools", "networkx", "numpy"),
-    (
-        *(f"eqsat/{room}" for room in ("tensor", "target", "tosa", "vela", "workers", "egraph", "rules", "search")),
-        "eqsat/bench/measure.py",
-        "extraction",
-        "cost_models",
-    ),
+    ("eqsat.bench.measure", *submodules("extraction"), *submodules("cost_models")),  # these two are imported by name
 )
 
 
@@ -116,35 +107,56 @@ class Model:
         if text in named:
             return Model(_file_name(text), named[text])
         if text in zoo():
-            return Model(text, f"{ZOO}.{text}:model")
+            return Model(text, f"{_zoo_package()}.{text}:model")
         raise InputError(
             f"no model is called {text!r}: the zoo {'has ' + ', '.join(zoo()) if zoo() else 'is found in a clone of the repository only'}; "
             f"or give a .tosa or .pt2 file, file.py:callable, module:callable, or an entry point in the group {ENTRY_POINTS!r}"
         )
 
     def fingerprint(self) -> str:
-        """Hash of the file that the model comes from; what that file imports is not part of it. Raises InputError."""
-        place = self.reference.rpartition(":")[0] if ":" in self.reference else self.reference
-        if not place.endswith((".py", ".tosa", ".pt2")):
-            _see_working_directory()
-            try:
-                spec = importlib.util.find_spec(place)
-            except ImportError as e:
-                raise InputError(f"cannot import {place}: {e}") from e
-            if spec is None or not spec.origin:
-                raise InputError(f"there is no module {place}")
-            place = spec.origin
-        return digest(read_bytes(Path(place)), self.reference.rpartition(":")[2])
+        """Of what the model is made of: the bytes of a .tosa or .pt2 file, the code of a Python file, that of a module with all that it
+        imports of its own package. Raises InputError."""
+        place, _, attribute = self.reference.rpartition(":")
+        if not place:
+            return digest(read_bytes(Path(attribute)))
+        if place.endswith(".py"):
+            read_bytes(Path(place))
+            return digest(code(Path(place)), attribute)
+        _see_working_directory()
+        try:
+            spec = importlib.util.find_spec(place)
+        except ImportError as e:
+            raise InputError(f"cannot import {place}: {e}") from e
+        if spec is None or not spec.origin:
+            raise InputError(f"there is no module {place}")
+        if "." not in place:
+            return digest(code(Path(spec.origin)), attribute)
+        package = place.partition(".")[0]
+        base = next(d for d in Path(spec.origin).parents if d.name == package).parent
+        return digest(fingerprint([place], base=base, packages=[package]), attribute)
 
 
 @cache
 def zoo() -> tuple[str, ...]:
-    """Names of the zoo, if the working directory is a clone."""
+    """Names of the zoo: of the models that the project in the working directory declares."""
+    package = _zoo_package()
+    if not package:
+        return ()
     _see_working_directory()
     try:
-        return importlib.import_module(ZOO).ZOO
-    except ImportError:
-        return ()
+        return tuple(importlib.import_module(package).ZOO)
+    except ImportError as e:
+        raise InputError(f"pyproject.toml names the models {package}, but they cannot be imported: {e}") from e
+
+
+def _zoo_package() -> str:
+    """The package that `models` in the table [tool.eqsat] of the working directory's pyproject.toml names, or "": it has the names of its
+    modules in ZOO, and each of them a callable `model`."""
+    try:
+        project = tomllib.loads(Path("pyproject.toml").read_text())
+    except (OSError, ValueError):
+        return ""
+    return str(project.get("tool", {}).get("eqsat", {}).get("models", ""))
 
 
 def _see_working_directory() -> None:
@@ -157,28 +169,16 @@ def _file_name(text: str) -> str:
     return re.sub(r"[^\w-]", "-", text)
 
 
-def digest(*parts: bytes | str) -> str:
-    h = hashlib.sha256()
-    for p in parts:
-        data = p.encode() if isinstance(p, str) else p
-        h.update(len(data).to_bytes(8, "little") + data)
-    return h.hexdigest()[:24]
-
-
 @cache
 def lowering_fingerprint() -> str:
-    return _fingerprint(*_LOWERING)
+    packages, roots = _LOWERING
+    return fingerprint(roots, packages)
 
 
 @cache
 def measuring_fingerprint() -> str:
-    return _fingerprint(*_MEASURING)
-
-
-def _fingerprint(packages: Iterable[str], places: Iterable[str]) -> str:
-    root = Path(__file__).parent.parent.parent
-    files = sorted({f for p in places for f in (root.glob(p) if p.endswith(".py") else (root / p).rglob("*.py"))})
-    return digest(repr(versions(packages)), *(f.read_bytes() for f in files))
+    packages, roots = _MEASURING
+    return fingerprint(roots, packages)
 
 
 def all_versions() -> dict[str, str]:

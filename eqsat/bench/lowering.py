@@ -24,7 +24,7 @@ def prepare(reference: str, target: str) -> tuple[dict[str, bytes], dict[str, An
     from executorch.exir.backend.partitioner import DelegationSpec
 
     from eqsat.bench.capture import CAPTURED, GraphCapture
-    from eqsat.executorch.compiling import load_program
+    from eqsat.executorch.loading import load_program
 
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")

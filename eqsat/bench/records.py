@@ -9,17 +9,17 @@ import os
 import platform
 import re
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from eqsat.bench.cells import all_versions
+from eqsat.bench.log import Log, Record, read
 from eqsat.files import InputError, write_atomically
 
-Record = dict[str, Any]
 Place = tuple[str, str, str]
+_RECORDS = "records.jsonl"
 
 
 def place(record: Record) -> Place:
@@ -27,12 +27,10 @@ def place(record: Record) -> Place:
 
 
 class RunFiles:
-    """A run's directory. Records are appended as they come, one line each; a line that an interruption tore is passed over, and of
-    several records of a cell the last counts. Raises InputError if the directory cannot be made or another run has it."""
+    """A run's directory; of several records of a cell the last counts. Raises InputError if it cannot be made or another run has it."""
 
     def __init__(self, directory: Path):
         self.directory = directory
-        self.path = directory / "records.jsonl"
         try:
             (directory / "graphs").mkdir(parents=True, exist_ok=True)
             (directory / "chosen").mkdir(exist_ok=True)
@@ -45,28 +43,11 @@ class RunFiles:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
             raise InputError(f"another run is writing to {directory}: wait for it or choose another --out") from e
-        self.records = {place(r): r for r in read_records(directory)}
-        self._write(self.records.values())
-
-    def add(self, record: Record) -> None:
-        self.records[place(record)] = record
-        with self.path.open("a") as f:
-            f.write(json.dumps(record) + "\n")
-            f.flush()
-            os.fsync(f.fileno())
-
-    def finish(self, order: Iterable[Place]) -> None:
-        """Writes the records once more: those of the plan in its order, then what the directory held besides."""
-        wanted = [p for p in order if p in self.records]
-        self.records = {p: self.records[p] for p in [*wanted, *(p for p in self.records if p not in set(wanted))]}
-        self._write(self.records.values())
+        self.log = Log(directory / _RECORDS, place)
 
     def close(self) -> None:
         """Another run may have the directory now."""
         self._lock.close()
-
-    def _write(self, records: Iterable[Record]) -> None:
-        write_atomically(self.path, "".join(json.dumps(r) + "\n" for r in records).encode())
 
     def graphs(self, model: str, target: str) -> tuple[dict[str, bytes], Record] | None:
         """What `save_graphs` wrote, or None."""
@@ -115,18 +96,5 @@ def chosen_path(directory: Path, where: Place, delegate: str) -> Path:
 
 
 def read_records(directory: Path) -> list[Record]:
-    """Records of a run, finished or not, the last of each cell."""
-    found: dict[Place, Record] = {}
-    try:
-        lines = (directory / "records.jsonl").read_text(errors="replace").splitlines()
-    except FileNotFoundError:
-        return []
-    except OSError as e:
-        raise InputError(f"cannot read {directory}/records.jsonl: {e.strerror or e}") from e
-    for line in lines:
-        try:
-            record = json.loads(line)
-            found[place(record)] = record
-        except (ValueError, KeyError, TypeError):
-            continue
-    return list(found.values())
+    """Records of a run, finished or not, the last of each cell. Raises InputError."""
+    return list(read(directory / _RECORDS, place).values())

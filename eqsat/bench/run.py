@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench import isolated, litert, lowering
-from eqsat.bench.cells import LITERT, STOCK, Configuration, Model, digest, lowering_fingerprint, measuring_fingerprint
+from eqsat.bench.cells import LITERT, STOCK, Configuration, Model, lowering_fingerprint, measuring_fingerprint
+from eqsat.bench.fingerprint import digest
 from eqsat.bench.isolated import Limits, TaskFailed, TaskLost
-from eqsat.bench.records import Place, Record, RunFiles
+from eqsat.bench.log import Record
+from eqsat.bench.records import Place, RunFiles
 from eqsat.files import InputError
 from eqsat.target import ACCELERATORS, TargetError
 
@@ -179,8 +181,8 @@ class _Run:
         finally:
             for future in self.pending:
                 future.cancel()
-            self.files.finish(self.plan.places())
-        return [self.files.records[p] for p in self.plan.places()]
+            self.files.log.sort(self.plan.places())
+        return [self.files.log.records[p] for p in self.plan.places()]
 
     def _add_task(self, rank: int, then: Callable[[Outcome], None], function: str, *args: Any) -> None:
         heapq.heappush(self.ready, (rank, next(self.number), then, function, args))
@@ -251,7 +253,7 @@ class _Run:
                 )
 
     def _known(self, key: str, model: Model, target: str, c: Configuration) -> bool:
-        old = self.files.records.get((model.name, target, c.name))
+        old = self.files.log.records.get((model.name, target, c.name))
         known = old is not None and old["key"] == key and "lost" not in old
         if known:
             self._count(f"{model.name} {target} {c.name}: there already")
@@ -270,7 +272,7 @@ class _Run:
 
     def _add(self, fields: Record, model: Model, target: str, c: Configuration) -> None:
         record = {"model": model.name, "target": target, "configuration": c.name, **fields}
-        self.files.add(record)
+        self.files.log.add(record)
         self._count(f"{model.name} {target} {c.name}: " + (record.get("error") or f"{record['cycles']:,} cycles"))
 
     def _count(self, what: str) -> None:

@@ -1,11 +1,13 @@
 """Configurations, models and keys."""
 
+import importlib
 import sys
 
 import pytest
 
 from eqsat.bench import cells
 from eqsat.bench.cells import Configuration, Model
+from eqsat.bench.fingerprint import digest
 from eqsat.files import InputError
 
 
@@ -42,10 +44,10 @@ def test_models_by_path_module_and_name(tmp_path):
         Model.find("absent.pt2")
 
 
-def test_an_unknown_model_names_the_remedies(monkeypatch):
+def test_an_unknown_model_names_the_remedies(monkeypatch, tmp_path):
     with pytest.raises(InputError, match="the zoo has ds_cnn.*entry point"):
         Model.find("nope")
-    monkeypatch.setattr(cells, "ZOO", "no_such_package.models")
+    monkeypatch.chdir(tmp_path)
     cells.zoo.cache_clear()
     with pytest.raises(InputError, match="in a clone of the repository only"):
         Model.find("emg")
@@ -67,6 +69,24 @@ def test_another_package_brings_a_model(tmp_path, monkeypatch):
     assert model.fingerprint() != first
 
 
-def test_keys_follow_packages_and_sources(tmp_path):
+def test_a_project_declares_its_own_zoo(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text('[tool.eqsat]\nmodels = "their_zoo"\n')
+    monkeypatch.chdir(tmp_path)
+    cells.zoo.cache_clear()
+    with pytest.raises(InputError, match="their_zoo"):
+        cells.zoo()
+    (tmp_path / "their_zoo").mkdir()
+    (tmp_path / "their_zoo" / "__init__.py").write_text('ZOO = ("wakeword",)\n')
+    (tmp_path / "their_zoo" / "wakeword.py").write_text("def model(): ...\n")
+    importlib.invalidate_caches()
+    assert Model.find("wakeword") == Model("wakeword", "their_zoo.wakeword:model")
+    first = Model.find("wakeword").fingerprint()
+    (tmp_path / "their_zoo" / "__init__.py").write_text('ZOO = ("another", "wakeword")\n')
+    assert Model.find("wakeword").fingerprint() == first
+    monkeypatch.undo()
+    cells.zoo.cache_clear()
+
+
+def test_keys_follow_packages_and_sources():
     assert cells.lowering_fingerprint() != cells.measuring_fingerprint()
-    assert cells.digest("ab", "c") != cells.digest("a", "bc")
+    assert digest("ab", "c") != digest("a", "bc")

@@ -246,7 +246,7 @@ def _read_records(data: bytes, place: Path) -> str:
         files.close()
     except InputError as e:
         return error_class(e)
-    return f"accepted, {'all' if len(files.records) == 6 else 'some' if files.records else 'no'} records left"
+    return f"accepted, {'all' if len(files.log.records) == 6 else 'some' if files.log.records else 'no'} records left"
 
 
 def _write_programs(place: Path) -> None:

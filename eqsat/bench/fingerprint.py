@@ -1,0 +1,89 @@
+"""What a result depends on: the code that importing a module may run, without its comments and docstrings, and the versions of packages.
+
+>>> from eqsat.bench.fingerprint import closure, fingerprint
+>>> sorted(closure(["eqsat.files"]))
+['eqsat.files']
+>>> fingerprint(["eqsat.files"]) == fingerprint(["eqsat.files"], ["numpy"])
+False
+
+Imports are read from the sources, also those inside functions; those for type checkers alone are passed over. Modules that are
+imported by a name made at run time have to be among the roots. A package's own file counts where something is imported from it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from eqsat.versions import versions
+
+ROOT = Path(__file__).parent.parent.parent
+#: Our packages at the top.
+PACKAGES = ("eqsat", "extraction", "cost_models")
+
+
+def digest(*parts: bytes | str) -> str:
+    h = hashlib.sha256()
+    for p in parts:
+        data = p.encode() if isinstance(p, str) else p
+        h.update(len(data).to_bytes(8, "little") + data)
+    return h.hexdigest()[:24]
+
+
+def fingerprint(
+    roots: Iterable[str], installed: Iterable[str] = (), *, base: Path = ROOT, packages: Collection[str] = PACKAGES
+) -> str:
+    """Of all the code in the closure of `roots` and of the versions of `installed` packages."""
+    files = closure(roots, base=base, packages=packages)
+    return digest(repr(versions(installed)), *(part for m in sorted(files) for part in (m, code(files[m]))))
+
+
+def code(file: Path) -> str:
+    """What a file says to Python: its syntax tree without docstrings, and so without comments and layout."""
+    tree = ast.parse(file.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
+            node, clean=False
+        ):
+            node.body = node.body[1:]
+    return ast.dump(tree)
+
+
+def submodules(package: str, base: Path = ROOT) -> list[str]:
+    """All modules of a package, as roots for one whose modules are imported by name."""
+    return sorted(_name(f, base) for f in (base / package).rglob("*.py"))
+
+
+def closure(roots: Iterable[str], *, base: Path = ROOT, packages: Collection[str] = PACKAGES) -> dict[str, Path]:
+    """{module: file} of what importing `roots` may run, of the packages below `base`. Raises KeyError for a root that is none of them."""
+    known = {_name(f, base): f for p in packages for f in (base / p).rglob("*.py")}
+    found: dict[str, Path] = {}
+    waiting = list(roots)
+    for module in waiting:
+        if module not in found:
+            found[module] = known[module]
+            waiting += [m for m in _imports(module, known[module]) if m in known]
+    return found
+
+
+def _name(file: Path, base: Path) -> str:
+    return ".".join(file.relative_to(base).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _imports(module: str, file: Path) -> Iterator[str]:
+    package = module.split(".") if file.name == "__init__.py" else module.split(".")[:-1]
+    waiting: list[ast.AST] = [ast.parse(file.read_bytes())]
+    for node in waiting:
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*above, *filter(None, [node.module])])
+            yield source
+            yield from (f"{source}.{a.name}" for a in node.names)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        else:
+            waiting += ast.iter_child_nodes(node)

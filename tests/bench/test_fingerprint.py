@@ -1,0 +1,95 @@
+"""A key changes with the code that can change a result, and with nothing else."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from eqsat.bench import cells
+from eqsat.bench.fingerprint import PACKAGES, ROOT, closure, code, fingerprint, submodules
+
+MEASURING = cells._MEASURING[1]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Our sources, to edit."""
+    base = tmp_path_factory.mktemp("clone")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, base / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return base
+
+
+def edited(file: Path, old: str, new: str) -> str:
+    """Replaces a part of a file and gives the key of a measurement then; the file is put back."""
+    text = file.read_text()
+    assert old in text
+    try:
+        file.write_text(text.replace(old, new, 1))
+        return fingerprint(MEASURING, base=file.parents[2])
+    finally:
+        file.write_text(text)
+
+
+def test_a_docstring_or_a_comment_keeps_the_key_and_code_changes_it(clone: Path) -> None:
+    key = fingerprint(MEASURING, base=clone)
+    assert key == fingerprint(MEASURING)
+    for file in (clone / "eqsat" / "search" / "optimizer.py", clone / "eqsat" / "rules" / "moves.py"):
+        docstring = ast.get_docstring(ast.parse(file.read_text()), clean=False)
+        assert docstring
+        assert edited(file, docstring, "Another text.") == key
+        assert edited(file, "from __future__", "# a comment\n\n\nfrom __future__") == key
+        assert edited(file, "from __future__", "LIMIT = 7\nfrom __future__") != key
+
+
+def test_what_cannot_change_a_measurement_is_not_in_its_key(clone: Path) -> None:
+    key = fingerprint(MEASURING, base=clone)
+    for name in ("executorch/pt2.py", "report/write.py", "cli/bench.py", "bench/run.py"):
+        assert edited(clone / "eqsat" / name, "from __future__", "LIMIT = 7\nfrom __future__") == key, name
+
+
+def test_modules_that_are_imported_by_name_are_in_the_key() -> None:
+    found = closure(MEASURING)
+    assert {*submodules("extraction"), *submodules("cost_models"), *submodules("eqsat/rules")} <= {*found}
+    assert {"eqsat.tensor.graph", "eqsat.egraph.engine", "eqsat.workers.worker", "eqsat.vela.compile"} <= {*found}
+    assert "eqsat.executorch.lowering" not in closure(cells._LOWERING[1])
+
+
+def test_imports_are_followed(tmp_path: Path) -> None:
+    package = tmp_path / "p"
+    (package / "inner").mkdir(parents=True)
+    for name, text in {
+        "__init__": "from p import unused",
+        "a": "from . import b\nfrom p.inner.c import x\nif TYPE_CHECKING:\n    from p import typed\n",
+        "b": "def f():\n    import p.late\n",
+        "inner/__init__": "",
+        "inner/c": "from .. import b\nfrom .d import y as z\nimport os.path\n",
+        "inner/d": "",
+        "late": "",
+        "typed": "",
+        "unused": "",
+    }.items():
+        (package / f"{name}.py").write_text(text)
+    assert set(closure(["p.a"], base=tmp_path, packages=["p"])) == {
+        "p",
+        "p.a",
+        "p.b",
+        "p.inner.c",
+        "p.inner.d",
+        "p.late",
+        "p.unused",
+    }
+    with pytest.raises(KeyError):
+        closure(["p.nothing"], base=tmp_path, packages=["p"])
+
+
+def test_strings_that_are_no_docstrings_are_code(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.py", tmp_path / "two.py"
+    one.write_text('"""Words."""\ndef f():\n    """Words."""\n    return "words"\n')
+    two.write_text('def f():\n    """Other words."""\n    return "words"  # and a comment\n')
+    assert code(one) == code(two)
+    two.write_text('def f():\n    return "other words"\n')
+    assert code(one) != code(two)
