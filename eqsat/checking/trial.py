@@ -21,9 +21,10 @@ from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps, loads
-from eqsat.tosa.reference import run_reference, samples
+from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.guards import violations
 from eqsat.workers.worker import Pool, WorkerError
@@ -31,7 +32,7 @@ from extraction import ExtractionError, Infeasible, tree_greedy
 
 #: E-graphs stop here: random graphs grow faster than networks, and nothing is lost by checking what was reached.
 BUDGET = Budget(nodes=1200, seconds=10.0)
-#: What the input data is: all low, alternating limits, random (`eqsat.vela.compile.samples`).
+#: What the input data is: all low, limits and their neighbours, random (`eqsat/tensor/samples.py`).
 _SAMPLES = (0, 2, 3)
 
 
@@ -114,7 +115,7 @@ def _compare(graph: TensorGraph, buffers: dict[bytes, str], pool: Pool, out: Rec
     source = dumps(graph)
     same = {b: loads(b).signature() == graph.signature() for b in buffers}
     out.failures += [f"{buffers[b]} changes the signature" for b, equal in same.items() if not equal]
-    drawn = samples(graph.signature()[0], max(_SAMPLES) + 1, out.seed)
+    drawn = samples(domains(graph), max(_SAMPLES) + 1, out.seed)
     for k in _SAMPLES:
         try:
             want = run_reference(source, drawn[k], pool)

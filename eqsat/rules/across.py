@@ -10,7 +10,6 @@ import numpy as np
 
 from eqsat.egraph.encoding import Call
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor import crossing
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
@@ -29,28 +28,90 @@ def _inverse_for(m: Move, result: Type, operand: Type):
 # ---- ops that act along axes --------------------------------------------------------------------
 
 
+def carry(call: Call, operand: Type, m: Move) -> tuple[Call, Move] | None:
+    """(call', m') with Move m' (call y) = call' (Move m y) for y of type `operand`, or None.
+
+    An axis that `call` acts along must stay in one piece and outermost within its new dim: then a slice or pad of
+    it is a slice or pad of that dim, scaled by what lies inside.
+    """
+    shape = operand.shape
+    axes = _acted(call, shape)
+    placed = {d: m.whole(d) for d in axes}
+    if any(a is None for a in placed.values()):
+        return None
+    inner = {d: m.out_shape[a.out_dim] // shape[d] for d, a in placed.items()}
+    to = {d: a.out_dim for d, a in placed.items()}
+    if len(set(to.values())) != len(to):
+        return None
+    if call.op == "slice":
+        start, size = [0] * len(m.out_shape), list(m.out_shape)
+        for d in axes:
+            start[to[d]] = call.attr("start")[d] * inner[d]
+            size[to[d]] = call.attr("size")[d] * inner[d]
+        after = m.resize({d: call.attr("size")[d] for d in axes})
+        return _pair(call.with_attrs(start=tuple(start), size=tuple(size)), after)
+    if call.op == "pad":
+        pads = [0] * (2 * len(m.out_shape))
+        sizes = {}
+        for d in axes:
+            low, high = call.attr("pads")[2 * d : 2 * d + 2]
+            pads[2 * to[d] : 2 * to[d] + 2] = [low * inner[d], high * inner[d]]
+            sizes[d] = shape[d] + low + high
+        return _pair(call.with_attrs(pads=tuple(pads)), m.resize(sizes))
+    if call.op == "tile":
+        multiples = [1] * len(m.out_shape)
+        for d in axes:
+            multiples[to[d]] = call.attr("multiples")[d]
+        return _pair(
+            call.with_attrs(multiples=tuple(multiples)),
+            m.resize({d: shape[d] * call.attr("multiples")[d] for d in axes}),
+        )
+    if any(n != 1 for n in inner.values()):
+        return None  # the axis must have its dim to itself
+    (d,) = axes
+    if call.op == "rescale":
+        return (call, m) if to[d] == len(m.out_shape) - 1 else None
+    if call.op == "reverse":
+        return call.with_attrs(axis=to[d]), m
+    return _pair(call.with_attrs(axis=to[d]), m.resize({d: 1}))
+
+
+def _pair(call: Call, m: Move | None) -> tuple[Call, Move] | None:
+    return None if m is None else (call, m)
+
+
+def _acted(call: Call, shape: tuple[int, ...]) -> list[int]:
+    """Dims of the operand that `call` acts along."""
+    if call.op == "slice":
+        return [d for d, n in enumerate(shape) if call.attr("size")[d] != n]
+    if call.op == "pad":
+        return [d for d in range(len(shape)) if any(call.attr("pads")[2 * d : 2 * d + 2])]
+    if call.op == "tile":
+        return [d for d in range(len(shape)) if call.attr("multiples")[d] != 1]
+    if call.op == "rescale":
+        return [len(shape) - 1]
+    return [call.attr("axis")]
+
+
 def _push(m: Move, call: Call, operand: Type):
     """t = Move m (call x): (call', m') with t = call' (Move m' x)."""
-    found = crossing.push(m, call.op, call.attrs, operand)
-    return None if found is None else (Call(call.op, found[0]), found[1])
+    axes = _acted(call, operand.shape)
+    shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
+    before = m
+    for d in shrunk:
+        before = before and before.grow(d, operand.shape[d])
+    if before is not None:
+        before = before.resize({d: operand.shape[d] for d in axes if d not in shrunk})
+    if before is None or before.in_shape != operand.shape:
+        return None
+    carried = carry(call, operand, before)
+    return (carried[0], before) if carried and carried[1] == m else None
 
 
 def _pull(call: Call, m: Move, operand: Type):
     """t = call (Move m x) for Move m x of type `operand`: (m', call') with t = Move m' (call' x)."""
-    found = crossing.pull(call.op, call.attrs, m, operand)
-    return None if found is None else (found[0], Call(call.op, found[1]))
-
-
-def _push_units(m: Move, call: Call, operand: Type):
-    """t = Move m (call x), call making unit axes of x longer: (view, call', m') with t = Move view (call' (Move m' x))."""
-    found = crossing.push_units(m, call.op, call.attrs, operand)
-    return None if found is None else (found[0], Call(call.op, found[1]), found[2])
-
-
-def _pull_units(call: Call, m: Move, operand: Type):
-    """t = call (Move m x), call acting along unit axes: all (m', call', view) with t = Move m' (call' (Move view x))."""
-    found = crossing.pull_units(call.op, call.attrs, m, operand)
-    return [(moved, Call(call.op, attrs), view) for moved, attrs, view in found]
+    carried = carry(call, operand, m.inverse())
+    return None if carried is None else (carried[1].inverse(), carried[0])
 
 
 # ---- concat -------------------------------------------------------------------------------------
@@ -61,23 +122,17 @@ def _concat_push(m: Move, call: Call):
     return None if atom is None else (call.with_attrs(axis=atom.out_dim), call.attr("axis"))
 
 
-def _concat_push_units(m: Move, call: Call, first: Type):
-    """Move m (call xs), the xs 1 long along the axis: (call', axis, m', view, type of call')."""
-    axis = call.attr("axis")
-    found = crossing.concat_push_units(m, axis, first)
-    if found is None:
-        return None
-    to, moved, view = found
-    return call.with_attrs(axis=to), axis, moved, view, Type(moved.out_shape, first.dtype)
-
-
 def _concat_pull(call: Call, m: Move, result: Type):
-    """One operand is Move m y: all (call', axis, inverse of m for the whole, movement of the result, type of call')."""
+    """One operand is Move m y: (call', axis, inverse of m for the whole, movement of the result, type of call')."""
     axis = call.attr("axis")
-    return [
-        (call.with_attrs(axis=to), axis, whole, whole.inverse(), Type(whole.out_shape, result.dtype))
-        for to, whole in crossing.concat_pull(axis, m, result)
-    ]
+    inverse = m.inverse()
+    if inverse.whole(axis) is None:
+        return None
+    whole = inverse.resize({axis: result.shape[axis]})
+    if whole is None or whole.in_shape != result.shape:
+        return None
+    to = whole.whole(axis).out_dim
+    return call.with_attrs(axis=to), axis, whole, whole.inverse(), Type(whole.out_shape, result.dtype)
 
 
 def _resized(m: Move, axis: int, operand: Type):
@@ -120,10 +175,7 @@ EXTERNS = [
     Extern("inverse_for", 3, 1, _inverse_for),
     Extern("push", 3, 2, _push),
     Extern("pull", 3, 2, _pull),
-    Extern("push_units", 3, 3, _push_units),
-    Extern("pull_units", 3, 3, _pull_units),
     Extern("concat_push", 2, 2, _concat_push),
-    Extern("concat_push_units", 3, 5, _concat_push_units),
     Extern("concat_pull", 3, 5, _concat_pull),
     Extern("resized", 3, 1, _resized),
 ]
@@ -199,40 +251,12 @@ RULES = [
         (("p g", "pull", "f m s"),),
     ),
     R(
-        "push-units",
-        F,
-        "Move m (tile|pad|slice x) = Move view (the same op on an axis of its own, of Move m' x), where it makes a unit axis longer",
-        ("(= t (Move m (Ax f x)))", "(= s (type x))"),
-        ("(union t (Move v (Ax g (Move p x))))",),
-        (("v g p", "push_units", "m f s"),),
-    ),
-    R(
-        "pull-units",
-        F,
-        "the same op of Move m x, along a unit axis = Move m' (the op of a view of x), where that axis stands beside a neighbour",
-        ("(= t (Ax f y))", "(= y (Move m x))", "(= s (type y))"),
-        ("(union t (Move p (Ax g (Move v x))))",),
-        (("p g v", "pull_units", "f m s"),),
-    ),
-    R(
         "push-concat",
         F,
         "Move m (concat xs) = concat of the moved operands",
         ("(= t (Move m (Cat f xs)))",),
         ('(union t (Cat g (unstable-vec-map (unstable-fn "Resized" m a) xs)))',),
         (("g a", "concat_push", "m f"),),
-    ),
-    R(
-        "push-concat-units",
-        F,
-        "Move m (concat xs) = Move view (concat of the moved operands), these 1 long along an axis of its own",
-        ("(= t (Move m (Cat f xs)))", "(= s (type (vec-get xs 0)))"),
-        (
-            '(let c (Cat g (unstable-vec-map (unstable-fn "Resized" p a) xs)))',
-            "(set (type c) r)",
-            "(union t (Move v c))",
-        ),
-        (("g a p v r", "concat_push_units", "m f s"),),
     ),
     R(
         "pull-concat",

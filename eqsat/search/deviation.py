@@ -15,13 +15,11 @@ from eqsat.tensor import numerics_float
 from eqsat.tensor.dtypes import STORAGE
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.samples import Domain, domains, uniform
 from eqsat.tensor.types import GraphError, Type
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.tosa.reference import run_reference, samples
-from eqsat.workers.worker import Pool, Worker
-
-#: How many extreme inputs `samples` gives first.
-_EXTREMES = 3
+from eqsat.tosa.reference import run_samples
+from eqsat.workers.worker import Pool, Worker, WorkerError
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +46,48 @@ class Deviation:
         return f"{line}; r.m.s. error against the model in real numbers: {before} before, {after} after"
 
 
-def natural(types: Sequence[Type], trials: int, seed: int = 0) -> list[list[np.ndarray]]:
+def natural(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[np.ndarray]]:
     """Inputs of INT8 and INT16 as the module's text says; others uniform."""
     rng = np.random.default_rng(seed)
-    uniform = samples(types, _EXTREMES + trials, seed)[_EXTREMES:]
 
     def normal(t: Type) -> np.ndarray:
         low, high = LIMITS[t.dtype]
         return np.clip(np.rint(rng.normal(0, (high - low) / 8, t.shape)), low, high).astype(STORAGE[t.dtype])
 
     return [
-        [normal(t) if t.dtype in ("INT8", "INT16") else x for t, x in zip(types, xs, strict=True)] for xs in uniform
+        [
+            normal(d.type) if d.type.dtype in ("INT8", "INT16") and d.low is None else x
+            for d, x in zip(given, uniform(given, rng), strict=True)
+        ]
+        for _ in range(trials)
     ]
 
 
 def deviation(exact: TensorGraph, tolerant: TensorGraph, via: Pool | Worker, trials: int, seed: int = 0) -> Deviation:
-    """Runs both graphs, of equal signatures, on the reference model over `natural` inputs. Raises WorkerError."""
+    """Runs both graphs, of equal signatures, on the reference model over `natural` inputs; those that the exact graph cannot be run on say
+    nothing. Raises WorkerError, also where no input is left."""
+    drawn = natural(domains(exact), trials, seed)
+    before = run_samples(dumps(exact), drawn, via)
+    kept = [(x, b) for x, b in zip(drawn, before, strict=True) if not isinstance(b, WorkerError)]
+    if not kept:
+        raise next(b for b in before if isinstance(b, WorkerError))
     runs: list[tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray] | None]] = []
-    buffers = dumps(exact), dumps(tolerant)
-    for inputs in natural(exact.signature()[0], trials, seed):
+    for (inputs, b), a in zip(kept, run_samples(dumps(tolerant), [x for x, _ in kept], via), strict=True):
+        if isinstance(a, WorkerError):
+            raise a
         try:
-            real = numerics_float.evaluate(exact, inputs)
+            runs.append((b, a, numerics_float.evaluate(exact, inputs)))
         except GraphError:
-            real = None
-        before, after = (run_reference(b, inputs, via) for b in buffers)
-        runs.append((before, after, real))
+            runs.append((b, a, None))
     slots = range(len(exact.outputs))
     difference = [[np.abs(a[k].astype(float) - b[k]) for b, a, _ in runs] for k in slots]
-    known = all(real is not None for _, _, real in runs)
+    real = [(b, a, r) for b, a, r in runs if r is not None]
+    known = len(real) == len(runs)
     return Deviation(
         largest=tuple(float(max(d.max() for d in ds)) for ds in difference),
         mean=tuple(float(np.mean([d.mean() for d in ds])) for ds in difference),
-        error_before=tuple(_rms([b[k] - r[k] for b, _, r in runs]) for k in slots) if known else None,
-        error_after=tuple(_rms([a[k] - r[k] for _, a, r in runs]) for k in slots) if known else None,
+        error_before=tuple(_rms([b[k] - r[k] for b, _, r in real]) for k in slots) if known else None,
+        error_after=tuple(_rms([a[k] - r[k] for _, a, r in real]) for k in slots) if known else None,
     )
 
 

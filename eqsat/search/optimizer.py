@@ -2,8 +2,7 @@
 
 The TOSA with explicit layout is the reference for meaning. The candidates are stock ExecuTorch's graph, the explicit graph
 itself and what extraction finds; Vela's total on the whole graph ranks them, and the first in that order that equals the
-reference to the bit on the TOSA reference model is the answer. Whatever fails costs a candidate, never the result; also the explicit
-graph itself, which Vela may refuse (a TRANSPOSE that U55 has no room for).
+reference to the bit on the TOSA reference model is the answer. Whatever fails costs a candidate, never the result.
 
 With tolerant numerics a second e-graph also has rules that save roundings (`eqsat/rules/tolerant.py`). What is found there competes with
 the exact candidates, and may differ from the reference within `Options.tolerance`; `Result.deviation` tells by how much it does.
@@ -43,10 +42,6 @@ if TYPE_CHECKING:
     from eqsat.explain import Explanation, Verdict
 
 
-#: What warnings call the graphs that are given.
-_GIVEN = {"explicit": "the explicit graph", "stock": "stock's graph"}
-
-
 @dataclass(frozen=True, slots=True)
 class Extracted:
     """One choice that was compiled whole: who found it in which round (from the second on, prices are corrected), its cost in cycles
@@ -61,7 +56,7 @@ class Extracted:
 
 @dataclass(slots=True)
 class Result:
-    """Outcome for one graph. Cycles are Vela's totals; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
+    """Outcome for one graph. Cycles are Vela's totals; `stock_cycles` is None without a stock graph that Vela accepts.
 
     explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
@@ -75,7 +70,7 @@ class Result:
     chosen: str
     cycles: int
     stock_cycles: int | None
-    explicit_cycles: int | None
+    explicit_cycles: int
     verified: bool
     deviation: Deviation | None
     stock_verified: bool | None
@@ -145,7 +140,7 @@ def optimize_tosa(
     """The cheapest graph equal to `explicit` for `target`, see the module's text.
 
     stock: the graph to beat, if there is one; stock_error says why there is none. Raises TosaError if `explicit` cannot be
-    read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here.
+    read, WorkerError if Vela or the reference model refuse it: then there is nothing to fall back to here.
     """
     options = options or Options()
     clock, warnings = _Clock(), [f"stock ExecuTorch failed on this graph: {stock_error}"] if stock_error else []
@@ -159,14 +154,15 @@ def optimize_tosa(
                 except TosaError as e:
                     warnings.append(f"stock's graph cannot be read: {e}")
         with clock.stage("vela"):
-            candidates, refusals = [], []
-            for which, graph, buffer in (("explicit", reference, explicit), ("stock", stock_graph, stock)):
+            base = Compiled("explicit", reference, explicit, compile_tosa(explicit, target, pool))
+            candidates = [base]
+            stock_estimate = None
+            if stock_graph is not None:
                 try:
-                    if graph is not None:
-                        candidates.append(Compiled(which, graph, buffer, compile_tosa(buffer, target, pool)))
+                    stock_estimate = compile_tosa(stock, target, pool)
+                    candidates.append(Compiled("stock", stock_graph, stock, stock_estimate))
                 except WorkerError as e:
-                    warnings.append(f"Vela refuses {_GIVEN[which]}: {e}")
-                    refusals.append(e)
+                    warnings.append(f"Vela refuses stock's graph: {e}")
         frozen, extractions = None, []
         for families in ((), (tolerant,))[: 1 + (options.numerics == "tolerant")]:
             try:
@@ -181,28 +177,25 @@ def optimize_tosa(
             except Exception as e:  # noqa: BLE001 - also a user's rule or cost model may be at fault: never worse
                 warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
         with clock.stage("verify"):
-            best, stock_verified = first_equal(candidates, reference, pool, options, warnings)
-        if best is None:
-            raise refusals[0]
+            answer = first_equal(candidates, base, pool, options, warnings)
+    best = answer.best
     run = _run(name, target, options, candidates, best, explicit, stock)
     counts = reference.op_counts()
     opaque = {o.attr("tosa").lower(): 0 for o in reference.nodes if o.op == "opaque"}
     opaque = {k: counts.get(k, 0) for k in opaque}
-    given = {c.name: c.estimate for c in candidates if not c.choices}
-    before, beside = given.get("explicit"), given.get("stock")
     result = Result(
         tosa=best.tosa,
         explicit=explicit,
         chosen=best.name,
         cycles=best.estimate.cycles,
-        stock_cycles=beside.cycles if beside else None,
-        explicit_cycles=before.cycles if before else None,
-        verified=best.deviation is None,
+        stock_cycles=stock_estimate.cycles if stock_estimate else None,
+        explicit_cycles=base.estimate.cycles,
+        verified=answer.verified,
         deviation=best.deviation,
-        stock_verified=stock_verified,
+        stock_verified=answer.stock_verified,
         by_kind=best.estimate.by_kind,
-        stock_by_kind=beside.by_kind if beside else {},
-        explicit_by_kind=before.by_kind if before else {},
+        stock_by_kind=stock_estimate.by_kind if stock_estimate else {},
+        explicit_by_kind=base.estimate.by_kind,
         coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
         opaque=opaque,
         e_nodes=frozen.n_nodes if frozen else 0,

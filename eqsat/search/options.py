@@ -22,12 +22,12 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may set. Raises OptionError for an unknown preset, extractor or cost model.
+    """What a user may set. Raises OptionError for an unknown preset, extractor or cost model, and for fewer than one trial.
 
     preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`. cost_model: of
     `cost_models.available()` or `package.module:Class`. budget: limits of the saturation. time_limit: seconds per
     extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
-    trials: inputs on which a candidate must equal the reference. cache: file of measured prices (None: the user's cache).
+    trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache: file of measured prices (None: the user's cache).
     numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
     rules, externs: identities of the user's own, besides the preset's.
     """
@@ -53,6 +53,8 @@ class Options:
         ):
             if name not in known:
                 raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
+        if self.trials < 1:
+            raise OptionError(f"{self.trials} trials: nothing would be compared; give at least 1")
         try:
             cost_models.find(self.cost_model)
         except ValueError as e:

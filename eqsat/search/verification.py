@@ -10,13 +10,10 @@ from eqsat.search.deviation import Deviation, deviation
 from eqsat.search.options import Options
 from eqsat.search.signature import unread
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.reference import compare
+from eqsat.tosa.reference import Reference, Unjudged
 from eqsat.vela.compile import Estimate
 from eqsat.vela.guards import violations
 from eqsat.workers.worker import Pool, WorkerError
-
-#: What warnings call the graphs.
-_CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}
 
 
 @dataclass(slots=True)
@@ -34,61 +31,73 @@ class Compiled:
     choice: Mapping[int, int] = field(default_factory=dict)
 
 
-def rank(c: Compiled) -> tuple[int, bool, int, int]:
-    """What candidates are sorted by, the best first: cycles; exact before tolerant; the peak of SRAM in bytes; operators."""
-    return c.estimate.cycles, c.tolerant, c.estimate.sram_peak, sum(c.graph.op_counts().values())
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The graph to use. verified: it is the reference, or equal to it to the bit on samples. stock_verified: the same of the stock graph
+    (None: not compared)."""
+
+    best: Compiled
+    verified: bool
+    stock_verified: bool | None
 
 
 def first_equal(
-    candidates: Sequence[Compiled], reference: TensorGraph, pool: Pool, options: Options, warnings: list[str]
-) -> tuple[Compiled | None, bool | None]:
-    """The best candidate that is legal and equals the reference, and whether stock's does (None: not compared).
-
-    The explicit graph is the reference itself. If it breaks a guard it is taken only where there is nothing else, and stock's only
-    where it is the best, as ExecuTorch would run it anyway; both with a warning. None: Vela refuses the explicit graph, and nothing else is
-    equal.
-    """
-    stock_verified, last = None, None
-    for c in sorted(candidates, key=rank):
-        broken = next(iter(violations(c.graph)), "")
-        if c.name == "explicit" and broken:
-            last = c
-        elif reason := _illegal(c, reference, broken) or _unequal(c, reference, pool, options):
-            warnings.append(f"{_CALLED[c.name]} was not used: {reason}")
-            stock_verified = False if c.name == "stock" else stock_verified
-        else:
-            last = c
-            stock_verified = True if c.name == "stock" else stock_verified
+    candidates: Sequence[Compiled], base: Compiled, pool: Pool, options: Options, warnings: list[str]
+) -> Answer:
+    """The cheapest candidate that is legal and equals the reference, `base`. Where nothing can be compared, it is the cheaper of stock's
+    graph and the reference: what was not compared may not replace them, and stock's is what there would be without eqsat."""
+    stock_verified = None
+    verifier = _Verifier(base.graph, pool, options)
+    for c in sorted(candidates, key=lambda c: (c.estimate.cycles, c.tolerant)):
+        if c is base:
             break
-    if last and (broken := next(iter(violations(last.graph)), "")):
-        warnings.append(f"{_CALLED[last.name]} is used though it breaks a guard: {broken}")
-    return last, stock_verified
+        try:
+            reason = verifier.unequal(c)
+        except Unjudged as e:
+            if c.name == "stock":
+                warnings.append(f"stock's graph is the result, which could not be verified: {e}")
+                return Answer(c, False, None)
+            reason = f"it could not be verified: {e}"
+        if not reason:
+            return Answer(c, c.deviation is None, True if c.name == "stock" else stock_verified)
+        warnings.append(f"{'stock ExecuTorch' if c.name == 'stock' else 'a candidate'} was not used: {reason}")
+        if c.name == "stock":
+            stock_verified = False
+    return Answer(base, True, stock_verified)
 
 
-def _illegal(c: Compiled, reference: TensorGraph, broken: str) -> str:
-    """Why Vela or the runtime must not be given a candidate of ours, or ""."""
-    if c.name == "eqsat" and broken:
-        return f"it breaks a guard: {broken}"
-    if lost := set(unread(c.graph)) - set(unread(reference)):
-        return f"input {c.graph.nodes[c.graph.inputs[min(lost)]].attr('name')!r} would no longer be read"
-    return ""
+class _Verifier:
+    """Compares candidates with one reference, which is run once."""
 
+    def __init__(self, graph: TensorGraph, pool: Pool, options: Options) -> None:
+        self.graph, self._pool, self._options = graph, pool, options
+        self._reference: Reference | None = None
 
-def _unequal(c: Compiled, reference: TensorGraph, pool: Pool, options: Options) -> str:
-    """Why a candidate may not replace the reference, or "" if it may."""
-    if c.name == "explicit":
-        return ""
-    try:
-        if c.tolerant:
-            found = deviation(reference, c.graph, pool, options.trials)
-            c.deviation = found if any(found.largest) else None
-            far = max(found.largest) > options.tolerance
-            return (
-                f"it differs from the exact graph by {max(found.largest):g} steps, more than {options.tolerance:g}"
-                if far
-                else ""
-            )
-        outcome = compare(reference, c.graph, pool, options.trials)
-    except WorkerError as e:
-        return f"the reference model failed: {e}"
-    return "" if outcome.equal else f"it differs from the graph before layout passes: {outcome.reason}"
+    def _run(self) -> Reference:
+        """Raises Unjudged."""
+        if self._reference is None:
+            self._reference = Reference(self.graph, self._pool, self._options.trials)
+        return self._reference
+
+    def unequal(self, c: Compiled) -> str:
+        """Why a candidate may not replace the reference, or "" if it may. Raises Unjudged where there is nothing to compare on."""
+        if c.name != "stock" and (broken := violations(c.graph)):
+            return f"it breaks a guard: {broken[0]}"
+        if lost := set(unread(c.graph)) - set(unread(self.graph)):
+            return f"input {c.graph.nodes[c.graph.inputs[min(lost)]].attr('name')!r} would no longer be read"
+        try:
+            if c.tolerant:
+                return self._far(c)
+            outcome = self._run().compare(c.graph)
+        except Unjudged:
+            raise
+        except WorkerError as e:
+            return f"the reference model failed: {e}"
+        return "" if outcome.equal else f"it differs from the graph before layout passes: {outcome.reason}"
+
+    def _far(self, c: Compiled) -> str:
+        """Why a tolerant candidate is too far from the reference, or ""; fills in its deviation."""
+        found = deviation(self.graph, c.graph, self._pool, self._options.trials)
+        c.deviation = found if any(found.largest) else None
+        far, most = max(found.largest), self._options.tolerance
+        return f"it differs from the exact graph by {far:g} steps, more than {most:g}" if far > most else ""

@@ -1,95 +1,234 @@
-"""The TOSA reference model, and the bit-for-bit comparison of two graphs on it, through a worker process."""
+"""The TOSA reference model, and the bit-for-bit comparison of graphs on it, through a worker process."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from eqsat.tensor.dtypes import STORAGE
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.numerics import LIMITS
-from eqsat.tensor.types import Type
+from eqsat.tensor.movement import Move
+from eqsat.tensor.samples import domains, samples
+from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.workers.worker import Pool, Worker, WorkerError
+
+#: Bytes of tensors that one request to a worker gives back, about.
+_MESSAGE = 1 << 26
+#: Elements that a comparison computes, about, in all tensors and samples: of small graphs there are more samples than were asked for.
+_ELEMENTS = 1 << 22
+#: Samples at most, per one that was asked for.
+_MOST = 16
+#: Elements of inner values that are kept.
+_KEPT = 1 << 24
 
 
 def run_reference(
     buffer: bytes, inputs: Sequence[np.ndarray], via: Pool | Worker, timeout: float = 300.0
 ) -> list[np.ndarray]:
     """Outputs of the TOSA reference model (`tosa-tools`). Raises WorkerError."""
+    (answer,) = _request(buffer, [inputs], via, timeout)
+    if isinstance(answer, WorkerError):
+        raise answer
+    return answer
+
+
+def run_samples(
+    buffer: bytes, inputs: Sequence[Sequence[np.ndarray]], via: Pool | Worker, timeout: float = 300.0
+) -> list[list[np.ndarray] | WorkerError]:
+    """As `run_reference`, of several samples at once: per sample its outputs or why there are none. A sample on which the model dies takes
+    none of the others along. Raises WorkerError where the model refuses the graph itself, or is not done in `timeout` seconds."""
+    try:
+        return _request(buffer, inputs, via, timeout)
+    except WorkerError as e:
+        if e.refused or "took over" in str(e):
+            raise
+        if len(inputs) == 1:
+            return [e]
+    half = len(inputs) // 2
+    return [answer for part in (inputs[:half], inputs[half:]) for answer in run_samples(buffer, part, via, timeout)]
+
+
+def _request(
+    buffer: bytes, inputs: Sequence[Sequence[np.ndarray]], via: Pool | Worker, timeout: float
+) -> list[list[np.ndarray] | WorkerError]:
     packed = io.BytesIO()
-    np.savez(packed, **{f"x{i}": x for i, x in enumerate(inputs)})
-    _, blobs = via.request({"do": "reference"}, [buffer, packed.getvalue()], timeout)
+    np.savez(packed, **{f"x{k}_{i}": x for k, xs in enumerate(inputs) for i, x in enumerate(xs)})
+    header = {"do": "reference", "inputs": [len(xs) for xs in inputs]}
+    answer, blobs = via.request(header, [buffer, packed.getvalue()], timeout)
     with np.load(io.BytesIO(blobs[0]), allow_pickle=False) as data:
-        return [data[f"x{i}"] for i in range(len(data.files))]
+        return [
+            WorkerError(refusal, refused=True) if refusal else [data[f"x{k}_{i}"] for i in range(answer["outputs"][k])]
+            for k, refusal in enumerate(answer["refusals"])
+        ]
 
 
-def samples(types: Sequence[Type], trials: int, seed: int = 0) -> list[list[np.ndarray]]:
-    """Inputs to compare on: every extreme (all low, all high, alternating) first, then uniform random.
-
-    INT32 inputs stay within 20 bits so that sums downstream do not overflow, which TOSA leaves undefined.
-    """
-    rng = np.random.default_rng(seed)
-    out = []
-    for k in range(trials):
-        xs = []
-        for t in types:
-            storage = STORAGE[t.dtype]
-            if t.dtype.startswith("FP"):
-                xs.append(rng.standard_normal(t.shape).astype(storage))
-                continue
-            lo, hi = LIMITS[t.dtype]
-            if t.dtype in ("INT32", "INT48"):
-                lo, hi = -(2**20), 2**20
-            if k == 0:
-                x = np.full(t.shape, lo)
-            elif k == 1:
-                x = np.full(t.shape, hi)
-            elif k == 2:
-                x = np.where(np.arange(t.elements).reshape(t.shape) % 2, lo, hi)
-            else:
-                x = rng.integers(lo, hi, t.shape, endpoint=True)
-            xs.append(x.astype(storage))
-        out.append(xs)
-    return out
+class Unjudged(WorkerError):
+    """There is nothing to compare on: the model refuses the reference itself, or each sample, or does not show its outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Outcome of a comparison: `equal`, the largest absolute difference seen, and what differed in words."""
+    """Outcome of a comparison: `equal`, the largest absolute difference seen, what differed in words, and on how many samples they were compared (0
+    where the signatures already differ)."""
 
     equal: bool
     max_difference: float
     reason: str = ""
+    judged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A value inside another graph (its node) that should be that of a node of the reference, moved (None: as it is)."""
+
+    node: int
+    reference: int
+    move: Move | None = None
+
+
+class Reference:
+    """A graph's values on samples, computed once and compared with those of any number of graphs that should equal it.
+
+    Samples that the reference model cannot run for the graph itself say nothing and are left out: TOSA leaves open what an addition
+    that overflows gives, or a GATHER out of range. Outputs that the model does not show (INT48) are computed by the semantics of the op
+    table instead, by which a graph is compared whole.
+
+    trials: samples of a large graph; smaller ones get more. timeout: seconds per request to the model. Raises Unjudged where there is no
+    sample on which it could be run.
+    """
+
+    def __init__(
+        self, graph: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0, timeout: float = 300.0
+    ) -> None:
+        self.graph, self._via, self._timeout = graph, via, timeout
+        self._given, self._results = graph.signature()
+        live = graph.live()
+        elements = sum(graph.type(n).elements for n in live)
+        try:
+            drawn = samples(domains(graph), max(trials, min(_MOST * trials, _ELEMENTS // elements)), seed)
+        except GraphError as e:
+            raise Unjudged(f"the reference model cannot be given these inputs: {e}") from e
+        #: Inner nodes whose values are compared too.
+        self.inner = [n for n in live if graph.nodes[n].op not in ("input", "const") and _shown(graph, n)]
+        self._inner_samples = _KEPT // elements
+        try:
+            answers = list(self._run(graph, self.inner, drawn))
+        except WorkerError as e:
+            raise Unjudged(f"the reference model failed on the reference itself: {e}") from e
+        kept = [(x, a) for x, a in zip(drawn, answers, strict=True) if not isinstance(a, WorkerError)]
+        self.inputs = [x for x, _ in kept]
+        self._values = [a for _, a in kept]
+        if not kept:
+            refusal = next(str(a) for a in answers if isinstance(a, WorkerError))
+            raise Unjudged(f"the reference model runs the reference on none of {len(drawn)} samples: {refusal}")
+
+    def values(self, node: int) -> Iterator[np.ndarray]:
+        """What an inner node was seen to be."""
+        at = len(self._results) + self.inner.index(node)
+        return (v[at] for v in self._values if len(v) > at)
+
+    def _run(
+        self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[np.ndarray]]
+    ) -> Iterator[list[np.ndarray] | WorkerError]:
+        """Outputs and, of the first samples, inner values of a graph."""
+        first = min(len(drawn), self._inner_samples)
+        shown = replace(graph, outputs=[*graph.outputs, *inner])
+        parts: list[tuple[bytes, Sequence[Sequence[np.ndarray]]]] = []
+        for g, some in ((shown, drawn[:first]), (graph, drawn[first:])):
+            if some:
+                size = sum(g.type(o).bytes for o in g.outputs) + sum(x.nbytes for x in some[0])
+                step = max(1, min(_MESSAGE // size, math.ceil(len(some) / _workers(self._via))))
+                buffer = dumps(g)
+                parts += [(buffer, some[k : k + step]) for k in range(0, len(some), step)]
+        run = partial(_run_part, via=self._via, timeout=self._timeout)
+        answers = self._via.map(run, parts) if isinstance(self._via, Pool) else map(run, parts)
+        return (answer for part in answers for answer in part)
+
+    def compare(self, other: TensorGraph, claims: Sequence[Claim] = ()) -> Comparison:
+        """Compares every output of `other`, and the values that are claimed to be equal, to the bit. Raises WorkerError if the model cannot
+        run `other` on a sample on which it ran the reference, and Unjudged if there is an output that nothing shows."""
+        graph = self.graph
+        if graph.signature() != other.signature():
+            return Comparison(False, math.inf, f"signatures differ: {graph.signature()} and {other.signature()}")
+        names = [[g.nodes[i].attr("name") for i in g.inputs] for g in (graph, other)]
+        if names[0] != names[1]:
+            return Comparison(False, math.inf, f"inputs differ: {names[0]} and {names[1]}")
+        difference, hidden = self._on_the_model(other, claims)
+        if hidden and not difference.where:
+            try:
+                self._in_numpy(other, difference)
+            except GraphError as e:
+                raise Unjudged(
+                    f"the reference model does not show output {min(hidden)} of {self._results[min(hidden)].dtype}: {e}"
+                ) from e
+        return Comparison(not difference.where, difference.worst, difference.where, len(self.inputs))
+
+    def _on_the_model(self, other: TensorGraph, claims: Sequence[Claim]) -> tuple[_Difference, set[int]]:
+        """The difference, and the outputs that the model does not show."""
+        offset = len(self._results)
+        position = {n: offset + k for k, n in enumerate(self.inner)}
+        claims = [c for c in claims if c.reference in position and _shown(other, c.node)]
+        inner = list(dict.fromkeys(c.node for c in claims))
+        at = {n: offset + k for k, n in enumerate(inner)}
+        difference, hidden = _Difference(), set()
+        for want, got in zip(self._values, self._run(other, inner, self.inputs), strict=True):
+            if isinstance(got, WorkerError):
+                raise got
+            for slot, (x, y, t) in enumerate(zip(want, got, self._results, strict=False)):
+                if x.shape == y.shape == t.shape:
+                    difference.add(x, y, f"output {slot}")
+                else:
+                    hidden.add(slot)
+            for c in claims if len(got) > offset else ():
+                x = want[position[c.reference]]
+                difference.add(c.move.apply(x) if c.move else x, got[at[c.node]], f"the value of n{c.reference}")
+        return difference, hidden
+
+    def _in_numpy(self, other: TensorGraph, difference: _Difference) -> None:
+        """Adds the difference of all outputs by the semantics of the op table. Raises GraphError."""
+        for inputs in self.inputs:
+            for slot, (x, y) in enumerate(zip(self.graph.evaluate(inputs), other.evaluate(inputs), strict=True)):
+                difference.add(x, y, f"output {slot}")
+
+
+def _workers(via: Pool | Worker) -> int:
+    return via.size if isinstance(via, Pool) else 1
+
+
+def _run_part(
+    part: tuple[bytes, Sequence[Sequence[np.ndarray]]], via: Pool | Worker, timeout: float
+) -> list[list[np.ndarray] | WorkerError]:
+    return run_samples(*part, via, timeout)
+
+
+def _shown(graph: TensorGraph, node: int) -> bool:
+    """Whether the reference model gives the value of a node as an output."""
+    return graph.nodes[node].dtype in STORAGE.keys() - {"INT48"}
+
+
+@dataclass(slots=True)
+class _Difference:
+    """The largest difference that was found, and where."""
+
+    worst: float = 0.0
+    where: str = ""
+
+    def add(self, want: np.ndarray, got: np.ndarray, what: str) -> None:
+        if np.array_equal(want, got, equal_nan=want.dtype.kind == "f"):
+            return
+        difference = float(np.abs(want.astype(np.float64) - got.astype(np.float64)).max())
+        if difference >= self.worst:
+            self.worst, self.where = difference, f"{what} differs by up to {difference:g}"
 
 
 def compare(
     a: TensorGraph, b: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0, timeout: float = 300.0
 ) -> Comparison:
-    """Runs both graphs on the reference model over extreme and random inputs and compares every output to the bit.
-
-    Raises WorkerError if the reference model cannot run one of them, or does not show an output (it gives none of INT48).
-    """
-    if a.signature() != b.signature():
-        return Comparison(False, float("inf"), f"signatures differ: {a.signature()} and {b.signature()}")
-    names = [[g.nodes[i].attr("name") for i in g.inputs] for g in (a, b)]
-    if names[0] != names[1]:
-        return Comparison(False, float("inf"), f"inputs differ: {names[0]} and {names[1]}")
-    given, results = a.signature()
-    if strange := {t.dtype for t in given} - STORAGE.keys():
-        raise WorkerError(f"the reference model cannot be given inputs of {', '.join(sorted(strange))}")
-    buffers = dumps(a), dumps(b)
-    worst, where = 0.0, ""
-    for inputs in samples(given, trials, seed):
-        outputs = [run_reference(f, inputs, via, timeout) for f in buffers]
-        for slot, (x, y, t) in enumerate(zip(*outputs, results, strict=True)):
-            if not x.shape == y.shape == t.shape:
-                raise WorkerError(f"the reference model does not show output {slot} of {t.dtype}")
-            if not np.array_equal(x, y, equal_nan=x.dtype.kind == "f"):
-                difference = float(np.abs(x.astype(np.float64) - y.astype(np.float64)).max())
-                if difference >= worst:
-                    worst, where = difference, f"output {slot} differs by up to {difference:g}"
-    return Comparison(not where, worst, where)
+    """Whether b equals a, see `Reference`. Raises WorkerError."""
+    return Reference(a, via, trials, seed, timeout).compare(b)

@@ -16,9 +16,9 @@ from eqsat.rules import EXTERNS, RULES
 from eqsat.search.choice import Choices, build
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import GraphError
 from eqsat.tosa import dumps
-from eqsat.tosa.reference import samples
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.guards import violations
 from eqsat.workers.worker import Pool
@@ -61,7 +61,7 @@ def choices_of(graph: TensorGraph, model: VelaGroups) -> Choices:
 def assert_equal(graph: TensorGraph, other: TensorGraph) -> None:
     assert other.signature() == graph.signature() and other.output_names == graph.output_names
     assert [other.nodes[i].attr("name") for i in other.inputs] == [graph.nodes[i].attr("name") for i in graph.inputs]
-    for inputs in samples(graph.signature()[0], 4):
+    for inputs in samples(domains(graph), 4):
         for a, b in zip(graph.evaluate(inputs), other.evaluate(inputs), strict=True):
             assert np.array_equal(a, b)
 

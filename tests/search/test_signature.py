@@ -12,8 +12,8 @@ from eqsat.search.options import Options
 from eqsat.search.signature import unread, with_inputs_read
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
-from eqsat.tosa.reference import samples
 from eqsat.workers.worker import Worker
 from tests.graphs import add, finish, relu, transpose
 from tests.vela.binary import input_shapes, six
@@ -81,7 +81,7 @@ def test_a_reader_that_changes_nothing(dtype: str, shape: tuple[int, ...], worke
     assert unread(written) == [] and written.signature() == g.signature()
     kept = {written.nodes[n].op: c for n, c in new_origin.items()}
     assert kept == {g.nodes[n].op: c for n, c in origin.items()}, "the operators that were there keep their origin"
-    for inputs in samples(g.signature()[0], 5):
+    for inputs in samples(domains(g), 5):
         for before, after in zip(g.evaluate(inputs), written.evaluate(inputs), strict=True):
             assert np.array_equal(before, after)
     if shape:

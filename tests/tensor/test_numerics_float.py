@@ -10,6 +10,7 @@ import pytest
 from eqsat.search.deviation import deviation, natural
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.numerics_float import evaluate
+from eqsat.tensor.samples import Domain, domains
 from eqsat.tensor.types import GraphError, Type
 from eqsat.workers.worker import Worker
 from tests.graphs import add, conv, finish, relu, rescale
@@ -18,7 +19,7 @@ CONV = {"stride": (2, 1), "dilation": (1, 2), "local_bound": False, "acc_type": 
 
 
 def inputs(g: TensorGraph, seed: int = 0) -> list[np.ndarray]:
-    return natural([g.type(i) for i in g.inputs], 1, seed)[0]
+    return natural(domains(g), 1, seed)[0]
 
 
 def weights(g: TensorGraph, *shape: int) -> int:
@@ -135,7 +136,7 @@ def test_bits_have_no_real_meaning(worker: Worker) -> None:
 
 
 def test_natural_inputs_fill_the_calibrated_range() -> None:
-    (x, b), _ = natural([Type((100, 100), "INT8"), Type((50,), "BOOL")], 2)
+    (x, b), _ = natural([Domain(Type((100, 100), "INT8")), Domain(Type((50,), "BOOL"))], 2)
     assert (
         x.dtype == np.int8 and 30 < x.std() < 34 and (x == 127).mean() < 1e-3 and b.dtype == bool and 0 < b.mean() < 1
     )

@@ -1,0 +1,224 @@
+"""Inputs on which graphs are compared.
+
+Different errors need different inputs to be seen: a wrong clamp needs limits, a dropped SELECT one input low where another is high,
+an error on few codes behind a mean over a plane needs planes that hold one code, a wrong border a single element that stands out.
+So samples come in kinds, and from the third on each element of each input is drawn independently of the others:
+
+  low, high  the lowest, the highest value everywhere, in all inputs
+  edges      per element one of the limits, their neighbours and the zero points that the graph reads the input with
+  uniform    per element any value; of INT8 each code about equally often, and each at least once where there is room
+  planes     one value per index along one axis, as a channel
+  impulses   one value everywhere but in a few elements
+  gradient   a ramp over the elements or along one axis
+  constant   one value everywhere, another one in each input
+
+>>> g = TensorGraph()
+>>> x = g.add_input("x", (2, 3), "INT8")
+>>> [xs[0].tolist() for xs in samples(domains(g), 2)]
+[[[-128, -128, -128], [-128, -128, -128]], [[127, 127, 127], [127, 127, 127]]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.types import GraphError, Type
+
+Array = NDArray[Any]
+#: Bits of INT32 and INT48 inputs, by trial: few enough that sums do not overflow, which TOSA leaves undefined; where a graph
+#: multiplies them even fewer do.
+_WIDE_BITS = (20, 20, 12, 20, 7, 20)
+#: Ops behind which a value of an input is still that value, so that a zero point found there is the input's.
+_MOVING = frozenset({"transpose", "reshape", "identity", "slice", "concat", "tile", "reverse", "pad", "max_pool2d"})
+#: Operands that hold positions: op -> (operand with the positions, operand that they point into, whether none may occur twice).
+_POSITIONS = {"gather": (1, 0, False), "scatter": (1, 0, True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """The values that a tensor is drawn from. low, high: limits, both included, one each or one per index of the last axis (None: those of
+    the dtype). points: values of interest besides the limits. distinct: no value twice along the last axis."""
+
+    type: Type
+    low: int | Array | None = None
+    high: int | Array | None = None
+    points: tuple[int, ...] = ()
+    distinct: bool = False
+
+
+def domains(graph: TensorGraph) -> list[Domain]:
+    """The domain of each input, as the graph uses it: zero points where one is subtracted, positions within what they point into."""
+    out = {i: Domain(graph.type(i)) for i in graph.inputs}
+    readers = graph.readers()
+    for i, domain in out.items():
+        out[i] = replace(domain, points=_zero_points(graph, i, readers))
+    for node in (graph.nodes[n] for n in readers):
+        if (positions := _POSITIONS.get(_name(node))) is not None:
+            at, into, distinct = positions
+            count = graph.nodes[node.inputs[into]].shape[1]
+            for i in _sources(graph, node.inputs[at]):
+                high = out[i].high
+                out[i] = replace(
+                    out[i], low=0, high=count - 1 if high is None else min(int(high), count - 1), distinct=distinct
+                )
+    return [out[i] for i in graph.inputs]
+
+
+def _name(node: Node) -> str:
+    return str(node.attr("tosa")).lower() if node.op == "opaque" else node.op
+
+
+def _zero_points(graph: TensorGraph, source: int, readers: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
+    found: set[int] = set()
+    seen, stack = {source}, [source]
+    while stack:
+        n = stack.pop()
+        for r in readers[n]:
+            node = graph.nodes[r]
+            attrs = dict(node.attrs)
+            second = node.op == "matmul" and node.inputs[1] == n
+            found.update(attrs.get("w_zp" if second else "in_zp", ()))
+            if node.op in _MOVING and r not in seen:
+                seen.add(r)
+                stack.append(r)
+    return tuple(sorted(found))
+
+
+def _sources(graph: TensorGraph, node: int) -> list[int]:
+    """The inputs that a node depends on."""
+    seen, stack = {node}, [node]
+    while stack:
+        new = set(graph.nodes[stack.pop()].inputs) - seen
+        seen |= new
+        stack.extend(new)
+    return [i for i in graph.inputs if i in seen]
+
+
+def samples(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Array]]:
+    """The first `trials` samples, a tensor per domain each. Raises GraphError for a dtype that numpy does not have."""
+    rng = np.random.default_rng(seed)
+    return [sample(given, k, rng) for k in range(trials)]
+
+
+def uniform(given: Sequence[Domain], rng: np.random.Generator) -> list[Array]:
+    """A sample of the kind uniform."""
+    return sample(given, _FIRST.index("uniform"), rng)
+
+
+def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> list[Array]:
+    """The sample of trial number `trial`; see the module's text for their order."""
+    if strange := {d.type.dtype for d in given} - STORAGE.keys():
+        raise GraphError(f"no values of {', '.join(sorted(strange))} can be made")
+    out = []
+    for domain in given:
+        if trial < len(_FIRST):
+            kind = _FIRST[trial]
+        else:  # each input of its own kind
+            kind = _KINDS[trial % len(_KINDS)] if rng.random() < 0.5 else _KINDS[rng.integers(len(_KINDS))]
+        out.append(_draw(domain, kind, trial, rng))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """One tensor to be drawn: its shape, its limits (as the domain's), the values to choose edges from, and the dice."""
+
+    shape: tuple[int, ...]
+    low: int | Array
+    high: int | Array
+    points: tuple[int, ...]
+    rng: np.random.Generator
+
+    def uniform(self, shape: tuple[int, ...]) -> Array:
+        return self.rng.integers(self.low, self.high, shape, endpoint=True)
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Any values and edges, half of each."""
+        if shape and np.ndim(self.low) and shape[-1] != self.shape[-1]:
+            shape = (*shape[:-1], self.shape[-1])
+        return np.where(self.rng.random(shape) < 0.5, self.uniform(shape), self.edges(shape))
+
+    def edges(self, shape: tuple[int, ...]) -> Array:
+        which = self.rng.integers(0, 4 + len(self.points), shape)
+        near = [self.low, np.minimum(self.low + 1, self.high), self.high, np.maximum(self.high - 1, self.low)]
+        chosen: Array = np.choose(which, [*near, *(np.clip(p, self.low, self.high) for p in self.points)])
+        return chosen
+
+
+def _uniform(d: _Drawing) -> Array:
+    size = int(np.prod(d.shape))
+    span = d.high - d.low + 1 if np.ndim(d.low) == 0 else 0
+    if not 0 < span <= size or span > 1 << 12:
+        return d.uniform(d.shape)
+    codes: Array = d.rng.permutation(size) % span + d.low
+    return codes.reshape(d.shape)
+
+
+def _planes(d: _Drawing) -> Array:
+    rank = len(d.shape)
+    axis = int(d.rng.choice([min(1, rank - 1), rank - 1, d.rng.integers(rank)])) if rank else 0
+    if np.ndim(d.low) and axis != rank - 1:
+        return np.broadcast_to(d.values((d.shape[-1],)), d.shape)
+    return np.broadcast_to(d.values(tuple(n if a == axis else 1 for a, n in enumerate(d.shape))), d.shape)
+
+
+def _impulses(d: _Drawing) -> Array:
+    out = np.array(np.broadcast_to(d.values((1,) * len(d.shape)), d.shape))
+    count = int(d.rng.integers(1, 4))
+    flat, other = out.reshape(-1), d.values(d.shape).reshape(-1)
+    at = d.rng.integers(0, flat.size, count)
+    flat[at] = other[at]
+    return out
+
+
+def _gradient(d: _Drawing) -> Array:
+    size = int(np.prod(d.shape))
+    if d.rng.random() < 0.5 or not d.shape:
+        share = np.arange(size).reshape(d.shape) / max(1, size - 1)
+    else:
+        axis = int(d.rng.integers(len(d.shape)))
+        share = np.broadcast_to(
+            np.linspace(0, 1, d.shape[axis]).reshape([-1 if a == axis else 1 for a in range(len(d.shape))]), d.shape
+        )
+    ramp: Array = np.rint(d.low + share * (np.asarray(d.high, np.float64) - d.low)).astype(np.int64)
+    return ramp
+
+
+_DRAWN: dict[str, Callable[[_Drawing], Array]] = {
+    "low": lambda d: np.broadcast_to(d.low, d.shape),
+    "high": lambda d: np.broadcast_to(d.high, d.shape),
+    "edges": lambda d: d.edges(d.shape),
+    "uniform": _uniform,
+    "planes": _planes,
+    "impulses": _impulses,
+    "gradient": _gradient,
+    "constant": lambda d: np.broadcast_to(d.values((1,) * len(d.shape)), d.shape),
+}
+#: The kinds of the first trials; in the later ones each input has one of its own.
+_FIRST = ("low", "high", "edges", "uniform", "planes", "impulses", "gradient")
+_KINDS = ("edges", "uniform", "planes", "impulses", "uniform", "gradient", "edges", "planes", "constant")
+
+
+def _draw(domain: Domain, kind: str, trial: int, rng: np.random.Generator) -> Array:
+    t = domain.type
+    storage = STORAGE[t.dtype]
+    if t.dtype.startswith("FP"):
+        normal: Array = rng.standard_normal(t.shape).astype(storage)
+        return normal
+    wide = 1 << _WIDE_BITS[trial % len(_WIDE_BITS)]
+    limits = (-wide, wide) if t.dtype in ("INT32", "INT48") else LIMITS[t.dtype]
+    low = limits[0] if domain.low is None else domain.low
+    high = limits[1] if domain.high is None else domain.high
+    if domain.distinct and np.ndim(high) == 0 and t.shape and t.shape[-1] <= high - low + 1:
+        rows = [rng.permutation(int(high - low + 1))[: t.shape[-1]] + low for _ in range(t.elements // t.shape[-1])]
+        return np.array(rows, storage).reshape(t.shape)
+    points = domain.points if t.dtype != "BOOL" else ()
+    return np.array(_DRAWN[kind](_Drawing(t.shape, low, high, points, rng)), storage)
