@@ -29,14 +29,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from eqsat.egraph.attributes import Call, LeafValue, constructor
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Engine, Extern, Rule, Saturation, Watch
-from eqsat.tensor.dtypes import STORAGE
-from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from eqsat.tensor.ops import OPS, infer
-from eqsat.tensor.types import Attrs, Const, GraphError, Type, attrs_of
+from eqsat.tensor.ops import infer
+from eqsat.tensor.types import Attrs, GraphError, Type
 
 DECLARATIONS = (
     "(sort T)",
@@ -69,49 +67,6 @@ DECLARATIONS = (
 )
 #: Constructors that stand for an e-node that a rule has still to make.
 HELPERS = ("Resized", "Cut")
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """An operator with its attributes, as the e-graph interns it."""
-
-    op: str
-    attrs: Attrs
-
-    def attr(self, name: str):
-        return dict(self.attrs)[name]
-
-    def with_attrs(self, **values) -> Call:
-        return Call(self.op, attrs_of({**dict(self.attrs), **values}))
-
-
-@dataclass(frozen=True, slots=True)
-class LeafValue:
-    """An input or a constant with its type."""
-
-    node: Node
-
-    @staticmethod
-    def constant(data: np.ndarray, dtype: str) -> LeafValue:
-        """The leaf of a constant array."""
-        return LeafValue(
-            Node("const", (), attrs_of({"value": Const(np.asarray(data, STORAGE[dtype]), dtype)}), data.shape, dtype)
-        )
-
-    @property
-    def is_const(self) -> bool:
-        return self.node.op == "const"
-
-
-def constructor(op: str, attrs: Attrs, operands: int) -> str:
-    """The constructor that holds an op."""
-    kind = OPS[op].kind
-    if kind == "pointwise":
-        per_channel = op == "rescale" and dict(attrs)["per_channel"]
-        return "Ax" if per_channel else f"P{operands}"
-    return {"axial": "Ax", "concat": "Cat", "mac": f"M{operands}", "leaf": "Leaf", "move": "Move", "opaque": "Opq"}[
-        kind
-    ]
 
 
 def _infer(call: Call, *types: Type):

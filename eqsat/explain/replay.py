@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from eqsat.egraph.encoding import Call, ENode, LeafValue, constructor
+from eqsat.egraph.attributes import Call, LeafValue, constructor
+from eqsat.egraph.encoding import ENode
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.explain.chains import Chains, ExplainError
 from eqsat.explain.record import CONSTRUCTORS, FOREVER, History, Row, record

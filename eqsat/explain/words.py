@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from eqsat.egraph.encoding import Call, ENode, LeafValue
+from eqsat.egraph.attributes import Call, LeafValue
+from eqsat.egraph.encoding import ENode
 from eqsat.explain.record import SORTS, History, Row
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Attrs, Type

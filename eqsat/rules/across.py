@@ -6,23 +6,29 @@ have no matching movement get the inverse, which vanishes where it meets its cou
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
-from eqsat.egraph.encoding import Call
-from eqsat.egraph.engine import Extern, Rule
+from eqsat.egraph.attributes import Call
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Axial, Binary, ChannelRescale, Concat, Ternary, Unary, Value, Values
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import LHS, each, let, postponed, symbols, typed
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
 
-def _restrict(m: Move, operand: Type):
+@extern
+def seen_by(m: Move, operand: Type) -> Move | None:
     """The part of `m` that an operand, possibly broadcast to m's input shape, sees."""
-    r = m.restrict(operand.shape)
-    return None if r is None else (r,)
+    return m.restrict(operand.shape)
 
 
-def _inverse_for(m: Move, result: Type, operand: Type):
+@extern
+def back(m: Move, result: Type, operand: Type) -> Move | None:
     """m's inverse as `operand` sees it, when `m` covers the whole result."""
-    return _restrict(m.inverse(), operand) if m.out_shape == result.shape else None
+    return m.inverse().restrict(operand.shape) if m.out_shape == result.shape else None
 
 
 # ---- ops that act along axes --------------------------------------------------------------------
@@ -93,11 +99,12 @@ def _acted(call: Call, shape: tuple[int, ...]) -> list[int]:
     return [call.attr("axis")]
 
 
-def _push(m: Move, call: Call, operand: Type):
-    """t = Move m (call x): (call', m') with t = call' (Move m' x)."""
+@extern
+def pushed(m: Move, call: Axial, operand: Type) -> tuple[Axial, Move] | None:
+    """m (call x) = call' (m' x): call' acts on the axis where m puts it."""
     axes = _acted(call, operand.shape)
     shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
-    before = m
+    before: Move | None = m
     for d in shrunk:
         before = before and before.grow(d, operand.shape[d])
     if before is not None:
@@ -108,41 +115,22 @@ def _push(m: Move, call: Call, operand: Type):
     return (carried[0], before) if carried and carried[1] == m else None
 
 
-def _pull(call: Call, m: Move, operand: Type):
-    """t = call (Move m x) for Move m x of type `operand`: (m', call') with t = Move m' (call' x)."""
-    carried = carry(call, operand, m.inverse())
+@extern
+def pulled(call: Axial, m: Move, moved: Type) -> tuple[Move, Axial] | None:
+    """call (m x) = m' (call' x), the same from the operand to the result."""
+    carried = carry(call, moved, m.inverse())
     return None if carried is None else (carried[1].inverse(), carried[0])
 
 
-# ---- concat -------------------------------------------------------------------------------------
-
-
-def _concat_push(m: Move, call: Call):
-    atom = m.whole(call.attr("axis"))
-    return None if atom is None else (call.with_attrs(axis=atom.out_dim), call.attr("axis"))
-
-
-def _concat_pull(call: Call, m: Move, result: Type):
-    """One operand is Move m y: (call', axis, inverse of m for the whole, movement of the result, type of call')."""
-    axis = call.attr("axis")
-    inverse = m.inverse()
-    if inverse.whole(axis) is None:
+@extern
+def regrouped(call: ChannelRescale, m: Move, x: Type) -> ChannelRescale | None:
+    """call (m x) = m (call' x), where m is a view that makes channels of a part of x's last axis."""
+    if not m.is_view or m.in_shape[-1] == m.out_shape[-1] or m.in_shape != x.shape:
         return None
-    whole = inverse.resize({axis: result.shape[axis]})
-    if whole is None or whole.in_shape != result.shape:
+    channels = _channel_of(m)
+    if channels is None:
         return None
-    to = whole.whole(axis).out_dim
-    return call.with_attrs(axis=to), axis, whole, whole.inverse(), Type(whole.out_shape, result.dtype)
-
-
-def _resized(m: Move, axis: int, operand: Type):
-    r = m.resize({axis: operand.shape[axis]})
-    return None if r is None or r.in_shape != operand.shape else (r,)
-
-
-def _concat_rescale(f: Call, g: Call, result: Type):
-    """A per-channel RESCALE of a concat along another axis."""
-    return () if f.op == "rescale" and g.attr("axis") != len(result.shape) - 1 else None
+    return call.with_attrs(**{k: tuple(call.attr(k)[c] for c in channels) for k in ("multiplier", "shift")})
 
 
 def _channel_of(m: Move) -> tuple[int, ...] | None:
@@ -158,140 +146,78 @@ def _channel_of(m: Move) -> tuple[int, ...] | None:
     return tuple(index.tolist())
 
 
-def _rescale_regrouped(f: Call, m: Move, x: Type):
-    """rescale (Move m x) = Move m (rescale' x), m a view that makes channels of a part of x's last axis."""
-    if f.op != "rescale" or not m.is_view or m.in_shape[-1] == m.out_shape[-1] or m.in_shape != x.shape:
+# ---- concat -------------------------------------------------------------------------------------
+
+#: A movement adjusted to the size of its operand along one axis.
+resized = postponed("Resized", Move, int)
+
+
+@extern
+def adjusted(m: Move, axis: int, operand: Type) -> Move | None:
+    """The movement that does the same to an operand of another size along the axis."""
+    found = m.resize({axis: operand.shape[axis]})
+    return None if found is None or found.in_shape != operand.shape else found
+
+
+@extern
+def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
+    """m (concat xs) = concat' (xs moved along its old axis): concat' and that axis."""
+    atom = m.whole(concat.attr("axis"))
+    return None if atom is None else (concat.with_attrs(axis=atom.out_dim), concat.attr("axis"))
+
+
+@extern
+def concat_pulled(concat: Concat, m: Move, result: Type) -> tuple[Move, Concat, Type, Move, int] | None:
+    """One operand is m y: the movement of the result, concat' with its type, the movement of the other operands along the axis."""
+    axis = concat.attr("axis")
+    inverse = m.inverse()
+    if inverse.whole(axis) is None:
         return None
-    channels = _channel_of(m)
-    if channels is None:
+    back = inverse.resize({axis: result.shape[axis]})
+    if back is None or back.in_shape != result.shape:
         return None
-    return (f.with_attrs(**{k: tuple(f.attr(k)[c] for c in channels) for k in ("multiplier", "shift")}),)
+    to = back.whole(axis)
+    assert to is not None
+    return back.inverse(), concat.with_attrs(axis=to.out_dim), Type(back.out_shape, result.dtype), back, axis
 
 
-EXTERNS = [
-    Extern("concat_rescale", 3, 0, _concat_rescale),
-    Extern("rescale_regrouped", 3, 1, _rescale_regrouped),
-    Extern("restrict", 2, 1, _restrict),
-    Extern("inverse_for", 3, 1, _inverse_for),
-    Extern("push", 3, 2, _push),
-    Extern("pull", 3, 2, _pull),
-    Extern("concat_push", 2, 2, _concat_push),
-    Extern("concat_pull", 3, 5, _concat_pull),
-    Extern("resized", 3, 1, _resized),
-]
+@extern
+def beside_channels(call: ChannelRescale, concat: Concat, result: Type) -> bool:
+    """Whether a concat is along another axis than the last."""
+    return bool(concat.attr("axis") != len(result.shape) - 1)
 
-R = Rule
-F = "across"
+
+m = symbols("m", Move)
+f, g, h, a = symbols("f", Unary), symbols("g", Binary), symbols("h", Ternary), symbols("a", Axial)
+rescale, concat = symbols("rescale", ChannelRescale), symbols("concat", Concat)
+x, y, z = symbols("x y z", Value)
+xs, axis = symbols("xs", Values), symbols("axis", int)
+rule = partial(rule, family="across")
+
 RULES = [
-    R("push-unary", F, "Move m (f x) = f (Move m x)", ("(= t (Move m (P1 f x)))",), ("(union t (P1 f (Move m x)))",)),
-    R("pull-unary", F, "f (Move m x) = Move m (f x)", ("(= t (P1 f (Move m x)))",), ("(union t (Move m (P1 f x)))",)),
-    R(
-        "push-binary",
-        F,
-        "Move m (f x y) = f (Move m x) (Move m y), movements restricted where an operand broadcasts",
-        ("(= t (Move m (P2 f x y)))", "(= s (type x))", "(= u (type y))"),
-        ("(union t (P2 f (Move p x) (Move q y)))",),
-        (("p", "restrict", "m s"), ("q", "restrict", "m u")),
-    ),
-    R(
-        "pull-binary-left",
-        F,
-        "f (Move m x) y = Move m (f x (Move m' y)), m' the inverse of m",
-        ("(= t (P2 f (Move m x) y))", "(= s (type t))", "(= u (type y))"),
-        ("(union t (Move m (P2 f x (Move q y))))",),
-        (("q", "inverse_for", "m s u"),),
-    ),
-    R(
-        "pull-binary-right",
-        F,
-        "f x (Move m y) = Move m (f (Move m' x) y)",
-        ("(= t (P2 f x (Move m y)))", "(= s (type t))", "(= u (type x))"),
-        ("(union t (Move m (P2 f (Move q x) y)))",),
-        (("q", "inverse_for", "m s u"),),
-    ),
-    R(
-        "push-select",
-        F,
-        "Move m (select c x y) = select (Move m c) (Move m x) (Move m y)",
-        ("(= t (Move m (P3 f x y z)))", "(= s (type x))", "(= u (type y))", "(= v (type z))"),
-        ("(union t (P3 f (Move p x) (Move q y) (Move r z)))",),
-        (("p", "restrict", "m s"), ("q", "restrict", "m u"), ("r", "restrict", "m v")),
-    ),
-    *(
-        R(
-            f"pull-select-{k}",
-            F,
-            "select with a moved operand = Move m (select of the others moved back)",
-            (
-                f"(= t (P3 f {' '.join('(Move m w)' if i == k else x for i, x in enumerate('xyz'))}))",
-                "(= s (type t))",
-                *(f"(= {x}t (type {x}))" for i, x in enumerate("xyz") if i != k),
-            ),
-            (
-                f"(union t (Move m (P3 f {' '.join('w' if i == k else f'(Move {x}m {x})' for i, x in enumerate('xyz'))})))",
-            ),
-            tuple((f"{x}m", "inverse_for", f"m s {x}t") for i, x in enumerate("xyz") if i != k),
-        )
-        for k in range(3)
-    ),
-    R(
-        "push-axial",
-        F,
-        "Move m (slice|pad|tile|reverse|reduce|rescale x) = the same op on the axis where m puts it, of Move m' x",
-        ("(= t (Move m (Ax f x)))", "(= s (type x))"),
-        ("(union t (Ax g (Move p x)))",),
-        (("g p", "push", "m f s"),),
-    ),
-    R(
-        "pull-axial",
-        F,
-        "the same, from the operand to the result",
-        ("(= t (Ax f y))", "(= y (Move m x))", "(= s (type y))"),
-        ("(union t (Move p (Ax g x)))",),
-        (("p g", "pull", "f m s"),),
-    ),
-    R(
-        "push-concat",
-        F,
-        "Move m (concat xs) = concat of the moved operands",
-        ("(= t (Move m (Cat f xs)))",),
-        ('(union t (Cat g (unstable-vec-map (unstable-fn "Resized" m a) xs)))',),
-        (("g a", "concat_push", "m f"),),
-    ),
-    R(
+    rule("push-unary", m(f(x)), f(m(x))),
+    rule("pull-unary", f(m(x)), m(f(x))),
+    rule("push-binary", m(g(x, y)), g(seen_by(m, x)(x), seen_by(m, y)(y))),
+    rule("pull-binary-left", g(m(x), y), m(g(x, back(m, LHS, y)(y)))),
+    rule("pull-binary-right", g(x, m(y)), m(g(back(m, LHS, x)(x), y))),
+    rule("push-select", m(h(x, y, z)), h(seen_by(m, x)(x), seen_by(m, y)(y), seen_by(m, z)(z))),
+    rule("pull-select-0", h(m(x), y, z), m(h(x, back(m, LHS, y)(y), back(m, LHS, z)(z)))),
+    rule("pull-select-1", h(x, m(y), z), m(h(back(m, LHS, x)(x), y, back(m, LHS, z)(z)))),
+    rule("pull-select-2", h(x, y, m(z)), m(h(back(m, LHS, x)(x), back(m, LHS, y)(y), z))),
+    rule("push-axial", m(a(x)), let(pushed(m, a, x), lambda b, n: b(n(x)))),
+    rule("pull-axial", a(m(x)), let(pulled(a, m, m(x)), lambda n, b: n(b(x)))),
+    rule("push-concat", m(concat(xs)), let(concat_pushed(m, concat), lambda c, axis: c(each(resized(m, axis), xs)))),
+    rule(
         "pull-concat",
-        F,
-        "concat with a moved operand = Move m (concat of the others moved back); layouts may be mixed",
-        ("(= t (Cat f xs))", "(element xs i (Move m y))", "(= s (type t))"),
-        (
-            '(let c (Cat g (unstable-vec-map (unstable-fn "Resized" w a) xs)))',
-            "(set (type c) r)",
-            "(union t (Move p c))",
-        ),
-        (("g a w p r", "concat_pull", "f m s"),),
+        concat(xs[..., m(y), ...]),
+        let(concat_pulled(concat, m, LHS), lambda n, c, t, b, axis: n(typed(c(each(resized(b, axis), xs)), t))),
     ),
-    R(
+    rule(
         "push-concat-rescale",
-        F,
-        "rescale (concat xs) = concat of rescale x, per channel, the concat along another axis",
-        ("(= t (Ax f c))", "(= c (Cat g xs))", "(= s (type c))"),
-        ('(union t (Cat g (unstable-vec-map (unstable-fn "Ax" f) xs)))',),
-        (("", "concat_rescale", "f g s"),),
+        rescale(concat(xs)),
+        concat(each(rescale, xs)),
+        where=beside_channels(rescale, concat, concat(xs)),
     ),
-    R(
-        "rescale-view",
-        F,
-        "rescale (Move m x) = Move m (rescale' x), per channel, m a view that makes channels of a part of x's last axis",
-        ("(= t (Ax f (Move m x)))", "(= s (type x))"),
-        ("(union t (Move m (Ax g x)))",),
-        (("g", "rescale_regrouped", "f m s"),),
-    ),
-    R(
-        "resized",
-        F,
-        "a movement adjusted to one operand of a concat",
-        ("(= t (Resized m a x))", "(= s (type x))"),
-        ("(union t (Move r x))",),
-        (("r", "resized", "m a s"),),
-    ),
+    rule("rescale-view", rescale(m(x)), m(regrouped(rescale, m, x)(x))),
+    rule("resized", resized(m, axis)(x), adjusted(m, axis, x)(x)),
 ]

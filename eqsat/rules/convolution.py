@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsat.egraph.encoding import Call, LeafValue
+from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules.operators import POINTWISE_CONV
 from eqsat.rules.weights import value_of

@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.encoding import LeafValue
-from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.dtypes import STORAGE
+from functools import partial
+
+from eqsat.egraph.attributes import LeafValue
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Constant, Value
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import symbols
 from eqsat.tensor.movement import Move
 
 
-def _compose(first: Move, second: Move):
-    joined = first.then(second) if first.out_shape == second.in_shape else None
-    return None if joined is None else (joined,)
+@extern
+def then(first: Move, second: Move) -> Move | None:
+    """One movement after another, where the two in a row are one."""
+    return first.then(second) if first.out_shape == second.in_shape else None
 
 
-def _fold(m: Move, leaf: LeafValue):
-    node = leaf.node
-    if not leaf.is_const or node.dtype not in STORAGE or node.shape != m.in_shape:
-        return None
-    return (LeafValue.constant(m.apply(node.attr("value").data), node.dtype),)
+@extern
+def is_identity(m: Move) -> bool:
+    """Whether a movement leaves everything as it is."""
+    return m.is_identity
 
 
-EXTERNS = [
-    Extern("compose", 2, 1, _compose),
-    Extern("is_identity", 1, 0, lambda m: () if m.is_identity else None),
-    Extern("fold_move", 2, 1, _fold),
-]
+@extern
+def moved(m: Move, leaf: Constant) -> LeafValue | None:
+    """A constant, moved."""
+    return LeafValue.constant(m.apply(leaf.data), leaf.node.dtype) if leaf.node.shape == m.in_shape else None
+
+
+m, n = symbols("m n", Move)
+k = symbols("k", Constant)
+x = symbols("x", Value)
+rule = partial(rule, family="moves")
 
 RULES = [
-    Rule(
-        "move-move",
-        "moves",
-        "Move n (Move m x) = Move (m then n) x",
-        ("(= t (Move n (Move m x)))",),
-        ("(union t (Move r x))",),
-        (("r", "compose", "m n"),),
-    ),
-    Rule(
-        "move-identity", "moves", "Move id x = x", ("(= t (Move m x))",), ("(union t x)",), (("", "is_identity", "m"),)
-    ),
-    Rule(
-        "move-const",
-        "moves",
-        "Move m const = const'",
-        ("(= t (Move m (Leaf c)))",),
-        ("(union t (Leaf r))",),
-        (("r", "fold_move", "m c"),),
-    ),
+    rule("move-move", n(m(x)), then(m, n)(x)),
+    rule("move-identity", m(x), x, where=is_identity(m)),
+    rule("move-const", m(k), moved(m, k)),
 ]

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from eqsat.egraph.encoding import Call, LeafValue
+from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules.weights import channel_order
 from eqsat.tensor.movement import Move

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.egraph.encoding import Call, LeafValue
+from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.tensor.dtypes import STORAGE
 from eqsat.tensor.numerics import LIMITS

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.egraph.encoding import Call, LeafValue
+from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules.channels import Chain, Line, convolution_of, fits, integer_scale, integers, is_plain, real_scale
 from eqsat.tensor.numerics import INEXACT_ROUND, LIMITS

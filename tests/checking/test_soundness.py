@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from eqsat.checking.soundness import Unsound
-from eqsat.egraph.encoding import Call
+from eqsat.egraph.attributes import Call
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.rules import EXTERNS, RULES
 from eqsat.tensor.graph import TensorGraph

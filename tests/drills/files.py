@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from eqsat.egraph.encoding import Call
+from eqsat.egraph.attributes import Call
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type, attrs_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.egraph.encoding import DECLARATIONS, Call, saturate
+from eqsat.egraph.attributes import Call
+from eqsat.egraph.encoding import DECLARATIONS, saturate
 from eqsat.egraph.engine import Budget, EngineError, Rule
 from eqsat.rules import EXTERNS, RULES
 from eqsat.tensor.graph import TensorGraph

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from eqsat.egraph.encoding import ANALYSES, DECLARATIONS, LeafValue
+from eqsat.egraph.attributes import LeafValue
+from eqsat.egraph.encoding import ANALYSES, DECLARATIONS
 from eqsat.egraph.encoding import EXTERNS as TYPING
 from eqsat.egraph.engine import Budget, Engine, EngineError
 from eqsat.explain.chains import Link, operands

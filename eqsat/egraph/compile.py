@@ -1,0 +1,180 @@
+"""From the terms of a rule to what the engine runs; a rule that cannot be is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eqsat.egraph.externs import is_of
+from eqsat.egraph.kinds import VALUE, VALUES, RuleError, kind_of
+from eqsat.egraph.pattern import Pattern, Role, is_leaf, operands_of
+from eqsat.egraph.query import Atom, Demand, Expr, Query, Slot
+from eqsat.egraph.terms import (
+    Apply,
+    Compute,
+    Each,
+    Fact,
+    Joined,
+    Let,
+    Lookup,
+    Postponed,
+    Symbol,
+    Term,
+    Typed,
+    Vector,
+    Window,
+    Wrong,
+)
+from eqsat.tensor.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A query with the facts and postponed operators that it needs declared."""
+
+    query: Query
+    facts: tuple[Fact, ...]
+    postponed: tuple[Postponed, ...]
+
+
+def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes: bool) -> Compiled:
+    """The rule `left = right`, where all of `where` holds; removes: the e-node on the left goes. Raises RuleError."""
+    pattern = Pattern()
+    if not isinstance(left, Lookup):
+        pattern.root = pattern.slot(left, VALUE, Role.USE if isinstance(left, Symbol) else Role.MATCH)
+    rows = [c for c in where if not isinstance(c, Compute)]
+    for c in [*rows, *(c for c in where if isinstance(c, Compute))]:
+        pattern.condition(c)
+    actions = _Actions(pattern)
+    if isinstance(left, Lookup):
+        actions.know(left, right)
+    else:
+        if right is None:
+            raise RuleError("there is no right side, and the left one is no fact")
+        actions.join(right)
+        if removes:
+            actions.remove(left)
+    _guard(pattern)
+    unbound = [s for s in pattern.symbols if s not in pattern.bound]
+    if unbound:
+        raise RuleError(f"{', '.join(map(str, unbound))} is on no left side: nothing binds it")
+    atoms = tuple(a for a in pattern.atoms if a is not None)
+    query = Query(atoms, tuple(pattern.demands), tuple(actions.made))
+    return Compiled(query, tuple(pattern.facts), tuple(pattern.postponed))
+
+
+def _guard(pattern: Pattern) -> None:
+    """Asks first whether a symbol is of its kind, where no function that it is handed to looks at that."""
+    looked = {
+        a
+        for call in pattern.calls
+        for a, k in zip(call.arguments, call.function.takes(len(call.arguments)) or (), strict=True)
+        if isinstance(a, Symbol) and a.kind.includes(k)
+    }
+    guards = [s for s in pattern.bound if s.kind.is_narrow and s not in looked]
+    for s in sorted(guards, key=lambda s: s.name, reverse=True):
+        pattern.demands.insert(0, Demand(is_of(s.kind).table(1), (f"?{s.name}_",), ()))
+
+
+class _Actions:
+    """What a rule adds."""
+
+    def __init__(self, pattern: Pattern):
+        self.pattern = pattern
+        self.made: list[tuple[Expr, ...]] = []
+
+    def join(self, right: Term) -> None:
+        """The class of the left side with the right one."""
+        assert self.pattern.root is not None
+        self.made.append(("union", self.pattern.root, self._value(right, top=True)))
+
+    def know(self, left: Lookup, right: Term | None) -> None:
+        """A fact."""
+        row = (left.fact.name, *self.pattern.keys(left, Role.KEY))
+        if left.fact.gives is None:
+            if right is not None:
+                raise RuleError(f"{left} holds or not: it cannot be {right}")
+            self.made.append(row)
+            return
+        if right is None:
+            raise RuleError(f"{left} wants a right side: what it is")
+        if left.fact.gives == VALUES:
+            what = self._vector(right)
+        else:
+            while isinstance(right, Let):
+                right = right.body
+            what = self.pattern.slot(right, left.fact.gives, Role.USE)
+        self.made.append(("set", row, what))
+
+    def remove(self, left: Term) -> None:
+        """The e-node on the left."""
+        row = next((a for a in self.pattern.atoms if a and a.result == self.pattern.root), None)
+        if row is None or not isinstance(left, Apply):
+            raise RuleError("there is no e-node on the left to be removed")
+        self.made.append(("delete", (row.function, *row.arguments)))
+
+    def _value(self, t: Term, top: bool = False) -> Expr:
+        if isinstance(t, Wrong):
+            raise RuleError(t.problem)
+        if isinstance(t, Let):
+            return self._value(t.body, top)
+        if isinstance(t, Typed):
+            return self._typed(t)
+        if is_leaf(t):
+            t = Apply(t, ())
+        if not isinstance(t, Apply):
+            return self.pattern.slot(t, VALUE, Role.USE)
+        if (known := self.pattern.known(t)) is not None:
+            return known
+        return self._node(t, top)
+
+    def _node(self, t: Apply, typed: bool) -> Expr:
+        name, attributes = self.pattern.operator(t.operator, Role.USE)
+        if name == "Cat" and not typed:
+            raise RuleError(f"the type of {t} cannot be told from its operands: say typed({t}, ...)")
+        operands = (self._vector(o) if k == VALUES else self._value(o) for o, k in operands_of(t, name))
+        return (name, *attributes, *operands)
+
+    def _typed(self, t: Typed) -> Slot:
+        if not isinstance(t.value, Apply):
+            raise RuleError(f"{t.value} is given a type and is no term of its own")
+        slot = self.pattern.fresh()
+        self.made.append(("let", slot, self._node(t.value, True)))
+        self.made.append(("set", ("type", slot), self.pattern.slot(t.type, kind_of(Type), Role.USE)))
+        return slot
+
+    def _vector(self, t: Term) -> Expr:
+        if isinstance(t, Vector):
+            return ("vec-of", *(self._value(x) for x in t.items)) if t.items else ("vec-empty",)
+        if isinstance(t, Joined):
+            return ("vec-append", self._vector(t.first), self._vector(t.second))
+        if isinstance(t, Each):
+            name, attributes = self.pattern.operator(t.operator, Role.USE)
+            return ("unstable-vec-map", ("unstable-fn", f'"{name}"', *attributes), self._vector(t.vector))
+        if isinstance(t, Window):
+            return self._replaced(t)
+        return self.pattern.slot(t, VALUES, Role.USE)
+
+    def _replaced(self, t: Window) -> Expr:
+        """The vector with other operands in its window."""
+        there, start = self.pattern.windows.get(t.vector, (None, 0))
+        if there is None or (there.before, there.after) != (t.before, t.after):
+            raise RuleError(f"the pattern has no such window as {t}")
+        vector, old = self.pattern.slot(t.vector, VALUES, Role.USE), len(there.items)
+        if len(t.items) == 1 and not _is_vector(t.items[0]):
+            rest: Expr = vector
+            for k in reversed(range(1, old)):
+                rest = ("vec-remove", rest, self.pattern.place(start, k))
+            return ("vec-set", rest, start, self._value(t.items[0]))
+        before, behind = self.pattern.fresh(), self.pattern.fresh()
+        self.pattern.atoms.append(Atom("split", (vector, start, before, behind), None))
+        after: Expr = behind
+        for _ in range(old):
+            after = ("vec-remove", after, 0)
+        new = (self._vector(i) if _is_vector(i) else ("vec-of", self._value(i)) for i in t.items)
+        return ("vec-append", before, *new, after)
+
+
+def _is_vector(t: Term) -> bool:
+    kind = t.kind if isinstance(t, Symbol) else t.fact.gives if isinstance(t, Lookup) else None
+    return kind == VALUES or isinstance(t, Vector | Joined | Each | Window)

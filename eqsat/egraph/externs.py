@@ -1,0 +1,146 @@
+"""Externs: functions of attributes that rules call, declared by their signature.
+
+    @extern
+    def seen_by(m: Move, operand: Type) -> Move | None:
+        '''The part of m that an operand sees that may broadcast to m's input shape.'''
+        return m.restrict(operand.shape)
+
+Name, arity and kinds come from the signature. None says that the rule does not apply. `-> bool` makes a condition, `-> tuple[A, B]` several
+results, `-> list[...]` several answers, each an instance of the rule. After `*xs: A`, `-> tuple[B, ...]` gives one B for each of them.
+An argument of a narrower kind than its class is only handed over if it is of that kind: there is nothing to ask in the function.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Generic, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from eqsat.egraph import engine
+from eqsat.egraph.kinds import Kind, RuleError, kind_of
+from eqsat.egraph.terms import Compute, Result, term
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extern(Generic[P, R]):
+    """A function of attributes. Called with terms it is a term; `fn` is the function itself.
+
+    parameters: their kinds; rest: the kind of those after them, if there may be any number. results: kinds; per_rest: of each
+    result that there is for one of the rest.
+    """
+
+    name: str
+    fn: Callable[P, R]
+    parameters: tuple[Kind, ...]
+    rest: Kind | None
+    results: tuple[Kind, ...]
+    per_rest: Kind | None
+    several: bool
+    condition: bool
+
+    def __call__(self, *arguments: Any) -> Any:
+        call = Compute(self, tuple(map(term, arguments)))
+        single = not self.condition and self.per_rest is None and len(self.results) == 1
+        return Result(call, 0) if single else call
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's documentation."""
+        return (inspect.getdoc(self.fn) or "").split("\n")[0]
+
+    def takes(self, arguments: int) -> tuple[Kind, ...] | None:
+        """Kinds of so many arguments, None if it does not take that number."""
+        more = arguments - len(self.parameters)
+        if more < 0 or (more and self.rest is None):
+            return None
+        return self.parameters + (() if self.rest is None else (self.rest,) * more)
+
+    def results_of(self, arguments: int) -> tuple[Kind, ...]:
+        """Kinds of the results for so many arguments."""
+        if self.per_rest is not None:
+            return (self.per_rest,) * (arguments - len(self.parameters))
+        return self.results
+
+    def symbol(self, arguments: int) -> str:
+        """The name of its table for so many arguments. No name is another one plus digits: egglog 13.2 makes names so."""
+        return f"{self.fn.__module__}.{self.name}[{arguments}]"
+
+    def table(self, arguments: int) -> engine.Extern:
+        """The function as the engine calls it."""
+        kinds, results = self.takes(arguments), self.results_of(arguments)
+        assert kinds is not None
+        fn: Callable[..., Any] = self.fn
+
+        def answers(*values: Any) -> list[tuple[Any, ...]]:
+            if not all(k.accepts(v) for k, v in zip(kinds, values, strict=True)):
+                return []
+            found = fn(*values)
+            if found is None or found is False:
+                return []
+            many = found if self.several else [found]
+            return [self._checked(() if self.condition else row, results) for row in many]
+
+        return engine.Extern(self.symbol(arguments), arguments, len(results), answers)
+
+    def _checked(self, row: Any, results: tuple[Kind, ...]) -> tuple[Any, ...]:
+        values: tuple[Any, ...] = row if len(results) != 1 or self.per_rest is not None else (row,)
+        for kind, value in zip(results, values, strict=True):
+            if not kind.accepts(value):
+                raise TypeError(f"it gave {value!r} and says it gives a {kind.name}")
+        return values
+
+
+def extern(fn: Callable[P, R]) -> Extern[P, R]:
+    """Makes a function of attributes callable in rules. Raises RuleError for a signature that says too little."""
+    where = f"{inspect.getsourcefile(fn) or '?'}:{fn.__code__.co_firstlineno}: extern {fn.__name__!r}"
+    try:
+        hints = get_type_hints(fn, include_extras=True)
+        parameters: list[Kind] = []
+        rest = None
+        for p in inspect.signature(fn).parameters.values():
+            if p.name not in hints:
+                raise RuleError(f"its parameter {p.name!r} has no type")
+            if p.kind is p.VAR_POSITIONAL:
+                rest = kind_of(hints[p.name])
+            else:
+                parameters.append(kind_of(hints[p.name]))
+        if "return" not in hints:
+            raise RuleError("its result has no type")
+        results, per_rest, several = _results(hints["return"])
+    except (RuleError, NameError) as e:
+        raise RuleError(f"{where}: {e}") from None
+    condition = hints["return"] is bool
+    return Extern(fn.__name__, fn, tuple(parameters), rest, results, per_rest, several, condition)
+
+
+def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool]:
+    """(kinds of the results, kind of a result for each of the rest, whether there are several answers) by the annotation of a result."""
+    if get_origin(annotation) in (Union, UnionType):
+        (annotation,) = (a for a in get_args(annotation) if a is not NoneType)
+    if annotation is bool:
+        return (), None, False
+    several = get_origin(annotation) is list
+    if several:
+        (annotation,) = get_args(annotation)
+    if get_origin(annotation) is not tuple:
+        return (kind_of(annotation),), None, several
+    kinds = get_args(annotation)
+    if kinds[-1:] == (Ellipsis,):
+        return (), kind_of(kinds[0]), several
+    return tuple(map(kind_of, kinds)), None, several
+
+
+@cache
+def is_of(kind: Kind) -> Extern[..., bool]:
+    """The condition that an attribute is of a kind."""
+
+    def test(value: Any) -> bool:
+        return True
+
+    return Extern(f"is.{kind.name.replace('|', '.or.')}", test, (kind,), None, (), None, False, True)

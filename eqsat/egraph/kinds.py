@@ -1,0 +1,157 @@
+"""Kinds: what the symbols of a rule stand for, and what the functions that it calls take and give.
+
+    f, g = symbols("f g", Slice)                       # two slices
+    def after(f: Slice, g: Slice) -> Slice: ...          # a function of two slices that gives one
+
+For a type checker `Slice` is a `Call`; here it is also the set of operators that may stand there. A class of Python is the kind of all
+its instances; `Annotated[class, such("name", test)]` is the kind of those that pass a test, `Annotated[Call, op("name")]` that of calls
+of some operators, with names from the op table.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, get_origin
+
+from eqsat.egraph.attributes import Call, LeafValue, constructor_of
+from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
+
+
+class RuleError(TypeError):
+    """A rule that cannot be: the message names the rule, what is wrong, and the file and line where it is defined."""
+
+
+class Value:
+    """The kind of a tensor: an e-class."""
+
+
+class Values:
+    """The kind of a vector of tensors: the operands of a concat."""
+
+
+class Index:
+    """The kind of a place in a vector of tensors, which counts from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A set of values that may stand at one place. `type`: the class that they are of; test: what else holds for them.
+    constructor: for operators, the e-node that one of them makes of its operands, and ops: their names (empty: any)."""
+
+    name: str
+    type: type
+    test: Callable[[Any], bool] | None = None
+    constructor: str = ""
+    ops: frozenset[str] = frozenset()
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value is of this kind."""
+        if not isinstance(value, self.type) or (isinstance(value, Call) and self.ops and value.op not in self.ops):
+            return False
+        return self.test is None or self.test(value)
+
+    def includes(self, other: Kind) -> bool:
+        """Whether all values of another kind are of this one, as far as their definitions tell."""
+        return (
+            self.type is other.type
+            and self.test in (None, other.test)
+            and self.constructor in ("", other.constructor)
+            and (not self.ops or bool(other.ops) and other.ops <= self.ops)
+        )
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether a pattern's place alone does not say that a value is of this kind."""
+        return bool(self.ops) or self.test is not None
+
+
+VALUE, VALUES, INDEX = Kind("value", Value), Kind("values", Values), Kind("index", Index)
+MOVE = Kind("move", Move, constructor="Move")
+LEAF = Kind("leaf", LeafValue, constructor="Leaf")
+_OF_CLASS = {Value: VALUE, Values: VALUES, Index: INDEX, Move: MOVE, LeafValue: LEAF}
+
+#: Kinds of the operands of each constructor.
+OPERANDS: dict[str, tuple[Kind, ...]] = {
+    "Leaf": (),
+    "Move": (VALUE,),
+    "P1": (VALUE,),
+    "P2": (VALUE, VALUE),
+    "P3": (VALUE, VALUE, VALUE),
+    "Ax": (VALUE,),
+    "Cat": (VALUES,),
+    "M1": (VALUE,),
+    "M2": (VALUE, VALUE),
+    "M3": (VALUE, VALUE, VALUE),
+}
+
+
+def kind_of(annotation: Any) -> Kind:
+    """The kind that an annotation names. Raises RuleError."""
+    if get_origin(annotation) is Annotated:
+        for extra in annotation.__metadata__:
+            if isinstance(extra, Kind):
+                return extra
+        return kind_of(annotation.__origin__)
+    if not isinstance(annotation, type):
+        raise RuleError(f"{annotation!r} is no kind: give a class, or Annotated with op(...) or such(...)")
+    return _OF_CLASS.get(annotation) or Kind(annotation.__name__, annotation)
+
+
+def such(name: str, of: Any, test: Callable[[Any], bool]) -> Kind:
+    """The kind of those of a kind that pass a test."""
+    base = kind_of(of)
+    return Kind(name, base.type, test, base.constructor, base.ops)
+
+
+def op(*names: str, name: str = "", per_channel: bool = False) -> Kind:
+    """The kind of calls of these operators of the op table. name: how the kind is called, if not by their names; per_channel: of a
+    RESCALE, with a scale for each index of the last axis. Raises RuleError for names that the table lacks, or that are encoded differently."""
+    for unknown in (n for n in names if n not in OPS):
+        near = difflib.get_close_matches(unknown, OPS)
+        raise RuleError(
+            f"the op table has no operator {unknown!r}" + (f"; did you mean {' or '.join(near)}?" if near else "")
+        )
+    made = {constructor_of(n, OPS[n].operands, per_channel and n == "rescale") for n in names}
+    if len(made) != 1 or not made <= OPERANDS.keys():
+        raise RuleError(f"no one kind of e-node holds {', '.join(names)}: {', '.join(sorted(made))}")
+    (holder,) = made
+    every = {n for n in OPS if constructor_of(n, OPS[n].operands, False) == holder}
+    ops = frozenset() if every <= set(names) else frozenset(names)
+    return Kind(name or "|".join(names), Call, None, holder, ops)
+
+
+def _any(name: str, constructor: str) -> Kind:
+    return Kind(name, Call, None, constructor)
+
+
+# ---- operators of a shape -----------------------------------------------------------------------
+
+Unary = Annotated[Call, _any("pointwise", "P1")]
+Binary = Annotated[Call, _any("pointwise", "P2")]
+Ternary = Annotated[Call, _any("pointwise", "P3")]
+Axial = Annotated[Call, _any("axial", "Ax")]
+Concat = Annotated[Call, op("concat")]
+
+# ---- single operators ---------------------------------------------------------------------------
+
+Clamp = Annotated[Call, op("clamp")]
+Rescale = Annotated[Call, op("rescale")]
+ChannelRescale = Annotated[Call, op("rescale", name="channel_rescale", per_channel=True)]
+Slice = Annotated[Call, op("slice")]
+Pad = Annotated[Call, op("pad")]
+MaxPool = Annotated[Call, op("max_pool2d")]
+Pool = Annotated[Call, op("max_pool2d", "avg_pool2d", name="pool")]
+Matmul = Annotated[Call, op("matmul")]
+Conv2d = Annotated[Call, op("conv2d")]
+DepthwiseConv2d = Annotated[Call, op("depthwise_conv2d")]
+TransposeConv2d = Annotated[Call, op("transpose_conv2d")]
+Convolution = Annotated[Call, op("conv2d", "depthwise_conv2d", "transpose_conv2d", name="convolution")]
+
+# ---- leaves -------------------------------------------------------------------------------------
+
+#: A constant that numpy can hold.
+Constant = Annotated[LeafValue, such("constant", LeafValue, lambda leaf: leaf.is_const and leaf.node.dtype in STORAGE)]

@@ -1,0 +1,241 @@
+"""The left side of a rule as rows to find: terms in, slots out.
+
+A symbol is bound by a row that holds it. A function is asked once its arguments are known, so its results bind nothing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from eqsat.egraph.kinds import INDEX, LEAF, OPERANDS, VALUE, VALUES, Kind, RuleError
+from eqsat.egraph.query import Atom, Demand, Slot
+from eqsat.egraph.terms import (
+    Apply,
+    Compute,
+    Fact,
+    LeftSide,
+    Length,
+    Lookup,
+    Number,
+    Partial,
+    Postponed,
+    Result,
+    Sum,
+    Symbol,
+    Term,
+    Vector,
+    Window,
+    Wrong,
+    type_of,
+)
+from eqsat.tensor.types import Type
+
+
+class Role(Enum):
+    """What a term is there for: to be matched, to say of what a fact is set, or to be handed to a function or put into a result."""
+
+    MATCH = "match"
+    KEY = "key"
+    USE = "use"
+
+
+class Pattern:
+    """Rows and answers that must be there, and the slots of the terms in them."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Atom | None] = []
+        self.demands: list[Demand] = []
+        self.bound: set[Symbol] = set()
+        self.symbols: dict[Symbol, None] = {}
+        self.facts: dict[Fact, None] = {}
+        self.postponed: dict[Postponed, None] = {}
+        #: What each vector's window is, with the place where it begins.
+        self.windows: dict[Term, tuple[Window, Slot]] = {}
+        self.root: Slot | None = None
+        self.calls: dict[Compute, tuple[Slot, ...]] = {}
+        self._slots: dict[Term, Slot] = {}
+        self._fresh = 0
+
+    def fresh(self) -> str:
+        """A slot that no symbol has: their names are identifiers."""
+        self._fresh += 1
+        return f"?.{self._fresh}_"
+
+    def slot(self, t: Term, kind: Kind, role: Role = Role.MATCH) -> Slot:
+        """The slot of a term of a kind. Raises RuleError."""
+        if isinstance(t, Wrong):
+            raise RuleError(t.problem)
+        if kind.type is Type and is_value(t):
+            return self._lookup(Lookup(type_of, (t,)))
+        if kind == VALUE and is_leaf(t):
+            t = Apply(t, ())
+        if isinstance(t, Symbol):
+            return self._symbol(t, kind, role)
+        if isinstance(t, LeftSide) and kind == VALUE:
+            if self.root is None:
+                raise RuleError("LHS is no value here: the left side is a fact")
+            return self.root
+        if kind == INDEX:
+            return self._index(t, role)
+        if isinstance(t, Apply) and kind == VALUE:
+            return self._apply(t, role)
+        if isinstance(t, Window | Vector) and kind == VALUES and role is not Role.USE:
+            return self._window(t)
+        return self._attribute(t, kind, role)
+
+    def _symbol(self, s: Symbol, kind: Kind, role: Role) -> Slot:
+        if not kind.includes(s.kind):
+            raise RuleError(f"{s} is a {s.kind.name}, and a {kind.name} is wanted")
+        other = next((o for o in self.symbols if o.name == s.name and o != s), None)
+        if other:
+            raise RuleError(f"two variables are called {s}: a {s.kind.name} and a {other.kind.name}")
+        self.symbols[s] = None
+        if role is Role.MATCH:
+            self.bound.add(s)
+        return f"?{s.name}_"
+
+    def _attribute(self, t: Term, kind: Kind, role: Role) -> Slot:
+        if isinstance(t, Lookup) and t.fact.gives is not None:
+            given = t.fact.gives
+        elif isinstance(t, Result) and role is not Role.MATCH:
+            given = t.kind
+        else:
+            raise RuleError(f"{t} stands where a {kind.name} is wanted")
+        if not kind.includes(given):
+            raise RuleError(f"{t} is a {given.name}, and a {kind.name} is wanted")
+        return self._lookup(t) if isinstance(t, Lookup) else self.results(t.call)[t.k]
+
+    # -- rows -------------------------------------------------------------------------------------
+
+    def _apply(self, t: Apply, role: Role) -> Slot:
+        if t in self._slots:
+            return self._slots[t]
+        if role is Role.USE:
+            raise RuleError(f"{t} is no part of the pattern")
+        row = self._reserved()
+        out = self._slots[t] = self.fresh()
+        name, attributes = self.operator(t.operator, Role.MATCH)
+        operands = [self.slot(o, k) for o, k in operands_of(t, name)]
+        self.atoms[row] = Atom(name, (*attributes, *operands), out)
+        return out
+
+    def known(self, t: Term) -> Slot | None:
+        """The slot of a term that the pattern has."""
+        return self._slots.get(t)
+
+    def operator(self, t: Term, role: Role) -> tuple[str, tuple[Slot, ...]]:
+        """(constructor, slots of the attributes) of an operator. Raises RuleError."""
+        if isinstance(t, Wrong):
+            raise RuleError(t.problem)
+        if isinstance(t, Partial):
+            self.postponed[t.postponed] = None
+            if len(t.attributes) != len(t.postponed.attributes):
+                raise RuleError(f"{t.postponed.name} has {len(t.postponed.attributes)} attributes: {t}")
+            pairs = zip(t.attributes, t.postponed.attributes, strict=True)
+            return t.postponed.name, tuple(self.slot(a, k, role) for a, k in pairs)
+        if not isinstance(t, Symbol | Result) or not t.kind.constructor:
+            raise RuleError(f"{t} is applied to operands and is no operator")
+        return t.kind.constructor, (self.slot(t, t.kind, role),)
+
+    def condition(self, t: Term) -> None:
+        """Adds what else must be there. Raises RuleError."""
+        if isinstance(t, Compute):
+            if t.results:
+                raise RuleError(f"{t} is no condition: it gives something")
+            self.results(t)
+        elif isinstance(t, Lookup):
+            self._lookup(t)
+        else:
+            self.slot(t, VALUE)
+
+    def _reserved(self) -> int:
+        """The place of a row whose parts come behind it."""
+        self.atoms.append(None)
+        return len(self.atoms) - 1
+
+    # -- facts and functions ----------------------------------------------------------------------
+
+    def _lookup(self, t: Lookup) -> Slot:
+        if t not in self._slots:
+            keys = self.keys(t, Role.USE if t.fact == type_of else Role.MATCH)
+            out = self.fresh() if t.fact.gives else None
+            self._slots[t] = out or 0
+            self.atoms.append(Atom(t.fact.name, keys, out))
+        return self._slots[t]
+
+    def keys(self, t: Lookup, role: Role) -> tuple[Slot, ...]:
+        """Slots of the keys of a fact. Raises RuleError."""
+        self.facts[t.fact] = None
+        if len(t.keys) != len(t.fact.keys):
+            raise RuleError(f"the fact {t.fact.name} has {len(t.fact.keys)} keys, not {len(t.keys)}: {t}")
+        return tuple(self.slot(k, kind, role) for k, kind in zip(t.keys, t.fact.keys, strict=True))
+
+    def results(self, call: Compute) -> tuple[Slot, ...]:
+        """Slots of what a function gives. Raises RuleError."""
+        if call not in self.calls:
+            kinds = call.function.takes(len(call.arguments))
+            if kinds is None:
+                raise RuleError(f"{call.function.name} does not take {len(call.arguments)} arguments: {call}")
+            arguments = tuple(self.slot(a, k, Role.USE) for a, k in zip(call.arguments, kinds, strict=True))
+            self.calls[call] = tuple(self.fresh() for _ in call.results)
+            self.demands.append(Demand(call.function.table(len(call.arguments)), arguments, self.calls[call]))
+        return self.calls[call]
+
+    # -- vectors ----------------------------------------------------------------------------------
+
+    def _window(self, t: Window | Vector) -> Slot:
+        window = t if isinstance(t, Window) else Window(t, False, t.items, False)
+        if window.vector in self.windows:
+            raise RuleError(f"{window.vector} has two windows in the pattern")
+        vector = self.slot(window.vector, VALUES) if isinstance(t, Window) else self.fresh()
+        start: Slot = self.fresh() if window.before else 0
+        self.windows[window.vector] = window, start
+        if not window.after:
+            self.atoms.append(Atom("vec-length", (vector,), self.place(start, len(window.items))))
+        for k, item in enumerate(window.items):
+            place, row = self.place(start, k), self._reserved()
+            self.atoms[row] = Atom("element", (vector, place, self.slot(item, VALUE)), None)
+        return vector
+
+    def place(self, start: Slot, more: int) -> Slot:
+        """The place so many operands behind another."""
+        if isinstance(start, int):
+            return start + more
+        if not more:
+            return start
+        known = (a.result for a in self.atoms if a and (a.function, a.arguments) == ("+", (start, more)))
+        found = next(known, None)
+        if found is None:
+            found = self.fresh()
+            self.atoms.append(Atom("+", (start, more), found))
+        return found
+
+    def _index(self, t: Term, role: Role) -> Slot:
+        if isinstance(t, Number):
+            return t.value
+        if isinstance(t, Sum):
+            return self.place(self.slot(t.index, INDEX, Role.USE), t.more)
+        if isinstance(t, Length):
+            if t not in self._slots:
+                self._slots[t] = self.fresh()
+                self.atoms.append(Atom("vec-length", (self.slot(t.vector, VALUES, role),), self._slots[t]))
+            return self._slots[t]
+        raise RuleError(f"{t} is no place in a vector")
+
+
+def is_leaf(t: Term) -> bool:
+    """Whether a term is the attribute of a leaf, which is an operand too."""
+    return isinstance(t, Symbol | Result) and LEAF.includes(t.kind)
+
+
+def is_value(t: Term) -> bool:
+    """Whether a term is a tensor."""
+    return isinstance(t, Apply | LeftSide) or is_leaf(t) or (isinstance(t, Symbol) and t.kind == VALUE)
+
+
+def operands_of(t: Apply, constructor: str) -> list[tuple[Term, Kind]]:
+    """The operands of a term with their kinds. Raises RuleError if they are not as many as its operator takes."""
+    kinds = OPERANDS.get(constructor, (VALUE,))
+    if len(kinds) != len(t.operands):
+        raise RuleError(f"{t.operator} takes {len(kinds)} operands, not {len(t.operands)}: {t}")
+    return list(zip(t.operands, kinds, strict=True))

@@ -1,0 +1,101 @@
+"""Rules: identities between terms.
+
+    rule("move-move", n(m(x)), then(m, n)(x))                                  # two values are equal
+    rule("axial-nothing", f(x), x, where=does_nothing(f, x), removes=True)       # and the e-node on the left is not needed any more
+    rule("curve-unary", curve(x, f(y)), follow(f, curve(x, y)))                # a fact: an analysis rule
+
+What a rule says, its statement, is printed from its terms, so it is what runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any
+
+from eqsat.egraph import engine
+from eqsat.egraph.compile import Compiled, compile_rule
+from eqsat.egraph.kinds import RuleError
+from eqsat.egraph.query import text
+from eqsat.egraph.terms import Let, Lookup, Term, term
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """left = right, where all of `where` holds. `place`: the file and line where it is defined. Raises RuleError if it cannot be."""
+
+    name: str
+    family: str
+    left: Term
+    right: Term | None
+    where: tuple[Term, ...] = ()
+    removes: bool = False
+    place: str = ""
+    compiled: Compiled = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "compiled", compile_rule(self.left, self.right, self.where, self.removes))
+        except RuleError as e:
+            raise RuleError(f"{self.place}: the rule {self.name!r} cannot be: {e}") from None
+
+    @property
+    def analysis(self) -> bool:
+        """Whether it only adds to what is known. Such rules run to a fixpoint before each pass of the others."""
+        return isinstance(self.left, Lookup)
+
+    @cached_property
+    def statement(self) -> str:
+        """The identity on one line."""
+        lets = [f"{', '.join(t.names)} = {t.call}" for t in _lets(self.right)]
+        where = "; ".join([*lets, *map(str, self.where)])
+        return (
+            (str(self.left) if self.right is None else f"{self.left} = {self.right}")
+            + (f", where {where}" if where else "")
+            + (" (removal)" if self.removes else "")
+        )
+
+    @property
+    def externs(self) -> list[engine.Extern]:
+        """The functions that it calls."""
+        return [d.extern for d in self.compiled.query.demands]
+
+    def for_engine(self) -> engine.Rule:
+        """The rule as the engine takes it."""
+        q = self.compiled.query
+        calls = tuple(
+            (" ".join(map(text, d.results)), d.extern.name, " ".join(map(text, d.arguments))) for d in q.demands
+        )
+        body, head = tuple(map(str, q.atoms)), tuple(map(text, q.actions))
+        return engine.Rule(self.name, self.family, self.statement, body, head, calls, self.analysis)
+
+
+def rule(
+    name: str,
+    left: Term,
+    right: Any = None,
+    *,
+    where: Term | Sequence[Term] = (),
+    removes: bool = False,
+    family: str = "",
+) -> Rule:
+    """A rule. removes: the e-node on the left goes, so that a class keeps no way to compute itself from itself. Raises RuleError."""
+    frame = sys._getframe(1)
+    place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    conditions = (where,) if isinstance(where, Term) else tuple(where)
+    return Rule(name, family, term(left), None if right is None else term(right), conditions, removes, place)
+
+
+def _lets(t: Any) -> Iterator[Let]:
+    """The functions whose results have names, from the outside in."""
+    if isinstance(t, Let):
+        yield t
+        yield from _lets(t.body)
+    elif isinstance(t, Term):
+        for part in fields(t):
+            yield from _lets(getattr(t, part.name))
+    elif isinstance(t, tuple):
+        for part in t:
+            yield from _lets(part)
