@@ -12,7 +12,7 @@ from cost_models.estimator import Weights
 from cost_models.machine import Machine, Place, machine
 from cost_models.protocol import Unit
 from cost_models.weights import encoded, stored_weights, two_of_four
-from eqsat.tensor.dtypes import BYTES
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
 
@@ -50,14 +50,14 @@ def batches(shape: tuple[int, ...]) -> int:
 
 def copy(target, u: Unit, place: Place) -> float:
     """Cycles of a RESHAPE that is a copy."""
-    bits, shapes = 8 * BYTES.get(u.result.dtype, 4), (u.operands[0].shape, u.result.shape)
+    bits, shapes = 8 * DType.of(u.result.dtype).size, (u.operands[0].shape, u.result.shape)
     return min(_pooled(target, spatial(shape), place, bits, None, False, 0, 0.0) for shape in shapes)
 
 
 def part(target, t: Type, place: Place) -> float:
     """A copy into or out of a larger tensor, which keeps its shape."""
     return batches(t.shape) * _pooled(
-        target, spatial(t.shape[-3:]), place, 8 * BYTES.get(t.dtype, 4), None, False, 0, 0.0
+        target, spatial(t.shape[-3:]), place, 8 * DType.of(t.dtype).size, None, False, 0, 0.0
     )
 
 
@@ -83,7 +83,7 @@ def _simple(target, u: Unit, s: Setting) -> float:
     core = m.core
     plain = max(core.byte, core.plain)
     path = core.byte if s.activation == "clamp" else plain
-    size = BYTES.get(u.operands[0].dtype, 4) if u.operands else 1
+    size = DType.of(u.operands[0].dtype).size if u.operands else 1
     out, place = spatial(u.result.shape), s.place or Place(m.activations, m.activations)
     if OPS[u.op].kind == "leaf":
         return 0.0
@@ -107,7 +107,7 @@ def _simple(target, u: Unit, s: Setting) -> float:
         # Vela's form of it: a sum takes the zero point off, a product scales (measured on Vela 5.1)
         widening = estimator.elementwise(m, out, max(core.add, core.plain), place, 8 * size, 32, 1) if size < 4 else 0.0
         return widening + estimator.elementwise(
-            m, out, max(core.wide, core.plain), place, 32, 8 * BYTES.get(u.result.dtype, 4), 1
+            m, out, max(core.wide, core.plain), place, 32, 8 * DType.of(u.result.dtype).size, 1
         )
     if u.op in ("rescale", "clamp", "table", "identity", "pad", "tile", "reverse"):
         out = (
@@ -120,7 +120,7 @@ def _simple(target, u: Unit, s: Setting) -> float:
             8 * size,
             core.byte if u.op == "clamp" else None,
             u.op == "table",
-            8 * BYTES.get(u.result.dtype, 4),
+            8 * DType.of(u.result.dtype).size,
             s.ahead or 0.0,
         )
     n, out = batches(u.result.shape), spatial(u.result.shape[-3:])
@@ -130,7 +130,7 @@ def _simple(target, u: Unit, s: Setting) -> float:
         bits = 8 if s.narrow else 8 * size
         path = {"add": core.add, "sub": core.add, "mul": core.mul}.get(u.op, core.byte) if bits < 32 else core.wide
         stored = spatial(s.stored[-3:]) if s.stored is not None else None
-        out_bits = 8 if s.narrows else 8 * BYTES.get(u.result.dtype, 4)
+        out_bits = 8 if s.narrows else 8 * DType.of(u.result.dtype).size
         return n * estimator.elementwise(
             m, out, max(path, 0 if s.activation == "clamp" else core.plain), place, bits, out_bits, stored=stored
         )
@@ -138,7 +138,7 @@ def _simple(target, u: Unit, s: Setting) -> float:
 
 
 def _convolution(m: Machine, u: Unit, s: Setting) -> tuple[float, float]:
-    place, size = s.place or Place(m.activations, m.activations), BYTES.get(u.operands[0].dtype, 4)
+    place, size = s.place or Place(m.activations, m.activations), DType.of(u.operands[0].dtype).size
     path = m.core.byte if s.activation == "clamp" else max(m.core.byte, m.core.plain)
     n, h, w, oc = u.result.shape
     ifm, ofm, stride, dilation = spatial(u.operands[0].shape), (n * h, w, oc), tuple(u.attr("stride")), (1, 1)

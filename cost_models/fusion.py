@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from cost_models.protocol import Fusion, Unit
 from eqsat.target import Family
 from eqsat.target.staging import step_cycles
-from eqsat.tensor.dtypes import BYTES
-from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.dtypes import DType
 
 MACS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
 ACTIVATIONS = ("clamp", "table")
@@ -23,7 +22,7 @@ _FUSABLE_CYCLES = 1.5
 def fuses(reader: Unit, read: Unit, behind: Sequence[Unit], family: Family) -> Fusion | None:
     """The term of `reader` reading `read`, whose operands may come from `behind`."""
     arithmetic = read.op in MACS or read.op in SUMS
-    if reader.op == "rescale" and arithmetic and reader.operands[0].dtype in ("INT32", "INT48"):
+    if reader.op == "rescale" and arithmetic and DType.of(reader.operands[0].dtype).is_accumulator:
         return Fusion(of_reader=1.0)
     if (
         read.op == "rescale"
@@ -75,8 +74,8 @@ def is_times_one(rescale: Unit) -> bool:
 def is_noop(u: Unit) -> bool:
     """A CLAMP to the dtype's limits. Vela's U55/U65 estimate falls when one follows a convolution, hardware does not get
     faster: it keeps its full price, so that its removal always wins (measured on Vela 5.1)."""
-    if u.op != "clamp" or u.result.dtype not in LIMITS:
+    if u.op != "clamp" or not DType.of(u.result.dtype).is_integral:
         return False
-    size = BYTES[u.result.dtype]
-    lo, hi = (v.to_bytes(size, "little", signed=True) for v in LIMITS[u.result.dtype])
+    size = DType.of(u.result.dtype).size
+    lo, hi = (v.to_bytes(size, "little", signed=True) for v in DType.of(u.result.dtype).limits)
     return (u.attr("min_val"), u.attr("max_val")) == (lo, hi)

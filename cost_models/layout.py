@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Price, Unit
 from eqsat.target.staging import reordering, step_cycles, ways, written
-from eqsat.tensor.dtypes import BYTES
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type, attrs_of
 
@@ -29,7 +29,7 @@ def element_bytes(dtype: str) -> int:
     """Bytes of an element; a quantized dtype is written Q:int8:scale:..."""
     if dtype.startswith("Q:"):
         return {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2}.get(dtype.split(":")[1], 4)
-    return BYTES.get(dtype, 4)
+    return DType.of(dtype).size
 
 
 class Layout(NodeModel):

@@ -6,6 +6,7 @@ import math
 
 from cost_models.protocol import Unit
 from eqsat.target import Family
+from eqsat.tensor.dtypes import DType
 
 #: The highest rank of any tensor (TOSA specification 1.0, level 8K: MAX_RANK).
 _HIGHEST_RANK = 6
@@ -14,7 +15,7 @@ _HIGHEST_RANK = 6
 def legal_transpose(shape: tuple[int, ...], dtype: str, family: Family) -> bool:
     """TOSA's limit on the rank, and the guards on TRANSPOSE (executorch backends/arm): the family's dtypes and its limit on the leading
     axes' product."""
-    if dtype == "INT48" or len(shape) > _HIGHEST_RANK:
+    if DType.of(dtype).only_rescaled or len(shape) > _HIGHEST_RANK:
         return False
     t = family.transposes
     return (t.dtypes is None or dtype in t.dtypes) and (

@@ -19,7 +19,7 @@ from cost_models.legality import legal
 from cost_models.protocol import Fusion, Price, Steps, Traffic, Unit
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
-from eqsat.tensor.dtypes import BYTES
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS, infer
@@ -64,7 +64,7 @@ class NodeModel:
     def _settle(self, u: Unit) -> tuple[float, Steps]:
         """The cheapest way to write a movement: chains of native transposes, or the one that Vela decomposes by itself."""
         sizes, perm = reordering(u.move)
-        chains = [*ways(sizes, perm, BYTES.get(u.result.dtype, 4), self.target.family), ((sizes, perm),)]
+        chains = [*ways(sizes, perm, DType.of(u.result.dtype).size, self.target.family), ((sizes, perm),)]
         best: tuple[float, Steps] = math.inf, written(u.move, chains[-1])
         for steps in dict.fromkeys(written(u.move, c) for c in chains):
             if legal(Unit(steps, u.operands, u.result), self.target.family):

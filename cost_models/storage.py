@@ -7,7 +7,7 @@ from collections.abc import Set
 from cost_models.machine import Memory, Place, machine
 from cost_models.protocol import Unit
 from eqsat.target import Target
-from eqsat.tensor.dtypes import BYTES
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 
 
@@ -62,7 +62,7 @@ class Storage:
         outside = (
             self.graph.nodes[n].op == "input"
             or self._shown(n)
-            or t.elements * BYTES.get(t.dtype, 4) > self.machine.cache
+            or t.elements * DType.of(t.dtype).size > self.machine.cache
         )
         return self.machine.outer if outside else self.machine.activations
 

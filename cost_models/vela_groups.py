@@ -25,10 +25,10 @@ from cost_models.cache import PriceCache
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_noop, is_times_one
 from cost_models.legality import legal, legal_transpose
 from cost_models.protocol import Fusion, Price, Unit
-from cost_models.windows import LIMITS, Windows, add_pad, group_cycles
+from cost_models.windows import Windows, add_pad, group_cycles
 from eqsat.target import Target
 from eqsat.target.staging import Transposes, reordering, ways, written
-from eqsat.tensor.dtypes import BYTES, STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
@@ -94,7 +94,7 @@ class VelaGroups:
         options = [
             [
                 c
-                for c in ways(sizes, perm, BYTES.get(dtype, 4), self.target.family)
+                for c in ways(sizes, perm, DType.of(dtype).size, self.target.family)
                 if all(legal_transpose(shape, dtype, self.target.family) for shape, _ in c)
             ]
             for sizes, perm, dtype, _ in moves
@@ -149,9 +149,11 @@ class VelaGroups:
     def _probe_for(self, u: Unit) -> tuple[str, bytes, frozenset[str]] | None:
         """(cache key, flatbuffer, names of its pads) for a unit that is measured, None for one that is estimated."""
         moved = any(op == "transpose" for op, _ in u.steps)
-        if not (moved or u.op in (*_MEASURED, "reshape")) or u.operands[0].dtype not in (*LIMITS, "INT32"):
+        if not (moved or u.op in (*_MEASURED, "reshape")) or not (
+            _is_activation(u.operands[0]) or u.operands[0].dtype == "INT32"
+        ):
             return None
-        if u.op in ("rescale", *ACTIVATIONS) and not {u.operands[0].dtype, u.result.dtype} <= LIMITS.keys():
+        if u.op in ("rescale", *ACTIVATIONS) and not (_is_activation(u.operands[0]) and _is_activation(u.result)):
             return None
         try:
             graph, pads = probe(u)
@@ -286,7 +288,7 @@ def canonical(u: Unit) -> Unit:
     elif u.op == "table":
         attrs["table"] = tuple(range(len(attrs["table"])))
     elif u.op == "clamp":
-        size = BYTES[u.result.dtype]
+        size = DType.of(u.result.dtype).size
         attrs |= {"min_val": (0).to_bytes(size, "little"), "max_val": (99).to_bytes(size, "little")}
     constants = (
         tuple(_placeholder(t, t.dtype) if u.is_constant(k) else None for k, t in enumerate(u.operands))
@@ -296,8 +298,12 @@ def canonical(u: Unit) -> Unit:
     return Unit(((u.op, attrs_of(attrs)),), u.operands, u.result, constants)
 
 
+def _is_activation(t: Type) -> bool:
+    return DType.of(t.dtype).is_activation
+
+
 def _placeholder(t: Type, dtype: str) -> Const:
-    return Const((np.arange(t.elements).reshape(t.shape) % 90 + 1).astype(STORAGE[dtype]), dtype)
+    return Const((np.arange(t.elements).reshape(t.shape) % 90 + 1).astype(DType.of(dtype).storage), dtype)
 
 
 def _is_wide_sum(u: Unit) -> bool:
@@ -314,7 +320,7 @@ def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
     )
     steps = u.steps if narrowing is None else (*u.steps, ("rescale", narrowing))
     result = u.result.dtype if narrowing is None else dict(narrowing)["dtype"]
-    narrow = result in LIMITS and (wide or u.operands[0].dtype in LIMITS)
+    narrow = DType.of(result).is_activation and (wide or _is_activation(u.operands[0]))
     pads: list[int] = []
 
     def pad(x: int, cut: int) -> int:
@@ -325,7 +331,7 @@ def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
     for k, t in enumerate(u.operands):
         if u.is_constant(k):
             data = u.constants[k].data
-            narrow_constant = wide and data.dtype == STORAGE["INT8"]
+            narrow_constant = wide and data.dtype == DType.of("INT8").storage
             operands.append(g.add_const(data, "INT8" if narrow_constant else t.dtype, t.shape))
             if narrow_constant:
                 operands[-1] = g.add_with("rescale", [operands[-1]], _WIDENING)

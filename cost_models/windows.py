@@ -17,13 +17,12 @@ from networkx.utils import UnionFind
 
 from cost_models.node_model import behind_views
 from eqsat.target import Family
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const, attrs_of
 from eqsat.tosa.flatbuffer import dumps
 
-#: CLAMP limits (low, high, bytes) by the dtypes that a pad can have.
-LIMITS = {"INT8": (-128, 127, 1), "INT16": (-(2**15), 2**15 - 1, 2)}
 #: Reads between a group and the edge of its window.
 RADIUS = 2
 #: Ops in one group: a longer chain is cut.
@@ -33,11 +32,9 @@ _FUSING = ("rescale", "clamp", "table", "reshape")
 
 def add_pad(graph: TensorGraph, x: int, cut: int) -> int:
     """A CLAMP that cannot be told to be a no-op; `cut` tells two pads of one tensor apart."""
-    low, high, size = LIMITS[graph.nodes[x].dtype]
-    bounds = {
-        "min_val": low.to_bytes(size, "little", signed=True),
-        "max_val": (high - cut).to_bytes(size, "little", signed=True),
-    }
+    dtype = DType.of(graph.nodes[x].dtype)
+    low, high = dtype.limits
+    bounds = {"min_val": dtype.storage(low).tobytes(), "max_val": dtype.storage(high - cut).tobytes()}
     return graph.add_with("clamp", [x], attrs_of({**bounds, "nan_mode": 1}))
 
 
@@ -105,7 +102,7 @@ def groups(graph: TensorGraph, family: Family) -> list[list[int]]:
                 and OPS[node.op].kind == OPS[source.op].kind == "pointwise"
                 and node.shape == source.shape
             )
-            if fuses or chains or source.op == "rescale" and source.dtype not in LIMITS:
+            if fuses or chains or source.op == "rescale" and not DType.of(source.dtype).is_activation:
                 _join(sets, n, i)
     return sorted(sorted(members) for members in sets.to_sets())
 
@@ -207,7 +204,8 @@ class Windows:
         for n in out:
             for k, tensor in self._neighbours(n):
                 if k not in known and (
-                    self.graph.nodes[tensor].dtype not in LIMITS or self.graph.nodes[tensor].op == "opaque"
+                    not DType.of(self.graph.nodes[tensor].dtype).is_activation
+                    or self.graph.nodes[tensor].op == "opaque"
                 ):
                     known.add(k)
                     out.append(k)
@@ -228,7 +226,7 @@ class Windows:
             if node.op == "const":
                 return out.add_const(node.attr("value").data, node.dtype, node.shape)
             x = out.add_input(f"in{len(out.inputs)}", node.shape, node.dtype)
-            if node.op != "input" and node.dtype in LIMITS:
+            if node.op != "input" and DType.of(node.dtype).is_activation:
                 x = add_pad(out, x, 1)
                 seconds.append(add_pad(out, x, 2))
             return x
@@ -245,7 +243,7 @@ class Windows:
             node = self.graph.nodes[n]
             if node.op == "input" or n not in self.outputs and all(r in inside for r in self.readers[n]):
                 continue
-            cut = n not in self.outputs and node.dtype in LIMITS
+            cut = n not in self.outputs and DType.of(node.dtype).is_activation
             ends = [add_pad(out, number[n], 1), add_pad(out, number[n], 2)] if cut else [number[n]]
             results += [add_stop(out, e) for e in ends] if cut and n in window.stops else ends
         out.outputs = results + seconds

@@ -11,7 +11,7 @@ from cost_models.legality import legal
 from cost_models.protocol import Steps, Unit
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
-from eqsat.tensor.dtypes import BYTES
+from eqsat.tensor.dtypes import DType
 
 #: Beyond this the search for chains of native transposes takes longer than the rest of a trial.
 _MOST_ATOMS = 4
@@ -27,7 +27,7 @@ class Bytes(BytesMoved):
     def _settle(self, u: Unit) -> tuple[float, Steps]:
         sizes, perm = reordering(u.move)
         chains = (
-            ways(sizes, perm, BYTES.get(u.result.dtype, 4), self.target.family)
+            ways(sizes, perm, DType.of(u.result.dtype).size, self.target.family)
             if len(sizes) <= _MOST_ATOMS
             else [((sizes, perm),)]
         )

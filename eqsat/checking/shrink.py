@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import GraphError, attrs_of
@@ -30,7 +31,11 @@ def _cuts(graph: TensorGraph) -> Iterator[TensorGraph]:
     if len(graph.outputs) > 1:
         for o in graph.outputs:
             yield _with_output(graph, o)
-    inner = [n for n in graph.live() if OPS[graph.nodes[n].op].kind != "leaf" and graph.nodes[n].dtype != "INT48"]
+    inner = [
+        n
+        for n in graph.live()
+        if OPS[graph.nodes[n].op].kind != "leaf" and not DType.of(graph.nodes[n].dtype).only_rescaled
+    ]
     for n in inner:
         if graph.outputs != [n]:
             yield _with_output(graph, n)

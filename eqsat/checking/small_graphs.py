@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import GraphError
 
@@ -34,7 +34,7 @@ class _Graph:
         return self.g.nodes[x].shape
 
     def clamp(self, x: int, low: int, high: int) -> int:
-        kind = STORAGE[self.g.nodes[x].dtype]
+        kind = DType.of(self.g.nodes[x].dtype).storage
         return self.g.add("clamp", (x,), min_val=kind(low).tobytes(), max_val=kind(high).tobytes(), nan_mode=1)
 
     def rescale(
@@ -56,7 +56,7 @@ class _Graph:
         )
 
     def const(self, shape: tuple[int, ...], dtype: str, low: int, high: int) -> int:
-        return self.g.add_const(self.rng.integers(low, high + 1, shape).astype(STORAGE[dtype]), dtype)
+        return self.g.add_const(self.rng.integers(low, high + 1, shape).astype(DType.of(dtype).storage), dtype)
 
 
 def _transpose(b: _Graph, x: int) -> int:

@@ -20,9 +20,8 @@ import numpy as np
 
 from eqsat.egraph.encoding import ENode, Frozen, saturate
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Extern, Rule
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.numerics import LIMITS
 from eqsat.tensor.ops import evaluate_op
 from eqsat.tensor.types import GraphError, Type
 
@@ -43,14 +42,15 @@ class Checked:
 
 def data(t: Type, kind: str, seed: int = 0) -> np.ndarray:
     """Test data: "tagged" (each element its own number, as far as the dtype goes), "extreme" (both limits and their neighbours), "random"."""
-    low, high = LIMITS.get(t.dtype, (-1000, 1000))
+    dtype = DType.of(t.dtype)
+    low, high = dtype.limits if dtype.is_integral else (-1000, 1000)
     if kind == "tagged":
         flat = (np.arange(t.elements) * 37 + 11 * seed) % (high - low + 1) + (low if high < 2**20 else 0)
     elif kind == "extreme":
         flat = np.array([low, high, 0, min(low + 1, high), max(high - 1, low)])[(np.arange(t.elements) + seed) % 5]
     else:
         flat = np.random.default_rng(seed).integers(low, high, t.elements, endpoint=True)
-    return flat.reshape(t.shape).astype(STORAGE[t.dtype])
+    return flat.reshape(t.shape).astype(dtype.storage)
 
 
 def check(
@@ -134,7 +134,7 @@ def _evaluate(
     if e.op == "input":
         return inputs[dict(e.attrs)["name"]]
     if e.op == "const":
-        return dict(e.attrs)["value"].data if t.dtype in STORAGE else None
+        return dict(e.attrs)["value"].data if not DType.of(t.dtype).carried else None
     operands = [values[c] for c in e.children]
     if e.move is not None:
         return e.move.apply(operands[0])

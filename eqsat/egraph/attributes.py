@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, Const, attrs_of
@@ -38,7 +38,13 @@ class LeafValue:
     def constant(data: NDArray[Any], dtype: str) -> LeafValue:
         """The leaf of a constant array."""
         return LeafValue(
-            Node("const", (), attrs_of({"value": Const(np.asarray(data, STORAGE[dtype]), dtype)}), data.shape, dtype)
+            Node(
+                "const",
+                (),
+                attrs_of({"value": Const(np.asarray(data, DType.of(dtype).storage), dtype)}),
+                data.shape,
+                dtype,
+            )
         )
 
     @property

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, get_origin
 
 from eqsat.egraph.attributes import Call, LeafValue, constructor_of
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 
@@ -154,4 +154,6 @@ Convolution = Annotated[Call, op("conv2d", "depthwise_conv2d", "transpose_conv2d
 # ---- leaves -------------------------------------------------------------------------------------
 
 #: A constant that numpy can hold.
-Constant = Annotated[LeafValue, such("constant", LeafValue, lambda leaf: leaf.is_const and leaf.node.dtype in STORAGE)]
+Constant = Annotated[
+    LeafValue, such("constant", LeafValue, lambda leaf: leaf.is_const and not DType.of(leaf.node.dtype).carried)
+]

@@ -18,9 +18,9 @@ import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
-from eqsat.tensor.numerics import LIMITS, SINGLE_ROUND
+from eqsat.tensor.numerics import SINGLE_ROUND
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
 
@@ -92,8 +92,8 @@ def integers(chain: Chain) -> tuple[np.ndarray, np.ndarray] | None:
         t = infer(call.op, call.attrs, [Type(v.shape, d) for v, d in zip(xs, dtypes, strict=True)])
         x, dtype = evaluate_op(call.op, call.attrs, xs, t), t.dtype
         if call.op == "rescale" and n < len(chain.steps) - 1:
-            at_limit = np.isin(x, LIMITS[dtype])
-            if at_limit.any() and call.attr("out_zp")[0] in LIMITS[dtype]:
+            at_limit = np.isin(x, DType.of(dtype).limits)
+            if at_limit.any() and call.attr("out_zp")[0] in DType.of(dtype).limits:
                 return None
             saturated |= at_limit
     return x, saturated
@@ -173,7 +173,7 @@ class Line:
 
     def values(self) -> np.ndarray:
         """Of every INT8 value in every channel, [256, channels]."""
-        sums = ((POINTS - self.in_zp) * self.weight + self.bias).astype(STORAGE["INT32"])
+        sums = ((POINTS - self.in_zp) * self.weight + self.bias).astype(DType.of("INT32").storage)
         return evaluate_op("rescale", self.rescale().attrs, [sums], Type(sums.shape, "INT8"))
 
     def fitted(self, wanted: np.ndarray, bias: int) -> Line:

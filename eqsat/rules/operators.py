@@ -9,6 +9,7 @@ import numpy as np
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules.weights import channel_order
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type, attrs_of
 
@@ -20,7 +21,7 @@ _MATRIX_CHANNELS = 512  # beyond this a 0/1 matrix costs more weights than any m
 def _reduce_as_pool(call: Call, operand: Type):
     """reduce_max along an axis = max_pool2d with a window of the whole axis, on [1, outer, axis, inner] as it lies, and for the
     innermost axis also on [1, axis, outer / c, c], where the pool has channels to work on."""
-    if call.op != "reduce_max" or operand.dtype not in ("INT8", "INT16"):
+    if call.op != "reduce_max" or not DType.of(operand.dtype).is_activation:
         return None
     axis, shape = call.attr("axis"), operand.shape
     size, outer, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])

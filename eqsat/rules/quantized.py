@@ -13,8 +13,7 @@ import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.dtypes import STORAGE
-from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
 
@@ -50,22 +49,22 @@ def _start(x: Type):
 
 def _constant(leaf: LeafValue):
     node = leaf.node
-    if not leaf.is_const or node.dtype not in LIMITS or node.attr("value").data.size != 1:
+    if not leaf.is_const or not DType.of(node.dtype).is_integral or node.attr("value").data.size != 1:
         return None
     return (curve(np.full(256, int(node.attr("value").data.reshape(-1)[0])), node.dtype, 2),)
 
 
 def _follow(f: Call, *xs: Curve):
     """f of curves of one value, in each of its points."""
-    if f.op not in OPS or OPS[f.op].kind != "pointwise" or any(x.dtype not in LIMITS for x in xs):
+    if f.op not in OPS or OPS[f.op].kind != "pointwise" or any(not DType.of(x.dtype).is_integral for x in xs):
         return None
     try:
         t = infer(f.op, f.attrs, [Type((256,), x.dtype) for x in xs])
-        points = evaluate_op(f.op, f.attrs, [x.points.astype(STORAGE[x.dtype]) for x in xs], t)
+        points = evaluate_op(f.op, f.attrs, [x.points.astype(DType.of(x.dtype).storage) for x in xs], t)
     except GraphError:
         return None
     single = f.op in ("clamp", "table") and xs[0].steps == 0
-    return (curve(points, t.dtype, 1 if single else 2),) if t.dtype in LIMITS else None
+    return (curve(points, t.dtype, 1 if single else 2),) if DType.of(t.dtype).is_integral else None
 
 
 def _table(c: Curve):
@@ -90,22 +89,24 @@ def _table(c: Curve):
 
 
 def _limits(f: Call, dtype: str) -> tuple[int, int]:
-    low, high = (np.frombuffer(f.attr(name), STORAGE[dtype])[0] for name in ("min_val", "max_val"))
+    low, high = (np.frombuffer(f.attr(name), DType.of(dtype).storage)[0] for name in ("min_val", "max_val"))
     return int(low), int(high)
 
 
 def _clamp_clamp(f: Call, g: Call, x: Type):
     """The CLAMP that is f after g: both are monotone, so it maps g's ends to f of them."""
-    if (f.op, g.op) != ("clamp", "clamp") or x.dtype not in LIMITS:
+    if (f.op, g.op) != ("clamp", "clamp") or not DType.of(x.dtype).is_integral:
         return None
-    low, high = (np.clip(v, *_limits(f, x.dtype)).astype(STORAGE[x.dtype]).tobytes() for v in _limits(g, x.dtype))
+    low, high = (
+        np.clip(v, *_limits(f, x.dtype)).astype(DType.of(x.dtype).storage).tobytes() for v in _limits(g, x.dtype)
+    )
     return (f.with_attrs(min_val=low, max_val=high),)
 
 
 def _is_identity(f: Call, x: Type):
     """CLAMP to the dtype's limits; RESCALE by exactly one between equal dtypes, signs and zero points; IDENTITY."""
     if f.op == "clamp":
-        return () if x.dtype in LIMITS and _limits(f, x.dtype) == LIMITS[x.dtype] else None
+        return () if DType.of(x.dtype).is_integral and _limits(f, x.dtype) == DType.of(x.dtype).limits else None
     if f.op != "rescale":
         return () if f.op == "identity" else None
     a = dict(f.attrs)

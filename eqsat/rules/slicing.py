@@ -14,8 +14,7 @@ import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.dtypes import BYTES, STORAGE
-from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Shape, Type, attrs_of
 
@@ -92,7 +91,7 @@ def _slice_axial(f: Call, g: Call, x: Type):
 
 def _slice_const(f: Call, leaf: LeafValue):
     node = leaf.node
-    if f.op not in ("slice", "pad") or not leaf.is_const or node.dtype not in STORAGE:
+    if f.op not in ("slice", "pad") or not leaf.is_const or DType.of(node.dtype).carried:
         return None
     t = infer(f.op, f.attrs, [Type(node.shape, node.dtype)])
     return (LeafValue.constant(evaluate_op(f.op, f.attrs, [node.attr("value").data], t), node.dtype),)
@@ -157,7 +156,7 @@ def _contiguous(g: Call, a: Call, b: Call):
 
 
 def _concat_const(g: Call, a: LeafValue, b: LeafValue):
-    if not (a.is_const and b.is_const) or a.node.dtype not in STORAGE:
+    if not (a.is_const and b.is_const) or DType.of(a.node.dtype).carried:
         return None
     return (
         LeafValue.constant(
@@ -167,7 +166,7 @@ def _concat_const(g: Call, a: LeafValue, b: LeafValue):
 
 
 def _no_wider(a: Type, b: Type):
-    return () if BYTES.get(a.dtype, 4) <= BYTES.get(b.dtype, 4) else None
+    return () if DType.of(a.dtype).size <= DType.of(b.dtype).size else None
 
 
 # ---- pads ---------------------------------------------------------------------------------------
@@ -205,14 +204,14 @@ def _pad_pad(f: Call, g: Call):
 
 def image(f: Call, value: int, dtype: str) -> tuple[int, str] | None:
     """Value and dtype of pointwise f on one integer, or None."""
-    if dtype not in LIMITS:
+    if not DType.of(dtype).is_integral:
         return None
     try:
         t = infer(f.op, f.attrs, [Type((1,), dtype)])
-        out = evaluate_op(f.op, f.attrs, [np.array([value], STORAGE[dtype])], t)
+        out = evaluate_op(f.op, f.attrs, [np.array([value], DType.of(dtype).storage)], t)
     except GraphError:
         return None
-    return (int(out[0]), t.dtype) if t.dtype in LIMITS else None
+    return (int(out[0]), t.dtype) if DType.of(t.dtype).is_integral else None
 
 
 def _pad_unary(g: Call, f: Call, x: Type):
@@ -241,7 +240,12 @@ def _pad_conv(f: Call, p: Call, weights: Type):
 
 def _pad_pool(f: Call, p: Call, x: Type):
     """A max pool ignores its padding, as if it were the least value. An average pool does not count it: no such rule."""
-    if p.op != "pad" or f.op != "max_pool2d" or x.dtype not in LIMITS or p.attr("value")[0] != LIMITS[x.dtype][0]:
+    if (
+        p.op != "pad"
+        or f.op != "max_pool2d"
+        or not DType.of(x.dtype).is_integral
+        or p.attr("value")[0] != DType.of(x.dtype).limits[0]
+    ):
         return None
     grown = _grown(f.attr("pad"), p, f.attr("kernel"))
     return None if grown is None else (f.with_attrs(pad=grown),)

@@ -20,7 +20,8 @@ import numpy as np
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules.channels import Chain, Line, convolution_of, fits, integer_scale, integers, is_plain, real_scale
-from eqsat.tensor.numerics import INEXACT_ROUND, LIMITS
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.numerics import INEXACT_ROUND
 from eqsat.tensor.types import Type
 
 #: The most steps of its result by which one rewrite may differ from what it replaces.
@@ -35,12 +36,12 @@ def _rescale_rescale(g: Call, f: Call, middle: Type):
     if (
         g.attr("per_channel")
         or not f.attr("scale32")
-        or any(d not in ("INT8", "INT16") for d in (middle.dtype, g.attr("dtype")))
+        or any(not DType.of(d).is_activation for d in (middle.dtype, g.attr("dtype")))
     ):
         return None
     scale = float(real_scale(g)[0])
-    low, high = LIMITS[g.attr("dtype")]
-    ends = [(v - g.attr("in_zp")[0]) * scale + g.attr("out_zp")[0] for v in LIMITS[middle.dtype]]
+    low, high = DType.of(g.attr("dtype")).limits
+    ends = [(v - g.attr("in_zp")[0]) * scale + g.attr("out_zp")[0] for v in DType.of(middle.dtype).limits]
     if max(math.floor(scale / 2) + 1, math.ceil(ends[0] - low), math.ceil(high - ends[1])) > BOUND:
         return None
     zero = (f.attr("out_zp")[0] - g.attr("in_zp")[0]) * scale + g.attr("out_zp")[0]

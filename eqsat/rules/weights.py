@@ -13,7 +13,7 @@ import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move, split
 from eqsat.tensor.types import Type
 
@@ -45,7 +45,7 @@ def channel_order(m: Move) -> tuple[int, ...] | None:
 
 def value_of(leaf: LeafValue) -> np.ndarray | None:
     """The array of a constant that numpy can hold, or None."""
-    return leaf.node.attr("value").data if leaf.is_const and leaf.node.dtype in STORAGE else None
+    return leaf.node.attr("value").data if leaf.is_const and not DType.of(leaf.node.dtype).carried else None
 
 
 def _taken(leaf: LeafValue, index: np.ndarray, axis: int) -> LeafValue:

@@ -17,6 +17,7 @@ from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.search.signature import with_inputs_read
 from eqsat.search.storage import storage, viewed_first
 from eqsat.target import Family
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, GraphError, attrs_of
 from eqsat.vela.guards import misplaced
@@ -29,7 +30,7 @@ _EXCESS, _EXCESS_CYCLES = 0.5, 1000
 def is_widening(op: str, attrs: Attrs) -> bool:
     """A RESCALE to INT32 is materialised once per reader: it fuses into each, and sharing one gives wrong results on
     U55 (pytorch/executorch issue 21415)."""
-    return op == "rescale" and dict(attrs)["dtype"] in ("INT32", "INT48")
+    return op == "rescale" and DType.of(dict(attrs)["dtype"]).is_accumulator
 
 
 @dataclass(slots=True)

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsat.tensor import numerics_float
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.numerics import LIMITS
 from eqsat.tensor.samples import Domain, domains, uniform
 from eqsat.tensor.types import GraphError, Type
 from eqsat.tosa.flatbuffer import dumps
@@ -51,12 +50,12 @@ def natural(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[np
     rng = np.random.default_rng(seed)
 
     def normal(t: Type) -> np.ndarray:
-        low, high = LIMITS[t.dtype]
-        return np.clip(np.rint(rng.normal(0, (high - low) / 8, t.shape)), low, high).astype(STORAGE[t.dtype])
+        low, high = DType.of(t.dtype).limits
+        return np.clip(np.rint(rng.normal(0, (high - low) / 8, t.shape)), low, high).astype(DType.of(t.dtype).storage)
 
     return [
         [
-            normal(d.type) if d.type.dtype in ("INT8", "INT16") and d.low is None else x
+            normal(d.type) if DType.of(d.type.dtype).is_activation and d.low is None else x
             for d, x in zip(given, uniform(given, rng), strict=True)
         ]
         for _ in range(trials)

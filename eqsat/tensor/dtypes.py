@@ -1,18 +1,116 @@
-"""Element types of tensors: how numpy and Vela store them."""
+"""Element types of tensors, each stated once.
+
+Tensors name their dtype (`Type.dtype`, `Node.dtype`) as TOSA does; what is known of it is asked here. Programs above TOSA's level bring
+names of their own (`eqsat/fx/aten.py`), so the set of names is open.
+
+>>> DType.of("INT16").limits, DType.of("INT16").accumulator
+((-32768, 32767), 'INT48')
+
+Source: TOSA specification 1.0, chapter "Operators".
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 
-#: dtype -> numpy storage. INT48 lives in int64.
-STORAGE: dict[str, type] = {
-    "BOOL": np.bool_,
-    "INT8": np.int8,
-    "INT16": np.int16,
-    "INT32": np.int32,
-    "INT48": np.int64,
-    "FP32": np.float32,
-    "FP16": np.float16,
+
+@dataclass(frozen=True, slots=True)
+class LookupTable:
+    """How TABLE looks values up: the number of entries, their dtype, and that of the result. Fewer entries than values are interpolated."""
+
+    entries: int
+    dtype: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type.
+
+    name, code: as TOSA names it, and its number in the schema.
+    bits: of an element in a TOSA file.
+    size: bytes of an element as Vela stores it.
+    storage: the numpy type that holds it (INT48 lives in int64); raw bytes (uint8) for what is carried.
+    carried: numpy lacks it: constants stay as they are in the file and are never computed with.
+    sums: the dtype of sums of products of it (None: its own).
+    lookup: how TABLE takes it, None if it does not.
+    only_rescaled: nothing but a RESCALE takes it.
+    """
+
+    name: str
+    code: int
+    kind: Literal["boolean", "integer", "float", "other"]
+    bits: int
+    size: int
+    storage: type[np.generic] = np.uint8
+    carried: bool = False
+    sums: str | None = None
+    lookup: LookupTable | None = None
+    only_rescaled: bool = False
+
+    @staticmethod
+    def of(name: str) -> DType:
+        """What is known of a dtype. One that TOSA does not have is carried, with elements of 4 bytes."""
+        return DTYPES.get(name) or DType(name, 0, "other", 32, 4, carried=True)
+
+    @property
+    def is_integral(self) -> bool:
+        """Whether it has `limits`: the integers that numpy holds, and BOOL."""
+        return self.kind in ("boolean", "integer") and not self.carried
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The lowest and highest value. Raises ValueError where there are none."""
+        if not self.is_integral:
+            raise ValueError(f"{self.name} has no limits here: only BOOL and integers that numpy holds do")
+        return (0, 1) if self.kind == "boolean" else (-(1 << self.bits - 1), (1 << self.bits - 1) - 1)
+
+    @property
+    def accumulator(self) -> str:
+        """The dtype that products of it are summed up in."""
+        return self.sums or self.name
+
+    @property
+    def is_activation(self) -> bool:
+        """Whether feature maps of quantized networks have it: CLAMP, TABLE and the poolings take it."""
+        return self.lookup is not None
+
+    @property
+    def is_accumulator(self) -> bool:
+        """Whether sums of products have it, and not the factors."""
+        return self.name in _ACCUMULATORS
+
+
+def _carried(
+    name: str, code: int, kind: Literal["integer", "float", "other"], bits: int, sums: str | None = None
+) -> DType:
+    return DType(name, code, kind, bits, -(-bits // 8), carried=True, sums=sums)
+
+
+#: Every dtype of the TOSA schema but SHAPE, which tensors never have.
+DTYPES = {
+    d.name: d
+    for d in (
+        DType("BOOL", 1, "boolean", 8, 1, np.bool_),
+        _carried("INT4", 2, "integer", 4, sums="INT32"),
+        DType("INT8", 3, "integer", 8, 1, np.int8, sums="INT32", lookup=LookupTable(256, "INT8", "INT8")),
+        DType("INT16", 4, "integer", 16, 2, np.int16, sums="INT48", lookup=LookupTable(513, "INT16", "INT32")),
+        DType("INT32", 5, "integer", 32, 4, np.int32),
+        DType("INT48", 6, "integer", 48, 8, np.int64, only_rescaled=True),
+        DType("FP32", 7, "float", 32, 4, np.float32),
+        DType("FP16", 8, "float", 16, 2, np.float16),
+        _carried("BF16", 9, "float", 16),
+        _carried("FP8E4M3", 11, "float", 8),
+        _carried("FP8E5M2", 12, "float", 8),
+        _carried("FP6E2M3", 13, "float", 6),
+        _carried("FP6E3M2", 14, "float", 6),
+        _carried("FP4E2M1", 15, "float", 4),
+        _carried("FP8UE8M0", 16, "float", 8),
+        _carried("INT64", 17, "integer", 64),
+        _carried("MXINT8", 18, "other", 8),
+    )
 }
-#: dtype -> bytes per element as Vela stores it.
-BYTES = {"BOOL": 1, "INT4": 1, "INT8": 1, "INT16": 2, "INT32": 4, "INT48": 8, "FP32": 4, "FP16": 2, "BF16": 2}
+_ACCUMULATORS = frozenset(d.sums for d in DTYPES.values() if d.sums)

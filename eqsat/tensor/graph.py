@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.types import Attrs, Const, GraphError, Shape, Type, attrs_of
 
@@ -79,8 +79,8 @@ class TensorGraph:
     def add_const(self, data: np.ndarray, dtype: str, shape: Sequence[int] | None = None) -> int:
         """A constant; `shape` is given only with raw bytes."""
         shape = tuple(data.shape if shape is None else shape)
-        if dtype in STORAGE:
-            data = np.asarray(data, STORAGE[dtype]).reshape(shape)
+        if not DType.of(dtype).carried:
+            data = np.asarray(data, DType.of(dtype).storage).reshape(shape)
         return self._put(Node("const", (), attrs_of({"value": Const(data, dtype, shape)}), shape, dtype))
 
     def add(self, op: str, inputs: Sequence[int], **attrs: Any) -> int:

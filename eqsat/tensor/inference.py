@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import GraphError, Shape, Type
 
 Infer = Callable[[Mapping[str, Any], Sequence[Type]], Type]
@@ -72,15 +73,17 @@ def rescale(attrs: Mapping, xs: Sequence[Type]) -> Type:
 
 def mul(attrs: Mapping, xs: Sequence[Type]) -> Type:
     _alike(xs)
-    integer = xs[0].dtype.startswith("INT")
+    integer = DType.of(xs[0].dtype).kind == "integer"
     return Type(broadcast(x.shape for x in xs), "INT32" if integer else xs[0].dtype)
 
 
 def table(attrs: Mapping, xs: Sequence[Type]) -> Type:
-    entries, dtype = {"INT8": (256, "INT8"), "INT16": (513, "INT32")}[xs[0].dtype]
-    if len(attrs["table"]) != entries:
-        raise GraphError(f"a table of {len(attrs['table'])} entries for {xs[0].dtype}, expected {entries}")
-    return Type(xs[0].shape, dtype)
+    lookup = DType.of(xs[0].dtype).lookup
+    if lookup is None:
+        raise GraphError(f"no table takes {xs[0].dtype}")
+    if len(attrs["table"]) != lookup.entries:
+        raise GraphError(f"a table of {len(attrs['table'])} entries for {xs[0].dtype}, expected {lookup.entries}")
+    return Type(xs[0].shape, lookup.result)
 
 
 def transpose(attrs: Mapping, xs: Sequence[Type]) -> Type:
@@ -151,8 +154,8 @@ def _window(size: int, before: int, after: int, kernel: int, stride: int, dilati
     return (size - 1 + before + after - (kernel - 1) * dilation) // stride + 1
 
 
-def _accumulator(attrs: Mapping, xs: Sequence[Type]) -> str:
-    return {"INT8": "INT32", "INT16": "INT48", "INT4": "INT32"}.get(xs[0].dtype, xs[0].dtype)
+def _accumulator(x: Type) -> str:
+    return DType.of(x.dtype).accumulator
 
 
 def _channels(x: int, weights: int, bias: Shape, out: int) -> None:
@@ -175,7 +178,7 @@ def conv(kh_axis: int, channels: Callable[[Shape], int]) -> Infer:
                 _window(w, left, right, k[kh_axis + 1], sx, dx),
                 channels(k),
             ),
-            _accumulator(attrs, xs),
+            _accumulator(xs[0]),
         )
 
     return infer
@@ -188,14 +191,14 @@ def transpose_conv(attrs: Mapping, xs: Sequence[Type]) -> Type:
     sy, sx = attrs["stride"]
     if min(sy, sx) < 1:
         raise GraphError(f"strides {sy}, {sx} below 1")
-    return Type((n, (h - 1) * sy + top + bottom + kh, (w - 1) * sx + left + right + kw, oc), _accumulator(attrs, xs))
+    return Type((n, (h - 1) * sy + top + bottom + kh, (w - 1) * sx + left + right + kw, oc), _accumulator(xs[0]))
 
 
 def matmul(attrs: Mapping, xs: Sequence[Type]) -> Type:
     (n, h, c), (m, d, w) = xs[0].shape, xs[1].shape
     if (n, c) != (m, d):
         raise GraphError(f"cannot multiply {xs[0].shape} by {xs[1].shape}")
-    return Type((n, h, w), _accumulator(attrs, xs))
+    return Type((n, h, w), _accumulator(xs[0]))
 
 
 def pool(attrs: Mapping, xs: Sequence[Type]) -> Type:

@@ -13,17 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.tensor.dtypes import DType
+
 A = Mapping[str, Any]
 X = Sequence[np.ndarray]
 
-LIMITS = {
-    "BOOL": (0, 1),
-    "INT8": (-128, 127),
-    "INT16": (-(2**15), 2**15 - 1),
-    "INT32": (-(2**31), 2**31 - 1),
-    "INT48": (-(2**47), 2**47 - 1),
-}
-_BITS = {"INT8": 8, "INT16": 16, "INT32": 32}
 SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3  # tosa.RoundingMode
 
 
@@ -57,7 +51,7 @@ UNARY = {
 
 
 def negate(a: A, x: X, t) -> np.ndarray:
-    lo, hi = LIMITS[t.dtype]
+    lo, hi = DType.of(t.dtype).limits
     return np.clip(a["out_zp"][0] - (_wide(x[0]) - a["in_zp"][0]), lo, hi)
 
 
@@ -69,9 +63,10 @@ def clamp(a: A, x: X, t) -> np.ndarray:
 
 def table(a: A, x: X, t) -> np.ndarray:
     entries = np.asarray(a["table"], np.int64)
-    if x[0].dtype == np.int8:
-        return entries[_wide(x[0]) + 128]
-    value = _wide(x[0]) + 32768  # int16: 513 entries, 7 bits of interpolation
+    value = _wide(x[0]) - np.iinfo(x[0].dtype).min
+    if len(entries) == 1 << 8 * x[0].itemsize:
+        return entries[value]
+    # int16: 513 entries, 7 bits of interpolation
     index, fraction = value >> 7, value & 0x7F
     base, following = entries[index], entries[index + 1]
     return (base << 7) + (following - base) * fraction
@@ -91,7 +86,7 @@ def rescale(a: A, x: X, t) -> np.ndarray:
     if a["input_unsigned"] and in_zp < 0:
         in_zp += 1 << (8 * x[0].dtype.itemsize)
     if a["output_unsigned"] and out_zp < 0:
-        out_zp += 1 << _BITS[t.dtype]
+        out_zp += 1 << DType.of(t.dtype).bits
     value = value - in_zp
     multiplier = np.asarray(a["multiplier"], np.int64)
     shift = np.asarray(a["shift"], np.int64)
@@ -100,10 +95,10 @@ def rescale(a: A, x: X, t) -> np.ndarray:
         rounding = rounding + np.where(shift > 31, np.where(value >= 0, 1 << 30, -(1 << 30)), 0)
     result = ((value * multiplier + rounding) >> shift) + out_zp
     if a["output_unsigned"]:
-        bits = _BITS[t.dtype]
+        bits = DType.of(t.dtype).bits
         result = np.clip(result, 0, (1 << bits) - 1)
         return np.where(result >= 1 << (bits - 1), result - (1 << bits), result)
-    lo, hi = LIMITS[t.dtype]
+    lo, hi = DType.of(t.dtype).limits
     return np.clip(result, lo, hi)
 
 
@@ -262,5 +257,5 @@ def avg_pool2d(a: A, x: X, t) -> np.ndarray:
     multiplier = (((1 << 30) + 1) << k) // count
     shift = 30 + k
     result = (total * multiplier + (np.int64(1) << (shift - 1))) >> shift
-    lo, hi = LIMITS[t.dtype]
+    lo, hi = DType.of(t.dtype).limits
     return np.clip(result + a["out_zp"][0], lo, hi)

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.numerics import LIMITS
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import GraphError, Type
 
@@ -58,18 +57,22 @@ def _rescale(a: A, x: X, xs: Sequence[Type], t: Type) -> np.ndarray:
         raise GraphError("a RESCALE of unsigned values has no interpretation in real numbers here")
     scale = np.array(a["multiplier"], float) * 2.0 ** -np.array(a["shift"], float)
     out = (x[0] - a["in_zp"][0]) * scale + a["out_zp"][0]
-    return np.clip(out, *LIMITS[t.dtype]) if a["out_zp"][0] in LIMITS[t.dtype] else out
+    return np.clip(out, *DType.of(t.dtype).limits) if a["out_zp"][0] in DType.of(t.dtype).limits else out
 
 
 def _table(a: A, x: X, xs: Sequence[Type], t: Type) -> np.ndarray:
     entries = np.array(a["table"], float)
-    if xs[0].dtype == "INT8":
-        return np.interp(x[0], np.arange(-128, 128), entries)
-    return np.interp(x[0] / 128 + 256, np.arange(len(entries)), entries) * 128
+    low, high = DType.of(xs[0].dtype).limits
+    if len(entries) == high - low + 1:
+        return np.interp(x[0], np.arange(low, high + 1), entries)
+    step = (high - low + 1) // (
+        len(entries) - 1
+    )  # values from one entry to the next, and by which the result is larger
+    return np.interp((x[0] - low) / step, np.arange(len(entries)), entries) * step
 
 
 def _clamp(a: A, x: X, xs: Sequence[Type], t: Type) -> np.ndarray:
-    low, high = (float(np.frombuffer(a[k], STORAGE[t.dtype])[0]) for k in ("min_val", "max_val"))
+    low, high = (float(np.frombuffer(a[k], DType.of(t.dtype).storage)[0]) for k in ("min_val", "max_val"))
     return np.clip(x[0], low, high)
 
 
@@ -156,6 +159,8 @@ def evaluate(graph: TensorGraph, inputs: Sequence[np.ndarray]) -> list[np.ndarra
         else:
             raise GraphError(f"{node.op} has no interpretation in real numbers")
     return [
-        np.clip(values[o], *LIMITS[d]) if (d := graph.nodes[o].dtype) in LIMITS and d != "BOOL" else values[o]
+        np.clip(values[o], *d.limits)
+        if (d := DType.of(graph.nodes[o].dtype)).is_integral and d.kind != "boolean"
+        else values[o]
         for o in graph.outputs
     ]

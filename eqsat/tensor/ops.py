@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.tensor import inference, numerics
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.inference import Infer
 from eqsat.tensor.types import Attrs, GraphError, Type
 
@@ -138,10 +138,16 @@ _MOVING = frozenset({"transpose", "reshape", "identity", "select", "concat", "sl
 
 def evaluate_op(op: str, attrs: Attrs, operands: Sequence[np.ndarray], result: Type) -> np.ndarray:
     """Value of one op in numpy, exactly as TOSA defines it. Raises GraphError for ops without semantics here: opaque ones,
-    arithmetic on floats and a RESCALE that may round inexactly, whose results TOSA leaves open."""
-    fn = OPS[op].evaluate
-    floats = result.dtype.startswith("FP") or any(x.dtype.kind == "f" for x in operands)
-    if fn is None or floats and op not in _MOVING or ("rounding_mode", numerics.INEXACT_ROUND) in attrs:
+    those on dtypes that numpy lacks, arithmetic on floats and a RESCALE that may round inexactly, whose results TOSA leaves open."""
+    fn, dtype = OPS[op].evaluate, DType.of(result.dtype)
+    floats = dtype.kind == "float" or any(x.dtype.kind == "f" for x in operands)
+    if (
+        fn is None
+        or dtype.carried
+        or floats
+        and op not in _MOVING
+        or ("rounding_mode", numerics.INEXACT_ROUND) in attrs
+    ):
         raise GraphError(f"{op} cannot be evaluated in numpy; use the reference model")
     out = fn(dict(attrs), operands, result)
-    return np.asarray(out).astype(STORAGE[result.dtype], order="C", copy=False)
+    return np.asarray(out).astype(dtype.storage, order="C", copy=False)

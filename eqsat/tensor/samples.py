@@ -27,9 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
-from eqsat.tensor.numerics import LIMITS
 from eqsat.tensor.types import GraphError, Type
 
 Array = NDArray[Any]
@@ -115,7 +114,7 @@ def uniform(given: Sequence[Domain], rng: np.random.Generator) -> list[Array]:
 
 def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> list[Array]:
     """The sample of trial number `trial`; see the module's text for their order."""
-    if strange := {d.type.dtype for d in given} - STORAGE.keys():
+    if strange := {d.type.dtype for d in given if DType.of(d.type.dtype).carried}:
         raise GraphError(f"no values of {', '.join(sorted(strange))} can be made")
     out = []
     for domain in given:
@@ -209,12 +208,13 @@ _KINDS = ("edges", "uniform", "planes", "impulses", "uniform", "gradient", "edge
 
 def _draw(domain: Domain, kind: str, trial: int, rng: np.random.Generator) -> Array:
     t = domain.type
-    storage = STORAGE[t.dtype]
-    if t.dtype.startswith("FP"):
+    dtype = DType.of(t.dtype)
+    storage = dtype.storage
+    if dtype.kind == "float":
         normal: Array = rng.standard_normal(t.shape).astype(storage)
         return normal
     wide = 1 << _WIDE_BITS[trial % len(_WIDE_BITS)]
-    limits = (-wide, wide) if t.dtype in ("INT32", "INT48") else LIMITS[t.dtype]
+    limits = (-wide, wide) if dtype.is_accumulator else dtype.limits
     low = limits[0] if domain.low is None else domain.low
     high = limits[1] if domain.high is None else domain.high
     if domain.distinct and np.ndim(high) == 0 and t.shape and t.shape[-1] <= high - low + 1:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.tensor.dtypes import BYTES
+from eqsat.tensor.dtypes import DType
 
 Shape = tuple[int, ...]
 Attrs = tuple[tuple[str, Any], ...]
@@ -59,7 +59,7 @@ class Type:
 
     @property
     def bytes(self) -> int:
-        return self.elements * BYTES.get(self.dtype, 4)
+        return self.elements * DType.of(self.dtype).size
 
 
 def attrs_of(values: Mapping[str, Any]) -> Attrs:

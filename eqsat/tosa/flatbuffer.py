@@ -17,7 +17,7 @@ import flatbuffers
 import numpy as np
 from tosa import TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion, TosaShape, TosaTensor, Version
 
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS, Op, infer
 from eqsat.tensor.types import Const, GraphError, Type, attrs_of
@@ -29,19 +29,8 @@ _STATEFUL = {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LO
 _SHARED, _LEAST = 16, 1 << 20
 _MESSAGE = 500  # characters of an error: names come from the file
 _STRING = 16  # what reading a string costs besides its length
-#: Bits per element of the dtypes that numpy lacks.
-_BITS = {
-    "INT4": 4,
-    "BF16": 16,
-    "FP8E4M3": 8,
-    "FP8E5M2": 8,
-    "FP6E2M3": 6,
-    "FP6E3M2": 6,
-    "FP4E2M1": 4,
-    "FP8UE8M0": 8,
-    "INT64": 64,
-    "MXINT8": 8,
-}
+#: Shapes, which only constants have, are written as 64-bit integers.
+_SHAPE = DType("SHAPE", schema.DTYPE_CODE["SHAPE"], "integer", 64, 8, np.int64)
 
 
 class TosaError(ValueError):
@@ -51,30 +40,31 @@ class TosaError(ValueError):
 def unpack(raw: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
     """Values of a constant from its little-endian bytes; raw bytes for dtypes numpy lacks. Raises TosaError where there are too few."""
     count = math.prod(shape)
-    storage = np.dtype(np.int64 if dtype == "SHAPE" else STORAGE.get(dtype, np.uint8))
-    bits = 48 if dtype == "INT48" else _BITS.get(dtype, 8 * storage.itemsize)
-    if 8 * raw.size < count * bits:
+    kind = _dtype(dtype)
+    if 8 * raw.size < count * kind.bits:
         raise TosaError(
             f"a {dtype} constant of shape {tuple(shape)} has only {raw.size} bytes: the file is truncated; write it again"
         )
-    if dtype == "INT48":
-        six = raw[: 6 * count].reshape(count, 6)
-        wide = np.zeros((count, 8), np.uint8)
-        wide[:, :6] = six
-        wide[:, 6:] = np.where(six[:, 5:] & 0x80, 0xFF, 0)
-        return wide.view(np.int64).reshape(shape)
-    return raw if dtype in _BITS else raw[: count * storage.itemsize].view(storage).reshape(shape)
+    if kind.carried:
+        return raw
+    size, written = np.dtype(kind.storage).itemsize, kind.bits // 8
+    narrow = raw[: written * count].reshape(count, written)
+    wide = np.repeat(np.where(narrow[:, -1:] & 0x80, np.uint8(0xFF), np.uint8(0)), size, 1)  # the sign fills up
+    wide[:, :written] = narrow
+    return wide.view(kind.storage).reshape(shape)
 
 
 def pack(data: np.ndarray, dtype: str) -> np.ndarray:
     """Little-endian bytes of a constant; the inverse of `unpack`."""
-    if dtype == "INT48":
-        return np.ascontiguousarray(data.reshape(-1, 1).view(np.uint8)[:, :6]).reshape(-1)
-    if dtype == "SHAPE":
-        return np.ascontiguousarray(data, np.int64).reshape(-1).view(np.uint8)
-    if dtype not in STORAGE:
+    kind = _dtype(dtype)
+    if kind.carried:
         return data
-    return np.ascontiguousarray(data, STORAGE[dtype]).reshape(-1).view(np.uint8)
+    elements = np.ascontiguousarray(data, kind.storage).reshape(-1, 1).view(np.uint8)
+    return np.ascontiguousarray(elements[:, : kind.bits // 8]).reshape(-1)
+
+
+def _dtype(name: str) -> DType:
+    return _SHAPE if name == "SHAPE" else DType.of(name)
 
 
 def _folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Mapping[str, Any]) -> list[str]:
@@ -85,7 +75,7 @@ def _folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Mappin
         "in0": operands[0],
         "in1": operands[min(1, len(operands) - 1)],
         "out": result,
-        "table": "INT8" if result == "INT8" else "INT16",
+        "table": lookup.dtype if (lookup := DType.of(operands[0]).lookup) else "table",
         "scale": "INT32" if attrs.get("scale32", True) else "INT16",
     }
     return [known.get(dtype, dtype) for _, dtype in spec.folded]
@@ -261,7 +251,7 @@ class _Reader:
         if op in ("rescale", "cast"):
             attrs["dtype"] = want.dtype
         operands = [self._node(i) for i in ins[:n]]
-        if any(t.dtype not in STORAGE for t in (want, *map(self.graph.type, operands))):
+        if any(DType.of(t.dtype).carried for t in (want, *map(self.graph.type, operands))):
             return False
         got = infer(op, attrs_of(attrs), [self.graph.type(i) for i in operands])
         if got != want:

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.samples import domains, samples
@@ -209,7 +209,8 @@ def _run_part(
 
 def _shown(graph: TensorGraph, node: int) -> bool:
     """Whether the reference model gives the value of a node as an output."""
-    return graph.nodes[node].dtype in STORAGE.keys() - {"INT48"}
+    dtype = DType.of(graph.nodes[node].dtype)
+    return not dtype.carried and not dtype.only_rescaled
 
 
 @dataclass(slots=True)

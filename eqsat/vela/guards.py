@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
@@ -12,7 +13,9 @@ from eqsat.tensor.types import Type
 def misplaced(op: str, operands: Sequence[Type], result: Type) -> bool:
     """Whether an operator breaks a guard wherever it stands: INT48 sums may be read by a RESCALE alone."""
     return (
-        op != "rescale" and OPS[op].kind not in ("leaf", "mac") and any(t.dtype == "INT48" for t in (*operands, result))
+        op != "rescale"
+        and OPS[op].kind not in ("leaf", "mac")
+        and any(DType.of(t.dtype).only_rescaled for t in (*operands, result))
     )
 
 
@@ -29,7 +32,7 @@ def violations(graph: TensorGraph) -> list[str]:
             if node.dtype == "INT32" and len(reading) > 1:
                 out.append("one RESCALE to INT32 read by several operators (executorch issue 21415)")
         if (
-            node.dtype == "INT48"
+            DType.of(node.dtype).only_rescaled
             and node.op != "const"
             and (len(reading) > 1 or any(graph.nodes[r].op != "rescale" for r in reading))
         ):

@@ -10,9 +10,10 @@ import pytest
 
 from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
-from cost_models.windows import LIMITS, Windows, groups, reordered
+from cost_models.windows import Windows, groups, reordered
 from eqsat.target import FAMILIES, Family, Target
 from eqsat.target.families import U55
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tosa import loads
@@ -83,9 +84,9 @@ def test_windows_cut_only_tensors_that_a_pad_can_stand_for() -> None:
         assert set(w.group) <= inside
         for n in w.nodes:
             cut = [i for i in graph.nodes[n].inputs if i not in inside and graph.nodes[i].op != "const"]
-            assert all(graph.nodes[i].dtype in LIMITS for i in cut)
+            assert all(DType.of(graph.nodes[i].dtype).is_activation for i in cut)
         probe = loads(windows.probe(w)[0])
-        assert {t.dtype for t in (*probe.signature()[0], *probe.signature()[1])} <= LIMITS.keys()
+        assert all(DType.of(t.dtype).is_activation for t in (*probe.signature()[0], *probe.signature()[1]))
 
 
 def test_equal_windows_are_measured_once(pool: Pool, cache: PriceCache) -> None:

@@ -21,7 +21,7 @@ from eqsat.checking.soundness import data
 from eqsat.egraph.encoding import Frozen
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Extern, Rule
 from eqsat.rules import EXTERNS, RULES
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 
@@ -62,7 +62,7 @@ def ops_of_output(frozen: Frozen, slot: int = 0) -> set[str]:
 
 
 def clamp(g: TensorGraph, x: int, low: int, high: int) -> int:
-    kind = STORAGE[g.nodes[x].dtype]
+    kind = DType.of(g.nodes[x].dtype).storage
     return g.add("clamp", (x,), min_val=kind(low).tobytes(), max_val=kind(high).tobytes(), nan_mode=1)
 
 

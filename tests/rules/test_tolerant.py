@@ -20,8 +20,8 @@ from eqsat.search.deviation import deviation
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.numerics import LIMITS
 from eqsat.tensor.ops import evaluate_op
 from eqsat.tosa import dumps, loads
 from eqsat.workers.worker import Worker
@@ -91,7 +91,7 @@ def test_a_chain_keeps_its_bound_where_nothing_saturates(ops, seed, data) -> Non
     free = np.ones(x.shape, bool)
     for n in inner:
         (value,) = replace(g, outputs=[n]).evaluate([x])
-        free &= ~np.isin(value, LIMITS["INT8"])
+        free &= ~np.isin(value, DType.of("INT8").limits)
     (exact,) = g.evaluate([x])
     assert np.abs(found.astype(int) - exact)[free].max(initial=0) <= BOUND
 

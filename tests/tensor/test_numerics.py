@@ -9,9 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.numerics import LIMITS
 from eqsat.tensor.ops import OPS
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_reference
@@ -43,11 +42,11 @@ class Draw:
 
     def array(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> np.ndarray:
         """Uniform values with extremes and zeros strewn in."""
-        lo, hi = LIMITS[dtype]
+        lo, hi = DType.of(dtype).limits
         lo, hi = max(lo, lo if low is None else low), min(hi, hi if high is None else high)
         x = self.rng.integers(lo, hi, shape, endpoint=True)
         extreme = self.rng.choice([lo, hi, max(lo, min(hi, 0)), max(lo, min(hi, -1))], shape)
-        return np.where(self.rng.random(shape) < 0.4, extreme, x).astype(STORAGE[dtype])
+        return np.where(self.rng.random(shape) < 0.4, extreme, x).astype(DType.of(dtype).storage)
 
     def input(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> int:
         self.values.append(self.array(shape, dtype, low, high))
@@ -84,7 +83,7 @@ def test_equals_the_reference_model(op: str, worker: Worker, data: st.DataObject
     assert op in graph.op_counts()
     want = run_reference(dumps(graph), values, worker, timeout=20)
     for got, ref, t in zip(graph.evaluate(values), want, graph.signature()[1], strict=True):
-        assert got.dtype == STORAGE[t.dtype] and got.shape == t.shape
+        assert got.dtype == DType.of(t.dtype).storage and got.shape == t.shape
         np.testing.assert_array_equal(got, ref)
 
 
@@ -135,7 +134,7 @@ def _slice(d: Draw, op: str) -> Case:
 def _pad(d: Draw, op: str) -> Case:
     shape, dtype = d.shape(1, 4, 3), d.of("BOOL", *INTEGERS)
     pads = tuple(d.int(0, 2) for _ in range(2 * len(shape)))
-    return d.done(d.g.add(op, [d.input(shape, dtype)], pads=pads, value=(d.int(*LIMITS[dtype]),)))
+    return d.done(d.g.add(op, [d.input(shape, dtype)], pads=pads, value=(d.int(*DType.of(dtype).limits),)))
 
 
 @case("tile")
@@ -178,8 +177,8 @@ def _negate(d: Draw, op: str) -> Case:
 @case("clamp")
 def _clamp(d: Draw, op: str) -> Case:
     dtype = d.of("INT8", "INT16")
-    low = d.int(*LIMITS[dtype])
-    return d.done(clamp(d.g, d.input(d.shape(), dtype), low, d.int(low, LIMITS[dtype][1])))
+    low = d.int(*DType.of(dtype).limits)
+    return d.done(clamp(d.g, d.input(d.shape(), dtype), low, d.int(low, DType.of(dtype).limits[1])))
 
 
 @case("table")

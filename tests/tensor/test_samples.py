@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DTYPES, DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.numerics import LIMITS
 from eqsat.tensor.samples import Domain, domains, samples
 from eqsat.tensor.types import GraphError, Type
 from tests.graphs import clamp, conv, finish, gather, rescale, transpose
@@ -17,18 +16,22 @@ LOW, HIGH, EDGES, UNIFORM, PLANES, IMPULSES, GRADIENT = range(7)
 
 @pytest.mark.parametrize("dtype", ["BOOL", "INT8", "INT16", "INT32"])
 def test_samples_begin_with_the_extremes(dtype: str) -> None:
-    low, high = LIMITS[dtype] if dtype != "INT32" else (-(2**20), 2**20)
+    low, high = DType.of(dtype).limits if dtype != "INT32" else (-(2**20), 2**20)
     drawn = [xs[0] for xs in samples([Domain(Type((4, 50), dtype))], 20)]
-    assert all(x.dtype == STORAGE[dtype] and x.shape == (4, 50) and low <= x.min() and x.max() <= high for x in drawn)
+    assert all(
+        x.dtype == DType.of(dtype).storage and x.shape == (4, 50) and low <= x.min() and x.max() <= high for x in drawn
+    )
     assert (drawn[LOW] == low).all() and (drawn[HIGH] == high).all()
     again = [xs[0] for xs in samples([Domain(Type((4, 50), dtype))], 20)]
     assert all(np.array_equal(a, b) for a, b in zip(drawn, again, strict=True))
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3, 1, 5)])
-@pytest.mark.parametrize("dtype", sorted(STORAGE))
+@pytest.mark.parametrize("dtype", [d.name for d in DTYPES.values() if not d.carried])
 def test_every_dtype_and_rank_can_be_drawn(shape: tuple[int, ...], dtype: str) -> None:
-    assert all(x.shape == shape and x.dtype == STORAGE[dtype] for (x,) in samples([Domain(Type(shape, dtype))], 30))
+    assert all(
+        x.shape == shape and x.dtype == DType.of(dtype).storage for (x,) in samples([Domain(Type(shape, dtype))], 30)
+    )
 
 
 def test_what_numpy_cannot_hold_is_an_error() -> None:

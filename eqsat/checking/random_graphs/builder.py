@@ -11,9 +11,8 @@ from math import prod
 
 import numpy as np
 
-from eqsat.tensor.dtypes import STORAGE
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.numerics import LIMITS
 
 #: No tensor gets larger than this.
 MOST_ELEMENTS = 1500
@@ -44,10 +43,10 @@ class Builder:
         return bool(self.rng.random() < share)
 
     def array(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> np.ndarray:
-        limits = LIMITS[dtype]
+        limits = DType.of(dtype).limits
         return self.rng.integers(
             limits[0] if low is None else low, limits[1] if high is None else high, shape, endpoint=True
-        ).astype(STORAGE[dtype])
+        ).astype(DType.of(dtype).storage)
 
     def zero(self, dtype: str) -> int:
         """A zero point: only INT8 has any but 0, and -128, 0 and small ones are the common ones."""
@@ -167,17 +166,17 @@ class Builder:
     def clamp(self, x: int) -> int:
         """A CLAMP of INT8 or INT16, often a ReLU at a zero point."""
         dtype = self.dtype(x)
-        self.want(dtype in ("INT8", "INT16"))
-        low, high = LIMITS[dtype]
+        self.want(DType.of(dtype).is_activation)
+        low, high = DType.of(dtype).limits
         a = self.of(low, 0, self.int(low, high // 2))
         b = self.of(high, max(a, self.int(0, high)))
-        kind = STORAGE[dtype]
+        kind = DType.of(dtype).storage
         return self.add("clamp", x, min_val=kind(a).tobytes(), max_val=kind(b).tobytes(), nan_mode=1)
 
     def table(self, x: int) -> int:
         """A random, a smooth or an identical table of INT8; one of INT16 with its RESCALE back."""
         dtype = self.dtype(x)
-        self.want(dtype in ("INT8", "INT16"))
+        self.want(DType.of(dtype).is_activation)
         if dtype == "INT8":
             points = np.arange(-128, 128)
             smooth = np.clip(np.round(127 * np.tanh(points / self.int(10, 90))), -128, 127)
@@ -194,7 +193,7 @@ class Builder:
     def unary(self, x: int) -> int:
         """Something INT8 or INT16 to the same dtype, element by element."""
         dtype = self.dtype(x)
-        self.want(dtype in ("INT8", "INT16"))
+        self.want(DType.of(dtype).is_activation)
         kind = self.int(0, 5)
         if kind <= 1:
             return self.clamp(x)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from eqsat.checking.random_graphs.builder import Builder
 from eqsat.checking.random_graphs.moving import block, part, shuffle
+from eqsat.tensor.dtypes import DType
 
 
 def numbers(b: Builder, x: int) -> None:
-    b.want(b.dtype(x) in ("INT8", "INT16"))
+    b.want(DType.of(b.dtype(x)).is_activation)
 
 
 def _partner(b: Builder, x: int) -> int:

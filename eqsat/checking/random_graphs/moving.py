@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from eqsat.checking.random_graphs.builder import MOST_ELEMENTS, Builder
-from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.dtypes import DType
 
 #: (weight, block): a block adds operators behind a value and gives the new values. It raises Unfit if it cannot.
 Block = Callable[[Builder, int], list[int]]
@@ -193,7 +193,7 @@ def join(b: Builder, x: int) -> list[int]:
                 b.const(b.shape(x), b.dtype(x), *((0, 1) if b.dtype(x) == "BOOL" else (-100, 100))) for _ in range(2)
             ]
             others[i] = b.of(constants[0], b.concat(axis, *constants))
-        elif kind <= 2 and b.dtype(x) in ("INT8", "INT16"):
+        elif kind <= 2 and DType.of(b.dtype(x)).is_activation:
             others[i] = b.unary(o)
         elif kind == 3 and len(others) > 1:
             others[i] = b.concat(axis, o, x)
@@ -221,7 +221,7 @@ def stream(b: Builder, x: int) -> list[int]:
     n = b.shape(x)[axis]
     shape = list(b.shape(x))
     shape[axis] = b.int(1, 3)
-    b.want(len(b.g.inputs) < 4 and b.dtype(x) in ("INT8", "INT16"))
+    b.want(len(b.g.inputs) < 4 and DType.of(b.dtype(x)).is_activation)
     joined = b.concat(axis, b.input(shape, b.dtype(x)), x)
     return [joined, b.slice(joined, axis, n, shape[axis])]
 
@@ -229,8 +229,8 @@ def stream(b: Builder, x: int) -> list[int]:
 @block(1.5)
 def border(b: Builder, x: int) -> list[int]:
     """A pad: of H and W or of any axes, by a zero point, the least value or anything."""
-    rank, (low, _) = len(b.shape(x)), LIMITS[b.dtype(x)]
-    b.want(b.dtype(x) in ("INT8", "INT16"))
+    rank, (low, _) = len(b.shape(x)), DType.of(b.dtype(x)).limits
+    b.want(DType.of(b.dtype(x)).is_activation)
     pads = [b.of(0, 0, 1, 2) for _ in range(2 * rank)]
     if rank == 4 and b.chance(0.6):
         pads = [0, 0, *(b.int(0, 1) for _ in range(4)), 0, 0]

@@ -7,7 +7,7 @@ from math import prod
 from eqsat.checking.random_graphs.builder import MOST_ELEMENTS, Builder, Unfit
 from eqsat.checking.random_graphs.computing import numbers
 from eqsat.checking.random_graphs.moving import block, shuffle
-from eqsat.tensor.numerics import LIMITS
+from eqsat.tensor.dtypes import DType
 
 #: Transposes before and after an operator on NHWC: none, from and to NCHW, height and width swapped.
 _LAYOUTS = (
@@ -29,7 +29,7 @@ def _sums(b: Builder, y: int, dtype: str) -> int:
 
 
 def _bias(b: Builder, channels: int, dtype: str) -> int:
-    return b.const((channels if b.chance(0.8) else 1,), "INT32" if dtype == "INT8" else "INT48", -3000, 3000)
+    return b.const((channels if b.chance(0.8) else 1,), DType.of(dtype).accumulator, -3000, 3000)
 
 
 def _fitting(b: Builder, size: int, most: int, below: bool) -> tuple[int, int, int, int, int]:
@@ -232,7 +232,7 @@ def pool(b: Builder, x: int) -> list[int]:
     window = {"kernel": (ky, kx), "stride": (sy, sx), "pad": (top, bottom, left, right)}
     if b.chance(0.5):
         if b.chance(0.3):  # the same padding by a PAD
-            y = b.pad(y, (0, 0, top, bottom, left, right, 0, 0), LIMITS[b.dtype(x)][0])
+            y = b.pad(y, (0, 0, top, bottom, left, right, 0, 0), DType.of(b.dtype(x)).limits[0])
             window["pad"] = (0, 0, 0, 0)
         result = b.add("max_pool2d", y, nan_mode=1, **window)
     else:
