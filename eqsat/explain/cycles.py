@@ -8,6 +8,7 @@ from typing import Any
 
 from eqsat.search.choice import Choices
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import written_names
 from extraction import ChoiceGraph, ExtractionError, Infeasible, extract
 
 #: Vela's operators -> what they are called here, where the names differ by more than capitals.
@@ -59,7 +60,7 @@ def _main(graph: TensorGraph, last: int, kind: str, named: Collection[int], paid
 def by_choice(rows: Sequence[Mapping[str, Any]], choices: Choices, choice: Mapping[int, int]) -> dict[int, int]:
     """{choice node: cycles} of a choice that was compiled whole."""
     graph, origin = choices.tensor_graph(choice)
-    names = {f"n{n}": n for n in range(len(graph.nodes))} | dict(zip(graph.output_names, graph.outputs, strict=True))
+    names = {name: n for n, name in written_names(graph).items()}
     out: dict[int, int] = {}
     for node, cycles in by_node(graph, rows, names).items():
         if node in origin:

@@ -20,6 +20,7 @@ from eqsat.target import Family
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, GraphError, attrs_of
+from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.guards import misplaced
 from extraction import ChoiceGraph, Extraction, check
 
@@ -81,20 +82,22 @@ class Choices:
         """Raises the price of units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they and what is
         fused into them were priced at, and drops fusions that did not come about, as with a producer that others read too; true if the
         next extraction may differ for it."""
-        named: dict[str, int] = {}
+        numbers = {name: n for n, name in written_names(graph).items()}
+        named: dict[int, int] = {}
         for row in rows:
-            named[row["name"]] = named.get(row["name"], 0) + int(row["op_cycles"])
+            if (number := numbers.get(row["name"])) is not None:
+                named[number] = named.get(number, 0) + int(row["op_cycles"])
         readers = graph.readers()
         cost, pairs = self.graph.cost.copy(), dict(self.graph.pair_costs)
         raised, missed = False, 0.0
         for n in origin:
-            cycles = named.get(f"n{n}")
+            cycles = named.get(n)
             if cycles is None:
                 continue
             group, stack = {origin[n]}, list(graph.nodes[n].inputs)
             while stack:  # what has no row of its own and only this reader is part of the row
                 m = stack.pop()
-                if m in origin and f"n{m}" not in named and len(readers[m]) == 1:
+                if m in origin and m not in named and len(readers[m]) == 1:
                     group.add(origin[m])
                     stack.extend(graph.nodes[m].inputs)
             excess = cycles - sum(self.cycles[g] for g in group)

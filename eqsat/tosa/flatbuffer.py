@@ -299,6 +299,50 @@ def dumps(graph: TensorGraph) -> bytes:
     return _Writer(graph).buffer
 
 
+class _Names:
+    """The tensors' names in the flatbuffer of a graph, see `dumps`. identities: (node, name) of outputs that need one."""
+
+    def __init__(self, graph: TensorGraph):
+        self.graph = graph
+        self.inputs = [graph.nodes[i].attr("name") for i in graph.inputs]
+        self.outputs: list[str] = []
+        self.identities: list[tuple[int, str]] = []
+        self._named = {(i, 0): name for i, name in zip(graph.inputs, self.inputs, strict=True)}
+        taken = set(self.inputs)
+        for slot, n in enumerate(graph.outputs):
+            name = graph.output_names[slot] if slot < len(graph.output_names) else f"output_{slot}"
+            if name in taken:
+                name = f"{name}_{slot}"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            self.outputs.append(name)
+            if self._value(n) in self._named or graph.nodes[n].op == "const":
+                self.identities.append((n, name))
+            else:
+                self._named[self._value(n)] = name
+        self.prefix = "n"  # of the names that are made up here
+        while any(re.match(rf"{self.prefix}c?\d", t) for t in taken):
+            self.prefix += "n"
+
+    def _value(self, n: int) -> tuple[int, int]:
+        """(node, number of its result) that node `n` stands for."""
+        node = self.graph.nodes[n]
+        return (node.inputs[0], node.attr("index")) if node.op == "item" else (n, 0)
+
+    def of(self, n: int) -> str:
+        return self.of_result(*self._value(n))
+
+    def of_result(self, n: int, k: int) -> str:
+        return self._named.get((n, k), f"{self.prefix}{n}_{k}" if k else f"{self.prefix}{n}")
+
+
+def written_names(graph: TensorGraph) -> dict[int, str]:
+    """{live node: the name that `dumps` gives its tensor}."""
+    names = _Names(graph)
+    return {n: names.of(n) for n in graph.live()}
+
+
 class _Writer:
     def __init__(self, graph: TensorGraph):
         self.graph = graph
@@ -307,43 +351,13 @@ class _Writer:
         self.shapes: list[int] = []
         self.operators: list[int] = []
         self.seen: dict[tuple, str] = {}
-        inputs = [graph.nodes[i].attr("name") for i in graph.inputs]
-        self.named = {(i, 0): name for i, name in zip(graph.inputs, inputs, strict=True)}
-        taken = set(inputs)
-        outputs: list[str] = []
-        identities: list[tuple[int, str]] = []
-        for slot, n in enumerate(graph.outputs):
-            name = graph.output_names[slot] if slot < len(graph.output_names) else f"output_{slot}"
-            if name in taken:
-                name = f"{name}_{slot}"
-            while name in taken:
-                name += "_"
-            taken.add(name)
-            outputs.append(name)
-            if self._value(n) in self.named or graph.nodes[n].op == "const":
-                identities.append((n, name))
-            else:
-                self.named[self._value(n)] = name
-        self.prefix = "n"  # of the names that are made up here
-        while any(re.match(rf"{self.prefix}c?\d", t) for t in taken):
-            self.prefix += "n"
+        self.names = _Names(graph)
         for n in graph.live():
             self._node(n, graph.nodes[n])
-        for n, name in identities:
+        for n, name in self.names.identities:
             self._tensor(name, graph.type(n))
-            self._operator("IDENTITY", [self._name(n)], [name], {})
-        self.buffer = self._finish(inputs, outputs)
-
-    def _value(self, n: int) -> tuple[int, int]:
-        """(node, number of its result) that node `n` stands for."""
-        node = self.graph.nodes[n]
-        return (node.inputs[0], node.attr("index")) if node.op == "item" else (n, 0)
-
-    def _name(self, n: int) -> str:
-        return self._result_name(*self._value(n))
-
-    def _result_name(self, n: int, k: int) -> str:
-        return self.named.get((n, k), f"{self.prefix}{n}_{k}" if k else f"{self.prefix}{n}")
+            self._operator("IDENTITY", [self.names.of(n)], [name], {})
+        self.buffer = self._finish(self.names.inputs, self.names.outputs)
 
     # -- pieces
     def _strings(self, values: Sequence[str], start) -> int:
@@ -398,7 +412,7 @@ class _Writer:
         """A constant operand, shared between equal ones."""
         key = (dtype, tuple(values))
         if key not in self.seen:
-            name = self.seen[key] = f"{self.prefix}c{len(self.seen)}"
+            name = self.seen[key] = f"{self.names.prefix}c{len(self.seen)}"
             if dtype == "SHAPE":
                 raw = self._bytes(pack(np.asarray(values, np.int64), "SHAPE")) if values else None
                 label = self.b.CreateString(name)
@@ -415,7 +429,7 @@ class _Writer:
         return self.seen[key]
 
     def _node(self, n: int, node: Node) -> None:
-        name, t = self._name(n), Type(node.shape, node.dtype)
+        name, t = self.names.of(n), Type(node.shape, node.dtype)
         if node.op == "input":
             self._tensor(name, t)
             return
@@ -433,7 +447,7 @@ class _Writer:
         spec = OPS[node.op]
         code = node.op.upper()
         dtypes = _folded_dtypes(spec, [self.graph.nodes[i].dtype for i in node.inputs], node.dtype, attrs)
-        ins = [self._name(i) for i in node.inputs]
+        ins = [self.names.of(i) for i in node.inputs]
         ins += [self._small(attrs[a], dtype) for (a, _), dtype in zip(spec.folded, dtypes, strict=True)]
         self._tensor(name, t)
         self._operator(code, ins, [name], {f: attrs[f] for f in schema.fields(schema.union_for(code))})
@@ -441,10 +455,10 @@ class _Writer:
     def _opaque(self, n: int, node: Node) -> None:
         operands = iter(node.inputs)
         ins = [
-            self._name(next(operands)) if s is None else self._small(s, "SHAPE") for s in node.attr("shape_operands")
+            self.names.of(next(operands)) if s is None else self._small(s, "SHAPE") for s in node.attr("shape_operands")
         ]
         types = node.attr("results")
-        outs = [self._result_name(n, k) for k in range(len(types))]
+        outs = [self.names.of_result(n, k) for k in range(len(types))]
         for name, t in zip(outs, types, strict=True):
             self._tensor(name, t)
         self._operator(node.attr("tosa"), ins, outs, dict(node.attr("fields")))

@@ -19,6 +19,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import GraphError
 from eqsat.tosa import dumps
+from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.guards import violations
 from eqsat.workers.worker import Pool
@@ -153,6 +154,19 @@ def test_rows_of_velas_table_correct_prices(model: VelaGroups) -> None:
     changed = np.flatnonzero(choices.graph.cost != before)
     assert changed.tolist() == [origin[n]] and choices.graph.cost[origin[n]] <= cycles
     assert not choices.corrected(graph, origin, [{"name": f"n{n}", "op_cycles": cycles}])
+
+
+@pytest.mark.parametrize("name", ["y", "n7"])
+def test_rows_of_outputs_correct_prices_too(name: str, model: VelaGroups) -> None:
+    """An output has the user's name; where that looks like ours, all of ours look otherwise."""
+    source = channel_shuffle()
+    source.output_names = [name]
+    choices = choices_of(source, model)
+    graph, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
+    for n in (*graph.outputs, next(n for n in origin if n not in graph.outputs)):
+        before = choices.graph.cost.copy()
+        assert choices.corrected(graph, origin, [{"name": written_names(graph)[n], "op_cycles": 10**6}])
+        assert np.flatnonzero(choices.graph.cost != before).tolist() == [origin[n]]
 
 
 def test_a_fusion_into_what_others_read_is_dropped(model: VelaGroups, pool: Pool) -> None:

@@ -13,7 +13,7 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
-from eqsat.tosa.flatbuffer import pack, unpack
+from eqsat.tosa.flatbuffer import pack, tensor_names, unpack, written_names
 from eqsat.tosa.reference import compare, run_reference
 from eqsat.workers.worker import Worker
 from tests.graphs import channel_shuffle, conv, conv_graph, finish, relu, rescale, residual, transpose, transposed_relus
@@ -338,3 +338,14 @@ def test_shapes_computed_at_run_time_are_refused() -> None:
     finish(g, opaque(g, "DIM", [g.add_input("x", (2, 3), "INT8")], [Type((1,), "INT32")], axis=0))
     with pytest.raises(TosaError, match="DIM computes a shape"):
         loads(dumps(g))
+
+
+@pytest.mark.parametrize("names", [["y"], ["n0"], ["nc1"]])
+def test_written_names_are_those_in_the_file(names: list[str]) -> None:
+    graph = residual()
+    graph.output_names = names
+    read, kept = tensor_names(dumps(graph)), loads(dumps(graph))
+    written = written_names(graph)
+    assert written.keys() == set(graph.live()) and len(set(written.values())) == len(written)
+    for n, name in written.items():
+        assert kept.nodes[read[name]].op == graph.nodes[n].op and kept.type(read[name]) == graph.type(n)
