@@ -2,7 +2,8 @@
 
 The TOSA with explicit layout is the reference for meaning. The candidates are stock ExecuTorch's graph, the explicit graph
 itself and what extraction finds; Vela's total on the whole graph ranks them, and the first in that order that equals the
-reference to the bit on the TOSA reference model is the answer. Whatever fails costs a candidate, never the result.
+reference to the bit on the TOSA reference model is the answer. Whatever fails costs a candidate, never the result; also the explicit
+graph itself, which Vela may refuse (a TRANSPOSE that U55 has no room for).
 
 With tolerant numerics a second e-graph also has rules that save roundings (`eqsat/rules/tolerant.py`). What is found there competes with
 the exact candidates, and may differ from the reference within `Options.tolerance`; `Result.deviation` tells by how much it does.
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from eqsat.explain import Explanation, Verdict
 
 
+#: What warnings call the graphs that are given.
+_GIVEN = {"explicit": "the explicit graph", "stock": "stock's graph"}
+
+
 @dataclass(frozen=True, slots=True)
 class Extracted:
     """One choice that was compiled whole: who found it in which round (from the second on, prices are corrected), its cost in cycles
@@ -56,7 +61,7 @@ class Extracted:
 
 @dataclass(slots=True)
 class Result:
-    """Outcome for one graph. Cycles are Vela's totals; `stock_cycles` is None without a stock graph that Vela accepts.
+    """Outcome for one graph. Cycles are Vela's totals; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
 
     explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
@@ -70,7 +75,7 @@ class Result:
     chosen: str
     cycles: int
     stock_cycles: int | None
-    explicit_cycles: int
+    explicit_cycles: int | None
     verified: bool
     deviation: Deviation | None
     stock_verified: bool | None
@@ -140,7 +145,7 @@ def optimize_tosa(
     """The cheapest graph equal to `explicit` for `target`, see the module's text.
 
     stock: the graph to beat, if there is one; stock_error says why there is none. Raises TosaError if `explicit` cannot be
-    read, WorkerError if Vela or the reference model refuse it: then there is nothing to fall back to here.
+    read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here.
     """
     options = options or Options()
     clock, warnings = _Clock(), [f"stock ExecuTorch failed on this graph: {stock_error}"] if stock_error else []
@@ -154,15 +159,14 @@ def optimize_tosa(
                 except TosaError as e:
                     warnings.append(f"stock's graph cannot be read: {e}")
         with clock.stage("vela"):
-            base = Compiled("explicit", reference, explicit, compile_tosa(explicit, target, pool))
-            candidates = [base]
-            stock_estimate = None
-            if stock_graph is not None:
+            candidates, refusals = [], []
+            for which, graph, buffer in (("explicit", reference, explicit), ("stock", stock_graph, stock)):
                 try:
-                    stock_estimate = compile_tosa(stock, target, pool)
-                    candidates.append(Compiled("stock", stock_graph, stock, stock_estimate))
+                    if graph is not None:
+                        candidates.append(Compiled(which, graph, buffer, compile_tosa(buffer, target, pool)))
                 except WorkerError as e:
-                    warnings.append(f"Vela refuses stock's graph: {e}")
+                    warnings.append(f"Vela refuses {_GIVEN[which]}: {e}")
+                    refusals.append(e)
         frozen, extractions = None, []
         for families in ((), (tolerant,))[: 1 + (options.numerics == "tolerant")]:
             try:
@@ -177,25 +181,29 @@ def optimize_tosa(
             except Exception as e:  # noqa: BLE001 - also a user's rule or cost model may be at fault: never worse
                 warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
         with clock.stage("verify"):
-            answer = first_equal(candidates, base, pool, options, warnings)
+            answer = first_equal(candidates, reference, pool, options, warnings)
+        if answer is None:
+            raise refusals[0]
     best = answer.best
     run = _run(name, target, options, candidates, best, explicit, stock)
     counts = reference.op_counts()
     opaque = {o.attr("tosa").lower(): 0 for o in reference.nodes if o.op == "opaque"}
     opaque = {k: counts.get(k, 0) for k in opaque}
+    given = {c.name: c.estimate for c in candidates if not c.choices}
+    before, beside = given.get("explicit"), given.get("stock")
     result = Result(
         tosa=best.tosa,
         explicit=explicit,
         chosen=best.name,
         cycles=best.estimate.cycles,
-        stock_cycles=stock_estimate.cycles if stock_estimate else None,
-        explicit_cycles=base.estimate.cycles,
+        stock_cycles=beside.cycles if beside else None,
+        explicit_cycles=before.cycles if before else None,
         verified=answer.verified,
         deviation=best.deviation,
         stock_verified=answer.stock_verified,
         by_kind=best.estimate.by_kind,
-        stock_by_kind=stock_estimate.by_kind if stock_estimate else {},
-        explicit_by_kind=base.estimate.by_kind,
+        stock_by_kind=beside.by_kind if beside else {},
+        explicit_by_kind=before.by_kind if before else {},
         coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
         opaque=opaque,
         e_nodes=frozen.n_nodes if frozen else 0,

@@ -15,6 +15,9 @@ from eqsat.vela.compile import Estimate
 from eqsat.vela.guards import violations
 from eqsat.workers.worker import Pool, WorkerError
 
+#: What warnings call the graphs.
+_CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}
+
 
 @dataclass(slots=True)
 class Compiled:
@@ -41,29 +44,47 @@ class Answer:
     stock_verified: bool | None
 
 
+def rank(c: Compiled) -> tuple[int, bool, int, int]:
+    """What candidates are sorted by, the best first: cycles; exact before tolerant; the peak of SRAM in bytes; operators."""
+    return c.estimate.cycles, c.tolerant, c.estimate.sram_peak, sum(c.graph.op_counts().values())
+
+
 def first_equal(
-    candidates: Sequence[Compiled], base: Compiled, pool: Pool, options: Options, warnings: list[str]
-) -> Answer:
-    """The cheapest candidate that is legal and equals the reference, `base`. Where nothing can be compared, it is the cheaper of stock's
-    graph and the reference: what was not compared may not replace them, and stock's is what there would be without eqsat."""
-    stock_verified = None
-    verifier = _Verifier(base.graph, pool, options)
-    for c in sorted(candidates, key=lambda c: (c.estimate.cycles, c.tolerant)):
-        if c is base:
+    candidates: Sequence[Compiled], reference: TensorGraph, pool: Pool, options: Options, warnings: list[str]
+) -> Answer | None:
+    """The best candidate that is legal and equals the reference, which the explicit graph is.
+
+    Where nothing can be compared, it is the better of stock's graph and the explicit one: what was not compared may not replace them, and
+    stock's is what there would be without eqsat. An explicit graph that breaks a guard is taken only where there is nothing else,
+    and stock's only where it is the best; both with a warning. None: Vela refuses the explicit graph, and nothing else is equal.
+    """
+    verifier = _Verifier(reference, pool, options)
+    best, verified, stock_verified = None, True, None
+    for c in sorted(candidates, key=rank):
+        if c.name == "explicit":
+            best = c
+            if violations(c.graph):
+                continue
             break
         try:
             reason = verifier.unequal(c)
         except Unjudged as e:
             if c.name == "stock":
                 warnings.append(f"stock's graph is the result, which could not be verified: {e}")
-                return Answer(c, False, None)
+                best, verified = c, False
+                break
             reason = f"it could not be verified: {e}"
-        if not reason:
-            return Answer(c, c.deviation is None, True if c.name == "stock" else stock_verified)
-        warnings.append(f"{'stock ExecuTorch' if c.name == 'stock' else 'a candidate'} was not used: {reason}")
         if c.name == "stock":
-            stock_verified = False
-    return Answer(base, True, stock_verified)
+            stock_verified = not reason
+        if not reason:
+            best, verified = c, c.deviation is None
+            break
+        warnings.append(f"{_CALLED[c.name]} was not used: {reason}")
+    if best is None:
+        return None
+    if broken := violations(best.graph):
+        warnings.append(f"{_CALLED[best.name]} is used though it breaks a guard: {broken[0]}")
+    return Answer(best, verified, stock_verified)
 
 
 class _Verifier:

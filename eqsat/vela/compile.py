@@ -40,6 +40,11 @@ class Estimate:
     cpu_operators: int = 0
 
     @property
+    def sram_peak(self) -> int:
+        """Bytes of SRAM in use at once, at most; 0 where the memory mode uses none."""
+        return self.memory.get("Sram", {}).get("peak", 0)
+
+    @property
     def payload_bytes(self) -> int:
         """Bytes of the binary in ExecuTorch's payload, which pads each of its blocks to 16."""
         return sum(-(-n // 16) * 16 for n in self.binary)

@@ -17,8 +17,9 @@ from eqsat.tensor.types import Type
 from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_graph, compile_tosa
+from eqsat.vela.guards import violations
 from eqsat.workers.worker import Worker, WorkerError
-from tests.graphs import channel_shuffle, conv, finish, relu, rescale, residual, transpose, transposed_relus
+from tests.graphs import channel_shuffle, conv, finish, relu, rescale, reshape, residual, transpose, transposed_relus
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 BAD = Rule("bad", "test", "", ("(= t (NoSuch x))",), ("(union t x)",))
@@ -189,5 +190,70 @@ def test_an_operator_without_any_price_is_named(options: Options) -> None:
     finish(g, rescale(g, g.add_input("x", (1, 4, 4, 8), "INT32"), "INT32", shift=(31,)))
     result = optimize_tosa(dumps(g), U85, options=options)
     assert (result.chosen, result.searched, result.run) == ("explicit", False, None)
-    (warning,) = result.warnings
+    warning, told = result.warnings
+    assert "the explicit graph is used though it breaks a guard" in told
     assert "no form of RESCALE of INT32 (1, 4, 4, 8) to INT32 (1, 4, 4, 8) has a price" in warning
+
+
+def test_equal_cycles_are_decided_by_fewer_operators(options: Options, worker: Worker) -> None:
+    """Vela removes a chain of views, so it costs nothing; nobody needs it in the file."""
+    g = TensorGraph()
+    x = relu(g, g.add_input("x", (1, 1, 1, 64), "INT8"), -50)
+    finish(g, reshape(g, reshape(g, x, 1, 1, 64), 1, 64))
+    result = optimize_tosa(dumps(g), U85, options=options)
+    assert result.cycles == result.explicit_cycles and (result.chosen, result.verified) == ("eqsat", True)
+    assert loads(result.tosa).op_counts() == {"clamp": 1, "reshape": 1}
+    again = optimize_tosa(
+        dumps(plain_relus()), U85, stock=dumps(plain_relus()), options=replace(options, preset="none")
+    )
+    assert again.chosen == "explicit", "what is no better does not replace it"
+
+
+def too_large_for_u55() -> TensorGraph:
+    """Vela 5.1 refuses this transpose for U55: the product of two of its dims is over 65,536."""
+    g = TensorGraph()
+    return finish(g, relu(g, transpose(g, g.add_input("x", (280, 260, 3, 4), "INT8"), 1, 0, 3, 2)))
+
+
+def test_a_refused_explicit_graph_is_still_the_reference(options: Options, worker: Worker) -> None:
+    explicit = dumps(too_large_for_u55())
+    with pytest.raises(WorkerError):
+        compile_tosa(explicit, U55, worker)
+    g = TensorGraph()
+    x = g.add_input("x", (280, 260, 3, 4), "INT8")
+    halves = [g.add("slice", [x], start=(k * 140, 0, 0, 0), size=(140, 260, 3, 4)) for k in (0, 1)]
+    finish(g, relu(g, g.add("concat", [transpose(g, h, 1, 0, 3, 2) for h in halves], axis=1)))
+    result = optimize_tosa(explicit, U55, stock=dumps(g), options=options)
+    assert result.explicit_cycles is None and result.explicit_by_kind == {} and result.chosen in ("stock", "eqsat")
+    assert result.verified and result.cycles <= result.stock_cycles and result.run
+    assert compare(too_large_for_u55(), loads(result.tosa), worker, trials=4, seed=3).equal
+    assert any(w.startswith("Vela refuses the explicit graph") for w in result.warnings)
+    with pytest.raises(WorkerError) as e:
+        optimize_tosa(explicit, U55, stock=dumps(residual()), options=replace(options, rules=(BAD,)))
+    assert e.value.refused, "nothing else is equal"
+
+
+def widened(shared: bool) -> TensorGraph:
+    """Two sums of the same values, which share one RESCALE to INT32 each or have their own."""
+    g = TensorGraph()
+    inputs = [g.add_input(n, (1, 16, 16, 8), "INT8") for n in "xy"]
+    wide = [rescale(g, x, "INT32", shift=(20,)) for x in inputs]
+    own = wide if shared else [rescale(g, x, "INT32", shift=(20,)) for x in inputs]
+    sums = g.add("add", wide), g.add("sub", own)
+    return finish(g, *(rescale(g, y, "INT8", shift=(42,)) for y in sums))
+
+
+def test_an_explicit_graph_that_breaks_a_guard_does_not_win_silently(options: Options) -> None:
+    assert violations(widened(True)) and not violations(widened(False))
+    result = optimize_tosa(dumps(widened(True)), U85, options=replace(options, preset="none"))
+    assert result.chosen == "eqsat" and violations(loads(result.tosa)) == []
+    only = optimize_tosa(dumps(widened(True)), U85, options=replace(options, rules=(BAD,)))
+    assert only.chosen == "explicit" and "the explicit graph is used though it breaks a guard" in only.warnings[-1]
+    assert "21415" in only.warnings[-1]
+
+
+def test_a_stock_graph_that_breaks_a_guard_is_told(options: Options) -> None:
+    bad = replace(options, rules=(BAD,))
+    result = optimize_tosa(dumps(widened(True)), U85, stock=dumps(widened(True)), options=bad)
+    assert (result.chosen, result.stock_verified) == ("stock", True)
+    assert "stock ExecuTorch is used though it breaks a guard" in result.warnings[-1]
