@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,9 @@ from hypothesis import settings
 
 from eqsat.workers.worker import Pool, Worker
 
+# Small tensors gain nothing from more threads, and threads of several processes that wait for each other in a loop cost four times as much.
+# Before torch is imported; processes that tests start have it too.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 #: Every run tries the same examples; `python -m benchmarks.random_graphs` looks for new ones.
 settings.register_profile("same", derandomize=True, database=None)
 settings.load_profile("same")
