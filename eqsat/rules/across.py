@@ -15,6 +15,7 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Axial, Binary, ChannelRescale, Concat, Ternary, Unary, Value, Values
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, each, let, postponed, symbols, typed
+from eqsat.tensor import crossing
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
@@ -34,92 +35,32 @@ def back(m: Move, result: Type, operand: Type) -> Move | None:
 # ---- ops that act along axes --------------------------------------------------------------------
 
 
-def carry(call: Call, operand: Type, m: Move) -> tuple[Call, Move] | None:
-    """(call', m') with Move m' (call y) = call' (Move m y) for y of type `operand`, or None.
-
-    An axis that `call` acts along must stay in one piece and outermost within its new dim: then a slice or pad of
-    it is a slice or pad of that dim, scaled by what lies inside.
-    """
-    shape = operand.shape
-    axes = _acted(call, shape)
-    placed = {d: m.whole(d) for d in axes}
-    if any(a is None for a in placed.values()):
-        return None
-    inner = {d: m.out_shape[a.out_dim] // shape[d] for d, a in placed.items()}
-    to = {d: a.out_dim for d, a in placed.items()}
-    if len(set(to.values())) != len(to):
-        return None
-    if call.op == "slice":
-        start, size = [0] * len(m.out_shape), list(m.out_shape)
-        for d in axes:
-            start[to[d]] = call.attr("start")[d] * inner[d]
-            size[to[d]] = call.attr("size")[d] * inner[d]
-        after = m.resize({d: call.attr("size")[d] for d in axes})
-        return _pair(call.with_attrs(start=tuple(start), size=tuple(size)), after)
-    if call.op == "pad":
-        pads = [0] * (2 * len(m.out_shape))
-        sizes = {}
-        for d in axes:
-            low, high = call.attr("pads")[2 * d : 2 * d + 2]
-            pads[2 * to[d] : 2 * to[d] + 2] = [low * inner[d], high * inner[d]]
-            sizes[d] = shape[d] + low + high
-        return _pair(call.with_attrs(pads=tuple(pads)), m.resize(sizes))
-    if call.op == "tile":
-        multiples = [1] * len(m.out_shape)
-        for d in axes:
-            multiples[to[d]] = call.attr("multiples")[d]
-        return _pair(
-            call.with_attrs(multiples=tuple(multiples)),
-            m.resize({d: shape[d] * call.attr("multiples")[d] for d in axes}),
-        )
-    if any(n != 1 for n in inner.values()):
-        return None  # the axis must have its dim to itself
-    (d,) = axes
-    if call.op == "rescale":
-        return (call, m) if to[d] == len(m.out_shape) - 1 else None
-    if call.op == "reverse":
-        return call.with_attrs(axis=to[d]), m
-    return _pair(call.with_attrs(axis=to[d]), m.resize({d: 1}))
-
-
-def _pair(call: Call, m: Move | None) -> tuple[Call, Move] | None:
-    return None if m is None else (call, m)
-
-
-def _acted(call: Call, shape: tuple[int, ...]) -> list[int]:
-    """Dims of the operand that `call` acts along."""
-    if call.op == "slice":
-        return [d for d, n in enumerate(shape) if call.attr("size")[d] != n]
-    if call.op == "pad":
-        return [d for d in range(len(shape)) if any(call.attr("pads")[2 * d : 2 * d + 2])]
-    if call.op == "tile":
-        return [d for d in range(len(shape)) if call.attr("multiples")[d] != 1]
-    if call.op == "rescale":
-        return [len(shape) - 1]
-    return [call.attr("axis")]
-
-
 @extern
 def pushed(m: Move, call: Axial, operand: Type) -> tuple[Axial, Move] | None:
     """m (call x) = call' (m' x): call' acts on the axis where m puts it."""
-    axes = _acted(call, operand.shape)
-    shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
-    before: Move | None = m
-    for d in shrunk:
-        before = before and before.grow(d, operand.shape[d])
-    if before is not None:
-        before = before.resize({d: operand.shape[d] for d in axes if d not in shrunk})
-    if before is None or before.in_shape != operand.shape:
-        return None
-    carried = carry(call, operand, before)
-    return (carried[0], before) if carried and carried[1] == m else None
+    found = crossing.push(m, call.op, call.attrs, operand)
+    return None if found is None else (Call(call.op, found[0]), found[1])
 
 
 @extern
 def pulled(call: Axial, m: Move, moved: Type) -> tuple[Move, Axial] | None:
     """call (m x) = m' (call' x), the same from the operand to the result."""
-    carried = carry(call, moved, m.inverse())
-    return None if carried is None else (carried[1].inverse(), carried[0])
+    found = crossing.pull(call.op, call.attrs, m, moved)
+    return None if found is None else (found[0], Call(call.op, found[1]))
+
+
+@extern
+def units_pushed(m: Move, call: Axial, operand: Type) -> tuple[Move, Axial, Move] | None:
+    """m (call x) = view (call' (m' x)), where call makes axes of size 1 longer: call' acts on an axis of its own."""
+    found = crossing.push_units(m, call.op, call.attrs, operand)
+    return None if found is None else (found[0], Call(call.op, found[1]), found[2])
+
+
+@extern
+def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, Move]]:
+    """call (m x) = m' (call' (view x)), where call acts along axes of size 1, which the view puts beside their neighbours."""
+    found = crossing.pull_units(call.op, call.attrs, m, moved)
+    return [(after, Call(call.op, attrs), view) for after, attrs, view in found]
 
 
 @extern
@@ -167,18 +108,25 @@ def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
 
 
 @extern
-def concat_pulled(concat: Concat, m: Move, result: Type) -> tuple[Move, Concat, Type, Move, int] | None:
+def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Type, Move, int] | None:
+    """m (concat xs), the xs of size 1 along its axis = view (concat' (xs moved)): the view, concat' with its type, the movement along
+    the old axis."""
+    axis = concat.attr("axis")
+    found = crossing.concat_push_units(m, axis, first)
+    if found is None:
+        return None
+    to, moved, view = found
+    return view, concat.with_attrs(axis=to), Type(moved.out_shape, first.dtype), moved, axis
+
+
+@extern
+def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Concat, Type, Move, int]]:
     """One operand is m y: the movement of the result, concat' with its type, the movement of the other operands along the axis."""
     axis = concat.attr("axis")
-    inverse = m.inverse()
-    if inverse.whole(axis) is None:
-        return None
-    back = inverse.resize({axis: result.shape[axis]})
-    if back is None or back.in_shape != result.shape:
-        return None
-    to = back.whole(axis)
-    assert to is not None
-    return back.inverse(), concat.with_attrs(axis=to.out_dim), Type(back.out_shape, result.dtype), back, axis
+    return [
+        (w.inverse(), concat.with_attrs(axis=to), Type(w.out_shape, result.dtype), w, axis)
+        for to, w in crossing.concat_pull(axis, m, result)
+    ]
 
 
 @extern
@@ -206,7 +154,14 @@ RULES = [
     rule("pull-select-2", h(x, y, m(z)), m(h(back(m, LHS, x)(x), back(m, LHS, y)(y), z))),
     rule("push-axial", m(a(x)), let(pushed(m, a, x), lambda b, n: b(n(x)))),
     rule("pull-axial", a(m(x)), let(pulled(a, m, m(x)), lambda n, b: n(b(x)))),
+    rule("push-units", m(a(x)), let(units_pushed(m, a, x), lambda v, b, n: v(b(n(x))))),
+    rule("pull-units", a(m(x)), let(units_pulled(a, m, m(x)), lambda n, b, v: n(b(v(x))))),
     rule("push-concat", m(concat(xs)), let(concat_pushed(m, concat), lambda c, axis: c(each(resized(m, axis), xs)))),
+    rule(
+        "push-concat-units",
+        m(concat(xs[x, ...])),
+        let(stack_pushed(m, concat, x), lambda v, c, t, n, axis: v(typed(c(each(resized(n, axis), xs)), t))),
+    ),
     rule(
         "pull-concat",
         concat(xs[..., m(y), ...]),

@@ -180,18 +180,19 @@ class Move:
         outer = [a for a in atoms if a.out_dim == atom.out_dim and a.out_stride > atom.out_stride]
         return None if outer else atom
 
-    def resize(self, sizes: Mapping[int, int]) -> Move | None:
+    def resize(self, sizes: Mapping[int, int], units: Mapping[int, int] | None = None) -> Move | None:
         """The same reordering for an input whose dims `sizes` (input dim -> new size) differ.
 
-        Each such dim must be unsplit; a dim of size 1 has no place in the order and may not grow.
+        Each such dim must be unsplit. One of size 1 has no place in the order: it grows only where `units` says which
+        output dim of size 1 it becomes.
         """
         sizes = {d: n for d, n in sizes.items() if self.in_shape[d] != n}
         if not sizes:
             return self
-        atoms = self.atoms()
-        if atoms is None or any(self.in_shape[d] == 1 for d in sizes):
+        atoms, units = self.atoms(), units or {}
+        if atoms is None or any(self.in_shape[d] == 1 and self.out_shape[units.get(d, -1)] != 1 for d in sizes):
             return None
-        in_shape = [sizes.get(d, n) for d, n in enumerate(self.in_shape)]
+        in_shape = tuple(sizes.get(d, n) for d, n in enumerate(self.in_shape))
         out_shape = [1] * len(self.out_shape)
         old, new = _strides(self.in_shape), _strides(in_shape)
         axes = []
@@ -199,22 +200,14 @@ class Move:
             if a.in_dim in sizes and a.size != self.in_shape[a.in_dim]:
                 return None
             size = sizes.get(a.in_dim, a.size)
-            axes.append((size, a.in_stride // old[a.in_dim] * new[a.in_dim]))
+            axes.append((a.out_dim, (size, a.in_stride // old[a.in_dim] * new[a.in_dim])))
             out_shape[a.out_dim] *= size
-        return Move(tuple(in_shape), tuple(out_shape), _canonical(axes))
-
-    def grow(self, in_dim: int, size: int) -> Move | None:
-        """The same reordering with the unit input dim `in_dim` grown to `size`, placed at the first unit dim of the output."""
-        unit = next((d for d, n in enumerate(self.out_shape) if n == 1), None)
-        atoms = self.atoms()
-        if unit is None or atoms is None:
-            return None
-        in_shape = (*self.in_shape[:in_dim], size, *self.in_shape[in_dim + 1 :])
-        out_shape = (*self.out_shape[:unit], size, *self.out_shape[unit + 1 :])
-        old, new = _strides(self.in_shape), _strides(in_shape)
-        axes = [(a.size, a.in_stride // old[a.in_dim] * new[a.in_dim]) for a in atoms]
-        before = sum(a.out_dim < unit for a in atoms)
-        return Move(in_shape, out_shape, _canonical([*axes[:before], (size, new[in_dim]), *axes[before:]]))
+        for d in sizes:
+            if self.in_shape[d] == 1:
+                axes.append((units[d], (sizes[d], new[d])))
+                out_shape[units[d]] = sizes[d]
+        axes.sort(key=lambda axis: axis[0])  # stable: atoms of one dim keep their order
+        return Move(in_shape, tuple(out_shape), _canonical([axis for _, axis in axes]))
 
     # -- the way out ------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.tensor import inference, numerics
+from eqsat.tensor import axes, inference, numerics
+from eqsat.tensor.axes import Across, Along
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.inference import Infer
 from eqsat.tensor.types import Attrs, GraphError, Type
@@ -33,6 +34,7 @@ class Op:
         operand k's, or "out" for the result's; a rescale's multiplier is "scale".
     kind: how the op treats axes, which decides by which rules data movement crosses it:
         leaf, move, pointwise, axial (acts along some axes, pointwise in the others), concat, mac, opaque.
+    along: which axes of its operand an axial op acts along. across: its attributes where a movement has placed these axes.
     """
 
     name: str
@@ -41,13 +43,24 @@ class Op:
     infer: Infer
     evaluate: Evaluate | None
     folded: tuple[tuple[str, str], ...] = ()
+    along: Along | None = None
+    across: Across | None = None
 
 
 OPS: dict[str, Op] = {}
 
 
-def _op(name: str, operands: int, kind: str, infer: Infer, evaluate: Evaluate | None, *folded: tuple[str, str]) -> None:
-    OPS[name] = Op(name, operands, kind, infer, evaluate, folded)
+def _op(
+    name: str,
+    operands: int,
+    kind: str,
+    infer: Infer,
+    evaluate: Evaluate | None,
+    *folded: tuple[str, str],
+    along: Along | None = None,
+    across: Across | None = None,
+) -> None:
+    OPS[name] = Op(name, operands, kind, infer, evaluate, folded, along, across)
 
 
 _ZP = (("in_zp", "in0"), ("out_zp", "out"))
@@ -58,7 +71,7 @@ _op("item", 1, "opaque", inference.declared, None)  # one result of an opaque op
 _op("opaque", -1, "opaque", inference.declared, None)
 
 _op("fx", -1, "pointwise", inference.fx, None)  # FX ops above TOSA's level, by the attribute "call" (eqsat/fx/lift.py)
-_op("reduce_fx", 1, "axial", inference.reduce_fx, None)
+_op("reduce_fx", 1, "axial", inference.reduce_fx, None, along=axes.along_axis, across=axes.axis_across)
 
 _op("transpose", 1, "move", inference.transpose, numerics.transpose)
 _op("reshape", 1, "move", inference.reshape, numerics.reshape, ("shape", "SHAPE"))
@@ -70,7 +83,18 @@ _op("negate", 1, "pointwise", inference.same, numerics.negate, *_ZP)
 _op("clamp", 1, "pointwise", inference.same, numerics.clamp)
 _op("table", 1, "pointwise", inference.table, numerics.table, ("table", "table"))
 _op("cast", 1, "pointwise", inference.with_dtype, numerics.cast)
-_op("rescale", 1, "pointwise", inference.rescale, numerics.rescale, ("multiplier", "scale"), ("shift", "INT8"), *_ZP)
+_op(
+    "rescale",
+    1,
+    "pointwise",
+    inference.rescale,
+    numerics.rescale,
+    ("multiplier", "scale"),
+    ("shift", "INT8"),
+    *_ZP,
+    along=axes.along_channels,
+    across=axes.channels_across,
+)
 
 for _name in (
     "add",
@@ -95,12 +119,41 @@ for _name in ("equal", "greater", "greater_equal"):
 _op("select", 3, "pointwise", inference.pointwise(), numerics.select)
 
 _op("concat", -1, "concat", inference.concat, numerics.concat)
-_op("slice", 1, "axial", inference.slice_, numerics.slice_, ("start", "SHAPE"), ("size", "SHAPE"))
-_op("pad", 1, "axial", inference.pad, numerics.pad, ("pads", "SHAPE"), ("value", "in0"))
-_op("tile", 1, "axial", inference.tile, numerics.tile, ("multiples", "SHAPE"))
-_op("reverse", 1, "axial", inference.reverse, numerics.reverse)
+_op(
+    "slice",
+    1,
+    "axial",
+    inference.slice_,
+    numerics.slice_,
+    ("start", "SHAPE"),
+    ("size", "SHAPE"),
+    along=axes.along_slice,
+    across=axes.slice_across,
+)
+_op(
+    "pad",
+    1,
+    "axial",
+    inference.pad,
+    numerics.pad,
+    ("pads", "SHAPE"),
+    ("value", "in0"),
+    along=axes.along_pad,
+    across=axes.pad_across,
+)
+_op(
+    "tile",
+    1,
+    "axial",
+    inference.tile,
+    numerics.tile,
+    ("multiples", "SHAPE"),
+    along=axes.along_tile,
+    across=axes.tile_across,
+)
+_op("reverse", 1, "axial", inference.reverse, numerics.reverse, along=axes.along_axis, across=axes.axis_across)
 for _name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", "reduce_product"):
-    _op(_name, 1, "axial", inference.reduce, numerics.REDUCE.get(_name))
+    _op(_name, 1, "axial", inference.reduce, numerics.REDUCE.get(_name), along=axes.along_axis, across=axes.axis_across)
 _op("argmax", 1, "opaque", inference.argmax, numerics.argmax)
 
 _op("conv2d", 3, "mac", inference.conv(1, lambda k: k[0]), numerics.conv2d, ("in_zp", "in0"), ("w_zp", "in1"))

@@ -216,6 +216,40 @@ def _(draw):  # a slice that ends within a split dim
     return g, cut(g, g.add("reshape", (x,), shape=(12,)), (2,), (draw(st.sampled_from([3, 5])),))
 
 
+def unit_axis(draw, g: TensorGraph, x: int) -> int:
+    """x tiled or padded along one of its axes of size 1."""
+    shape = g.nodes[x].shape
+    d = draw(st.sampled_from([d for d, n in enumerate(shape) if n == 1]))
+    if draw(st.booleans()):
+        return g.add("tile", (x,), multiples=tuple(draw(st.integers(2, 3)) if k == d else 1 for k in range(len(shape))))
+    return pad(g, x, [n for k in range(len(shape)) for n in ((1, 2) if k == d else (0, 0))], 3)
+
+
+@CASES.fires_on("pull-units")
+def _(draw):
+    g, x = given_input(draw, draw(st.permutations([1, 2, 3]).map(tuple)))
+    return g, unit_axis(draw, g, turned(draw, g, x))
+
+
+@CASES.fires_on("push-units")
+def _(draw):  # also where the new axis is merged into others
+    g, x = given_input(draw, draw(st.permutations([1, 2, 3]).map(tuple)))
+    y = turned(draw, g, unit_axis(draw, g, x))
+    return g, flat(g, y) if draw(st.booleans()) else y
+
+
+@CASES.spares("pull-units")
+def _(draw):  # along an axis that has a place in the order
+    g, x = given_input(draw, (2, 1, 3))
+    return g, g.add("tile", (turned(draw, g, x),), multiples=(2, 1, 1))
+
+
+@CASES.spares("push-units")
+def _(draw):  # the new axis is split
+    g, x = given_input(draw, (1, 3))
+    return g, g.add("reshape", (g.add("tile", (x,), multiples=(4, 1)),), shape=(2, 2, 3))
+
+
 def per_channel(draw, perm: tuple[int, ...], before: bool) -> tuple[TensorGraph, int]:
     g, x = given_input(draw, (2, 3, 3))
     scale = {
@@ -272,6 +306,32 @@ def _(draw):  # along an axis that the view has made of two
     g, x = given_input(draw, (4, 3, 2))
     moved = g.add("reshape", (g.add("transpose", (x,), perms=(1, 0, 2)),), shape=(12, 2))
     return g, g.add("concat", (moved, *parts(draw, g, moved, 0, 1)), axis=0)
+
+
+def stack(draw, g: TensorGraph, x: int, axis: int) -> int:
+    """x, 1 long along the axis, beside two more such."""
+    others = [g.add_input(f"y{i}", g.nodes[x].shape, "INT8") for i in range(2)]
+    return g.add("concat", draw(st.permutations([x, *others])), axis=axis)
+
+
+@CASES.fires_on("push-concat-units")
+def _(draw):  # stacked, then merged: interleaved
+    g, x = given_input(draw, (3, 2, 1, 4))
+    y = g.add("transpose", (stack(draw, g, x, 2),), perms=draw(st.permutations(range(4))))
+    return g, flat(g, y)
+
+
+@CASES.fires_on("pull-concat")
+def _(draw):
+    g, x = given_input(draw, draw(st.permutations([1, 2, 3]).map(tuple)))
+    moved = turned(draw, g, x)
+    return g, stack(draw, g, moved, g.nodes[moved].shape.index(1))
+
+
+@CASES.spares("push-concat-units")
+def _(draw):  # operands that are longer than 1 there have a place of their own, or none
+    g, x = given_input(draw, (3, 2))
+    return g, flat(g, g.add("concat", (x, *parts(draw, g, x, 1, 1)), axis=1))
 
 
 # ---- the tests ----------------------------------------------------------------------------------

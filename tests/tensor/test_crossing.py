@@ -1,0 +1,208 @@
+"""Movement across operators that act along axes: what is claimed equal is equal, on many small shapes, unit axes among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations, product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eqsat.tensor.crossing import MAX_RANK, carry, concat_pull, concat_push_units, pull, pull_units, push, push_units
+from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.types import Attrs, Shape, Type, attrs_of
+
+#: Shapes with axes of size 1 in every place.
+SHAPES = [s for rank in (1, 2, 3) for s in product((1, 2, 3), repeat=rank)] + [
+    (1, 2, 1, 3),
+    (2, 1, 1, 2),
+    (1, 4, 1, 1),
+    (4, 6),
+]
+AXIAL = ("tile", "pad", "slice", "reverse", "reduce_sum", "rescale")
+
+
+def views(n: int) -> list[Shape]:
+    """Shapes of up to three axes for n elements, with units."""
+    return sorted(
+        {
+            s
+            for rank in (1, 2, 3)
+            for s in product([d for d in range(1, n + 1) if n % d == 0], repeat=rank)
+            if prod(s) == n
+        }
+    )
+
+
+def movements(shape: Shape) -> Iterator[Move]:
+    """Every transpose of `shape`, before and behind a view of some kinds."""
+    for perm in permutations(range(len(shape))):
+        m = Move.transpose(shape, perm)
+        yield m
+        for view in views(prod(shape))[::3]:
+            joined = m.then(Move.reshape(m.out_shape, view))
+            assert joined is not None
+            yield joined
+
+
+def instances(op: str, shape: Shape) -> Iterator[Attrs]:
+    """Attributes of `op` on `shape`: along each axis, and along the first and last at once where it can."""
+    rank = len(shape)
+    sets = [{d} for d in range(rank)] + ([{0, rank - 1}] if rank > 1 else [])
+    for axes in sets:
+        each: dict[str, Any]
+        if op == "tile":
+            yield attrs_of({"multiples": tuple(2 + d if d in axes else 1 for d in range(rank))})
+        elif op == "pad":
+            pads = [n for d in range(rank) for n in ((d, 2) if d in axes else (0, 0))]
+            yield attrs_of({"pads": tuple(pads), "value": (7,)})
+        elif op == "slice":
+            start = tuple(n - 1 if d in axes else 0 for d, n in enumerate(shape))
+            yield attrs_of({"start": start, "size": tuple(1 if d in axes else n for d, n in enumerate(shape))})
+        elif len(axes) == 1 and op != "rescale":
+            yield attrs_of({"axis": min(axes)})
+        elif axes == {rank - 1}:
+            each = {
+                "multiplier": tuple(range(1, shape[-1] + 1)),
+                "shift": (2,) * shape[-1],
+                "in_zp": (0,),
+                "out_zp": (0,),
+            }
+            flags = {
+                "per_channel": True,
+                "scale32": True,
+                "rounding_mode": 1,
+                "input_unsigned": False,
+                "output_unsigned": False,
+            }
+            yield attrs_of({**each, **flags, "dtype": "INT32"})
+
+
+def data(shape: Shape) -> np.ndarray:
+    return (np.arange(prod(shape), dtype=np.int32) * 5 + 1).reshape(shape)
+
+
+def run(op: str, attrs: Attrs, x: np.ndarray) -> np.ndarray:
+    t = infer(op, attrs, [Type(x.shape, "INT32")])
+    out = evaluate_op(op, attrs, [x], t)
+    assert out.shape == t.shape
+    return out
+
+
+def same(a: np.ndarray, b: np.ndarray) -> None:
+    assert a.shape == b.shape
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("op", AXIAL)
+def test_pull_is_exact(op: str) -> None:
+    found = {"pull": 0, "units": 0}
+    for shape in SHAPES:
+        for m in movements(shape):
+            x, operand = data(shape), Type(m.out_shape, "INT32")
+            for attrs in instances(op, m.out_shape):
+                want = run(op, attrs, m.apply(x))
+                if pulled := pull(op, attrs, m, operand):
+                    after, moved = pulled
+                    same(after.apply(run(op, moved, x)), want)
+                    found["pull"] += 1
+                for after, moved, view in pull_units(op, attrs, m, operand):
+                    assert view.is_view and len(view.out_shape) <= MAX_RANK
+                    same(after.apply(run(op, moved, view.apply(x))), want)
+                    found["units"] += 1
+    assert found["pull"] > 100 and (found["units"] > 100 or op == "slice")  # a slice leaves unit axes alone
+
+
+@pytest.mark.parametrize("op", AXIAL)
+def test_push_is_exact(op: str) -> None:
+    found = {"push": 0, "units": 0}
+    for shape in SHAPES:
+        x, operand = data(shape), Type(shape, "INT32")
+        for attrs in instances(op, shape):
+            y = run(op, attrs, x)
+            for m in movements(y.shape):
+                want = m.apply(y)
+                if pushed := push(m, op, attrs, operand):
+                    moved, before = pushed
+                    same(run(op, moved, before.apply(x)), want)
+                    found["push"] += 1
+                if opened := push_units(m, op, attrs, operand):
+                    view, moved, before = opened
+                    assert view.is_view
+                    same(view.apply(run(op, moved, before.apply(x))), want)
+                    found["units"] += 1
+    assert found["push"] > 100 and (found["units"] > 100 or op not in ("tile", "pad"))
+
+
+def test_every_unit_axis_of_a_tile_can_be_pulled() -> None:
+    """A TILE along unit axes passes any transpose, whatever the shape."""
+    for shape in SHAPES:
+        for perm in permutations(range(len(shape))):
+            m = Move.transpose(shape, perm)
+            for d, n in enumerate(m.out_shape):
+                if n == 1 and len(shape) < MAX_RANK:
+                    attrs = attrs_of({"multiples": tuple(3 if k == d else 1 for k in range(len(shape)))})
+                    assert pull_units("tile", attrs, m, Type(m.out_shape, "INT8"))
+
+
+def test_every_axis_that_a_tile_makes_can_be_pushed() -> None:
+    for shape in SHAPES:
+        for d, n in enumerate(shape):
+            attrs = attrs_of({"multiples": tuple(3 if k == d else 1 for k in range(len(shape)))})
+            grown = infer("tile", attrs, [Type(shape, "INT8")]).shape
+            for perm in permutations(range(len(shape))):
+                assert n != 1 or push_units(Move.transpose(grown, perm), "tile", attrs, Type(shape, "INT8"))
+
+
+def test_stacks_are_pulled_and_pushed_exactly() -> None:
+    """concat along an axis, its operands 1 or more long there."""
+    pulled = pushed = 0
+    for shape in SHAPES:
+        for axis in range(len(shape)):
+            for lengths in ((1, 1), (1, 2), (2, 1, 3)):
+                shapes = [(*shape[:axis], n, *shape[axis + 1 :]) for n in lengths]
+                xs = [data(s) + 100 * k for k, s in enumerate(shapes)]
+                whole = np.concatenate(xs, axis)
+                for m in movements(whole.shape):
+                    if opened := concat_push_units(m, axis, Type(shapes[0], "INT32")):
+                        to, moved, view = opened
+                        parts = [moved.resize({axis: s[axis]}) for s in shapes]
+                        assert all(parts) and view.is_view
+                        same(
+                            view.apply(np.concatenate([p.apply(x) for p, x in zip(parts, xs) if p], to)), m.apply(whole)
+                        )
+                        pushed += 1
+                for m in movements(shapes[0]):  # the first operand is m.inverse() of something
+                    for to, w in concat_pull(axis, m.inverse(), Type(whole.shape, "INT32")):
+                        parts = [w.resize({axis: s[axis]}) for s in shapes]
+                        assert all(parts)
+                        joined = np.concatenate([p.apply(x) for p, x in zip(parts, xs) if p], to)
+                        same(w.inverse().apply(joined), whole)
+                        pulled += 1
+    assert pulled > 1000 and pushed > 1000
+
+
+def test_repeated_pixels_of_channels_first_become_repeated_pixels_of_channels_last() -> None:
+    """repeat_interleave between NHWC convolutions: the TILE itself runs channels last."""
+    m = Move.transpose((1, 16, 20, 8), (0, 3, 1, 2)).then(Move.reshape((1, 8, 16, 20), (1, 8, 16, 1, 20, 1)))
+    assert m is not None
+    attrs = attrs_of({"multiples": (1, 1, 1, 2, 1, 2)})
+    found = pull_units("tile", attrs, m, Type(m.out_shape, "INT8"))
+    assert (1, 16, 1, 20, 1, 8) in [view.out_shape for _, _, view in found]
+    after, moved, _ = next(f for f in found if f[2].out_shape == (1, 16, 1, 20, 1, 8))
+    assert dict(moved)["multiples"] == (1, 1, 2, 1, 2, 1)
+    to_last = Move.reshape(after.out_shape, (1, 8, 32, 40)).then(Move.transpose((1, 8, 32, 40), (0, 2, 3, 1)))
+    assert to_last is not None
+    total = after.then(to_last)
+    assert total is not None and total.is_view
+
+
+def test_what_is_split_or_does_not_fit_stays() -> None:
+    t = Type((1, 4), "INT8")
+    attrs = attrs_of({"multiples": (6, 1)})
+    assert push_units(Move.reshape((6, 4), (2, 3, 4)), "tile", attrs, t) is None  # the new axis is split
+    assert pull_units("tile", attrs_of({"multiples": (1, 2)}), Move.transpose((4, 1), (1, 0)), t) == []  # no unit axis
+    assert carry("tile", attrs, t, Move.reshape((4,), (4,))) is None  # of another operand
