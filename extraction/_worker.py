@@ -17,9 +17,13 @@ import signal
 import sys
 import threading
 import time
-from importlib import import_module
+from collections.abc import Callable
+from typing import Any
 
 from .io import from_json
+from .race import solver_of
+
+Message = dict[str, Any]
 
 
 def main() -> None:
@@ -30,7 +34,7 @@ def main() -> None:
     os.dup2(2, 1)
     lock = threading.Lock()
 
-    def send(message: dict) -> None:
+    def send(message: Message) -> None:
         with lock:
             messages.write(json.dumps(message) + "\n")
             messages.flush()
@@ -39,33 +43,31 @@ def main() -> None:
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     warm = job["warm_start"]
     try:
-        status = import_module(job["module"]).solve(
+        ending = solver_of(job["solver"]).solve(
             from_json(job["graph"]),
-            Reporter(send),
+            Messages(send),
             deadline=time.perf_counter() + job["time_limit"],
             seed=job["seed"],
             warm_start=None if warm is None else {int(c): n for c, n in warm.items()},
         )
-        send({"end": status})
+        send({"end": ending})
     except ImportError as error:
         send({"end": "unavailable", "message": str(error)})
-    except Exception as error:  # noqa: BLE001  the parent is told of whatever went wrong, and goes on without us
+    except Exception as error:  # noqa: BLE001  the parent learns of whatever went wrong, and goes on without us
         send({"end": "error", "message": f"{type(error).__name__}: {error}"})
     os._exit(0)  # some solvers hang or crash in their destructors
 
 
-class Reporter:
-    """How a solver tells of what it finds, while it runs."""
+class Messages:
+    """A Report that sends what it is given."""
 
-    def __init__(self, send):
+    def __init__(self, send: Callable[[Message], None]):
         self._send = send
 
     def choice(self, choice: dict[int, int]) -> None:
-        """An incumbent, class -> e-node."""
         self._send({"choice": choice})
 
     def bound(self, value: float) -> None:
-        """A proved lower bound."""
         self._send({"bound": value})
 
 

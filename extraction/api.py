@@ -1,35 +1,39 @@
 """`extract`: one door to every extractor, the built-in ones and those of other packages.
 
-Another package adds an extractor by an entry point in the group `extraction.extractors`, the name
-being the method and the object a function
-
-    extract(graph, *, time_limit, seed, warm_start) -> Extraction
+Another package adds an extractor by an entry point in the group `extraction.extractors`: its name is the method, its object an
+`Extractor` (`protocol`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from importlib.metadata import entry_points
 
+from . import asp, cpsat, dag_greedy, ilp, lns, portfolio, tree_greedy
 from .check import Choice
 from .errors import ExtractionError
 from .graph import ChoiceGraph
+from .protocol import Extractor
 from .result import Extraction
 
 ENTRY_POINTS = "extraction.extractors"
-BUILT_IN = ("portfolio", "dag_greedy", "tree_greedy", "ilp", "asp", "cpsat", "lns")
+
+#: The registry of the built-in extractors, one file each.
+BUILT_IN: dict[str, Extractor] = {
+    "portfolio": portfolio.extract,
+    "dag_greedy": dag_greedy.extract,
+    "tree_greedy": tree_greedy.extract,
+    "ilp": ilp.extract,
+    "asp": asp.extract,
+    "cpsat": cpsat.extract,
+    "lns": lns.extract,
+}
 
 
-def available() -> dict[str, Callable[[], Callable[..., Extraction]]]:
-    """Method name -> loader of its function. Built-in names win over entry points."""
-    loaders = {e.name: e.load for e in entry_points(group=ENTRY_POINTS)}
-    loaders.update({name: _built_in(name) for name in BUILT_IN})
-    return loaders
-
-
-def _built_in(name: str) -> Callable[[], Callable[..., Extraction]]:
-    return lambda: import_module(f"{__package__}.{name}").extract
+def available() -> dict[str, Callable[[], Extractor]]:
+    """Method name -> loader of its extractor. Built-in names win over entry points."""
+    loaders: dict[str, Callable[[], Extractor]] = {e.name: e.load for e in entry_points(group=ENTRY_POINTS)}
+    return loaders | {name: (lambda found=found: found) for name, found in BUILT_IN.items()}
 
 
 def extract(

@@ -10,51 +10,80 @@ from the structure of the graph (see `structure`) is stated besides, because it 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from . import exact
 from .check import Choice
 from .graph import ChoiceGraph
-from .result import Extraction
+from .protocol import Ending, Report
 from .scaling import Scale
-from .structure import Step, knots, steps
+from .structure import Component, SurchargeLevel, components, surcharge_levels
 
-CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
-"""Core-guided search: unsatisfiable cores, dearest first, each shrunk; raises the bound to a proof."""
+if TYPE_CHECKING:
+    from clingo.backend import Backend
+    from clingo.solving import Model
+
+Weighted = tuple[int, int]
+"""An atom of the program, and what it adds to the scaled price of a model in which it is true."""
+
+SHRUNK_CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
+"""Core-guided search: unsatisfiable cores, the most expensive first, each shrunk; raises the bound to a proof."""
 
 
-def extract(
-    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
-) -> Extraction:
-    """Greedy, reductions, then clingo in a worker process. Raises Infeasible, NoChoiceFound."""
-    return exact.extract(graph, "asp", time_limit=time_limit, seed=seed, warm_start=warm_start)
+@dataclass(frozen=True)
+class Asp:
+    """clingo with these options. ordered: the program also states which components an active one needs (`structure`); it helps where most
+    are needed, as in graphs of one value in many layouts, and burdens the search where few are."""
+
+    options: tuple[str, ...] = SHRUNK_CORES
+    ordered: bool = False
+
+    def solve(
+        self, graph: ChoiceGraph, report: Report, *, deadline: float, seed: int, warm_start: Choice | None
+    ) -> Ending:
+        encoding = Encoding(graph, self.options, seed, self.ordered)
+        # Equal prices are allowed: the proof must not hinge on how the warm start was rounded.
+        at_most = None if warm_start is None else encoding.cost(warm_start)
+        ending = encoding.solve(report, deadline, at_most=at_most)
+        # The proof is of rounded prices: what it is worth is in the bound reported.
+        return "limit" if ending == "optimal" else ending
+
+
+extract = exact.extractor("asp", Asp())
 
 
 class Encoding:
-    """`graph`, which must be in normal form, as a ground program in a clingo Control.
+    """`graph`, which must be in normal form, as a ground program in a clingo Control. ordered: see `Asp`."""
 
-    detours: state also which knots an active knot needs; it helps where most are needed, and burdens the search where few are.
-    """
-
-    def __init__(self, graph: ChoiceGraph, options: Sequence[str], seed: int, detours: bool = False):
+    def __init__(self, graph: ChoiceGraph, options: Sequence[str], seed: int, ordered: bool = False):
         import clingo
 
         self.graph = graph
-        self.detours = detours
+        self.ordered = ordered
         self.scale = Scale(graph)
-        self.steps = steps(graph)
+        self.surcharge_levels = surcharge_levels(graph)
         self.control = clingo.Control(["--warn=none", f"--seed={seed}", *options])
         with self.control.backend() as backend:
             self._build(backend)
 
-    def _build(self, backend) -> None:
+    def _build(self, backend: Backend) -> None:
         graph = self.graph
         self.active = [backend.add_atom() for _ in range(graph.n_classes)]
         self.node = [backend.add_atom() for _ in range(graph.n_nodes)]
         self.price = [self.scale.round(x) for x in graph.cost.tolist()]
-        reads = [sorted(set(graph.children(n))) for n in range(graph.n_nodes)]
+        self._choices(backend)
+        weights = self._prices(backend)
+        weights += self._surcharges(backend)
+        self._needed(backend)
+        backend.add_minimize(0, [(x, w) for x, w in weights if w])
+
+    def _choices(self, backend: Backend) -> None:
+        """At most one e-node of a class, chosen only where all that it reads is active; the roots are."""
+        graph = self.graph
         for n, x in enumerate(self.node):
-            backend.add_rule([x], [self.active[d] for d in reads[n]], choice=True)
+            backend.add_rule([x], [self.active[d] for d in sorted(set(graph.children(n)))], choice=True)
             backend.add_rule([self.active[int(graph.node_class[n])]], [x])
         for c in range(graph.n_classes):
             nodes = [self.node[n] for n in graph.class_nodes(c)]
@@ -64,78 +93,88 @@ class Encoding:
                 backend.add_rule([], [both])
         for r in graph.roots:
             backend.add_rule([], [-self.active[r]])
-        weights = self._knots(backend)
-        weights += self._surcharges(backend)
-        tainted = exact.tainted(graph) - set(graph.roots)
-        if tainted:
-            needed = {d: backend.add_atom() for d in tainted}
-            for n in range(graph.n_nodes):
-                for d in tainted.intersection(reads[n]):
-                    backend.add_rule([needed[d]], [self.node[n]])
-            for d, atom in needed.items():
-                backend.add_rule([], [self.active[d], -atom])
-        backend.add_minimize(0, [(x, w) for x, w in weights if w])
 
-    def _knots(self, backend) -> list[tuple[int, int]]:
-        """Weighted atoms that add up to the prices of the choice.
+    def _needed(self, backend: Backend) -> None:
+        """A class whose activity could pay is active only if something chosen reads it."""
+        tainted = exact.tainted(self.graph) - set(self.graph.roots)
+        needed = {d: backend.add_atom() for d in tainted}
+        for n in range(self.graph.n_nodes):
+            for d in tainted.intersection(self.graph.children(n)):
+                backend.add_rule([needed[d]], [self.node[n]])
+        for d, atom in needed.items():
+            backend.add_rule([], [self.active[d], -atom])
 
-        The least price of the entries of a knot is counted on "the knot is active", and again on "two of its entries are
-        chosen" and so on: one atom for what else would take a core over all its classes.
-        """
-        weights: list[tuple[int, int]] = []
+    def _prices(self, backend: Backend) -> list[Weighted]:
+        """Weighted atoms that add up to the prices of the choice."""
+        weights: list[Weighted] = []
         rest = self.price[:]
         active: list[int] = []
-        for knot in knots(self.graph):
-            if len(knot.classes) == 1:
-                active.append(self.active[knot.classes[0]])
+        for component in components(self.graph):
+            if len(component.classes) == 1:
+                active.append(self.active[component.classes[0]])
             else:
-                entries = [self.node[n] for n in knot.entries]
-                active.append(backend.add_atom())
-                for x in entries:
-                    backend.add_rule([active[-1]], [x])
-                for c in knot.classes:
-                    backend.add_rule([], [self.active[c], -active[-1]])
-                least = min(self.price[n] for n in knot.entries)
-                if least > 0:
-                    weights.append((active[-1], least))
-                    for k in range(2, len({int(self.graph.node_class[n]) for n in knot.entries}) + 1):
-                        weights.append((backend.add_atom(), least))
-                        backend.add_weight_rule([weights[-1][0]], k, [(x, 1) for x in entries])
-                    for n in knot.entries:
-                        rest[n] -= least
-            for other, detours in knot.detours.items() if self.detours else ():
-                backend.add_rule([], [active[-1], -active[other], *(-self.node[n] for n in detours)])
-        return weights + [w for c in range(self.graph.n_classes) for w in self._stairs(backend, c, rest)]
+                active.append(self._component(backend, component))
+                weights += self._entries(backend, component, active[-1], rest)
+            for other, avoiding in component.avoiding.items() if self.ordered else ():
+                backend.add_rule([], [active[-1], -active[other], *(-self.node[n] for n in avoiding)])
+        return weights + [w for c in range(self.graph.n_classes) for w in self._class_price(backend, c, rest)]
 
-    def _stairs(self, backend, c: int, price: Sequence[int]) -> list[tuple[int, int]]:
-        """Weighted atoms that add up to the price of c's choice, the least price on "c is active".
+    def _component(self, backend: Backend, component: Component) -> int:
+        """An atom for "the component is active": one of its entries is chosen."""
+        active = backend.add_atom()
+        for n in component.entries:
+            backend.add_rule([active], [self.node[n]])
+        for c in component.classes:
+            backend.add_rule([], [self.active[c], -active])
+        return active
+
+    def _entries(self, backend: Backend, component: Component, active: int, rest: list[int]) -> list[Weighted]:
+        """Weighted atoms for the least price of the component's entries, which is taken off `rest`.
+
+        It is counted on "the component is active", and again on "two of its entries are chosen" and so on: one atom for what else
+        would take a core over all its classes.
+        """
+        least = min(self.price[n] for n in component.entries)
+        if least <= 0:
+            return []
+        weights = [(active, least)]
+        for k in range(2, len({int(self.graph.node_class[n]) for n in component.entries}) + 1):
+            weights.append((backend.add_atom(), least))
+            backend.add_weight_rule([weights[-1][0]], k, [(self.node[n], 1) for n in component.entries])
+        for n in component.entries:
+            rest[n] -= least
+        return weights
+
+    def _class_price(self, backend: Backend, c: int, price: Sequence[int]) -> list[Weighted]:
+        """Weighted atoms that add up to the price of c's choice: the least price on "c is active", then the difference from each price
+        level to the next on "the choice costs so much".
 
         Unsatisfiable cores over one atom for a class are far smaller than over all its e-nodes.
         """
         nodes = self.graph.class_nodes(c)
         levels = sorted({price[n] for n in nodes})
-        stairs = [(self.active[c], levels[0])] if levels else []
+        weights = [(self.active[c], levels[0])] if levels else []
         for low, high in zip(levels, levels[1:]):
-            step = backend.add_atom()
+            reached = backend.add_atom()
             for n in nodes:
                 if price[n] >= high:
-                    backend.add_rule([step], [self.node[n]])
-            stairs.append((step, high - low))
-        return stairs
+                    backend.add_rule([reached], [self.node[n]])
+            weights.append((reached, high - low))
+        return weights
 
-    def _surcharges(self, backend) -> list[tuple[int, int]]:
+    def _surcharges(self, backend: Backend) -> list[Weighted]:
         """Weighted atoms that add up to the surcharges of the choice; forbidden pairs become constraints."""
         weights = []
-        for step in self.steps:
-            readers, read = (self._any(backend, nodes) for nodes in (step.readers, step.read))
-            if step.high == float("inf"):
+        for level in self.surcharge_levels:
+            readers, read = (self._any(backend, nodes) for nodes in (level.readers, level.read))
+            if level.high == float("inf"):
                 backend.add_rule([], [readers, read])
             else:
-                weights.append((backend.add_atom(), self._due(step)))
+                weights.append((backend.add_atom(), self._scaled(level)))
                 backend.add_rule([weights[-1][0]], [readers, read])
         return weights
 
-    def _any(self, backend, nodes: Sequence[int]) -> int:
+    def _any(self, backend: Backend, nodes: Sequence[int]) -> int:
         """An atom for "one of `nodes` is chosen"."""
         if len(nodes) == 1:
             return self.node[nodes[0]]
@@ -144,38 +183,41 @@ class Encoding:
             backend.add_rule([atom], [self.node[n]])
         return atom
 
-    def choice(self, model) -> dict[int, int]:
+    def choice(self, model: Model) -> dict[int, int]:
         """The choice that a model stands for."""
         return {int(self.graph.node_class[n]): n for n, x in enumerate(self.node) if model.is_true(x)}
 
     def cost(self, choice: Choice) -> int:
         """The scaled price of a choice."""
         chosen = set(choice.values())
-        due = (
-            s
-            for s in self.steps
-            if s.high < float("inf") and not chosen.isdisjoint(s.readers) and not chosen.isdisjoint(s.read)
+        return sum(self.price[n] for n in chosen) + sum(
+            self._scaled(level)
+            for level in self.surcharge_levels
+            if level.high < float("inf") and not chosen.isdisjoint(level.readers) and not chosen.isdisjoint(level.read)
         )
-        return sum(self.price[n] for n in chosen) + sum(map(self._due, due))
 
-    def _due(self, step: Step) -> int:
-        """The scaled price of a step; steps add up to the rounded surcharge, as `Scale` counts it."""
-        return self.scale.round(step.high) - self.scale.round(step.low)
+    def _scaled(self, level: SurchargeLevel) -> int:
+        """The scaled price of a level; levels add up to the rounded surcharge, as `Scale` counts it."""
+        return self.scale.round(level.high) - self.scale.round(level.low)
 
-    def solve(self, report, deadline: float, *, assumptions: Sequence[int] = (), at_most: int | None = None) -> str:
+    def solve(
+        self, report: Report, deadline: float, *, assumptions: Iterable[int] = (), at_most: int | None = None
+    ) -> Ending:
         """Minimise until proved ("optimal"), impossible ("infeasible") or late ("limit").
 
         Scaled prices above `at_most` count as impossible. Choices and lower bounds go to `report`.
         """
-        self.control.configuration.solve.opt_mode = "opt" if at_most is None else f"opt,{at_most}"
-        last = [0]
+        mode: Any = self.control.configuration.solve
+        mode.opt_mode = "opt" if at_most is None else f"opt,{at_most}"
+        last = 0
 
-        def on_model(model) -> None:
+        def on_model(model: Model) -> None:
+            nonlocal last
             choice = self.choice(model)
-            last[0] = self.cost(choice)
+            last = self.cost(choice)
             report.choice(choice)
 
-        def on_unsat(bounds) -> None:
+        def on_unsat(bounds: Sequence[int]) -> None:
             if bounds:
                 report.bound(self.scale.bound(bounds[0]))
 
@@ -190,24 +232,5 @@ class Encoding:
             return "infeasible"
         if not result.exhausted:
             return "limit"
-        report.bound(self.scale.bound(last[0]))
+        report.bound(self.scale.bound(last))
         return "optimal"
-
-
-def solve(
-    graph: ChoiceGraph,
-    report,
-    *,
-    deadline: float,
-    seed: int,
-    warm_start: Choice | None,
-    options: Sequence[str] = CORES,
-    detours: bool = False,
-) -> str:
-    """Runs in a worker process; `graph` is in normal form."""
-    encoding = Encoding(graph, options, seed, detours)
-    # Equal prices are allowed: the proof must not hinge on how the warm start was rounded.
-    at_most = None if warm_start is None else encoding.cost(warm_start)
-    status = encoding.solve(report, deadline, at_most=at_most)
-    # The proof is of rounded prices: what it is worth is in the bound reported.
-    return "limit" if status == "optimal" else status

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from .graph import ChoiceGraph
 from .prices import Prices
 
+Rank = Callable[[int], float]
+
 
 def readers_of(graph: ChoiceGraph, prices: Prices) -> list[list[int]]:
     """For every class the allowed e-nodes that read it, each once."""
@@ -30,13 +32,13 @@ def bottom_up(
     prices: Prices,
     readers: list[list[int]],
     price: Callable[[int, dict[int, int]], float],
-    decided: Callable[[int, int, float], None],
-    rank: Callable[[int], float] = float,
+    decided: Callable[[int, dict[int, int], float], None],
+    rank: Rank = float,
 ) -> dict[int, int]:
     """Choices for every class that can be extracted.
 
     `price(n, choice)` is asked once, when all that n reads is decided (inf: n may not be used);
-    `decided(c, n, price)` is told of each decision; ties go to the lowest `rank(n)`.
+    `decided(c, choice, price)` is called at each decision, choice[c] being the newest; ties go to the lowest `rank(n)`.
     """
     choice: dict[int, int] = {}
     waiting = [len(reads) for reads in prices.reads]
@@ -51,7 +53,7 @@ def bottom_up(
         if c in choice:
             continue
         choice[c] = n
-        decided(c, n, value)
+        decided(c, choice, value)
         for r in readers[c]:
             waiting[r] -= 1
             if waiting[r] == 0 and owner[r] not in choice:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .normal_form import NormalForm
 
@@ -52,26 +53,12 @@ class Closure:
                 return
             c = queue.popleft()
             queued.discard(c)
-            common = -1
-            for n in form.members[c]:
-                union = 0
-                for d in form.reads[n]:
-                    if d not in need:
-                        break
-                    union |= need[d]
-                else:
-                    if union & own[c]:
-                        continue  # cyclic: no derivation of c goes through n
-                    common &= union
-                    if common == 0:
-                        break
-            value = own[c] | common if common != -1 else None
+            value = _common(form, c, need, own[c])
             if value is not None and need.get(c) != value:
                 need[c] = value
-                for p in above[c]:
-                    if p not in queued:
-                        queued.add(p)
-                        queue.append(p)
+                new = above[c] - queued
+                queued |= new
+                queue.extend(p for p in above[c] if p in new)
         self.bits = {c: need.get(c, own[c]) for c in self.classes}
 
     def needs(self, c: int, d: int) -> bool:
@@ -111,7 +98,24 @@ class Closure:
             bits ^= 1 << i
         return total
 
-    def _flags(self, bits: int) -> np.ndarray:
+    def _flags(self, bits: int) -> NDArray[np.uint8]:
         n = len(self.classes)
         packed = np.frombuffer(bits.to_bytes((n + 7) // 8, "little"), dtype=np.uint8)
         return np.unpackbits(packed, bitorder="little")[:n]
+
+
+def _common(form: NormalForm, c: int, need: dict[int, int], own: int) -> int | None:
+    """What every derivation of class c needs by what is known of others, `own` included; None as long as it has no derivation."""
+    common = -1
+    for n in form.members[c]:
+        if not form.reads[n] <= need.keys():
+            continue  # no derivation yet
+        union = 0
+        for d in form.reads[n]:
+            union |= need[d]
+        if union & own:
+            continue  # cyclic: no derivation of c goes through n
+        common &= union
+        if common == 0:
+            break
+    return None if common == -1 else own | common

@@ -7,85 +7,115 @@ connected component, each edge of a choice enforced by its own literal: no big c
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from typing import Any
 
 from . import exact
 from .check import Choice
 from .components import cyclic_component_of
 from .graph import ChoiceGraph
-from .result import Extraction
+from .protocol import Ending, Report
 from .scaling import Scale
 
 LARGEST = 2**40
 """CP-SAT sums in 64 bits; this leaves room for millions of terms."""
 
 
-def extract(
-    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
-) -> Extraction:
-    """Greedy, reductions, then CP-SAT in a worker process. Raises Infeasible, NoChoiceFound,
-    SolverUnavailable."""
-    return exact.extract(graph, "cpsat", time_limit=time_limit, seed=seed, warm_start=warm_start)
+@dataclass(frozen=True)
+class CpSat:
+    """CP-SAT, with one worker."""
+
+    def solve(
+        self, graph: ChoiceGraph, report: Report, *, deadline: float, seed: int, warm_start: Choice | None
+    ) -> Ending:
+        from ortools.sat.python import cp_model
+
+        program = Program(graph)
+        if warm_start is not None:
+            program.hint(warm_start)
+
+        class Improved(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
+            def on_solution_callback(self) -> None:
+                report.choice(program.choice(self.boolean_value))
+
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = seed
+        solver.parameters.max_time_in_seconds = max(0.0, deadline - time.perf_counter())
+        solver.best_bound_callback = lambda value: report.bound(program.scale.bound(value))
+        status = solver.solve(program.model, Improved())
+        if status == cp_model.INFEASIBLE:
+            return "infeasible"
+        report.bound(program.scale.bound(solver.best_objective_bound))
+        return "limit"
 
 
-def solve(graph: ChoiceGraph, report, *, deadline: float, seed: int, warm_start: Choice | None) -> str:
-    """Runs in a worker process; `graph` is in normal form."""
-    from ortools.sat.python import cp_model
+extract = exact.extractor("cpsat", CpSat())
 
-    scale = Scale(graph, LARGEST)
-    model = cp_model.CpModel()
-    x = [model.new_bool_var("") for _ in range(graph.n_nodes)]
-    active = [model.new_bool_var("") for _ in range(graph.n_classes)]
-    owner = graph.node_class.tolist()
-    readers: dict[int, list] = {}
-    reads = [sorted(set(graph.children(n))) for n in range(graph.n_nodes)]
-    for c in range(graph.n_classes):
-        model.add(sum(x[n] for n in graph.class_nodes(c)) == active[c])
-    for r in graph.roots:
-        model.add(active[r] == 1)
-    for n in range(graph.n_nodes):
-        for d in reads[n]:
-            model.add_implication(x[n], active[d])
-            readers.setdefault(d, []).append(x[n])
-    for d in exact.tainted(graph) - set(graph.roots):
-        model.add_bool_or([active[d].negated(), *readers.get(d, [])])
 
-    component = cyclic_component_of(exact.successors(graph))
-    size: dict[int, int] = {}
-    for i in component.values():
-        size[i] = size.get(i, 0) + 1
-    level = {c: model.new_int_var(0, size[i] - 1, "") for c, i in component.items()}
-    for n in range(graph.n_nodes):
-        for d in reads[n]:
-            p = owner[n]
-            if d == p:
-                model.add(x[n] == 0)
-            elif p in level and component[p] == component.get(d):
-                model.add(level[d] >= level[p] + 1).only_enforce_if(x[n])
+class Program:
+    """`graph`, which must be in normal form, as a model of CP-SAT: a literal for each e-node, and one for each class that it is active."""
 
-    terms = [(x[n], scale.round(float(graph.cost[n]))) for n in range(graph.n_nodes)]
-    for (n, m), surcharge in graph.pair_costs.items():
-        both = model.new_bool_var("")
-        model.add_bool_or([x[n].negated(), x[m].negated(), both])
-        terms.append((both, scale.round(surcharge)))
-    for n, m in graph.forbidden_pairs:
-        model.add_bool_or([x[n].negated(), x[m].negated()])
-    model.minimize(sum(w * v for v, w in terms if w))
-    if warm_start is not None:
-        chosen = set(warm_start.values())
-        for n in range(graph.n_nodes):
-            model.add_hint(x[n], n in chosen)
+    def __init__(self, graph: ChoiceGraph):
+        from ortools.sat.python import cp_model
 
-    class Heard(cp_model.CpSolverSolutionCallback):
-        def on_solution_callback(self) -> None:
-            report.choice({owner[n]: n for n in range(graph.n_nodes) if self.boolean_value(x[n])})
+        self.graph = graph
+        self.scale = Scale(graph, LARGEST)
+        self.model: Any = cp_model.CpModel()
+        self.chosen = [self.model.new_bool_var("") for _ in range(graph.n_nodes)]
+        self.active = [self.model.new_bool_var("") for _ in range(graph.n_classes)]
+        self.owner: list[int] = graph.node_class.tolist()
+        self.reads = [sorted(set(graph.children(n))) for n in range(graph.n_nodes)]
+        self._classes()
+        self._levels()
+        self._minimize()
 
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = seed
-    solver.parameters.max_time_in_seconds = max(0.0, deadline - time.perf_counter())
-    solver.best_bound_callback = lambda value: report.bound(scale.bound(value))
-    status = solver.solve(model, Heard())
-    if status == cp_model.INFEASIBLE:
-        return "infeasible"
-    report.bound(scale.bound(solver.best_objective_bound))
-    return "limit"
+    def _classes(self) -> None:
+        """Each class at most one e-node, the roots one; what a choice reads is active, what could pay only if something reads it."""
+        readers: dict[int, list[Any]] = {}
+        for c in range(self.graph.n_classes):
+            self.model.add(sum(self.chosen[n] for n in self.graph.class_nodes(c)) == self.active[c])
+        for r in self.graph.roots:
+            self.model.add(self.active[r] == 1)
+        for n, reads in enumerate(self.reads):
+            for d in reads:
+                self.model.add_implication(self.chosen[n], self.active[d])
+                readers.setdefault(d, []).append(self.chosen[n])
+        for d in exact.tainted(self.graph) - set(self.graph.roots):
+            self.model.add_bool_or([self.active[d].negated(), *readers.get(d, [])])
+
+    def _levels(self) -> None:
+        """No cycles: within a component, what is read has a higher level than its reader."""
+        component = cyclic_component_of(exact.successors(self.graph))
+        size: dict[int, int] = {}
+        for i in component.values():
+            size[i] = size.get(i, 0) + 1
+        level = {c: self.model.new_int_var(0, size[i] - 1, "") for c, i in component.items()}
+        for n, reads in enumerate(self.reads):
+            p = self.owner[n]
+            for d in reads:
+                if d == p:
+                    self.model.add(self.chosen[n] == 0)
+                elif p in level and component[p] == component.get(d):
+                    self.model.add(level[d] >= level[p] + 1).only_enforce_if(self.chosen[n])
+
+    def _minimize(self) -> None:
+        """The scaled prices and surcharges; forbidden pairs do not meet."""
+        terms = [(x, self.scale.round(float(price))) for x, price in zip(self.chosen, self.graph.cost, strict=True)]
+        for (n, m), surcharge in self.graph.pair_costs.items():
+            both = self.model.new_bool_var("")
+            self.model.add_bool_or([self.chosen[n].negated(), self.chosen[m].negated(), both])
+            terms.append((both, self.scale.round(surcharge)))
+        for n, m in self.graph.forbidden_pairs:
+            self.model.add_bool_or([self.chosen[n].negated(), self.chosen[m].negated()])
+        self.model.minimize(sum(weight * literal for literal, weight in terms if weight))
+
+    def hint(self, choice: Choice) -> None:
+        """Start from `choice`."""
+        chosen = set(choice.values())
+        for n, literal in enumerate(self.chosen):
+            self.model.add_hint(literal, n in chosen)
+
+    def choice(self, value: Any) -> dict[int, int]:
+        """The choice of a solution; `value` gives that of a literal."""
+        return {self.owner[n]: n for n, literal in enumerate(self.chosen) if value(literal)}

@@ -10,8 +10,9 @@ import random
 import time
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .bottom_up import bottom_up, readers_of
+from .bottom_up import Rank, bottom_up, readers_of
 from .check import Choice, check, reachable
 from .errors import NoChoiceFound
 from .graph import ChoiceGraph
@@ -54,13 +55,13 @@ def extract(
             best, best_cost = reachable(graph, choice), cost
             trace.append((time.perf_counter() - start, cost))
 
-    orders = [float, lambda n: -n, lambda n: len(prices.reads[n])]
-    orders += [lambda n: rng.random()] * (restarts - len(orders))
-    for i, order in enumerate(orders[:restarts]):
+    ranks: list[Rank] = [float, lambda n: -n, lambda n: len(prices.reads[n])]
+    ranks += [lambda n: rng.random()] * (restarts - len(ranks))
+    for i, rank in enumerate(ranks[:restarts]):
         if i and (time.perf_counter() > deadline or graph.n_nodes > RESTART_NODES):
             break
         try:
-            choice = greedy_pass(graph, prices, readers, order)
+            choice = greedy_pass(graph, prices, readers, rank)
         except NoChoiceFound as error:
             failure = error
             continue
@@ -76,12 +77,11 @@ def extract(
     return Extraction(best, best_cost, float("-inf"), "feasible", trace, time.perf_counter() - start, "dag_greedy")
 
 
-def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], order=float) -> dict[int, int]:
+def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank: Rank = float) -> dict[int, int]:
     """One bottom-up pass: a choice for every class that can be extracted."""
     closure: dict[int, int] = {}  # class -> bit set of the classes below it, itself included
     total: dict[int, float] = {}  # class -> cost of that set
     own = np.zeros(graph.n_classes)  # class -> its own part of it
-    owner = graph.node_class.tolist()
 
     def price(n: int, choice: dict[int, int]) -> float:
         below = sorted(prices.reads[n], key=lambda d: -total[d])
@@ -96,26 +96,20 @@ def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], or
                     seen |= fresh
         return value
 
-    def decided(c: int, n: int, value: float) -> None:
+    def decided(c: int, choice: dict[int, int], value: float) -> None:
+        n = choice[c]
         bits = 1 << c
         for d in prices.reads[n]:
             bits |= closure[d]
         closure[c], total[c] = bits, value
-        own[c] = prices.node[n] + prices.edges(n, chosen)
+        own[c] = prices.node[n] + prices.edges(n, choice)
 
-    chosen: dict[int, int] = {}
-
-    def decided_and_kept(c: int, n: int, value: float) -> None:
-        chosen[c] = n
-        decided(c, n, value)
-
-    choice = bottom_up(graph, prices, readers, price, decided_and_kept, order)
+    choice = bottom_up(graph, prices, readers, price, decided, rank)
     require_roots(graph, choice)
-    assert all(owner[n] == c for c, n in choice.items())
     return choice
 
 
-def _weigh(bits: int, own: np.ndarray) -> float:
+def _weigh(bits: int, own: NDArray[np.float64]) -> float:
     """The sum of `own` over a bit set."""
     if bits & (bits - 1) == 0:
         return float(own[bits.bit_length() - 1])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from .check import Choice, check
 from .dag_greedy import RESTART_NODES, RESTARTS
@@ -10,7 +12,8 @@ from .dag_greedy import extract as greedy
 from .errors import Infeasible, NoChoiceFound, SolverUnavailable
 from .graph import ChoiceGraph
 from .normal_form import NormalForm
-from .race import Entrant, Standing, race
+from .protocol import Extractor, Solver
+from .race import Entrant, State, race
 from .reduce import Reduced, reduce
 from .result import Extraction, closes
 
@@ -22,34 +25,34 @@ AGAIN_SHARE = 0.2
 """Part of the time limit for greedy extraction on the reduced graph."""
 
 
-def extract(graph: ChoiceGraph, solver: str, *, time_limit: float, seed: int, warm_start: Choice | None) -> Extraction:
-    """Extract with one solver, a module of this package that has `solve`.
+def extractor(name: str, solver: Solver) -> Extractor:
+    """The extractor called `name` that leaves to one solver what greedy extraction and reductions leave open."""
 
-    Raises Infeasible, NoChoiceFound, and SolverUnavailable if the solver failed from the start.
-    """
-    run = Run(graph, time_limit, solver)
-    try:
-        run.start(seed, warm_start)
-        if not run.proved:
-            race(run.standing, [Entrant(solver, 0.0, run.deadline)], seed)
-    except KeyboardInterrupt:
-        if not run.choice:
-            raise
-        run.interrupted = True
-    if run.standing is not None and not run.standing.heard and run.standing.failures:
-        raise SolverUnavailable(f"{solver}: {next(iter(run.standing.failures.values()))}")
-    return run.result()
+    def extract(
+        graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
+    ) -> Extraction:
+        """Raises Infeasible, NoChoiceFound, and SolverUnavailable if the solver failed from the start."""
+        run = Run(graph, time_limit, name)
+        with run.interruptible():
+            state = run.start(seed, warm_start)
+            if not run.proved:
+                race(state, [Entrant(solver, 0.0, run.deadline)], seed)
+                if not state.reported and state.failures:
+                    raise SolverUnavailable(f"{name}: {next(iter(state.failures.values()))}")
+        return run.result()
+
+    return extract
 
 
 class Run:
     """One extraction under way: the incumbent, the reduced graph, and what is known of it.
 
-    Works in whole numbers where the costs have a grain: `graph`, `cost`, `trace` and `lower_bound` count grains.
+    Works in whole numbers where the costs have a unit: `graph`, `cost`, `trace` and `lower_bound` count units.
     """
 
     def __init__(self, graph: ChoiceGraph, time_limit: float, name: str):
         self.original = graph
-        self.graph, self.grain = graph.in_grains()
+        self.graph, self.unit = graph.in_units()
         self.name = name
         self.begin = time.perf_counter()
         self.time_limit = time_limit
@@ -58,28 +61,39 @@ class Run:
         self.cost: float | int = float("inf")
         self.trace: list[tuple[float, float]] = []
         self.reduced: Reduced | None = None
-        self.standing: Standing | None = None
+        self.state: State | None = None
         self.interrupted = False
 
-    def start(self, seed: int, warm_start: Choice | None) -> None:
-        """Greedy extraction, reduction, and the incumbent carried over to the reduced graph."""
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Ctrl-C ends what is inside, if there is a choice by then; else it is raised."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self.choice:
+                raise
+            self.interrupted = True
+
+    def start(self, seed: int, warm_start: Choice | None) -> State:
+        """Greedy extraction, reduction, and the incumbent carried over to the reduced graph, whose state is given."""
         self._greedy(seed, warm_start, restarts=1)
         self.reduced = reduce(self.graph, self.cost, self.deadline - time.perf_counter())
         small = self.reduced.graph
-        self.standing = Standing(small, small.integral, on_better=self._better)
+        self.state = state = State(small, small.integral, on_better=self._better)
         if self.reduced.solved:
-            self.standing.offer({0: 0})
-            self.standing.bound = self.standing.cost
-            return
+            state.offer({0: 0})
+            state.bound = state.cost
+            return state
         if self.graph.n_nodes <= RESTART_NODES:
             # The rest of what `dag_greedy` does; most graphs are solved before it would be needed.
             self._greedy(seed, warm_start, restarts=RESTARTS)
-        self.standing.bound = floor(small)
+        state.bound = floor(small)
         try:
             again = greedy(small, time_limit=AGAIN_SHARE * self.time_limit, seed=seed)
-            self.standing.offer(again.choice)
+            state.offer(again.choice)
         except NoChoiceFound:
             pass
+        return state
 
     def _greedy(self, seed: int, warm_start: Choice | None, restarts: int) -> None:
         begin = time.perf_counter() - self.begin
@@ -108,29 +122,27 @@ class Run:
     @property
     def lower_bound(self) -> float:
         """The best bound on the cost in the original graph."""
-        if self.reduced is None or self.standing is None:
+        if self.reduced is None or self.state is None:
             return float("-inf")
-        return self.standing.bound + self.reduced.offset
+        return self.state.bound + self.reduced.offset
 
     @property
     def proved(self) -> bool:
         """Whether the incumbent is proved optimal, or that there is none."""
-        if self.standing is None:
+        if self.state is None:
             return False
-        return (
-            self.standing.infeasible or bool(self.choice) and closes(self.lower_bound, self.cost, self.graph.integral)
-        )
+        return self.state.infeasible or bool(self.choice) and closes(self.lower_bound, self.cost, self.graph.integral)
 
     def result(self) -> Extraction:
         """The outcome. Raises Infeasible, NoChoiceFound."""
         if not self.choice:
-            if self.standing is not None and self.standing.infeasible:
+            if self.state is not None and self.state.infeasible:
                 raise Infeasible("a solver proved that no choice avoids all forbidden pairs")
             raise NoChoiceFound("no choice was found within the time limit")
         optimal = self.proved
         cost = check(self.original, self.choice)
-        bound = float(cost) if optimal else min(self.grain * self.lower_bound, float(cost))
-        trace = [(t, self.original.total(self.grain * c)) for t, c in self.trace]
+        bound = float(cost) if optimal else min(self.unit * self.lower_bound, float(cost))
+        trace = [(t, self.original.total(self.unit * c)) for t, c in self.trace]
         return Extraction(
             self.choice,
             cost,

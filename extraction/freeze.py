@@ -28,44 +28,49 @@ def from_frozen(
     a frozen e-graph); subsumed rows are forbidden. Containers count as e-classes unless named in
     `primitive_sorts`, and then as data. Raises InvalidGraph on an unknown root.
     """
-    number: dict[tuple[str, Any], int] = {}
-    rows: list[list[tuple[float, list[int]]]] = []
-    origin: list[list[tuple[str, Any]]] = []
-    subsumed: set[tuple[int, int]] = set()
-
-    def class_of(sort: str, value: Any) -> int:
-        if (sort, value) not in number:
-            number[sort, value] = len(rows)
-            rows.append([])
-            origin.append([])
-        return number[sort, value]
-
+    table = _Table(cost, primitive_sorts)
     bound: dict[str, int] = {}
     for name, function in frozen.functions.items():
         if function.output_sort in primitive_sorts:
             continue
         for row in function.rows:
-            c = class_of(function.output_sort, row.output)
+            c = table.class_of(function.output_sort, row.output)
             if function.is_let_binding:
                 bound[name] = c
-                continue
-            children = [
-                class_of(sort, value)
-                for sort, value in zip(function.input_sorts, row.inputs)
-                if sort not in primitive_sorts
-            ]
-            if row.subsumed:
-                subsumed.add((c, len(rows[c])))
-            rows[c].append((cost(name), children))
-            origin[c].append((name, row))
-    for r in roots:
-        if r not in bound:
-            raise InvalidGraph(f"no let binding {r!r}; there are {', '.join(sorted(bound)) or 'none'}")
-    flat = [(c, i) for c, group in enumerate(rows) for i in range(len(group))]
+            else:
+                table.add(c, name, function.input_sorts, row)
+    unknown = [r for r in roots if r not in bound]
+    if unknown:
+        raise InvalidGraph(f"no let binding {unknown[0]!r}; there are {', '.join(sorted(bound)) or 'none'}")
+    origin = [node for nodes in table.origin for node in nodes]
     graph = ChoiceGraph.build(
-        rows,
+        table.rows,
         [bound[r] for r in roots],
-        names=[origin[c][i][0] for c, i in flat],
-        forbidden=[n for n, place in enumerate(flat) if place in subsumed],
+        names=[function for function, _ in origin],
+        forbidden=[n for n, (_, row) in enumerate(origin) if row.subsumed],
     )
-    return graph, [origin[c][i] for c, i in flat]
+    return graph, origin
+
+
+class _Table:
+    """Classes by sort and value, as they are met; per class its e-nodes and their (function, row)."""
+
+    def __init__(self, cost: Callable[[str], float], primitive_sorts: frozenset[str]):
+        self.cost, self.primitive_sorts = cost, primitive_sorts
+        self.number: dict[tuple[str, Any], int] = {}
+        self.rows: list[list[tuple[float, list[int]]]] = []
+        self.origin: list[list[tuple[str, Any]]] = []
+
+    def class_of(self, sort: str, value: Any) -> int:
+        if (sort, value) not in self.number:
+            self.number[sort, value] = len(self.rows)
+            self.rows.append([])
+            self.origin.append([])
+        return self.number[sort, value]
+
+    def add(self, c: int, function: str, sorts: Sequence[str], row: Any) -> None:
+        """An e-node of class c."""
+        operands = zip(sorts, row.inputs)
+        children = [self.class_of(sort, value) for sort, value in operands if sort not in self.primitive_sorts]
+        self.rows[c].append((self.cost(function), children))
+        self.origin[c].append((function, row))

@@ -16,18 +16,20 @@ Costs carry no unit of their own: they are whatever the caller counts (cycles, b
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import InvalidGraph
 
 Row = tuple[float, Sequence[int]]
+"""An e-node: its cost, and the classes that it reads."""
 
-GRAIN_DIGITS, GRAIN_LARGEST = 7, 2.0**40
-"""Decimal places of costs, and grains in a cost, up to which `in_grains` goes: sums of so many grains are exact in floats."""
+UNIT_DIGITS, MOST_UNITS = 7, 2.0**40
+"""Decimal places of costs, and units in a cost, up to which `in_units` goes: sums of so many units are exact in floats."""
 
 SINGLE = 6e-8
 """Relative rounding error of single precision, 2**-24."""
@@ -45,11 +47,11 @@ class ChoiceGraph:
     pair_costs  : {(n, m): delta}, n reading the class of m
     """
 
-    class_start: np.ndarray
-    node_class: np.ndarray
-    cost: np.ndarray
-    child_start: np.ndarray
-    child_index: np.ndarray
+    class_start: NDArray[np.int64]
+    node_class: NDArray[np.int64]
+    cost: NDArray[np.float64]
+    child_start: NDArray[np.int64]
+    child_index: NDArray[np.int64]
     roots: tuple[int, ...]
     pair_costs: Mapping[tuple[int, int], float] = field(default_factory=dict)
     forbidden: frozenset[int] = frozenset()
@@ -74,29 +76,19 @@ class ChoiceGraph:
         forbidden one. Pairs of which the first does not read the class of the second never apply
         and are dropped. Raises InvalidGraph on unknown ids, NaN or minus infinity, or no root.
         """
-        class_start, node_class, cost, child_start, child_index = [0], [], [], [0], []
-        for c, rows in enumerate(classes):
-            for price, children in rows:
-                node_class.append(c)
-                cost.append(price)
-                child_index.extend(children)
-                child_start.append(len(child_index))
-            class_start.append(len(node_class))
-        banned = set(forbidden or ())
-        for n, price in enumerate(cost):
-            if price == math.inf:
-                banned.add(n)
-                cost[n] = 0
+        rows = [list(row) for row in classes]
+        flat = [node for row in rows for node in row]
+        priceless = {n for n, (price, _) in enumerate(flat) if price == math.inf}
         graph = cls(
-            class_start=np.asarray(class_start, dtype=np.int64),
-            node_class=np.asarray(node_class, dtype=np.int64),
-            cost=np.asarray(cost, dtype=np.float64),
-            child_start=np.asarray(child_start, dtype=np.int64),
-            child_index=np.asarray(child_index, dtype=np.int64),
-            roots=tuple(dict.fromkeys(int(r) for r in roots)),
+            class_start=_starts(map(len, rows)),
+            node_class=np.repeat(np.arange(len(rows)), [len(row) for row in rows]),
+            cost=np.asarray([0.0 if n in priceless else price for n, (price, _) in enumerate(flat)], dtype=np.float64),
+            child_start=_starts(len(children) for _, children in flat),
+            child_index=np.asarray([c for _, children in flat for c in children], dtype=np.int64),
+            roots=tuple(dict.fromkeys(map(int, roots))),
             pair_costs={},
-            forbidden=frozenset(int(n) for n in banned),
-            per_reader=frozenset(int(c) for c in per_reader or ()),
+            forbidden=frozenset(map(int, forbidden or ())) | priceless,
+            per_reader=frozenset(map(int, per_reader or ())),
             names=None if names is None else tuple(names),
         )
         graph._validate()
@@ -129,7 +121,9 @@ class ChoiceGraph:
         if self.names is not None and len(self.names) != self.n_nodes:
             raise InvalidGraph(f"{len(self.names)} names for {self.n_nodes} e-nodes")
 
-    def _pair_filter(self):
+    def _pair_filter(self) -> Callable[[int, int, float], bool]:
+        """Whether a pair (n, m) of this delta applies. Raises InvalidGraph."""
+
         def reads(n: int, m: int, delta: float) -> bool:
             if not (0 <= n < self.n_nodes and 0 <= m < self.n_nodes):
                 raise InvalidGraph(f"pair ({n}, {m}) names an e-node that does not exist")
@@ -165,18 +159,18 @@ class ChoiceGraph:
         """Whether every cost and delta is a whole number, so that every total is one too."""
         return bool((self.cost == np.round(self.cost)).all()) and all(d == round(d) for d in self.pair_costs.values())
 
-    def in_grains(self) -> tuple[ChoiceGraph, float]:
-        """The graph with whole-number costs, and what one of them is worth here: (self, 1.0) if there is no such grain.
+    def in_units(self) -> tuple[ChoiceGraph, float]:
+        """The graph with whole-number costs, and the unit that they count: (self, 1.0) if there is none.
 
-        The grain is the largest number, a multiple of a power of ten, of which all costs and deltas are multiples. Decimals
+        The unit is the largest number, a multiple of a power of ten, of which all costs and deltas are multiples. Decimals
         stored in single precision, as measured costs often are, count as the decimals. Between two whole numbers lies no
         total, so solvers can prove an optimum in this graph where floats leave a doubt.
         """
         prices = np.concatenate([self.cost, np.fromiter(self.pair_costs.values(), float, len(self.pair_costs))])
-        for digits in range(GRAIN_DIGITS + 1):
+        for digits in range(UNIT_DIGITS + 1):
             scaled = prices * 10.0**digits
             whole = np.round(scaled)
-            if np.abs(whole).max(initial=0.0) > GRAIN_LARGEST:
+            if np.abs(whole).max(initial=0.0) > MOST_UNITS:
                 break
             noise = SINGLE * np.abs(scaled)
             if (np.abs(scaled - whole) <= np.where(noise <= 0.5, np.clip(noise, 1e-6, 0.25), 1e-6)).all():
@@ -193,3 +187,8 @@ class ChoiceGraph:
     def name(self, n: int) -> str:
         """The label of e-node n, or its number."""
         return self.names[n] if self.names is not None else f"#{n}"
+
+
+def _starts(lengths: Iterable[int]) -> NDArray[np.int64]:
+    """Where each of several runs of these lengths begins, and where the last ends."""
+    return np.cumsum([0, *lengths], dtype=np.int64)

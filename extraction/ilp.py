@@ -6,8 +6,8 @@ One binary x[n] for each e-node; "class c is active" is the sum of its x.
 * if a choice in class p reads class d, d is active: one row per (p, d), which is stronger than one
   per e-node;
 * acyclicity: inside each strongly connected component a level for each class, readers below;
-* a step of a surcharge (see `structure`): its readers must find an e-node without it, or pay it;
-* rows that follow from these for whole numbers but not for fractions: an active knot has an entry and what that reads, and two
+* a level of a surcharge (see `structure`): its readers must find an e-node without it, or pay it;
+* rows that follow from these for whole numbers but not for fractions: an active component has an entry and what that reads, and two
   classes are not each read from the other;
 * where negative prices could reward useless activity (see `normal_form`), a class may only be active
   if something active reads it; with acyclicity that means: if a root reaches it.
@@ -16,6 +16,9 @@ One binary x[n] for each e-node; "class c is active" is the sum of its x.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +26,52 @@ from . import exact
 from .check import Choice
 from .components import cyclic_component_of
 from .graph import ChoiceGraph
-from .result import Extraction
-from .structure import knots, steps
+from .protocol import Ending, Report
+from .structure import components, surcharge_levels
 
 
-def extract(
-    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
-) -> Extraction:
-    """Greedy, reductions, then HiGHS in a worker process. Raises Infeasible, NoChoiceFound."""
-    return exact.extract(graph, "ilp", time_limit=time_limit, seed=seed, warm_start=warm_start)
+@dataclass(frozen=True)
+class Ilp:
+    """HiGHS, in one thread."""
+
+    def solve(
+        self, graph: ChoiceGraph, report: Report, *, deadline: float, seed: int, warm_start: Choice | None
+    ) -> Ending:
+        import highspy
+
+        program = Program(graph)
+        highs = highspy.Highs()  # type: ignore[no-untyped-call]
+        for option, value in _OPTIONS.items():
+            highs.setOptionValue(option, value)
+        highs.setOptionValue("random_seed", seed)
+        highs.passModel(program.as_highs())
+        if warm_start is not None:
+            start = highspy.HighsSolution()
+            start.col_value = program.columns_of(warm_start)
+            highs.setSolution(start)
+
+        def improved(event: Any) -> None:
+            report.choice(program.choice(event.data_out.mip_solution))
+
+        def progress(event: Any) -> None:
+            report.bound(event.data_out.mip_dual_bound)
+
+        highs.cbMipImprovingSolution.subscribe(improved)
+        highs.cbMipLogging.subscribe(progress)
+        highs.setOptionValue("time_limit", max(0.0, deadline - time.perf_counter()))
+        highs.run()
+        if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+            return "infeasible"
+        info = highs.getInfo()
+        if info.primal_solution_status == 2:
+            report.choice(program.choice(highs.getSolution().col_value))
+        report.bound(info.mip_dual_bound)
+        return "limit"
+
+
+_OPTIONS = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
+
+extract = exact.extractor("ilp", Ilp())
 
 
 class Rows:
@@ -63,7 +103,7 @@ class Program:
         self.rows = Rows()
         self._classes()
         self._surcharges()
-        self._knots()
+        self._components()
         self._levels()
 
     def column(self, cost: float, upper: float) -> int:
@@ -101,24 +141,24 @@ class Program:
             self.rows.add(terms, -inf, 0.0)
 
     def _surcharges(self) -> None:
-        for step in steps(self.graph):
-            find = {**dict.fromkeys(step.readers, 1.0), **dict.fromkeys(step.free, -1.0)}
-            if step.high < float("inf"):
-                find[self.column(step.high - step.low, 1.0)] = -1.0
+        for level in surcharge_levels(self.graph):
+            find = {**dict.fromkeys(level.readers, 1.0), **dict.fromkeys(level.free, -1.0)}
+            if level.high < float("inf"):
+                find[self.column(level.high - level.low, 1.0)] = -1.0
             self.rows.add(find, -float("inf"), 0.0)
 
-    def _knots(self) -> None:
-        active: list[dict[int, float]] = []  # terms of "the knot is active"
-        for knot in knots(self.graph):
-            if len(knot.classes) == 1:
-                active.append(self.active(knot.classes[0]))
+    def _components(self) -> None:
+        active: list[dict[int, float]] = []  # terms of "the component is active"
+        for component in components(self.graph):
+            if len(component.classes) == 1:
+                active.append(self.active(component.classes[0]))
             else:
                 active.append({self.column(0.0, 1.0): 1.0})
-                self._at_most(active[-1], dict.fromkeys(knot.entries, 1.0))
-                for c in knot.classes:
+                self._at_most(active[-1], dict.fromkeys(component.entries, 1.0))
+                for c in component.classes:
                     self._at_most(self.active(c), active[-1])
-            for other, detours in knot.detours.items():
-                self._at_most(active[-1], active[other] | dict.fromkeys(detours, 1.0))
+            for other, avoiding in component.avoiding.items():
+                self._at_most(active[-1], active[other] | dict.fromkeys(avoiding, 1.0))
         for (p, d), nodes in self.reading.items():
             back = self.reading.get((d, p))
             if back and p != d:
@@ -146,65 +186,32 @@ class Program:
                     continue
                 self.rows.add({level[p]: 1.0, level[d]: -1.0, **dict.fromkeys(nodes, k)}, -float("inf"), k - 1.0)
 
+    def as_highs(self) -> Any:
+        """The program as HiGHS takes it."""
+        import highspy
 
-def solve(graph: ChoiceGraph, report, *, deadline: float, seed: int, warm_start: Choice | None) -> str:
-    """Runs in a worker process; `graph` is in normal form."""
-    import highspy
+        lp: Any = highspy.HighsLp()
+        columns, rows = len(self.cost), self.rows
+        lp.num_col_, lp.num_row_ = columns, len(rows.lower)
+        lp.col_cost_ = np.array(self.cost)
+        lp.col_lower_, lp.col_upper_ = np.zeros(columns), np.array(self.upper)
+        lp.row_lower_, lp.row_upper_ = np.array(rows.lower), np.array(rows.upper)
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lp.a_matrix_.start_ = np.array(rows.start, dtype=np.int32)
+        lp.a_matrix_.index_ = np.array(rows.index, dtype=np.int32)
+        lp.a_matrix_.value_ = np.array(rows.value)
+        integer, continuous = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
+        lp.integrality_ = [integer] * self.graph.n_nodes + [continuous] * (columns - self.graph.n_nodes)
+        return lp
 
-    program = Program(graph)
-    lp = highspy.HighsLp()
-    columns, rows = len(program.cost), program.rows
-    lp.num_col_, lp.num_row_ = columns, len(rows.lower)
-    lp.col_cost_ = np.array(program.cost)
-    lp.col_lower_, lp.col_upper_ = np.zeros(columns), np.array(program.upper)
-    lp.row_lower_, lp.row_upper_ = np.array(rows.lower), np.array(rows.upper)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = np.array(rows.start, dtype=np.int32)
-    lp.a_matrix_.index_ = np.array(rows.index, dtype=np.int32)
-    lp.a_matrix_.value_ = np.array(rows.value)
-    integer, continuous = highspy.HighsVarType.kInteger, highspy.HighsVarType.kContinuous
-    lp.integrality_ = [integer] * graph.n_nodes + [continuous] * (columns - graph.n_nodes)
+    def choice(self, values: Sequence[float]) -> dict[int, int]:
+        """The choice that a solution's columns stand for."""
+        chosen = np.flatnonzero(np.asarray(values)[: self.graph.n_nodes] > 0.5)
+        return {int(self.graph.node_class[n]): int(n) for n in chosen}
 
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    highs.setOptionValue("threads", 1)
-    highs.setOptionValue("random_seed", seed)
-    highs.setOptionValue("mip_rel_gap", 0.0)
-    highs.setOptionValue("mip_abs_gap", 1e-9)
-    highs.passModel(lp)
-    if warm_start is not None:
-        start = highspy.HighsSolution()
-        start.col_value = _columns(program, warm_start)
-        highs.setSolution(start)
-
-    def improved(event) -> None:
-        report.choice(_choice(graph, event.data_out.mip_solution))
-
-    def progress(event) -> None:
-        report.bound(event.data_out.mip_dual_bound)
-
-    highs.cbMipImprovingSolution.subscribe(improved)
-    highs.cbMipLogging.subscribe(progress)
-    highs.setOptionValue("time_limit", max(0.0, deadline - time.perf_counter()))
-    highs.run()
-    status = highs.getModelStatus()
-    if status == highspy.HighsModelStatus.kInfeasible:
-        return "infeasible"
-    info = highs.getInfo()
-    if info.primal_solution_status == 2:
-        report.choice(_choice(graph, highs.getSolution().col_value))
-    report.bound(info.mip_dual_bound)
-    return "limit"
-
-
-def _choice(graph: ChoiceGraph, values) -> dict[int, int]:
-    chosen = np.flatnonzero(np.asarray(values)[: graph.n_nodes] > 0.5)
-    return {int(graph.node_class[n]): int(n) for n in chosen}
-
-
-def _columns(program: Program, choice: Choice) -> list[float]:
-    """Values of the e-node columns; HiGHS completes the others by a linear program."""
-    values = [0.0] * len(program.cost)
-    for n in choice.values():
-        values[n] = 1.0
-    return values
+    def columns_of(self, choice: Choice) -> list[float]:
+        """Values of the e-node columns; HiGHS completes the others by a linear program."""
+        values = [0.0] * len(self.cost)
+        for n in choice.values():
+            values[n] = 1.0
+        return values

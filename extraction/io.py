@@ -116,9 +116,7 @@ def parse_gym(
     the class that was merged away). Raises InvalidGraph on a child or root that does not exist, and on malformed data.
     """
     nodes = data["nodes"]
-    number: dict[str, int] = {}
-    for node in nodes.values():
-        number.setdefault(node["eclass"], len(number))
+    number = {c: i for i, c in enumerate(dict.fromkeys(node["eclass"] for node in nodes.values()))}
     rows: list[list[tuple[float, list[int]]]] = [[] for _ in number]
     ids: list[list[str]] = [[] for _ in number]
     for i, node in nodes.items():
@@ -129,12 +127,10 @@ def parse_gym(
         c = number[node["eclass"]]
         rows[c].append((cost(node), children))
         ids[c].append(i)
-    root_ids = data["root_eclasses"] if roots is None else roots
-    if skip_missing_roots:
-        root_ids = [r for r in root_ids if r in number]
-    for r in root_ids:
-        if r not in number:
-            raise InvalidGraph(f"root class {r!r} does not exist")
+    root_ids = [r for r in (data["root_eclasses"] if roots is None else roots) if not skip_missing_roots or r in number]
+    missing_roots = [r for r in root_ids if r not in number]
+    if missing_roots:
+        raise InvalidGraph(f"root class {missing_roots[0]!r} does not exist")
     order = tuple(i for group in ids for i in group)
     graph = ChoiceGraph.build(rows, [number[r] for r in root_ids], names=[str(nodes[i].get("op", i)) for i in order])
     return graph, GymIds(tuple(number), order)

@@ -36,7 +36,7 @@ def k_best(
     max_ratio: float = 1.1,
     warm_start: Choice | None = None,
 ) -> list[Extraction]:
-    """Up to `k` distinct choices, best first, none dearer than `max_ratio` times the best.
+    """Up to `k` distinct choices, best first, none of more than `max_ratio` times the cost of the best.
 
     The first is the portfolio's, with its bound. All are valid (`check`); choices that differ only
     in classes that the roots do not reach count as one. For a best cost <= 0 only equal costs are
@@ -112,7 +112,7 @@ def _force(
 def _pick(
     best: Extraction, pool: list[tuple[dict[int, int], float]], k: int, max_ratio: float
 ) -> list[tuple[dict[int, int], float]]:
-    """k - 1 of `pool`, one after the other the farthest from those picked, dear ones counted as nearer."""
+    """k - 1 of `pool`, one after the other the farthest from those picked, expensive ones counted as nearer."""
     room = float(best.cost) * (max_ratio - 1) or 1.0
     distance = [len(set(best.choice.values()) ^ set(choice.values())) for choice, _ in pool]
     picked: list[tuple[dict[int, int], float]] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import dataclass
 
 from . import exact
 from .asp import Encoding
@@ -16,8 +17,8 @@ from .dag_greedy import extract as greedy
 from .errors import NoChoiceFound
 from .graph import ChoiceGraph
 from .neighbourhood import Neighbours
+from .protocol import Ending, Report
 from .reduce import reduce
-from .result import Extraction
 
 OPTIONS = ("--opt-strategy=usc,oll,stratify",)
 FIRST_SIZE = 20
@@ -29,41 +30,39 @@ PATIENCE = 1.0
 GROW, SHRINK = 1.1, 0.8
 
 
-def extract(
-    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
-) -> Extraction:
-    """Greedy, reductions, then neighbourhood search in a worker process until time is up.
+@dataclass(frozen=True)
+class Lns:
+    """Searches until time is up; proves nothing."""
 
-    Raises Infeasible, NoChoiceFound.
-    """
-    return exact.extract(graph, "lns", time_limit=time_limit, seed=seed, warm_start=warm_start)
+    def solve(
+        self, graph: ChoiceGraph, report: Report, *, deadline: float, seed: int, warm_start: Choice | None
+    ) -> Ending:
+        if warm_start is None:
+            try:
+                warm_start = greedy(graph, time_limit=deadline - time.perf_counter(), seed=seed).choice
+            except NoChoiceFound:
+                return Encoding(graph, OPTIONS, seed).solve(report, deadline)
+        best = reachable(graph, warm_start)
+        cost = check(graph, best)
+        neighbours = Neighbours(graph, random.Random(seed))
+        size = float(FIRST_SIZE)
+        while (now := time.perf_counter()) < deadline:
+            part = neighbours.part(best, neighbours.ball(best, int(size)))
+            share, in_time = _solved(part.graph, check(part.graph, part.of(best)), min(deadline, now + PATIENCE), seed)
+            if share is not None:
+                better = part.put_into(graph, best, share)
+                better_cost = check(graph, better)
+                if better_cost < cost:
+                    best, cost = better, better_cost
+                    report.choice(best)
+            if not in_time:
+                size = max(2.0, size * SHRINK)
+            elif time.perf_counter() - now < PATIENCE / 4:
+                size = min(size * GROW, graph.n_classes)
+        return "limit"
 
 
-def solve(graph: ChoiceGraph, report, *, deadline: float, seed: int, warm_start: Choice | None) -> str:
-    """Runs in a worker process; `graph` is in normal form."""
-    if warm_start is None:
-        try:
-            warm_start = greedy(graph, time_limit=deadline - time.perf_counter(), seed=seed).choice
-        except NoChoiceFound:
-            return Encoding(graph, OPTIONS, seed).solve(report, deadline)
-    best = reachable(graph, warm_start)
-    cost = check(graph, best)
-    neighbours = Neighbours(graph, random.Random(seed))
-    size = float(FIRST_SIZE)
-    while (now := time.perf_counter()) < deadline:
-        part = neighbours.part(best, neighbours.ball(best, int(size)))
-        share, in_time = _solved(part.graph, check(part.graph, part.of(best)), min(deadline, now + PATIENCE), seed)
-        if share is not None:
-            better = part.put_into(graph, best, share)
-            better_cost = check(graph, better)
-            if better_cost < cost:
-                best, cost = better, better_cost
-                report.choice(best)
-        if not in_time:
-            size = max(2.0, size * SHRINK)
-        elif time.perf_counter() - now < PATIENCE / 4:
-            size = min(size * GROW, graph.n_classes)
-    return "limit"
+extract = exact.extractor("lns", Lns())
 
 
 def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) -> tuple[Choice | None, bool]:
@@ -71,13 +70,19 @@ def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) 
     reduced = reduce(graph, upper_bound, deadline - time.perf_counter())
     if reduced.solved:
         return reduced.lift({0: 0}), True
-    found: list[Choice] = []
+    report = _Last()
+    ending = Encoding(reduced.graph, OPTIONS, seed).solve(report, deadline)
+    return None if report.last is None else reduced.lift(report.last), ending != "limit"
 
-    class Keep:
-        """Collects choices; a bound of a neighbourhood means nothing for the whole."""
 
-        choice = staticmethod(found.append)
-        bound = staticmethod(lambda value: None)
+class _Last:
+    """A Report that keeps the last choice; a bound of a neighbourhood means nothing for the whole."""
 
-    status = Encoding(reduced.graph, OPTIONS, seed).solve(Keep, deadline)
-    return reduced.lift(found[-1]) if found else None, status != "limit"
+    def __init__(self) -> None:
+        self.last: Choice | None = None
+
+    def choice(self, choice: dict[int, int]) -> None:
+        self.last = choice
+
+    def bound(self, value: float) -> None:
+        pass

@@ -33,6 +33,22 @@ class Part:
         return reachable(whole, {**choice, **{int(whole.node_class[n]): n for n in new}})
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """A choice cut in two.
+
+    stays    : classes that are active whatever is chosen for the free ones
+    inside   : class -> its e-nodes to choose from: all of a free one, the chosen one of what is active for the sake of free ones only
+    required : free classes that what stays, or a root, reads
+    depends  : class that stays -> the free classes that it depends on
+    """
+
+    stays: set[int]
+    inside: dict[int, list[int]]
+    required: set[int]
+    depends: dict[int, set[int]]
+
+
 class Neighbours:
     """Neighbourhoods in a graph in normal form (see `reduce`)."""
 
@@ -45,11 +61,11 @@ class Neighbours:
                 self.adjacent[self.owner[n]].add(d)
                 self.adjacent[d].add(self.owner[n])
         self.open = [len(graph.class_nodes(c)) > 1 for c in range(graph.n_classes)]
-        self.due: dict[int, dict[int, float]] = {}  # reader -> read -> surcharge
+        self.surcharges: dict[int, dict[int, float]] = {}  # reader -> read -> surcharge
         for (n, m), delta in graph.pair_costs.items():
-            self.due.setdefault(n, {})[m] = delta
+            self.surcharges.setdefault(n, {})[m] = delta
         for n, m in graph.forbidden_pairs:
-            self.due.setdefault(n, {})[m] = float("inf")
+            self.surcharges.setdefault(n, {})[m] = float("inf")
 
     def ball(self, choice: Choice, size: int) -> set[int]:
         """Classes around a random active one, `size` of them active and with a choice to make."""
@@ -68,6 +84,28 @@ class Neighbours:
 
     def part(self, choice: Choice, free: set[int]) -> Part:
         """The neighbourhood of `choice`, which must list readers before what they read, with the classes `free` to choose anew."""
+        cut = self._cut(choice, free)
+        price = self._prices(choice, cut)
+        usable = {
+            c: [n for n in nodes if price[n] < float("inf") and self._readable(n, cut)]
+            for c, nodes in cut.inside.items()
+        }
+        # what stays stands for itself as a free e-node, if e-nodes inside read it and it depends on free classes
+        border = sorted({d for n in price for d in self.graph.children(n) if cut.depends.get(d)})
+        number = {c: i for i, c in enumerate([*usable, *border])}
+        rows = [[(price[n], self._numbered(n, number)) for n in nodes] for nodes in usable.values()]
+        rows += [[(0.0, sorted(number[c] for c in cut.depends[d]))] for d in border]
+        nodes = [n for kept in usable.values() for n in kept]
+        pairs, forbidden = self._pairs({n: i for i, n in enumerate(nodes)})
+        roots = [number[c] for c in sorted(cut.required)]
+        graph = ChoiceGraph.build(rows, roots, pairs, forbidden_pairs=forbidden)
+        return Part(graph, (*nodes, *(-1 for _ in border)))
+
+    def _numbered(self, n: int, number: dict[int, int]) -> list[int]:
+        """What e-node n reads, of the classes that have a number."""
+        return sorted({number[d] for d in self.graph.children(n) if d in number})
+
+    def _cut(self, choice: Choice, free: set[int]) -> _Cut:
         stays, required, stack = set(), set(), list(self.graph.roots)
         while stack:
             c = stack.pop()
@@ -76,57 +114,39 @@ class Neighbours:
             elif c not in stays:
                 stays.add(c)
                 stack.extend(self.graph.children(choice[c]))
-        rows = {c: list(self.graph.class_nodes(c)) for c in sorted(free)} | {
-            c: [choice[c]] for c in choice if c not in free and c not in stays
-        }
-        behind: dict[int, set[int]] = {}  # what stays -> the free classes it depends on
+        inside = {c: list(self.graph.class_nodes(c)) for c in sorted(free)}
+        inside |= {c: [choice[c]] for c in choice if c not in free and c not in stays}
+        depends: dict[int, set[int]] = {}
         for c in reversed(list(choice)):
             if c in stays:
-                behind[c] = set().union(*({d} if d in free else behind[d] for d in self.graph.children(choice[c])))
-        price = {n: float(self.graph.cost[n]) for nodes in rows.values() for n in nodes}
-        for c in stays:
-            for m, delta in self.due.get(choice[c], {}).items():
+                reads = self.graph.children(choice[c])
+                depends[c] = set().union(*({d} if d in free else depends[d] for d in reads))
+        return _Cut(stays, inside, required, depends)
+
+    def _readable(self, n: int, cut: _Cut) -> bool:
+        """Whether all that e-node n reads is inside or stays."""
+        return all(d in cut.inside or d in cut.stays for d in self.graph.children(n))
+
+    def _prices(self, choice: Choice, cut: _Cut) -> dict[int, float]:
+        """The e-nodes inside, with their surcharges across the border."""
+        price = {n: float(self.graph.cost[n]) for nodes in cut.inside.values() for n in nodes}
+        chosen = {choice[c] for c in cut.stays}
+        for c in cut.stays:
+            for m, delta in self.surcharges.get(choice[c], {}).items():
                 if m in price:
                     price[m] += delta
         for n in price:
-            price[n] += sum(
-                delta
-                for m, delta in self.due.get(n, {}).items()
-                if self.owner[m] in stays and choice[self.owner[m]] == m
-            )
-        return self._built(rows, price, stays, {c: b for c, b in behind.items() if b}, required)
+            price[n] += sum(delta for m, delta in self.surcharges.get(n, {}).items() if m in chosen)
+        return price
 
-    def _built(
-        self,
-        rows: dict[int, list[int]],
-        price: dict[int, float],
-        stays: set[int],
-        behind: dict[int, set[int]],
-        required: set[int],
-    ) -> Part:
-        needed = sorted({d for n in price for d in self.graph.children(n) if d in behind})
-        number = {c: i for i, c in enumerate([*rows, *needed])}
-        classes, nodes = [], []
-        for members in rows.values():
-            kept = [
-                n
-                for n in members
-                if price[n] < float("inf") and all(d in rows or d in stays for d in self.graph.children(n))
-            ]
-            classes.append(
-                [(price[n], sorted({number[d] for d in self.graph.children(n) if d in number})) for n in kept]
-            )
-            nodes += kept
-        classes += [[(0.0, sorted(number[b] for b in behind[d]))] for d in needed]
-        nodes += [-1] * len(needed)
-        place = {n: i for i, n in enumerate(nodes) if n >= 0}
-        inside = [(place[n], place[m], delta) for n in place for m, delta in self.due.get(n, {}).items() if m in place]
-        return Part(
-            ChoiceGraph.build(
-                classes,
-                [number[c] for c in sorted(required)],
-                {(n, m): delta for n, m, delta in inside if delta < float("inf")},
-                forbidden_pairs=[(n, m) for n, m, delta in inside if delta == float("inf")],
-            ),
-            tuple(nodes),
-        )
+    def _pairs(self, number: dict[int, int]) -> tuple[dict[tuple[int, int], float], list[tuple[int, int]]]:
+        """The surcharges between e-nodes inside, by their numbers there, and the pairs that are forbidden."""
+        pairs: dict[tuple[int, int], float] = {}
+        forbidden: list[tuple[int, int]] = []
+        for n in number:
+            for m, delta in self.surcharges.get(n, {}).items():
+                if m in number and delta < float("inf"):
+                    pairs[number[n], number[m]] = delta
+                elif m in number:
+                    forbidden.append((number[n], number[m]))
+        return pairs, forbidden

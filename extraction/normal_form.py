@@ -31,7 +31,7 @@ class NormalForm:
     reads   : e-node -> the classes that it still has to read
     price   : e-node -> price
     pairs   : e-node -> its surcharges
-    must    : classes that every choice activates; the roots, and those found since
+    required: classes that every choice activates; the roots, and those found since
     fixed   : class that is gone -> its choice, should it be reached
     """
 
@@ -40,7 +40,7 @@ class NormalForm:
     reads: list[set[int]]
     price: list[float]
     pairs: dict[int, Surcharges]
-    must: set[int]
+    required: set[int]
     offset: float = 0.0
     fixed: dict[int, int] = field(default_factory=dict)
 
@@ -92,32 +92,52 @@ class NormalForm:
             terms = self.pairs.pop(n)
             if n not in alive:
                 continue
-            kept: Surcharges = {}
-            for d, by_node in terms.items():
-                if d not in self.reads[n]:
-                    continue
-                if len(by_node) < len(self.members[d]) and by_node.keys() <= alive and min(by_node.values()) > 0.0:
-                    kept[d] = by_node  # settled: one of d is free, and none of the others went
-                    continue
-                level = min((by_node.get(m, 0.0) for m in self.members[d]), default=0.0)
-                if level == math.inf:
-                    self.remove(n)
-                    changed = True
-                    break
-                self.price[n] += level
-                changed |= level != 0.0
-                rest = {m: by_node.get(m, 0.0) - level for m in self.members[d]}
-                rest = {m: w for m, w in rest.items() if w > 0.0}
-                if rest:
-                    kept[d] = rest
-            else:
-                if kept:
-                    self.pairs[n] = kept
+            before = self.price[n]
+            kept = self._settled(n, terms, alive)
+            if kept is None:
+                self.remove(n)
+            elif kept:
+                self.pairs[n] = kept
+            changed |= kept is None or self.price[n] != before
         return changed
+
+    def _settled(self, n: int, terms: Surcharges, alive: set[int]) -> Surcharges | None:
+        """What remains of n's surcharges once their minimum is in its price; None if it may read nothing of some class."""
+        kept: Surcharges = {}
+        for d, by_node in terms.items():
+            if d not in self.reads[n]:
+                continue
+            if len(by_node) < len(self.members[d]) and by_node.keys() <= alive and min(by_node.values()) > 0.0:
+                kept[d] = by_node  # settled: one of d is free, and none of the others went
+                continue
+            least = min((by_node.get(m, 0.0) for m in self.members[d]), default=0.0)
+            if least == math.inf:
+                return None
+            self.price[n] += least
+            rest = {m: by_node.get(m, 0.0) - least for m in self.members[d]}
+            rest = {m: w for m, w in rest.items() if w > 0.0}
+            if rest:
+                kept[d] = rest
+        return kept
 
     def remove(self, n: int) -> None:
         """Take e-node n out of its class."""
         self.members[self.owner[n]].remove(n)
+
+    def fix(self, c: int) -> None:
+        """Settle class c, which has one e-node left: it is chosen if c is reached, and c is gone."""
+        self.fixed[c] = self.members[c][0]
+        self.members[c] = []
+
+    def is_fixed(self, c: int) -> bool:
+        return not self.members[c] and c in self.fixed
+
+    def raise_price(self, n: int, surcharge: float) -> None:
+        """`surcharge` is due wherever e-node n is chosen; inf: n is gone."""
+        if surcharge < math.inf:
+            self.price[n] += surcharge
+        elif n in self.members[self.owner[n]]:
+            self.remove(n)
 
     def decide(self, n: int, d: int, m: int) -> bool:
         """Drop the read of class d from e-node n, d's choice being m for good; pays the surcharge.
@@ -146,6 +166,6 @@ class NormalForm:
 
     def require_roots(self) -> None:
         """Raises Infeasible if a class that must be active has no e-node left."""
-        for c in self.must:
+        for c in self.required:
             if not self.members[c]:
                 raise Infeasible(f"class {c} has to be extracted and has no e-node that can be")

@@ -17,12 +17,12 @@ class Prices:
     def __init__(self, graph: ChoiceGraph):
         self.graph = graph
         cost = graph.cost.tolist()
-        self.node = cost[:]
+        self.node: list[float] = cost[:]
         for c in graph.per_reader:
             if c not in graph.roots:  # a root's outside reader pays the node price, the others edges
                 for m in graph.class_nodes(c):
                     self.node[m] = 0.0
-        self._cost = cost
+        self._cost: list[float] = cost
         self._class = graph.node_class.tolist()
         self.reads = [tuple(dict.fromkeys(graph.children(n))) for n in range(graph.n_nodes)]
         self.paired = {n for n, _ in graph.pair_costs} | {n for n, _ in graph.forbidden_pairs}

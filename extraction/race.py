@@ -1,4 +1,4 @@
-"""Run solvers against each other in worker processes; any of them may crash, hang or be missing.
+"""Run solvers against each other in processes of their own; any of them may crash, hang or be missing.
 
 Everything a solver says is checked here: a choice counts only after `check`, and never at the cost
 that the solver claims.
@@ -14,13 +14,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from .check import Choice, check
 from .errors import InvalidExtraction
 from .graph import ChoiceGraph
 from .io import to_json
+from .protocol import Solver
 from .result import closes
 
 GRACE, GRACE_SHARE = 0.3, 0.03
@@ -28,8 +31,15 @@ GRACE, GRACE_SHARE = 0.3, 0.03
 
 
 @dataclass
-class Standing:
-    """What is known of one graph so far; shared by successive races."""
+class State:
+    """What is known of one graph so far; shared by successive races.
+
+    choice, cost : the incumbent (None, inf: there is none)
+    bound        : no choice costs less
+    infeasible   : it is proved that there is no choice
+    reported     : any solver has reported a choice or a bound
+    failures     : solver, as text -> why it was of no use
+    """
 
     graph: ChoiceGraph
     integral: bool
@@ -37,7 +47,7 @@ class Standing:
     cost: float = float("inf")
     bound: float = float("-inf")
     infeasible: bool = False
-    heard: bool = False  # any solver's choice or bound
+    reported: bool = False
     failures: dict[str, str] = field(default_factory=dict)
     on_better: Callable[[Choice, float], None] = lambda choice, cost: None
 
@@ -47,7 +57,7 @@ class Standing:
         return self.infeasible or (self.choice is not None and closes(self.bound, self.cost, self.integral))
 
     def offer(self, choice: Choice) -> bool:
-        """Take `choice` if it is valid and better."""
+        """Take `choice` if it is valid and better. Raises InvalidExtraction."""
         cost = check(self.graph, choice)
         if cost >= self.cost:
             return False
@@ -56,20 +66,36 @@ class Standing:
         return True
 
 
-class Worker:
-    """One solver process at work on one graph."""
+def solver_as_json(solver: Solver) -> dict[str, Any]:
+    """A solver's class and options, as `solver_of` takes them."""
+    kind = type(solver)
+    return {"module": kind.__module__, "class": kind.__qualname__, "options": asdict(solver)}
+
+
+def solver_of(data: dict[str, Any]) -> Solver:
+    """The solver of `solver_as_json`. Raises ImportError if its module is not there."""
+    solver: Solver = getattr(import_module(data["module"]), data["class"])(**data["options"])
+    return solver
+
+
+Inbox = queue.Queue["tuple[SolverProcess, dict[str, Any]]"]
+"""Messages of all processes, with who sent them."""
+
+
+class SolverProcess:
+    """One solver at work on one graph."""
 
     def __init__(
         self,
-        module: str,
-        graph_json: dict,
-        inbox: queue.Queue,
+        solver: Solver,
+        graph_json: dict[str, Any],
+        inbox: Inbox,
         *,
         time_limit: float,
         seed: int,
         warm_start: Choice | None,
     ):
-        self.module = module
+        self.solver = solver
         self.kill_at = time.perf_counter() + time_limit * (1 + GRACE_SHARE) + GRACE
         paths = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
         self._process = subprocess.Popen(
@@ -80,14 +106,22 @@ class Worker:
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)},
         )
-        job = {"module": module, "graph": graph_json, "time_limit": time_limit, "seed": seed, "warm_start": warm_start}
-        threading.Thread(target=self._talk, args=(json.dumps(job), inbox), daemon=True).start()
+        job = {
+            "solver": solver_as_json(solver),
+            "graph": graph_json,
+            "time_limit": time_limit,
+            "seed": seed,
+            "warm_start": warm_start,
+        }
+        threading.Thread(target=self._exchange, args=(json.dumps(job), inbox), daemon=True).start()
 
-    def _talk(self, job: str, inbox: queue.Queue) -> None:
+    def _exchange(self, job: str, inbox: Inbox) -> None:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
         try:
-            self._process.stdin.write(job + "\n")
-            self._process.stdin.flush()
-            for line in self._process.stdout:
+            stdin.write(job + "\n")
+            stdin.flush()
+            for line in stdout:
                 inbox.put((self, json.loads(line)))
         except (OSError, ValueError):
             pass  # it died, or garbled its last words; the end below says so
@@ -101,81 +135,86 @@ class Worker:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A solver, a module of this package, and when it runs: seconds on the clock of perf_counter."""
+    """A solver, and when it runs: seconds on the clock of perf_counter."""
 
-    solver: str
+    solver: Solver
     start: float
     stop: float
 
 
-def race(standing: Standing, entrants: Sequence[Entrant], seed: int) -> None:
+def race(state: State, entrants: Sequence[Entrant], seed: int) -> None:
     """Run the entrants, each in its time, until one proves the optimum or all are done.
 
-    Each starts from the best choice known by then. Improves `standing` in place; Ctrl-C stops the
-    workers and is raised again.
+    Each starts from the best choice known by then. Improves `state` in place; Ctrl-C stops the
+    processes and is raised again.
     """
-    inbox: queue.Queue = queue.Queue()
-    graph_json = to_json(standing.graph)
+    inbox: Inbox = queue.Queue()
+    graph_json = to_json(state.graph)
     waiting = sorted(entrants, key=lambda e: e.start)
-    running: set[Worker] = set()
+    running: set[SolverProcess] = set()
     try:
-        while (waiting or running) and not standing.proved:
+        while (waiting or running) and not state.proved:
             now = time.perf_counter()
             while waiting and (waiting[0].start <= now or not running):
                 # Nobody at work is no reason to wait: the next one starts early.
-                entrant = waiting.pop(0)
-                module = f"{__package__}.{entrant.solver}"
-                try:
-                    if entrant.stop > now:
-                        running.add(
-                            Worker(
-                                module,
-                                graph_json,
-                                inbox,
-                                seed=seed,
-                                warm_start=standing.choice,
-                                time_limit=entrant.stop - now,
-                            )
-                        )
-                except OSError as error:
-                    standing.failures[module] = f"no process: {error}"
+                running |= _started(waiting.pop(0), now, state, graph_json, inbox, seed)
             if not running:
                 continue
-            until = min([w.kill_at for w in running] + [e.start for e in waiting[:1]])
+            until = min([p.kill_at for p in running] + [e.start for e in waiting[:1]])
             try:
-                worker, message = inbox.get(timeout=max(0.0, until - now))
+                process, message = inbox.get(timeout=max(0.0, until - now))
             except queue.Empty:
-                for w in [w for w in running if w.kill_at <= time.perf_counter()]:
-                    standing.failures.setdefault(w.module, "did not stop at its time limit")
-                    running.discard(w)
-                    w.stop()
+                _stop_late(state, running)
                 continue
-            if worker in running and not _hear(standing, worker, message):
-                running.discard(worker)
-                worker.stop()
+            if process in running and not _receive(state, process, message):
+                running.discard(process)
+                process.stop()
     finally:
-        for w in running:
-            w.stop()
+        for p in running:
+            p.stop()
 
 
-def _hear(standing: Standing, worker: Worker, message: dict) -> bool:
-    """Take in one message; whether the worker goes on and is still believed."""
+def _started(
+    entrant: Entrant, now: float, state: State, graph_json: dict[str, Any], inbox: Inbox, seed: int
+) -> set[SolverProcess]:
+    """The entrant's process, if its time is not over and a process can be started."""
+    if entrant.stop <= now:
+        return set()
+    left = entrant.stop - now
+    try:
+        return {SolverProcess(entrant.solver, graph_json, inbox, seed=seed, warm_start=state.choice, time_limit=left)}
+    except OSError as error:
+        state.failures[str(entrant.solver)] = f"no process: {error}"
+        return set()
+
+
+def _stop_late(state: State, running: set[SolverProcess]) -> None:
+    """Stop the processes that are beyond their time."""
+    for p in [p for p in running if p.kill_at <= time.perf_counter()]:
+        state.failures.setdefault(str(p.solver), "did not stop at its time limit")
+        running.discard(p)
+        p.stop()
+
+
+def _receive(state: State, process: SolverProcess, message: dict[str, Any]) -> bool:
+    """Take in one message; whether the process goes on and is still believed."""
+    solver = str(process.solver)
     if "choice" in message:
         try:
-            standing.offer({int(c): n for c, n in message["choice"].items()})
+            state.offer({int(c): n for c, n in message["choice"].items()})
         except InvalidExtraction as error:
-            standing.failures[worker.module] = f"an invalid choice: {error}"
+            state.failures[solver] = f"an invalid choice: {error}"
             return False
-        standing.heard = True
+        state.reported = True
         return True
     if "bound" in message:
-        standing.heard = True
-        standing.bound = max(standing.bound, message["bound"])
+        state.reported = True
+        state.bound = max(state.bound, message["bound"])
         return True
     if message["end"] == "infeasible":
-        standing.infeasible = standing.choice is None
+        state.infeasible = state.choice is None
     elif message["end"] == "optimal":
-        standing.bound = max(standing.bound, standing.cost)
+        state.bound = max(state.bound, state.cost)
     elif message["end"] != "limit":
-        standing.failures[worker.module] = message.get("message", message["end"])
+        state.failures[solver] = message.get("message", message["end"])
     return False

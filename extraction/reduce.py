@@ -64,7 +64,7 @@ def reduce(graph: ChoiceGraph, upper_bound: float = math.inf, time_limit: float 
         changed = reductions.drop_underivable(form)
         changed |= reductions.drop_unreachable(form)
         changed |= form.settle()
-        changed |= reductions.settle_musts(form)
+        changed |= reductions.fix_required(form)
         changed |= reductions.contract(form)
         changed |= reductions.raise_prices(form)
         changed |= form.settle()
@@ -77,7 +77,7 @@ def reduce(graph: ChoiceGraph, upper_bound: float = math.inf, time_limit: float 
         form.settle()
         changed |= reductions.drop_dominated(form, closure)
         if upper_bound < math.inf:
-            changed |= reductions.drop_too_dear(form, closure, upper_bound)
+            changed |= reductions.drop_above(form, closure, upper_bound)
         if not changed:
             break
     reductions.drop_underivable(form)
@@ -98,17 +98,14 @@ def export(graph: ChoiceGraph, form: NormalForm) -> Reduced:
     nodes = [n for c in classes for n in form.members[c]]
     new_node = {n: i for i, n in enumerate(nodes)}
     rows = [[(form.price[n], sorted(new_class[d] for d in form.reads[n])) for n in form.members[c]] for c in classes]
-    pairs: dict[tuple[int, int], float] = {}
-    banned: set[tuple[int, int]] = set()
-    for n, terms in form.pairs.items():
-        if n not in new_node:
-            continue
-        for by_node in terms.values():
-            for m, w in by_node.items():
-                if m in new_node:
-                    if w == math.inf:
-                        banned.add((new_node[n], new_node[m]))
-                    else:
-                        pairs[new_node[n], new_node[m]] = w
-    small = ChoiceGraph.build(rows, sorted(new_class[c] for c in form.must), pairs, None, banned)
+    surcharges = {
+        (new_node[n], new_node[m]): surcharge
+        for n, terms in form.pairs.items()
+        for by_node in terms.values()
+        for m, surcharge in by_node.items()
+        if n in new_node and m in new_node
+    }
+    pairs = {pair: surcharge for pair, surcharge in surcharges.items() if surcharge < math.inf}
+    forbidden = {pair for pair, surcharge in surcharges.items() if surcharge == math.inf}
+    small = ChoiceGraph.build(rows, sorted(new_class[c] for c in form.required), pairs, forbidden_pairs=forbidden)
     return Reduced(graph, small, form.offset, tuple(nodes), form.fixed)

@@ -43,7 +43,7 @@ def drop_underivable(form: NormalForm) -> bool:
 
 def drop_unreachable(form: NormalForm) -> bool:
     """Drop classes that nothing can reach from the classes that must be active."""
-    seen = set(form.must)
+    seen = set(form.required)
     stack = list(seen)
     while stack:
         for n in form.members[stack.pop()]:
@@ -81,10 +81,10 @@ def drop_implied(form: NormalForm, closure: Closure) -> bool:
                 reads.difference_update(implied)
                 changed = True
     form.require_roots()
-    for c in list(form.must):
-        new = closure.members(closure.bits[c]) - form.must
+    for c in list(form.required):
+        new = closure.members(closure.bits[c]) - form.required
         changed |= bool(new)
-        form.must |= new
+        form.required |= new
     return changed
 
 
@@ -143,7 +143,7 @@ def _pays_no_more(form: NormalForm, m: int, n: int, surcharged: dict[int, dict[i
     return not tainted or not ((form.reads[n] & tainted) - form.reads[m])
 
 
-def drop_too_dear(form: NormalForm, closure: Closure, upper_bound: float) -> bool:
+def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> bool:
     """Drop e-nodes with which every choice costs more than `upper_bound`, a cost already at hand.
 
     Counts for every class that the e-node needs the least price there. Not with negative prices.
@@ -154,14 +154,14 @@ def drop_too_dear(form: NormalForm, closure: Closure, upper_bound: float) -> boo
     limit += 1e-9 * max(1.0, abs(limit))
     floor = {c: min(form.price[n] for n in nodes) for c, nodes in enumerate(form.members) if nodes}
     closure.weigh_with(floor)
-    musts = 0
-    for c in form.must:
-        musts |= closure.bits[c]
+    required = 0
+    for c in form.required:
+        required |= closure.bits[c]
     changed = False
     for c, nodes in enumerate(form.members):
         if not nodes:
             continue
-        base = musts | closure.bits[c]
+        base = required | closure.bits[c]
         least = closure.weight(base) - floor[c]
         for n in list(nodes):
             if least + closure.weight(closure.of_reads(form, n) & ~base) + form.price[n] > limit:
@@ -180,19 +180,14 @@ def contract(form: NormalForm) -> bool:
     changed = False
     readers = form.readers()
     for c, nodes in enumerate(form.members):
-        if len(nodes) != 1 or c in form.must:
+        if len(nodes) != 1 or c in form.required:
             continue
         n = nodes[0]
         by = [r for r in dict.fromkeys(readers[c]) if r in form.members[form.owner[r]] and c in form.reads[r]]
-        one_reader_class = len({form.owner[r] for r in by}) == 1
-        free = form.price[n] == 0 and n not in form.pairs
-        if not (free or one_reader_class) or (len(by) - 1) * (len(form.reads[n]) - 1) > GROWTH:
+        if not _contractible(form, n, by):
             continue
-        if c in form.reads[n]:
-            continue  # underivable; the next pass drops it
         changed = True
-        form.fixed[c] = n
-        form.members[c] = []
+        form.fix(c)
         for r in by:
             form.price[r] += form.price[n]
             if not form.decide(r, c, n):
@@ -200,14 +195,28 @@ def contract(form: NormalForm) -> bool:
             for d in form.reads[n]:
                 form.reads[r].add(d)
                 readers[d].append(r)
-            for d, by_node in form.pairs.get(n, {}).items():
-                terms = form.pairs.setdefault(r, {}).setdefault(d, {})
-                for m, w in by_node.items():
-                    terms[m] = terms.get(m, 0.0) + w
+            _take_over_surcharges(form, r, n)
             if form.owner[r] in form.reads[r]:
                 form.remove(r)
     form.require_roots()
     return changed
+
+
+def _contractible(form: NormalForm, n: int, readers: list[int]) -> bool:
+    """Whether the only e-node of its class can become part of the e-nodes that read it, without much growth."""
+    one_reader_class = len({form.owner[r] for r in readers}) == 1
+    free = form.price[n] == 0 and n not in form.pairs
+    small = (len(readers) - 1) * (len(form.reads[n]) - 1) <= GROWTH
+    cyclic = form.owner[n] in form.reads[n]  # underivable; the next pass drops it
+    return (free or one_reader_class) and small and not cyclic
+
+
+def _take_over_surcharges(form: NormalForm, r: int, n: int) -> None:
+    """E-node r pays from now on also what n pays."""
+    for d, by_node in form.pairs.get(n, {}).items():
+        terms = form.pairs.setdefault(r, {}).setdefault(d, {})
+        for m, w in by_node.items():
+            terms[m] = terms.get(m, 0.0) + w
 
 
 def raise_prices(form: NormalForm) -> bool:
@@ -218,12 +227,12 @@ def raise_prices(form: NormalForm) -> bool:
         if not nodes:
             continue
         least = min(form.price[n] for n in nodes)
-        if least == 0 or (c not in form.must and len({form.owner[r] for r in readers[c]}) != 1):
+        if least == 0 or (c not in form.required and len({form.owner[r] for r in readers[c]}) != 1):
             continue
         changed = True
         for n in nodes:
             form.price[n] -= least
-        if c in form.must:
+        if c in form.required:
             form.offset += least
         else:
             for r in readers[c]:
@@ -231,47 +240,51 @@ def raise_prices(form: NormalForm) -> bool:
     return changed
 
 
-def settle_musts(form: NormalForm) -> bool:
+def fix_required(form: NormalForm) -> bool:
     """Fix classes that must be active and have one e-node left; their reads must be active too.
 
     A class on a cycle stays: its reads still order what they reach. Reads of other classes that must
     be active are dropped where they can close no cycle and carry no surcharge.
     """
-    changed = False
     successors = {c: {d for n in nodes for d in form.reads[n]} for c, nodes in enumerate(form.members) if nodes}
     cycle = cyclic_component_of(successors)
-    for c in list(form.must):
-        if len(form.members[c]) != 1:
-            continue
-        n = form.members[c][0]
-        settled = [d for d in form.reads[n] if not form.members[d] and d in form.fixed]
-        if not all(form.decide(n, d, form.fixed[d]) for d in settled):
-            changed = True
-            continue
-        changed |= not form.reads[n] <= form.must
-        form.must |= form.reads[n]
-        if c not in cycle:
-            changed = True
-            form.offset += form.price[n]
-            for by_node in form.pairs.pop(n, {}).values():
-                for m, w in by_node.items():
-                    if w == float("inf"):
-                        if m in form.members[form.owner[m]]:
-                            form.remove(m)
-                    else:
-                        form.price[m] += w
-            form.fixed[c] = n
-            form.members[c] = []
-            form.must.discard(c)
+    changed = False
+    for c in list(form.required):
+        if len(form.members[c]) == 1:
+            changed |= _fix(form, c, c in cycle)
     for n in form.nodes():
-        c = form.owner[n]
-        for d in list(form.reads[n]):
-            if not form.members[d] and d in form.fixed:
-                changed = True
-                if not form.decide(n, d, form.fixed[d]):
-                    break
-            elif d in form.must and d not in form.pairs.get(n, {}) and (c not in cycle or cycle[c] != cycle.get(d)):
-                form.reads[n].discard(d)
-                changed = True
+        changed |= _drop_decided_reads(form, n, cycle)
     form.require_roots()
+    return changed
+
+
+def _fix(form: NormalForm, c: int, on_cycle: bool) -> bool:
+    """Fix the class c, which must be active, to its one e-node. Changed?"""
+    n = form.members[c][0]
+    if not all(form.decide(n, d, form.fixed[d]) for d in form.reads[n].copy() if form.is_fixed(d)):
+        return True
+    changed = not form.reads[n] <= form.required
+    form.required |= form.reads[n]
+    if on_cycle:
+        return changed
+    form.offset += form.price[n]
+    for by_node in form.pairs.pop(n, {}).values():
+        for m, w in by_node.items():
+            form.raise_price(m, w)
+    form.fix(c)
+    form.required.discard(c)
+    return True
+
+
+def _drop_decided_reads(form: NormalForm, n: int, cycle: dict[int, int]) -> bool:
+    """Drop reads of e-node n that are fixed, or of classes that must be active anyway. Changed?"""
+    c, changed = form.owner[n], False
+    for d in list(form.reads[n]):
+        if form.is_fixed(d):
+            changed = True
+            if not form.decide(n, d, form.fixed[d]):
+                break
+        elif d in form.required and d not in form.pairs.get(n, {}) and (c not in cycle or cycle[c] != cycle.get(d)):
+            form.reads[n].discard(d)
+            changed = True
     return changed

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 OPTIMAL_TOLERANCE = 1e-9
-"""Relative gap below which a bound proves a cost that has no grain; costs in grains are compared exactly
-instead (see `closes`, `ChoiceGraph.in_grains`)."""
+"""Relative gap below which a bound proves a cost that has no unit; costs in units are compared exactly
+instead (see `closes`, `ChoiceGraph.in_units`)."""
 
 BOUND_NOISE = 1e-6
-"""Relative error of a solver's float bound, counted up to half a grain."""
+"""Relative error of a solver's float bound, counted up to half a unit."""
 
 
 @dataclass(frozen=True)

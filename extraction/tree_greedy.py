@@ -26,7 +26,7 @@ def extract(
     def price(n: int, choice: dict[int, int]) -> float:
         return prices.node[n] + sum(tree[d] for d in graph.children(n)) + prices.edges(n, choice)
 
-    choice = bottom_up(graph, prices, readers_of(graph, prices), price, lambda c, n, value: tree.__setitem__(c, value))
+    choice = bottom_up(graph, prices, readers_of(graph, prices), price, lambda c, _, value: tree.__setitem__(c, value))
     require_roots(graph, choice)
     choice = reachable(graph, choice)
     cost, seconds = check(graph, choice), time.perf_counter() - start

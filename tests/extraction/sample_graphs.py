@@ -53,8 +53,8 @@ def brute_force(graph: ChoiceGraph) -> float | None:
     return best
 
 
-class Heard:
-    """A reporter that remembers the last choice and the best bound of a solver run in this process."""
+class Recorder:
+    """A Report that remembers the last choice and the best bound of a solver run in this process."""
 
     def __init__(self) -> None:
         self.last: dict[int, int] | None = None

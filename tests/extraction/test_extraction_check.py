@@ -91,7 +91,7 @@ def test_infinite_cost_is_a_forbidden_node():
 
 
 @pytest.mark.parametrize(
-    ("costs", "delta", "grain"),
+    ("costs", "delta", "unit"),
     [
         ([3, 6], -3, 3.0),
         ([1.25, 0.5], 0.75, 0.25),
@@ -99,11 +99,11 @@ def test_infinite_cost_is_a_forbidden_node():
         ([math.pi, 1], 0, None),
     ],
 )
-def test_grains(costs, delta, grain):
+def test_units(costs, delta, unit):
     graph = ChoiceGraph.build([[(costs[0], [1])], [(costs[1], [])]], [0], pair_costs={(0, 1): delta} if delta else None)
-    whole, worth = graph.in_grains()
-    if grain is None:
+    whole, worth = graph.in_units()
+    if unit is None:
         assert (whole, worth) == (graph, 1.0)
     else:
-        assert whole.integral and worth == pytest.approx(grain)
+        assert whole.integral and worth == pytest.approx(unit)
         assert worth * check(whole, {0: 0, 1: 1}) == pytest.approx(check(graph, {0: 0, 1: 1}))

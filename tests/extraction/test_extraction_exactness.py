@@ -17,19 +17,20 @@ from extraction import (
     Infeasible,
     NoChoiceFound,
     Reduced,
-    asp,
-    asp_knots,
     branch,
     check,
     extract,
-    ilp,
     reduce,
 )
+from extraction.asp import Asp
+from extraction.ilp import Ilp
 from extraction.io import to_json
 from extraction.normal_form import NormalForm
+from extraction.portfolio import DISJOINT, ORDERED
+from extraction.protocol import Solver
 from extraction.reduce import export
 from extraction.reductions import drop_underivable
-from tests.extraction.sample_graphs import Heard, brute_force, choice_graphs
+from tests.extraction.sample_graphs import Recorder, brute_force, choice_graphs
 
 many = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 some = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -50,15 +51,15 @@ def solved_by(graph: ChoiceGraph, solve) -> float | None:
     return cost
 
 
-def in_process(module):
+def in_process(solver: Solver):
     def solve(graph: ChoiceGraph) -> dict[int, int] | None:
-        heard = Heard()
-        status = module.solve(graph, heard, deadline=time.perf_counter() + 60, seed=0, warm_start=None)
-        if status == "infeasible":
+        recorder = Recorder()
+        ending = solver.solve(graph, recorder, deadline=time.perf_counter() + 60, seed=0, warm_start=None)
+        if ending == "infeasible":
             return None
-        assert heard.last is not None
-        assert heard.best_bound == pytest.approx(check(graph, heard.last), abs=1e-5)
-        return heard.last
+        assert recorder.last is not None
+        assert recorder.best_bound == pytest.approx(check(graph, recorder.last), abs=1e-5)
+        return recorder.last
 
     return solve
 
@@ -73,14 +74,14 @@ def test_branch_and_bound_and_reductions(graph):
 @given(mixed)
 def test_asp(graph):
     pytest.importorskip("clingo")
-    assert solved_by(graph, in_process(asp)) == brute_force(graph)
+    assert solved_by(graph, in_process(Asp())) == brute_force(graph)
 
 
 @some
 @given(mixed)
 def test_ilp(graph):
     pytest.importorskip("highspy")
-    assert solved_by(graph, in_process(ilp)) == brute_force(graph)
+    assert solved_by(graph, in_process(Ilp())) == brute_force(graph)
 
 
 def normal(graph: ChoiceGraph) -> Reduced | None:
@@ -101,9 +102,10 @@ def test_solvers_without_reductions(graph):
     expected = brute_force(graph)
     for name, solve in (
         ("branch", branch.solve),
-        ("asp", in_process(asp)),
-        ("asp_knots", in_process(asp_knots)),
-        ("ilp", in_process(ilp)),
+        ("asp", in_process(Asp())),
+        ("asp with the order of components", in_process(ORDERED)),
+        ("asp with disjoint cores", in_process(DISJOINT)),
+        ("ilp", in_process(Ilp())),
     ):
         choice = solve(raw.graph)
         found = None if choice is None else check(graph, raw.lift(choice))
@@ -167,13 +169,14 @@ def test_cpsat():
     collect()
     script = (
         "import json,sys,time\n"
-        "from tests.extraction.sample_graphs import Heard\n"
-        "from extraction import check, cpsat\n"
+        "from tests.extraction.sample_graphs import Recorder\n"
+        "from extraction import check\n"
+        "from extraction.cpsat import CpSat\n"
         "from extraction.io import from_json\n"
         "for job in json.load(sys.stdin):\n"
-        "    g, heard = from_json(job), Heard()\n"
-        "    status = cpsat.solve(g, heard, deadline=time.perf_counter() + 60, seed=0, warm_start=None)\n"
-        "    print(json.dumps(None if status == 'infeasible' else [check(g, heard.last), heard.best_bound]))\n"
+        "    g, recorder = from_json(job), Recorder()\n"
+        "    ending = CpSat().solve(g, recorder, deadline=time.perf_counter() + 60, seed=0, warm_start=None)\n"
+        "    print(json.dumps(None if ending == 'infeasible' else [check(g, recorder.last), recorder.best_bound]))\n"
     )
     run = subprocess.run(
         [sys.executable, "-c", script],
@@ -198,8 +201,8 @@ def test_cpsat():
 def test_scaled_bounds_are_bounds(unit):
     """asp and cpsat count in whole numbers; their bound must not overshoot the true optimum."""
     graph = ChoiceGraph.build([[(unit / 3, [1, 2]), (unit, [])], [(unit / 7, [])], [(unit / 11, [1])]], [0])
-    heard = Heard()
-    asp.solve(graph, heard, deadline=time.perf_counter() + 60, seed=0, warm_start=None)
-    best = check(graph, heard.last)
-    assert heard.best_bound <= best * (1 + 1e-12)  # up to the last bit of a float
-    assert heard.best_bound == pytest.approx(best, rel=1e-6)
+    recorder = Recorder()
+    Asp().solve(graph, recorder, deadline=time.perf_counter() + 60, seed=0, warm_start=None)
+    best = check(graph, recorder.last)
+    assert recorder.best_bound <= best * (1 + 1e-12)  # up to the last bit of a float
+    assert recorder.best_bound == pytest.approx(best, rel=1e-6)

@@ -1,5 +1,7 @@
 """The portfolio and its workers: whatever a solver does, the answer is valid and no worse than greedy."""
 
+import importlib
+import json
 import os
 import random
 import signal
@@ -7,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +27,11 @@ from extraction import (
     portfolio,
     race,
 )
-from extraction.race import Entrant, Standing
+from extraction.cpsat import CpSat
+from extraction.ilp import Ilp
+from extraction.lns import Lns
+from extraction.protocol import Solver
+from extraction.race import Entrant, State
 
 
 def hard_graph(seed: int = 0, layers: int = 12, width: int = 5) -> ChoiceGraph:
@@ -43,32 +50,33 @@ def hard_graph(seed: int = 0, layers: int = 12, width: int = 5) -> ChoiceGraph:
     return ChoiceGraph.build(rows, [0])
 
 
-def module(tmp_path, monkeypatch, body: str) -> str:
-    """The relative name, for a race, of a solver module with this `solve`."""
-    text = "def solve(graph, report, *, deadline, seed, warm_start):\n" + textwrap.indent(textwrap.dedent(body), "    ")
-    (tmp_path / "rogue_solver.py").write_text("import os, sys, time\n" + text)
+def rogue_solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> Solver:
+    """A solver with this body, of a module of its own."""
+    (tmp_path / "rogue_solver.py").write_text(
+        "import os, sys, time\n"
+        "from dataclasses import dataclass\n"
+        "@dataclass(frozen=True)\n"
+        "class Rogue:\n"
+        "    name: str = 'rogue'\n"
+        "    def solve(self, graph, report, *, deadline, seed, warm_start):\n" + textwrap.indent(body, " " * 8)
+    )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(race, "__package__", "extraction")
-    return "rogue_solver"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "rogue_solver", raising=False)
+    return importlib.import_module("rogue_solver").Rogue()
 
 
 @pytest.fixture
 def rogue(tmp_path, monkeypatch):
-    """Runs a solver with the given body against a small graph; the standing afterwards."""
+    """Runs a solver with the given body against a small graph; the state afterwards."""
 
-    def run(body: str, seconds: float = 20.0) -> Standing:
-        name = module(tmp_path, monkeypatch, body)
+    def run(body: str, seconds: float = 20.0) -> State:
+        solver = rogue_solver(tmp_path, monkeypatch, body)
         graph = ChoiceGraph.build([[(5, []), (1, [1])], [(2, []), (1, [0])]], [0])
-        standing = Standing(graph, graph.integral)
-        standing.offer({0: 0})
-        began = race.Worker.__init__
-
-        def start(self, solver, *rest, **named):
-            began(self, name, *rest, **named)
-
-        monkeypatch.setattr(race.Worker, "__init__", start)
-        race.race(standing, [Entrant(name, 0.0, time.perf_counter() + seconds)], 0)
-        return standing
+        state = State(graph, graph.integral)
+        state.offer({0: 0})
+        race.race(state, [Entrant(solver, 0.0, time.perf_counter() + seconds)], 0)
+        return state
 
     return run
 
@@ -84,24 +92,22 @@ def rogue(tmp_path, monkeypatch):
     ],
 )
 def test_a_broken_solver_changes_nothing(rogue, body, says):
-    standing = rogue(body)
-    assert (standing.cost, standing.choice) == (5, {0: 0})
-    assert not standing.proved
-    assert says in " ".join(standing.failures.values())
+    state = rogue(body)
+    assert (state.cost, state.choice) == (5, {0: 0})
+    assert not state.proved
+    assert says in " ".join(state.failures.values())
 
 
 def test_a_solver_that_hangs_is_ended(rogue):
-    standing = rogue("time.sleep(1000)", seconds=0.5)
-    assert standing.cost == 5
-    assert "time limit" in " ".join(standing.failures.values())
+    state = rogue("time.sleep(1000)", seconds=0.5)
+    assert state.cost == 5
+    assert "time limit" in " ".join(state.failures.values())
 
 
 def test_prints_of_a_solver_do_not_garble_messages(rogue):
-    standing = rogue(
-        "print('hello'); os.write(1, b'{'); report.choice({0: 1, 1: 2}); report.bound(3.0); return 'limit'"
-    )
-    assert standing.cost == 3
-    assert standing.proved
+    state = rogue("print('hello'); os.write(1, b'{'); report.choice({0: 1, 1: 2}); report.bound(3.0); return 'limit'")
+    assert state.cost == 3
+    assert state.proved
 
 
 @pytest.mark.parametrize("method", ["asp", "ilp", "portfolio"])
@@ -147,12 +153,27 @@ def test_infeasible_is_named():
         extract(quarrel)
 
 
-def test_unknown_and_missing_extractors_are_named(monkeypatch):
+def test_unknown_and_missing_extractors_are_named(tmp_path, monkeypatch):
     with pytest.raises(ExtractionError, match="dag_greedy"):
         extract(hard_graph(), "no_such_method")
-    monkeypatch.setattr(race, "Entrant", Entrant)
-    with pytest.raises(SolverUnavailable, match="no_such_module"):
-        exact.extract(hard_graph(), "no_such_module", time_limit=10, seed=0, warm_start=None)
+    missing = exact.extractor("mine", rogue_solver(tmp_path, monkeypatch, "import no_such_module"))
+    with pytest.raises(SolverUnavailable, match="mine: .*no_such_module"):
+        missing(hard_graph(), time_limit=10, seed=0, warm_start=None)
+
+
+def test_a_solver_of_ones_own_has_its_options_in_its_process(tmp_path, monkeypatch):
+    body = "report.choice({0: 1, 1: 2}) if self.name == 'mine' else None; return 'optimal'"
+    solver = replace(rogue_solver(tmp_path, monkeypatch, body), name="mine")
+    graph = ChoiceGraph.build([[(5, []), (1, [1])], [(2, []), (1, [0])]], [0])
+    state = State(graph, graph.integral)
+    race.race(state, [Entrant(solver, 0.0, time.perf_counter() + 20)], 0)
+    assert (state.choice, state.proved, state.failures) == ({0: 1, 1: 2}, True, {})
+
+
+@pytest.mark.parametrize("solver", [portfolio.ORDERED, portfolio.SHRUNK, portfolio.DISJOINT, Ilp(), Lns(), CpSat()])
+def test_solvers_survive_the_way_to_their_process(solver):
+    sent = json.loads(json.dumps(race.solver_as_json(solver)))
+    assert json.loads(json.dumps(race.solver_as_json(race.solver_of(sent)))) == sent
 
 
 def test_small_graphs_need_no_process(monkeypatch):
