@@ -6,23 +6,19 @@ that the solver claims.
 
 from __future__ import annotations
 
-import json
-import os
 import queue
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from importlib import import_module
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
+from ._worker import solve, solver_as_json
 from .check import Choice, check
 from .errors import InvalidExtraction
 from .graph import ChoiceGraph
 from .io import to_json
+from .process import Limits, Process, WorkerError
 from .protocol import Solver
 from .result import closes
 
@@ -66,24 +62,12 @@ class State:
         return True
 
 
-def solver_as_json(solver: Solver) -> dict[str, Any]:
-    """A solver's class and options, as `solver_of` takes them."""
-    kind = type(solver)
-    return {"module": kind.__module__, "class": kind.__qualname__, "options": asdict(solver)}
-
-
-def solver_of(data: dict[str, Any]) -> Solver:
-    """The solver of `solver_as_json`. Raises ImportError if its module is not there."""
-    solver: Solver = getattr(import_module(data["module"]), data["class"])(**data["options"])
-    return solver
-
-
 Inbox = queue.Queue["tuple[SolverProcess, dict[str, Any]]"]
 """Messages of all processes, with who sent them."""
 
 
 class SolverProcess:
-    """One solver at work on one graph."""
+    """One solver at work on one graph. Raises OSError where no process can be started."""
 
     def __init__(
         self,
@@ -96,41 +80,25 @@ class SolverProcess:
         warm_start: Choice | None,
     ):
         self.solver = solver
-        self.kill_at = time.perf_counter() + time_limit * (1 + GRACE_SHARE) + GRACE
-        paths = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}._worker"],
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)},
-        )
-        job = {
-            "solver": solver_as_json(solver),
-            "graph": graph_json,
-            "time_limit": time_limit,
-            "seed": seed,
-            "warm_start": warm_start,
-        }
-        threading.Thread(target=self._exchange, args=(json.dumps(job), inbox), daemon=True).start()
+        self._process = Process(type(solver).__module__)
+        self._process.start()
+        job = (solver_as_json(solver), graph_json, time_limit, seed, warm_start)
+        limits = Limits(seconds=time_limit * (1 + GRACE_SHARE) + GRACE)
+        threading.Thread(target=self._run, args=(job, limits, inbox), daemon=True).start()
 
-    def _exchange(self, job: str, inbox: Inbox) -> None:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None and stdout is not None
+    def _run(self, job: tuple[Any, ...], limits: Limits, inbox: Inbox) -> None:
+        def pass_on(message: Any) -> None:
+            inbox.put((self, message))
+
         try:
-            stdin.write(job + "\n")
-            stdin.flush()
-            for line in stdout:
-                inbox.put((self, json.loads(line)))
-        except (OSError, ValueError):
-            pass  # it died, or garbled its last words; the end below says so
-        inbox.put((self, {"end": "error", "message": "the process died"}))
+            pass_on({"end": self._process.call(solve, *job, limits=limits, on_message=pass_on)})
+        except (WorkerError, OSError) as error:
+            pass_on({"end": "error", "message": str(error)})
+        self._process.close()  # some solvers hang or crash in their destructors
 
     def stop(self) -> None:
         """Kill the process, if it still runs."""
         self._process.kill()
-        self._process.wait()
 
 
 @dataclass(frozen=True)
@@ -160,11 +128,9 @@ def race(state: State, entrants: Sequence[Entrant], seed: int) -> None:
                 running |= _started(waiting.pop(0), now, state, graph_json, inbox, seed)
             if not running:
                 continue
-            until = min([p.kill_at for p in running] + [e.start for e in waiting[:1]])
             try:
-                process, message = inbox.get(timeout=max(0.0, until - now))
+                process, message = inbox.get(timeout=max(0.0, waiting[0].start - now) if waiting else None)
             except queue.Empty:
-                _stop_late(state, running)
                 continue
             if process in running and not _receive(state, process, message):
                 running.discard(process)
@@ -186,14 +152,6 @@ def _started(
     except OSError as error:
         state.failures[str(entrant.solver)] = f"no process: {error}"
         return set()
-
-
-def _stop_late(state: State, running: set[SolverProcess]) -> None:
-    """Stop the processes that are beyond their time."""
-    for p in [p for p in running if p.kill_at <= time.perf_counter()]:
-        state.failures.setdefault(str(p.solver), "did not stop at its time limit")
-        running.discard(p)
-        p.stop()
 
 
 def _receive(state: State, process: SolverProcess, message: dict[str, Any]) -> bool:

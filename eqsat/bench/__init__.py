@@ -8,7 +8,7 @@
 """
 
 from eqsat.bench.cells import Configuration, Model
-from eqsat.bench.isolated import Limits
 from eqsat.bench.run import run
+from eqsat.workers.worker import Limits
 
 __all__ = ["Configuration", "Limits", "Model", "run"]

@@ -16,13 +16,11 @@ import venv
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import digest
+from eqsat.bench.fingerprint import digest
+from eqsat.bench.fingerprint import fingerprint as fingerprint_of
 from eqsat.files import InputError
 from eqsat.target import Target
-from eqsat.vela import compile as vela
 from eqsat.vela.compile import compile_tflite
-from eqsat.versions import versions
-from eqsat.workers import worker
 from eqsat.workers.worker import Pool
 
 #: Versions that the rows were measured with; torch is ExecuTorch's, so that a model's random weights are the same.
@@ -54,8 +52,7 @@ def check(environment: Path | None) -> None:
 
 
 def fingerprint() -> str:
-    files = [_SCRIPT, Path(__file__), Path(vela.__file__), Path(worker.__file__)]
-    return digest(*(f.read_bytes() for f in files), *REQUIREMENTS, repr(versions(["ethos-u-vela"])))
+    return digest(fingerprint_of([__name__, "eqsat.bench.litert_convert"], ["ethos-u-vela"]), *REQUIREMENTS)
 
 
 def measure(reference: str, target: str, environment: str) -> tuple[dict[str, Any], dict[str, bytes], list[list[dict]]]:

@@ -23,14 +23,14 @@ Fields = dict[str, Any]
 
 
 def measure(
-    configuration: Configuration, flags: list[str], files: dict[str, bytes], side: Fields, cold: bool
+    name: str, flags: list[str], files: dict[str, bytes], side: Fields, cold: bool
 ) -> tuple[Fields, dict[str, bytes], list[list[dict]]]:
-    """(fields of the record, the graph that Vela got per delegate, Vela's table per delegate); sums are over the delegates.
+    """For a configuration by name: (fields of the record, the graph that Vela got per delegate, Vela's table per delegate); sums are over the delegates.
 
     cold: with an empty price cache, so that seconds are those of a first compilation and no cell depends on another.
     Raises RuntimeError if stock has no graph, else what Vela or the reference model refuse.
     """
-    target = Target.from_flags(flags)
+    configuration, target = Configuration.parse(name), Target.from_flags(flags)
     figures = [_delegate(configuration, target, files, i, side, cold) for i in range(len(side["stock_errors"]))]
     total: Fields = {"delegates": len(figures)}
     estimates: list[Estimate] = [f.pop("estimate") for f in figures]

@@ -17,11 +17,11 @@ from typing import Any
 from eqsat.bench import isolated, litert, lowering
 from eqsat.bench.cells import LITERT, STOCK, Configuration, Model, lowering_fingerprint, measuring_fingerprint
 from eqsat.bench.fingerprint import digest
-from eqsat.bench.isolated import Limits, TaskFailed, TaskLost
 from eqsat.bench.log import Record
 from eqsat.bench.records import Place, RunFiles
 from eqsat.files import InputError
 from eqsat.target import ACCELERATORS, TargetError
+from eqsat.workers.worker import Limits, WorkerError
 
 #: Called with (lowerings and cells done, their number in all, what happened).
 Progress = Callable[[int, int, str], None]
@@ -42,10 +42,8 @@ def attempt(function: str, args: tuple, limits: Limits) -> Outcome:
     try:
         value, peak = isolated.call(function, args, limits)
         return Outcome(value, round(peak, 1))
-    except TaskFailed as e:
-        return Outcome(error=str(e))
-    except TaskLost as e:
-        return Outcome(error=str(e), lost=True)
+    except WorkerError as e:
+        return Outcome(error=f"{e} ({e.place})" if e.place else str(e), lost=not e.refused)
 
 
 @contextmanager
@@ -57,9 +55,9 @@ def executor(jobs: int = 1, scheduler: str | None = None) -> Iterator[Executor]:
             yield pool
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            isolated.stop_all()  # what still runs ends as lost, and its thread with it
+            isolated.kill_all()  # what still runs ends as lost, and its thread with it
             pool.shutdown()
-            isolated.stop_all()
+            isolated.close_all()
         return
     try:
         from distributed import Client
@@ -110,7 +108,7 @@ def run(
     )
     with closing(files), nullcontext(pool) if pool else executor(jobs, scheduler) as chosen:
         width = jobs if pool is None and scheduler is None else sys.maxsize
-        return _Run(plan, files, chosen, width, limits or Limits(), cold, progress).all()
+        return _Run(plan, files, chosen, width, limits or isolated.LIMITS, cold, progress).all()
 
 
 class _Plan:
@@ -245,7 +243,7 @@ class _Run:
                     1,
                     partial(self._measured, cell, model, target, c),
                     "eqsat.bench.measure:measure",
-                    c,
+                    c.name,
                     side["flags"],
                     graphs,
                     side,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,8 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.workers.worker import Pool, Worker, WorkerError
+from eqsat.tosa.model import packed, reference, unpacked
+from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 #: Bytes of tensors that one request to a worker gives back, about.
 _MESSAGE = 1 << 26
@@ -46,7 +46,7 @@ def run_samples(
     try:
         return _request(buffer, inputs, via, timeout)
     except WorkerError as e:
-        if e.refused or "took over" in str(e):
+        if e.refused or e.stopped:
             raise
         if len(inputs) == 1:
             return [e]
@@ -57,15 +57,8 @@ def run_samples(
 def _request(
     buffer: bytes, inputs: Sequence[Sequence[np.ndarray]], via: Pool | Worker, timeout: float
 ) -> list[list[np.ndarray] | WorkerError]:
-    packed = io.BytesIO()
-    np.savez(packed, **{f"x{k}_{i}": x for k, xs in enumerate(inputs) for i, x in enumerate(xs)})
-    header = {"do": "reference", "inputs": [len(xs) for xs in inputs]}
-    answer, blobs = via.request(header, [buffer, packed.getvalue()], timeout)
-    with np.load(io.BytesIO(blobs[0]), allow_pickle=False) as data:
-        return [
-            WorkerError(refusal, refused=True) if refusal else [data[f"x{k}_{i}"] for i in range(answer["outputs"][k])]
-            for k, refusal in enumerate(answer["refusals"])
-        ]
+    answers = via.call(reference, buffer, [packed(xs) for xs in inputs], limits=Limits(timeout))
+    return [WorkerError(a, refused=True) if isinstance(a, str) else unpacked(a) for a in answers]
 
 
 class Unjudged(WorkerError):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.workers.worker import Pool, Worker
+from eqsat.vela.regor import vela
+from eqsat.workers.worker import Limits, Pool, Worker
 
 #: Vela's operator names -> the kinds that tables and reports show.
 KINDS = {
@@ -69,7 +70,7 @@ def compile_tflite(buffer: bytes, target: Target, via: Pool | Worker, timeout: f
 
 
 def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeout: float) -> Estimate:
-    answer, _ = via.request({"do": "compile", "format": form, "flags": list(target.flags)}, [buffer], timeout)
+    answer = via.call(vela, buffer, form, list(target.flags), limits=Limits(timeout))
     return Estimate(
         answer["cycles"], tuple(answer["rows"]), answer["memory"], tuple(answer["binary"]), answer["cpu_operators"]
     )

@@ -6,7 +6,8 @@ import signal
 import pytest
 
 from eqsat.bench import isolated
-from eqsat.bench.isolated import Limits, TaskFailed, TaskLost, call
+from eqsat.bench.isolated import call
+from eqsat.workers.worker import Limits, WorkerError
 
 WIDE = Limits(60, 4096)
 
@@ -15,8 +16,9 @@ def test_values_and_errors_come_back_and_the_process_is_kept():
     first, peak = call("os:getpid", (), WIDE)
     assert first != os.getpid() and peak > 0
     assert call("os:getpid", (), WIDE)[0] == first
-    with pytest.raises(TaskFailed, match="ValueError.*invalid literal"):
+    with pytest.raises(WorkerError, match="ValueError.*invalid literal") as e:
         call("builtins:int", ("x",), WIDE)
+    assert e.value.refused
     other, _ = call("os:getpid", (), WIDE)
     assert other != first  # another function had a process of its own in between
 
@@ -26,16 +28,17 @@ def test_values_and_errors_come_back_and_the_process_is_kept():
     [
         ("time:sleep", (60,), Limits(0.5, 4096), "time limit"),
         ("numpy:ones", (40_000_000,), Limits(60, 120), "memory limit"),
-        ("signal:raise_signal", (signal.SIGKILL,), WIDE, "killed"),
+        ("signal:raise_signal", (signal.SIGKILL,), WIDE, "signal 9"),
     ],
 )
 def test_a_task_that_passes_a_limit_or_dies_is_lost_alone(function, args, limits, word):
-    with pytest.raises(TaskLost, match=word):
+    with pytest.raises(WorkerError, match=word) as e:
         call(function, args, limits)
+    assert not e.value.refused
     assert call("os:getpid", (), WIDE)[0] > 0
 
 
 def test_nothing_outlives_the_caller():
     call("os:getpid", (), WIDE)
-    isolated.stop_all()
+    isolated.close_all()
     assert not isolated._live

@@ -164,7 +164,7 @@ def test_a_killed_worker_loses_only_its_cell(models, whole, tmp_path):
     with Sabotage(1) as pool:
         records = run(models, [TARGET], CONFIGURATIONS, tmp_path, pool=pool)
     lost = [r for r in records if "error" in r]
-    assert len(lost) == 1 and lost[0]["lost"] and "killed" in lost[0]["error"]
+    assert len(lost) == 1 and lost[0]["lost"] and "signal 9" in lost[0]["error"]
     assert [r for r in figures(records) if "error" not in r] == [
         f for f, r in zip(figures(whole), records) if "error" not in r
     ]

@@ -17,11 +17,11 @@ from eqsat.egraph.engine import Extern, Rule
 
 
 def children(module: str) -> list[psutil.Process]:
-    """Worker processes below this one that run a module."""
+    """Worker processes below this one whose name begins so (see `extraction/process.py`)."""
     found = []
     for p in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            if module in p.cmdline():
+            if any(word.startswith(module) for word in p.cmdline()[1:]):
                 found.append(p)
     return found
 

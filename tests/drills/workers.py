@@ -109,7 +109,7 @@ def hard_graph(classes: int = 120, seed: int = 0) -> ChoiceGraph:
 def mid_solve(place: Path) -> Outcome:
     graph = hard_graph()
     greedy = extract(graph, "dag_greedy").cost
-    with s.Killer("extraction._worker", 6) as killer:
+    with s.Killer("extraction.", 6) as killer:
         found = extract(graph, "portfolio", time_limit=4)
     cost = check(graph, found.choice)
     return killer.killed > 0 and cost <= greedy, f"{killer.killed} solvers killed; cost {cost:g}, greedy {greedy:g}"

@@ -19,12 +19,14 @@ from extraction import (
     ExtractionError,
     Infeasible,
     SolverUnavailable,
+    _worker,
     branch,
     check,
     exact,
     extract,
     k_best,
     portfolio,
+    process,
     race,
 )
 from extraction.cpsat import CpSat
@@ -172,15 +174,15 @@ def test_a_solver_of_ones_own_has_its_options_in_its_process(tmp_path, monkeypat
 
 @pytest.mark.parametrize("solver", [portfolio.ORDERED, portfolio.SHRUNK, portfolio.DISJOINT, Ilp(), Lns(), CpSat()])
 def test_solvers_survive_the_way_to_their_process(solver):
-    sent = json.loads(json.dumps(race.solver_as_json(solver)))
-    assert json.loads(json.dumps(race.solver_as_json(race.solver_of(sent)))) == sent
+    sent = json.loads(json.dumps(_worker.solver_as_json(solver)))
+    assert json.loads(json.dumps(_worker.solver_as_json(_worker.solver_of(sent)))) == sent
 
 
 def test_small_graphs_need_no_process(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a process was started")
 
-    monkeypatch.setattr(race.subprocess, "Popen", refuse)
+    monkeypatch.setattr(process.subprocess, "Popen", refuse)
     chain = ChoiceGraph.build([[(1, [i + 1]), (3, [i + 1])] for i in range(500)] + [[(1, [])]], [0])
     assert extract(chain).status == "optimal"
     small = hard_graph(layers=4, width=3)
@@ -293,7 +295,7 @@ def test_no_process_can_be_started(monkeypatch):
     def refuse(*_, **__):
         raise OSError("no more processes")
 
-    monkeypatch.setattr(race.subprocess, "Popen", refuse)
+    monkeypatch.setattr(process.subprocess, "Popen", refuse)
     graph = hard_graph()
     assert extract(graph).cost <= extract(graph, "dag_greedy").cost
     with pytest.raises(SolverUnavailable, match="no more processes"):

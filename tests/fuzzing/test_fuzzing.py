@@ -46,7 +46,7 @@ def test_every_mutator_is_used_and_changes_files() -> None:
 @pytest.mark.parametrize(
     ("harm", "word"),
     [
-        ("while True: pass", "hangs"),
+        ("while True: pass", "computing"),
         ("os.kill(os.getpid(), 11)", "signal 11"),
         ("1 // 0", "ZeroDivision"),
         ("bytearray(1 << 31)", "MemoryError"),
@@ -55,7 +55,7 @@ def test_every_mutator_is_used_and_changes_files() -> None:
 def test_a_crash_or_a_hang_is_seen(harm: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader of the watched process is broken on input 3; the inputs behind it are still read."""
     (tmp_path / "sitecustomize.py").write_text(f"""
-import os, sys
+import os, random, sys
 import importlib.abc, importlib.machinery
 class Broken(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
@@ -67,9 +67,7 @@ class Broken(importlib.abc.MetaPathFinder):
             original(module)
             from dataclasses import replace
             def damage(r, corpus):
-                damage.count += 1
-                return b"bad" if damage.count + int(sys.argv[3]) == 4 else corpus[0], "bits"
-            damage.count = 0
+                return b"bad" if r.random() == random.Random("records:0:3").random() else corpus[0], "bits"
             def read(data, place):
                 if data == b"bad":
                     {harm}

@@ -1,0 +1,36 @@
+"""The TOSA reference model, called in the process that imports this: a worker's, as it may crash or hang (`reference.py`)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+
+import numpy as np
+
+
+def packed(arrays: Iterable[np.ndarray]) -> bytes:
+    """Arrays as one byte string."""
+    out = io.BytesIO()
+    np.savez(out, **{f"x{i}": x for i, x in enumerate(arrays)})
+    return out.getvalue()
+
+
+def unpacked(data: bytes) -> list[np.ndarray]:
+    """The arrays that `packed` was given."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+        return [arrays[f"x{i}"] for i in range(len(arrays.files))]
+
+
+def reference(buffer: bytes, samples: list[bytes]) -> list[bytes | str]:
+    """Per sample of packed inputs the outputs, packed, or why the model refuses it. Raises ImportError with the remedy."""
+    try:
+        import tosa_reference_model as model
+    except ImportError as e:
+        raise ImportError(f"{e}: pip install tosa-tools") from e
+
+    answers: list[bytes | str] = []
+    for inputs in samples:
+        outputs, status = model.run(buffer, unpacked(inputs), verbosity="NONE", initialize_variable_tensor_from_numpy=1)
+        valid = status == model.GraphStatus.TOSA_VALID
+        answers.append(packed(outputs) if valid else f"RuntimeError: the reference model answers {status}")
+    return answers

@@ -1,0 +1,90 @@
+"""Vela's compiler, called in the process that imports this: a worker's, as it may crash, leak or hang (`compile.py`)."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import cache
+from typing import Any
+
+
+def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
+    """The figures of one compilation. form: "TOSA" or "TFLITE". Raises what Vela raises, and ImportError with the remedy."""
+    try:
+        from ethosu import regor
+    except ImportError as e:
+        raise ImportError(f"{e}: pip install ethos-u-vela") from e
+
+    accelerator, config, options = _configuration(tuple(flags))
+    if form == "TFLITE":
+        options = options.replace("output_format=Raw", "output_format=TFLite", 1)
+    model = regor.compile(accelerator, buffer, form, config, options=options)
+    report = model.perf_report
+    memories = {
+        name: {
+            "peak": int(m.peakUsage),
+            "read": sum(a.bytesRead for a in m.accesses.values()),
+            "written": sum(a.bytesWritten for a in m.accesses.values()),
+        }
+        for name, m in report.memories.items()
+    }
+    return {
+        "cycles": int(report.totalCycles),
+        "npu_cycles": int(report.npuCycles),
+        "rows": _rows(model.opt_database.tables, buffer if form == "TOSA" else None),
+        "memory": memories,
+        "binary": [len(model.command_stream), len(model.read_only.data)] if form == "TOSA" else [len(model.model)],
+        "cpu_operators": int(report.cpuOps),
+    }
+
+
+@cache
+def _configuration(flags: tuple[str, ...]) -> tuple[str, str, str]:
+    """(accelerator, system config, options) as Vela's own command line makes them from `flags`."""
+    from ethosu.vela import vela as command
+
+    seen: list[tuple[str, str, str]] = []
+    original = command.process_regor
+    command.process_regor = lambda arch, name, accelerator, config, options, *rest, **kw: seen.append(
+        (accelerator, config, options)
+    )
+    try:
+        with tempfile.TemporaryDirectory() as d:
+            path = os.path.join(d, "empty.tosa")
+            with open(path, "wb") as f:
+                f.write(b"\0\0\0\0TOSA")
+            command.main([*flags, f"--output-dir={d}", path])
+    except SystemExit as e:
+        raise RuntimeError(f"Vela refuses the flags {' '.join(flags)} (exit code {e.code})") from e
+    finally:
+        command.process_regor = original
+    accelerator, config, options = seen[0]
+    if "enable_db=true" not in options:
+        options = options.replace("[compiler]\n", "[compiler]\nenable_db=true\n", 1)
+    return accelerator, config, options
+
+
+def _rows(tables: dict[str, Any], tosa: bytes | None) -> list[dict[str, Any]]:
+    """Vela's table by operator; of a TOSA file each row with its `source`."""
+    if "perf" not in tables:
+        return []
+    t = tables["perf"]
+    keep = [i for i, h in enumerate(t.header) if h in ("operator", "name", "op_cycles", "npu_cycles", "mac_count")]
+    rows = [{t.header[i]: row[i] for i in keep} for row in t.data]
+    if tosa is not None:
+        for row, source in zip(rows, _sources(tables, tosa)):
+            row["source"] = source
+    return rows
+
+
+def _sources(tables: dict[str, Any], buffer: bytes) -> list[str]:
+    """Per row of Vela's table the result of the TOSA operator that it is made from ("": of none)."""
+    from tosa.TosaGraph import TosaGraph
+
+    block = TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
+    operator = {
+        row[0]: int(row[-1]) for row in tables["source"].data
+    }  # the last column counts the operators of the flatbuffer
+    column = list(tables["perf"].header).index("source_id")
+    numbers = [operator.get(row[column], -1) for row in tables["perf"].data]
+    return [block.Operators(k).Outputs(0).decode() if 0 <= k < block.OperatorsLength() else "" for k in numbers]

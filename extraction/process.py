@@ -1,0 +1,237 @@
+"""Functions called in a process of their own, where they may crash, leak, hang or print without hurting the caller.
+
+>>> with Process("example") as process:
+...     process.call("math:factorial", 5), process.call("builtins:bytes", [1, 2])
+(120, b'\\x01\\x02')
+
+The one protocol for solvers that race, Vela, the reference model, cells of a benchmark and files that are fuzzed. It lives here
+because this package imports nothing else of the project's. Arguments and results are what JSON holds, and byte strings;
+nothing is pickled (`_child.py` has the format). A function may stream messages while it runs.
+
+Why no library: Pebble 5.2 (ProcessPool, spawned workers) was tried. It imports the user's script again in each worker, so that a
+script without a main guard ends in BrokenProcessPool. It pickles, gives no results before the last, and knows no limit of memory or
+of processor time. A worker hung in native code outlives its deadline by the 3 s that SIGTERM is given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ._child import pack, unpack
+
+#: Bytes: deep recursion in native code, such as Vela's on a graph of thousands of operators, overflows the usual 8 MB.
+STACK = 512 << 20
+#: Seconds between looks at what a process uses, where that is limited.
+_POLL = 0.2
+_CHILD = Path(__file__).with_name("_child.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one call: wall seconds, MiB of resident memory of the process and all that it starts, seconds of its processor time."""
+
+    seconds: float = math.inf
+    mib: float = math.inf
+    cpu_seconds: float = math.inf
+
+
+class WorkerError(RuntimeError):
+    """A call that failed: `refused` if the function raised (it would again; `place` says where), else the process did not survive it.
+
+    killed: somebody else ended the process, such as a system without memory. stopped: it passed a limit.
+    """
+
+    def __init__(
+        self, message: str, refused: bool = False, killed: bool = False, stopped: bool = False, place: str = ""
+    ):
+        super().__init__(message)
+        self.refused, self.killed, self.stopped, self.place = refused, killed, stopped, place
+
+
+class _LimitPassed(Exception):
+    """What was passed, in words."""
+
+
+class Process:
+    """One process, started on first use and again after a failure or `recycle` calls. Not for calls from two threads at once.
+
+    name: the first argument of its command line, for those who look for it. env: variables that differ from this process's.
+    """
+
+    def __init__(
+        self, name: str, *, stack: int = STACK, recycle: float = math.inf, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.name, self.stack, self.recycle, self.env = name, stack, recycle, dict(env or {})
+        #: MiB that the last call used at most, where its memory was limited: looked at every 0.2 s.
+        self.peak_mib = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._calls = 0
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """The process, started unless it runs. Raises OSError."""
+        if self._process is None or self._process.poll() is not None or self._calls >= self.recycle:
+            self.close()
+            self._calls = 0
+            path = [str(_CHILD.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(_CHILD), self.name, str(self.stack)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C reaches the caller only, which then decides
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path), **self.env},
+            )
+            assert self._process.stdin
+            os.set_blocking(self._process.stdin.fileno(), False)
+        return self._process
+
+    def call(
+        self,
+        function: str | Callable[..., Any],
+        *args: Any,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        on_message: Callable[[Any], None] | None = None,
+    ) -> Any:
+        """What the function returns; it is named "module:name", or one that can be named so. Raises WorkerError, OSError,
+        and TypeError for arguments that cannot be sent.
+
+        on_message: called with all that the function passes to its argument `send`.
+        """
+        name = function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
+        what = name.partition(":")[2]
+        request = pack({"function": name, "args": args, "streams": on_message is not None})
+        process = self.start()
+        self._calls += 1
+        watch = _Watch(process, limits)
+        try:
+            watch.write(request)
+            while "message" in (answer := unpack(watch.read)):
+                assert on_message
+                on_message(answer["message"])
+        except _LimitPassed as e:
+            self.close()
+            raise WorkerError(f"{what} was stopped at the {e}", stopped=True) from None
+        except (OSError, EOFError, struct.error):
+            code = process.wait()
+            self.close()
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            raise WorkerError(f"the worker died in {what} ({how})", killed=code == -signal.SIGKILL) from None
+        except BaseException:
+            self.close()  # an interrupted exchange leaves the pipes out of step
+            raise
+        finally:
+            self.peak_mib = watch.peak_mib
+        if "error" in answer:
+            raise WorkerError(answer["error"], refused=True, place=answer["place"])
+        return answer["value"]
+
+    def kill(self) -> None:
+        """Ends the process and what it started in its session, so that a call under way in another thread fails now."""
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Ends the process; the next call starts another one."""
+        process = self._process
+        if process is not None:
+            self.kill()
+            process.wait()
+            assert process.stdin and process.stdout
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            process.stdout.close()
+            self._process = None
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class _Watch:
+    """The pipes of a process during one call. Raises _LimitPassed, and EOFError where the process is gone."""
+
+    def __init__(self, process: subprocess.Popen[bytes], limits: Limits):
+        assert process.stdin and process.stdout
+        self._pid, self._in, self._out = process.pid, process.stdin.fileno(), process.stdout.fileno()
+        self._limits, self._end = limits, time.monotonic() + limits.seconds
+        self._polls = min(limits.mib, limits.cpu_seconds) < math.inf
+        self._before = _cpu_seconds(self._pid) if limits.cpu_seconds < math.inf else 0.0
+        self._look = 0.0
+        self.peak_mib = 0.0
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            self._wait([], [self._in])
+            rest = rest[os.write(self._in, rest) :]
+
+    def read(self, n: int) -> bytes:
+        out = bytearray()
+        while len(out) < n:
+            self._wait([self._out], [])
+            piece = os.read(self._out, min(n - len(out), 1 << 20))
+            if not piece:
+                raise EOFError
+            out += piece
+        return bytes(out)
+
+    def _wait(self, reads: list[int], writes: list[int]) -> None:
+        """Until one of them is ready."""
+        while True:
+            self._check()
+            left = self._end - time.monotonic()
+            timeout = min(left, _POLL) if self._polls else left
+            if any(select.select(reads, writes, [], None if timeout == math.inf else max(0.0, timeout))):
+                return
+
+    def _check(self) -> None:
+        now = time.monotonic()
+        if now > self._end:
+            raise _LimitPassed(f"time limit of {self._limits.seconds:.3g} s")
+        if not self._polls or now < self._look:
+            return
+        self._look = now + _POLL
+        if self._limits.mib < math.inf:
+            self.peak_mib = max(self.peak_mib, _resident_mib(self._pid))
+            if self.peak_mib > self._limits.mib:
+                raise _LimitPassed(f"memory limit: {self.peak_mib:.0f} MiB of {self._limits.mib:.0f}")
+        if self._limits.cpu_seconds < math.inf and _cpu_seconds(self._pid) - self._before > self._limits.cpu_seconds:
+            raise _LimitPassed(f"limit of {self._limits.cpu_seconds:.3g} s of computing")
+
+
+def _resident_mib(pid: int) -> float:
+    import psutil
+
+    total = 0
+    with contextlib.suppress(psutil.Error):
+        parent = psutil.Process(pid)
+        for p in [parent, *parent.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error):
+                total += p.memory_info().rss
+    return total / 2**20
+
+
+def _cpu_seconds(pid: int) -> float:
+    import psutil
+
+    try:
+        times = psutil.Process(pid).cpu_times()
+        return float(times.user + times.system)
+    except psutil.Error:
+        return 0.0
