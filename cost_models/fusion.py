@@ -74,8 +74,7 @@ def is_times_one(rescale: Unit) -> bool:
 def is_noop(u: Unit) -> bool:
     """A CLAMP to the dtype's limits. Vela's U55/U65 estimate falls when one follows a convolution, hardware does not get
     faster: it keeps its full price, so that its removal always wins (measured on Vela 5.1)."""
-    if u.op != "clamp" or not DType.of(u.result.dtype).is_integral:
+    dtype = DType.of(u.result.dtype)
+    if u.op != "clamp" or not dtype.is_integral:
         return False
-    size = DType.of(u.result.dtype).size
-    lo, hi = (v.to_bytes(size, "little", signed=True) for v in DType.of(u.result.dtype).limits)
-    return (u.attr("min_val"), u.attr("max_val")) == (lo, hi)
+    return (u.attr("min_val"), u.attr("max_val")) == tuple(map(dtype.to_bytes, dtype.limits))

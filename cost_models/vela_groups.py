@@ -28,11 +28,12 @@ from cost_models.protocol import Fusion, Price, Unit
 from cost_models.windows import Windows, add_pad, group_cycles
 from eqsat.target import Target
 from eqsat.target.staging import Transposes, reordering, ways, written
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Attrs, Const, GraphError, Type, attrs_of
+from eqsat.tensor.types import Const, GraphError, Type, attrs_of
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
@@ -252,27 +253,10 @@ def _versions() -> str:
     return f"vela {version('ethos-u-vela')}"
 
 
-def _scaled(dtype: str, multiplier: int, shift: int, scale32: bool = True) -> Attrs:
-    return attrs_of(
-        {
-            "multiplier": (multiplier,),
-            "shift": (shift,),
-            "in_zp": (0,),
-            "out_zp": (0,),
-            "dtype": dtype,
-            "scale32": scale32,
-            "rounding_mode": 1,
-            "per_channel": False,
-            "input_unsigned": False,
-            "output_unsigned": False,
-        }
-    )
-
-
 #: The RESCALEs in a probe: to INT8 behind sums (Vela fuses it), to INT32 before them (times one, which fuses on every target).
-_NARROWING, _WIDENING = _scaled("INT8", 1 << 30, 38), _scaled("INT32", 1 << 30, 30)
+_NARROWING, _WIDENING = makers.rescale("INT8", shift=38), makers.rescale("INT32")
 #: The RESCALE that fuses into a multiply-accumulate op, by the dtypes of its operand and of its sums. Of INT48 TOSA has 16-bit multipliers only.
-_MAC_NARROWING = {("INT8", "INT32"): _NARROWING, ("INT16", "INT48"): _scaled("INT16", 1 << 14, 30, scale32=False)}
+_MAC_NARROWING = {("INT8", "INT32"): _NARROWING, ("INT16", "INT48"): makers.rescale("INT16", shift=30, scale32=False)}
 
 
 def canonical(u: Unit) -> Unit:
@@ -288,8 +272,8 @@ def canonical(u: Unit) -> Unit:
     elif u.op == "table":
         attrs["table"] = tuple(range(len(attrs["table"])))
     elif u.op == "clamp":
-        size = DType.of(u.result.dtype).size
-        attrs |= {"min_val": (0).to_bytes(size, "little"), "max_val": (99).to_bytes(size, "little")}
+        dtype = DType.of(u.result.dtype)
+        attrs |= {"min_val": dtype.to_bytes(0), "max_val": dtype.to_bytes(99)}
     constants = (
         tuple(_placeholder(t, t.dtype) if u.is_constant(k) else None for k, t in enumerate(u.operands))
         if u.op in SUMS

@@ -17,10 +17,11 @@ from networkx.utils import UnionFind
 
 from cost_models.node_model import behind_views
 from eqsat.target import Family
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Const, attrs_of
+from eqsat.tensor.types import Const
 from eqsat.tosa.flatbuffer import dumps
 
 #: Reads between a group and the edge of its window.
@@ -32,10 +33,8 @@ _FUSING = ("rescale", "clamp", "table", "reshape")
 
 def add_pad(graph: TensorGraph, x: int, cut: int) -> int:
     """A CLAMP that cannot be told to be a no-op; `cut` tells two pads of one tensor apart."""
-    dtype = DType.of(graph.nodes[x].dtype)
-    low, high = dtype.limits
-    bounds = {"min_val": dtype.storage(low).tobytes(), "max_val": dtype.storage(high - cut).tobytes()}
-    return graph.add_with("clamp", [x], attrs_of({**bounds, "nan_mode": 1}))
+    dtype = graph.nodes[x].dtype
+    return graph.add_with("clamp", [x], makers.clamp(dtype, high=DType.of(dtype).limits[1] - cut))
 
 
 def add_stop(graph: TensorGraph, x: int) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import GraphError
@@ -34,26 +35,12 @@ class _Graph:
         return self.g.nodes[x].shape
 
     def clamp(self, x: int, low: int, high: int) -> int:
-        kind = DType.of(self.g.nodes[x].dtype).storage
-        return self.g.add("clamp", (x,), min_val=kind(low).tobytes(), max_val=kind(high).tobytes(), nan_mode=1)
+        return self.g.add_with("clamp", (x,), makers.clamp(self.g.nodes[x].dtype, low, high))
 
     def rescale(
         self, x: int, dtype: str, multiplier: int = 1 << 30, shift: int = 30, in_zp: int = 0, out_zp: int = 0
     ) -> int:
-        return self.g.add(
-            "rescale",
-            (x,),
-            dtype=dtype,
-            multiplier=(multiplier,),
-            shift=(shift,),
-            in_zp=(in_zp,),
-            out_zp=(out_zp,),
-            per_channel=False,
-            scale32=True,
-            rounding_mode=1,
-            input_unsigned=False,
-            output_unsigned=False,
-        )
+        return self.g.add_with("rescale", (x,), makers.rescale(dtype, multiplier, shift, in_zp=in_zp, out_zp=out_zp))
 
     def const(self, shape: tuple[int, ...], dtype: str, low: int, high: int) -> int:
         return self.g.add_const(self.rng.integers(low, high + 1, shape).astype(DType.of(dtype).storage), dtype)
@@ -82,7 +69,7 @@ def _slice(b: _Graph, x: int) -> int:
 
 
 def _pad(b: _Graph, x: int) -> int:
-    return b.g.add("pad", (x,), pads=tuple(b.int(0, 1) for _ in range(2 * len(b.shape(x)))), value=(b.int(-3, 3),))
+    return b.g.add_with("pad", (x,), makers.pad([b.int(0, 1) for _ in range(2 * len(b.shape(x)))], b.int(-3, 3)))
 
 
 def _concat(b: _Graph, x: int) -> int:
@@ -103,7 +90,7 @@ def _relus(b: _Graph, x: int) -> int:
 
 
 def _table(b: _Graph, x: int) -> int:
-    return b.g.add("table", (x,), table=tuple(b.rng.integers(-128, 128, 256).tolist()))
+    return b.g.add_with("table", (x,), makers.table(b.rng.integers(-128, 128, 256)))
 
 
 def _requantize(b: _Graph, x: int) -> int:
@@ -120,9 +107,9 @@ def _arithmetic(b: _Graph, x: int) -> int:
         b.rescale(_table(b, x), "INT32"),
         wide,
     )[b.int(0, 3)]
-    attrs = {"shift": (0,)} if op == "mul" else {"nan_mode": 1} if op in ("maximum", "minimum") else {}
+    attrs = makers.mul() if op == "mul" else makers.extremum() if op in ("maximum", "minimum") else ()
     return b.rescale(
-        b.g.add(op, (wide, other) if b.int(0, 1) else (other, wide), **attrs),
+        b.g.add_with(op, (wide, other) if b.int(0, 1) else (other, wide), attrs),
         "INT8",
         1 << 30,
         36 if op == "mul" else 31,
@@ -132,7 +119,7 @@ def _arithmetic(b: _Graph, x: int) -> int:
 def _reduce(b: _Graph, x: int) -> int:
     axis = b.int(0, len(b.shape(x)) - 1)
     if b.int(0, 1):
-        return b.g.add("reduce_max", (x,), axis=axis, nan_mode=1)
+        return b.g.add_with("reduce_max", (x,), makers.extremum(axis))
     return b.rescale(b.g.add("reduce_sum", (b.rescale(x, "INT32"),), axis=axis), "INT8", 1 << 30, 32)
 
 
@@ -142,16 +129,10 @@ def _convolution(b: _Graph, x: int) -> int:
     (_, h, w, c), depthwise = b.shape(x), b.int(0, 1)
     kernel, out = (min(h, b.int(1, 2)), min(w, b.int(1, 2))), c if depthwise else b.int(1, 6)
     weights = b.const((*kernel, c, 1) if depthwise else (out, *kernel, c), "INT8", -20, 20)
-    sums = b.g.add(
+    sums = b.g.add_with(
         "depthwise_conv2d" if depthwise else "conv2d",
         (x, weights, b.const((out,), "INT32", -99, 99)),
-        pad=(0, 0, 0, 0),
-        stride=(1, 1),
-        dilation=(1, 1),
-        in_zp=(b.int(-3, 3),),
-        w_zp=(0,),
-        acc_type=5,
-        local_bound=False,
+        makers.conv("INT8", in_zp=b.int(-3, 3)),
     )
     return b.rescale(sums, "INT8", 1 << 30, 35)
 
@@ -159,14 +140,7 @@ def _convolution(b: _Graph, x: int) -> int:
 def _pool(b: _Graph, x: int) -> int:
     if len(b.shape(x)) != 4:
         raise GraphError("a pool reads four axes")
-    return b.g.add(
-        "max_pool2d",
-        (x,),
-        kernel=tuple(min(2, n) for n in b.shape(x)[1:3]),
-        stride=(1, 1),
-        pad=(0, 0, 0, 0),
-        nan_mode=1,
-    )
+    return b.g.add_with("max_pool2d", (x,), makers.max_pool([min(2, n) for n in b.shape(x)[1:3]]))
 
 
 _BLOCKS: tuple[Callable[[_Graph, int], int], ...] = (

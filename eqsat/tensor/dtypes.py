@@ -78,6 +78,15 @@ class DType:
         """Whether feature maps of quantized networks have it: CLAMP, TABLE and the poolings take it."""
         return self.lookup is not None
 
+    def to_bytes(self, value: int) -> bytes:
+        """A value as attributes hold it, little-endian."""
+        return np.array(value, self.storage).tobytes()
+
+    def from_bytes(self, raw: bytes) -> int | float:
+        """The inverse of `to_bytes`."""
+        value: int | float = np.frombuffer(raw, self.storage)[0].item()
+        return value
+
     @property
     def is_accumulator(self) -> bool:
         """Whether sums of products have it, and not the factors."""

@@ -56,9 +56,7 @@ def negate(a: A, x: X, t) -> np.ndarray:
 
 
 def clamp(a: A, x: X, t) -> np.ndarray:
-    lo = np.frombuffer(a["min_val"], x[0].dtype)[0]
-    hi = np.frombuffer(a["max_val"], x[0].dtype)[0]
-    return np.clip(x[0], lo, hi)
+    return np.clip(x[0], *(DType.of(t.dtype).from_bytes(a[k]) for k in ("min_val", "max_val")))
 
 
 def table(a: A, x: X, t) -> np.ndarray:

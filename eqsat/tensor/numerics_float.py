@@ -72,8 +72,7 @@ def _table(a: A, x: X, xs: Sequence[Type], t: Type) -> np.ndarray:
 
 
 def _clamp(a: A, x: X, xs: Sequence[Type], t: Type) -> np.ndarray:
-    low, high = (float(np.frombuffer(a[k], DType.of(t.dtype).storage)[0]) for k in ("min_val", "max_val"))
-    return np.clip(x[0], low, high)
+    return np.clip(x[0], *(float(DType.of(t.dtype).from_bytes(a[k])) for k in ("min_val", "max_val")))
 
 
 def _windows(x: np.ndarray, a: A, kernel: Sequence[int], t: Type, fill: float = 0.0) -> np.ndarray:

@@ -11,8 +11,10 @@ from math import prod
 
 import numpy as np
 
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Attrs
 
 #: No tensor gets larger than this.
 MOST_ELEMENTS = 1500
@@ -89,6 +91,10 @@ class Builder:
     def add(self, op: str, *xs: int, **attrs) -> int:
         return self.g.add(op, xs, **attrs)
 
+    def make(self, op: str, *xs: int, attrs: Attrs) -> int:
+        """An op with attributes of `makers`."""
+        return self.g.add_with(op, xs, attrs)
+
     def transpose(self, x: int, *perms: int) -> int:
         return self.add("transpose", x, perms=tuple(perms))
 
@@ -104,7 +110,7 @@ class Builder:
     def pad(self, x: int, pads: Sequence[int], value: int) -> int:
         grown = prod(d + pads[2 * i] + pads[2 * i + 1] for i, d in enumerate(self.shape(x)))
         self.want(grown <= MOST_ELEMENTS)
-        return self.add("pad", x, pads=tuple(pads), value=(value,))
+        return self.make("pad", x, attrs=makers.pad(pads, value))
 
     def concat(self, axis: int, *xs: int) -> int:
         self.want(sum(map(self.size, xs)) <= MOST_ELEMENTS)
@@ -126,20 +132,19 @@ class Builder:
         unsigned: str = "",
     ) -> int:
         """unsigned: "", "input" or "output"; unsigned values are for the edges of a graph, signed operators may not read them."""
-        return self.add(
-            "rescale",
-            x,
-            dtype=dtype,
-            multiplier=tuple(multiplier),
-            shift=tuple(shift),
-            in_zp=(in_zp,),
-            out_zp=(out_zp,),
+        attrs = makers.rescale(
+            dtype,
+            multiplier,
+            shift,
+            in_zp=in_zp,
+            out_zp=out_zp,
             scale32=scale32,
             rounding_mode=rounding,
             per_channel=len(multiplier) > 1 if per_channel is None else per_channel,
             input_unsigned=unsigned == "input",
             output_unsigned=unsigned == "output",
         )
+        return self.make("rescale", x, attrs=attrs)
 
     def widen(self, x: int, up: int = 0) -> int:
         """INT8 or INT16 to INT32, times 2**up."""
@@ -170,8 +175,7 @@ class Builder:
         low, high = DType.of(dtype).limits
         a = self.of(low, 0, self.int(low, high // 2))
         b = self.of(high, max(a, self.int(0, high)))
-        kind = DType.of(dtype).storage
-        return self.add("clamp", x, min_val=kind(a).tobytes(), max_val=kind(b).tobytes(), nan_mode=1)
+        return self.make("clamp", x, attrs=makers.clamp(dtype, a, b))
 
     def table(self, x: int) -> int:
         """A random, a smooth or an identical table of INT8; one of INT16 with its RESCALE back."""
@@ -180,15 +184,10 @@ class Builder:
         if dtype == "INT8":
             points = np.arange(-128, 128)
             smooth = np.clip(np.round(127 * np.tanh(points / self.int(10, 90))), -128, 127)
-            return self.add(
-                "table",
-                x,
-                table=tuple(int(v) for v in self.of(smooth, smooth, self.rng.integers(-128, 128, 256), points)),
-            )
+            entries = self.of(smooth, smooth, self.rng.integers(-128, 128, 256), points)
+            return self.make("table", x, attrs=makers.table(entries))
         entries = np.round(16000 * np.tanh((np.arange(513) - 256) / self.int(40, 200)))
-        return self.rescale(
-            self.add("table", x, table=tuple(int(v) for v in entries)), "INT16", (1 << _ONE,), (_ONE + 7,)
-        )
+        return self.rescale(self.make("table", x, attrs=makers.table(entries)), "INT16", (1 << _ONE,), (_ONE + 7,))
 
     def unary(self, x: int) -> int:
         """Something INT8 or INT16 to the same dtype, element by element."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eqsat.checking.random_graphs.builder import Builder
 from eqsat.checking.random_graphs.moving import block, part, shuffle
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 
 
@@ -43,7 +44,7 @@ def chain(b: Builder, x: int) -> list[int]:
     """Several pointwise operators of one value: a hard-swish is x * clamp(x + 3)."""
     numbers(b, x)
     y = b.unary(b.unary(x))
-    return [b.narrow(b.add("mul", b.widen(x), b.widen(y), shift=(0,)), 8, b.dtype(x)) if b.chance(0.5) else y]
+    return [b.narrow(b.make("mul", b.widen(x), b.widen(y), attrs=makers.mul()), 8, b.dtype(x)) if b.chance(0.5) else y]
 
 
 @block(4)
@@ -55,8 +56,8 @@ def arithmetic(b: Builder, x: int) -> list[int]:
     operands = [b.widen(x, up), b.widen(_partner(b, x), up)]
     if b.chance(0.5):
         operands.reverse()
-    attrs = {"mul": {"shift": (0,)}, "maximum": {"nan_mode": 1}, "minimum": {"nan_mode": 1}}.get(op, {})
-    y = b.add(op, *operands, **attrs)
+    attrs = {"mul": makers.mul(), "maximum": makers.extremum(), "minimum": makers.extremum()}.get(op, ())
+    y = b.make(op, *operands, attrs=attrs)
     if op == "mul" and b.dtype(x) == "INT16":
         return [b.narrow(y, 16, "INT16")]
     return [b.narrow(y, 7 if op == "mul" else up, b.dtype(x))]
@@ -74,7 +75,7 @@ def scaled(b: Builder, x: int) -> list[int]:
     operands = [b.widen(x), factor]
     if b.chance(0.5):
         operands.reverse()
-    y = b.add("mul", *operands, shift=(0,))
+    y = b.make("mul", *operands, attrs=makers.mul())
     if b.chance(0.5):
         y = b.add("add", b.const(shape, "INT32", -5000, 5000), y)
     return [b.narrow(y, 14 if b.dtype(x) == "INT16" else 6, b.dtype(x))]
@@ -184,14 +185,15 @@ def total(b: Builder, x: int) -> list[int]:
 @block(1.5)
 def extremum(b: Builder, x: int) -> list[int]:
     numbers(b, x)
-    return [b.add(b.of("reduce_max", "reduce_max", "reduce_min"), x, axis=b.int(0, len(b.shape(x)) - 1), nan_mode=1)]
+    op = b.of("reduce_max", "reduce_max", "reduce_min")
+    return [b.make(op, x, attrs=makers.extremum(b.int(0, len(b.shape(x)) - 1)))]
 
 
 @block(0.4)
 def most(b: Builder, x: int) -> list[int]:
     numbers(b, x)
     b.want(len(b.shape(x)) > 1)
-    return [b.add("argmax", x, axis=b.int(0, len(b.shape(x)) - 1), nan_mode=1)]
+    return [b.make("argmax", x, attrs=makers.extremum(b.int(0, len(b.shape(x)) - 1)))]
 
 
 @block(0.8)
@@ -199,7 +201,7 @@ def softmax(b: Builder, x: int) -> list[int]:
     """x - max(x), table, sum, product with a table of the sum: what a quantized softmax is made of."""
     b.want(b.dtype(x) == "INT8")
     axis = len(b.shape(x)) - 1
-    top = b.add("reduce_max", x, axis=axis, nan_mode=1)
+    top = b.make("reduce_max", x, attrs=makers.extremum(axis))
     e = b.table(b.narrow(b.add("sub", b.widen(x), b.widen(top)), 1))
     s = b.table(b.narrow(b.add("reduce_sum", b.widen(e), axis=axis), 4))
-    return [b.narrow(b.add("mul", b.widen(e), b.widen(s), shift=(0,)), 7)]
+    return [b.narrow(b.make("mul", b.widen(e), b.widen(s), attrs=makers.mul()), 7)]

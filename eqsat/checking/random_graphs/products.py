@@ -7,6 +7,7 @@ from math import prod
 from eqsat.checking.random_graphs.builder import MOST_ELEMENTS, Builder, Unfit
 from eqsat.checking.random_graphs.computing import numbers
 from eqsat.checking.random_graphs.moving import block, shuffle
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 
 #: Transposes before and after an operator on NHWC: none, from and to NCHW, height and width swapped.
@@ -45,8 +46,8 @@ def _fitting(b: Builder, size: int, most: int, below: bool) -> tuple[int, int, i
     raise Unfit
 
 
-def _zero_points(b: Builder, dtype: str) -> dict:
-    return {"in_zp": (b.zero(dtype),), "w_zp": (0 if b.chance(0.9) else b.zero(dtype),)}
+def _zero_points(b: Builder, dtype: str) -> dict[str, int]:
+    return {"in_zp": b.zero(dtype), "w_zp": 0 if b.chance(0.9) else b.zero(dtype)}
 
 
 @block(5)
@@ -59,7 +60,7 @@ def convolution(b: Builder, x: int) -> list[int]:
         y = b.transpose(y, *into)
     before = b.of("", "", "", "pad", "shuffle", "slice")
     if before == "pad":
-        y = b.pad(y, (0, 0, *(b.int(0, 1) for _ in range(4)), 0, 0), zps["in_zp"][0])
+        y = b.pad(y, (0, 0, *(b.int(0, 1) for _ in range(4)), 0, 0), zps["in_zp"])
     elif before == "shuffle":
         y = shuffle(b, y)[0]
     elif before == "slice" and b.shape(y)[3] > 1:
@@ -72,17 +73,12 @@ def convolution(b: Builder, x: int) -> list[int]:
         m = b.of(1, 1, 2)
     weights, out = ((ky, kx, c, m), c * m) if deep else ((m, ky, kx, c), m)
     b.want(prod(weights) <= _MOST_WEIGHTS and b.shape(y)[0] * h * w * out <= 2 * MOST_ELEMENTS)
-    sums = b.add(
+    sums = b.make(
         "depthwise_conv2d" if deep else "conv2d",
         y,
         b.const(weights),
         _bias(b, out, dtype),
-        pad=(top, bottom, left, right),
-        stride=(sy, sx),
-        dilation=(dy, dx),
-        acc_type=5 if dtype == "INT8" else 6,
-        local_bound=False,
-        **zps,
+        attrs=makers.conv(dtype, pad=(top, bottom, left, right), stride=(sy, sx), dilation=(dy, dx), **zps),
     )
     result = _sums(b, sums, dtype)
     if b.chance(0.25) and out % 2 == 0 and out > 2:
@@ -101,18 +97,12 @@ def siblings(b: Builder, x: int) -> list[int]:
     out = []
     scales, zero = b.chance(0.5), b.zero("INT8")
     for m in (b.of(2, 4), b.of(2, 4)):
-        sums = b.add(
+        sums = b.make(
             "conv2d",
             y,
             b.const((m, 1, 1, c)),
             b.const((m,), "INT32", -900, 900),
-            pad=(0,) * 4,
-            stride=(1, 1),
-            dilation=(1, 1),
-            acc_type=5,
-            local_bound=False,
-            in_zp=(zp,),
-            w_zp=(0,),
+            attrs=makers.conv("INT8", in_zp=zp),
         )
         count = m if scales else 1
         out.append(b.rescale(sums, "INT8", (1 << 30,) * count, (39,) * count, out_zp=zero))
@@ -126,21 +116,7 @@ def twins(b: Builder, x: int) -> list[int]:
     y = b.four(x)
     m, c = b.int(1, 4), b.shape(y)[3]
     weights, bias, zps = b.const((m, 1, 1, c)), _bias(b, m, b.dtype(x)), _zero_points(b, b.dtype(x))
-    sums = [
-        b.add(
-            "conv2d",
-            y,
-            weights,
-            bias,
-            pad=(0,) * 4,
-            stride=(1, 1),
-            dilation=(1, 1),
-            acc_type=5 if b.dtype(x) == "INT8" else 6,
-            local_bound=False,
-            **zps,
-        )
-        for _ in range(2)
-    ]
+    sums = [b.make("conv2d", y, weights, bias, attrs=makers.conv(b.dtype(x), **zps)) for _ in range(2)]
     return [_sums(b, s, b.dtype(x)) for s in sums]
 
 
@@ -157,16 +133,12 @@ def upsampling(b: Builder, x: int) -> list[int]:
         pads = [0, 0, 0, 0]
     oh, ow = (h - 1) * sy + pads[0] + pads[1] + ky, (w - 1) * sx + pads[2] + pads[3] + kx
     b.want(oh > 0 and ow > 0 and n * oh * ow * m <= MOST_ELEMENTS and m * ky * kx * c <= _MOST_WEIGHTS)
-    sums = b.add(
+    sums = b.make(
         "transpose_conv2d",
         y,
         b.const((m, ky, kx, c)),
         _bias(b, m, b.dtype(x)),
-        out_pad=tuple(pads),
-        stride=(sy, sx),
-        acc_type=5 if b.dtype(x) == "INT8" else 6,
-        local_bound=False,
-        **_zero_points(b, b.dtype(x)),
+        attrs=makers.transpose_conv(b.dtype(x), out_pad=pads, stride=(sy, sx), **_zero_points(b, b.dtype(x))),
     )
     return [_sums(b, sums, b.dtype(x))]
 
@@ -178,17 +150,12 @@ def linear(b: Builder, x: int) -> list[int]:
     rows = b.of(1, b.shape(x)[0])
     k, m = b.size(x) // rows, b.int(1, 5)
     b.want(k * m <= _MOST_WEIGHTS)
-    sums = b.add(
+    sums = b.make(
         "conv2d",
         b.reshape(x, 1, 1, rows, k),
         b.const((m, 1, 1, k)),
         _bias(b, m, "INT8"),
-        pad=(0,) * 4,
-        stride=(1, 1),
-        dilation=(1, 1),
-        acc_type=5,
-        local_bound=False,
-        **_zero_points(b, "INT8"),
+        attrs=makers.conv("INT8", **_zero_points(b, "INT8")),
     )
     return [b.reshape(_sums(b, sums, "INT8"), rows, m)]
 
@@ -216,7 +183,7 @@ def product(b: Builder, x: int) -> list[int]:
     operands = (y, other)
     if b.chance(0.15):
         operands = (b.transpose(other, 0, 2, 1), b.transpose(y, 0, 2, 1))
-    sums = b.add("matmul", *operands, in_zp=(b.zero(b.dtype(x)),), w_zp=(b.zero(b.dtype(x)),))
+    sums = b.make("matmul", *operands, attrs=makers.matmul(b.zero(b.dtype(x)), b.zero(b.dtype(x))))
     return [b.narrow(sums, 8, b.dtype(x))]
 
 
@@ -229,13 +196,14 @@ def pool(b: Builder, x: int) -> list[int]:
         y = b.transpose(y, *into)
     _, h, w, _ = b.shape(y)
     (ky, sy, _, top, bottom), (kx, sx, _, left, right) = (_fitting(b, n, 3, True) for n in (h, w))
-    window = {"kernel": (ky, kx), "stride": (sy, sx), "pad": (top, bottom, left, right)}
+    kernel, window = (ky, kx), {"stride": (sy, sx), "pad": (top, bottom, left, right)}
     if b.chance(0.5):
         if b.chance(0.3):  # the same padding by a PAD
             y = b.pad(y, (0, 0, top, bottom, left, right, 0, 0), DType.of(b.dtype(x)).limits[0])
             window["pad"] = (0, 0, 0, 0)
-        result = b.add("max_pool2d", y, nan_mode=1, **window)
+        result = b.make("max_pool2d", y, attrs=makers.max_pool(kernel, **window))
     else:
         zp = b.zero(b.dtype(x))
-        result = b.add("avg_pool2d", y, acc_type=5, in_zp=(zp,), out_zp=(b.of(zp, b.zero(b.dtype(x))),), **window)
+        out_zp = b.of(zp, b.zero(b.dtype(x)))
+        result = b.make("avg_pool2d", y, attrs=makers.avg_pool(kernel, in_zp=zp, out_zp=out_zp, **window))
     return [b.transpose(result, *back)] if back else [result]

@@ -1,0 +1,139 @@
+"""Makers of attributes: TOSA's operators with everything that its schema asks for, most of it by default.
+
+Rules, probes, generators of graphs and tests write `makers.rescale("INT8", 1 << 30, 38)` where TOSA has ten attributes.
+
+>>> g = TensorGraph()
+>>> x = g.add_input("x", (1, 4, 4, 8), "INT8")
+>>> y = g.add_with("clamp", [x], makers.clamp("INT8", 0, 90))
+>>> g.nodes[g.add_with("rescale", [y], makers.rescale("INT32", shift=20, in_zp=-3))].dtype
+'INT32'
+
+Names and meanings are those of the schema; numbers that it holds in lists of one are given as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.numerics import SINGLE_ROUND
+from eqsat.tensor.types import Attrs, attrs_of
+
+PROPAGATE = 1  # tosa.NanPropagationMode; quantized values have no NaN
+_UNIT = (1, 1)
+_NONE = (0, 0, 0, 0)
+
+
+def _several(values: int | Sequence[int]) -> tuple[int, ...]:
+    return (int(values),) if isinstance(values, (int, np.integer)) else tuple(int(v) for v in values)
+
+
+def rescale(
+    dtype: str,
+    multiplier: int | Sequence[int] | None = None,
+    shift: int | Sequence[int] | None = None,
+    *,
+    in_zp: int = 0,
+    out_zp: int = 0,
+    scale32: bool = True,
+    rounding_mode: int = SINGLE_ROUND,
+    per_channel: bool | None = None,
+    input_unsigned: bool = False,
+    output_unsigned: bool = False,
+) -> Attrs:
+    """To `dtype`, times multiplier * 2**-shift; without either times one. Per channel if they are sequences, unless told otherwise.
+    scale32: 32-bit multipliers; of 16 bits are those on INT48."""
+    one = 30 if scale32 else 14
+    multiplier, shift = 1 << one if multiplier is None else multiplier, one if shift is None else shift
+    if per_channel is None:
+        per_channel = not isinstance(multiplier, (int, np.integer))
+    return attrs_of(
+        {
+            "dtype": dtype,
+            "multiplier": _several(multiplier),
+            "shift": _several(shift),
+            "in_zp": (in_zp,),
+            "out_zp": (out_zp,),
+            "scale32": scale32,
+            "rounding_mode": rounding_mode,
+            "per_channel": per_channel,
+            "input_unsigned": input_unsigned,
+            "output_unsigned": output_unsigned,
+        }
+    )
+
+
+def _products(dtype: str, in_zp: int, w_zp: int) -> dict[str, object]:
+    accumulator = DType.of(DType.of(dtype).accumulator)
+    return {"in_zp": (in_zp,), "w_zp": (w_zp,), "acc_type": accumulator.code, "local_bound": False}
+
+
+def conv(
+    dtype: str,
+    *,
+    pad: Sequence[int] = _NONE,
+    stride: Sequence[int] = _UNIT,
+    dilation: Sequence[int] = _UNIT,
+    in_zp: int = 0,
+    w_zp: int = 0,
+) -> Attrs:
+    """CONV2D and DEPTHWISE_CONV2D on `dtype`. pad: top, bottom, left, right; others (y, x)."""
+    window = {"pad": tuple(pad), "stride": tuple(stride), "dilation": tuple(dilation)}
+    return attrs_of({**window, **_products(dtype, in_zp, w_zp)})
+
+
+def transpose_conv(
+    dtype: str, *, out_pad: Sequence[int] = _NONE, stride: Sequence[int] = _UNIT, in_zp: int = 0, w_zp: int = 0
+) -> Attrs:
+    """TRANSPOSE_CONV2D on `dtype`. out_pad: top, bottom, left, right; stride: (y, x)."""
+    return attrs_of({"out_pad": tuple(out_pad), "stride": tuple(stride), **_products(dtype, in_zp, w_zp)})
+
+
+def matmul(in_zp: int = 0, w_zp: int = 0) -> Attrs:
+    return attrs_of({"in_zp": (in_zp,), "w_zp": (w_zp,)})
+
+
+def max_pool(kernel: Sequence[int], *, stride: Sequence[int] = _UNIT, pad: Sequence[int] = _NONE) -> Attrs:
+    """kernel, stride: (y, x); pad: top, bottom, left, right."""
+    return attrs_of({"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pad), "nan_mode": PROPAGATE})
+
+
+def avg_pool(
+    kernel: Sequence[int],
+    *,
+    stride: Sequence[int] = _UNIT,
+    pad: Sequence[int] = _NONE,
+    in_zp: int = 0,
+    out_zp: int = 0,
+) -> Attrs:
+    """Of integers, whose sums are INT32. kernel, stride: (y, x); pad: top, bottom, left, right."""
+    window = {"kernel": tuple(kernel), "stride": tuple(stride), "pad": tuple(pad)}
+    return attrs_of({**window, "in_zp": (in_zp,), "out_zp": (out_zp,), "acc_type": DType.of("INT32").code})
+
+
+def clamp(dtype: str, low: int | None = None, high: int | None = None) -> Attrs:
+    """To low..high, both included; without one to the limit of `dtype`."""
+    t = DType.of(dtype)
+    lowest, highest = t.limits
+    ends = lowest if low is None else low, highest if high is None else high
+    return attrs_of({"min_val": t.to_bytes(ends[0]), "max_val": t.to_bytes(ends[1]), "nan_mode": PROPAGATE})
+
+
+def table(entries: Sequence[int]) -> Attrs:
+    return attrs_of({"table": _several(entries)})
+
+
+def pad(pads: Sequence[int], value: int = 0) -> Attrs:
+    """pads: before and after each axis."""
+    return attrs_of({"pads": tuple(pads), "value": (value,)})
+
+
+def mul(shift: int = 0) -> Attrs:
+    return attrs_of({"shift": (shift,)})
+
+
+def extremum(axis: int | None = None) -> Attrs:
+    """MAXIMUM and MINIMUM, or along an axis REDUCE_MAX, REDUCE_MIN and ARGMAX."""
+    return attrs_of({"nan_mode": PROPAGATE} if axis is None else {"axis": axis, "nan_mode": PROPAGATE})
