@@ -50,7 +50,7 @@ def _with_reader(graph: TensorGraph, origin: dict[int, int], k: int) -> tuple[Te
             made[n] = out.add_with(node.op, [read[i] for i in node.inputs], node.attrs)
         read[n] = _unchanged(out, made[n], made[given]) if n == value else made[n]
     out.outputs = [read[o] for o in graph.outputs]
-    return out, {made[n]: c for n, c in origin.items()}
+    return out, {made[n]: c for n, c in origin.items() if n in made}
 
 
 def _smallest(graph: TensorGraph, dtype: str) -> int | None:

@@ -96,3 +96,19 @@ def test_without_a_value_of_its_dtype_an_input_stays_unread() -> None:
         x, s = graph.add_input("x", (4,), "INT8"), graph.add_input("s", (4,), "INT16")
         finish(graph, relu(graph, x), *([graph.add("reverse", [s], axis=0)] if graph is h else []))
     assert with_inputs_read(g, {}, h)[0] is g
+
+
+def test_nodes_that_no_output_reads_need_no_origin() -> None:
+    """A choice may write views that nothing reads in the end."""
+
+    def graph(*outputs: str) -> tuple[TensorGraph, dict[str, int]]:
+        g = TensorGraph()
+        n = {"x": g.add_input("x", (2, 3), "INT8"), "s": g.add_input("s", (4,), "INT8")}
+        n["y"] = relu(g, n["x"])
+        n["dead"] = transpose(g, n["y"], 1, 0)
+        return finish(g, *(n[name] for name in outputs)), n
+
+    source, _ = graph("y", "s")
+    chosen, n = graph("y")
+    written, origin = with_inputs_read(chosen, {n["y"]: 7, n["dead"]: 8}, source)
+    assert unread(written) == [] and list(origin.values()) == [7]
