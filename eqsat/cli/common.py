@@ -127,14 +127,9 @@ def show(
     before: str = "stock",
 ) -> None:
     console.print(title, style="bold", soft_wrap=True, highlight=False)
-    table = Table()
-    for column, justify in (
-        ("cycles by operator kind", "left"),
-        (before, "right"),
-        ("eqsat", "right"),
-        ("ratio", "right"),
-    ):
-        table.add_column(column, justify=justify)
+    table = Table("cycles by operator kind")
+    for column in (before, "eqsat", "ratio"):
+        table.add_column(column, justify="right")
     for kind in sorted({*old, *new}, key=lambda k: -max(old.get(k, 0), new.get(k, 0))):
         if old.get(kind, 0) or new.get(kind, 0):
             table.add_row(kind, *_row(old.get(kind, 0), new.get(kind, 0)))

@@ -7,10 +7,10 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
@@ -20,10 +20,12 @@ from eqsat.files import InputError, write_atomically
 from eqsat.search.deviation import Deviation
 from eqsat.search.options import Options
 
+_Number = TypeVar("_Number", int, float)
+
 
 @dataclass(slots=True)
-class Summary:
-    """What `eqsat compile` tells: Vela's cycles over all delegates (stock is None if ExecuTorch's own graph failed), by
+class CompileSummary:
+    """What `eqsat compile` reports: Vela's cycles over all delegates (stock is None if ExecuTorch's own graph failed), by
     operator kind, whether every delegate equals its reference to the bit or by how much a tolerant one does not, seconds by stage."""
 
     model: str
@@ -53,7 +55,7 @@ def compile_model(
     options: Options,
     progress: Progress = lambda _: None,
     save: Path | None = None,
-) -> Summary:
+) -> CompileSummary:
     """Lowers `model`, writes the .pte to `output` and tells what was gained. save: where to save the run; of several delegates each gets
     a directory in there, by number. Raises InputError; others come from ExecuTorch."""
     seconds: dict[str, float] = {}
@@ -80,61 +82,44 @@ def compile_model(
                 raise InputError(f"cannot make {save}: {e.strerror or e}; choose a writable place with --save") from e
         for i, result in enumerate(session.results):
             result.save(save / str(i) if several else save)
-    return _summary(
-        model,
-        spec,
-        session,
-        calibration,
-        len(buffer),
-        seconds,
-        [str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
-    )
-
-
-def _summary(
-    model: str,
-    spec: EthosUCompileSpec,
-    session: Session,
-    calibration: str,
-    size: int,
-    seconds: dict[str, float],
-    messages: list[str],
-) -> Summary:
     results = session.results
-    kinds: dict[str, dict[str, int]] = {"stock": {}, "eqsat": {}}
-    for r in results:
-        for side, table in (("stock", r.stock_by_kind), ("eqsat", r.by_kind)):
-            for kind, cycles in table.items():
-                kinds[side][kind] = kinds[side].get(kind, 0) + cycles
-        for stage, s in r.seconds.items():
-            seconds[f"eqsat: {stage}"] = seconds.get(f"eqsat: {stage}", 0.0) + s
-    for stage, s in session.seconds.items():
-        if stage != "total":
-            seconds[stage] = seconds.get(stage, 0.0) + s
-    ours = sum(s for stage, s in seconds.items() if stage.startswith("eqsat: "))
-    seconds["executorch lowering"] = session.seconds["total"] - ours
-    stock = [r.stock_cycles for r in results]
-    known = bool(results) and not session.stepped_back
-    return Summary(
+    return CompileSummary(
         model=model,
         target=spec.target,
-        by_kind=kinds,
-        verified=known and all(r.verified for r in results),
-        deviations=[r.deviation for r in results],
-        cycles={
-            "stock": sum(stock) if known and None not in stock else None,
-            "eqsat": sum(r.cycles for r in results) if known else None,
+        cycles={"stock": session.stock_cycles, "eqsat": session.cycles},
+        by_kind={
+            "stock": _total(r.stock_by_kind for r in results),
+            "eqsat": _total(r.by_kind for r in results),
         },
+        verified=session.complete and all(r.verified for r in results),
+        deviations=[r.deviation for r in results],
         chosen=[r.chosen for r in results],
         stock_verified=[r.stock_verified for r in results],
         coverage=min((r.coverage for r in results), default=0.0),
         delegates=len(results) + session.stepped_back,
         stepped_back=session.stepped_back + sum(not r.searched for r in results),
         calibration=calibration,
-        pte_bytes=size,
-        seconds={k: round(v, 3) for k, v in seconds.items()},
-        warnings=messages,
+        pte_bytes=len(buffer),
+        seconds={k: round(v, 3) for k, v in {**seconds, **_seconds(session)}.items()},
+        warnings=[str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
     )
+
+
+def _seconds(session: Session) -> dict[str, float]:
+    """Seconds by stage of eqsat and of Vela, and what ExecuTorch's lowering took besides."""
+    stages = [{f"eqsat: {k}": v for k, v in r.seconds.items()} for r in session.results]
+    seconds = _total([*stages, {k: v for k, v in session.seconds.items() if k != "total"}])
+    ours = sum(s for stage, s in seconds.items() if stage.startswith("eqsat: "))
+    return {**seconds, "executorch lowering": session.seconds["total"] - ours}
+
+
+def _total(tables: Iterable[Mapping[str, _Number]]) -> dict[str, _Number]:
+    """Sums by key."""
+    out: dict[str, _Number] = {}
+    for table in tables:
+        for key, value in table.items():
+            out[key] = out[key] + value if key in out else value
+    return out
 
 
 @contextlib.contextmanager

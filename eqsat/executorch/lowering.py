@@ -40,7 +40,7 @@ class EqsatWarning(UserWarning):
 
 @dataclass(slots=True)
 class Session:
-    """What one call of `to_edge_transform_and_lower` was told and has found, per delegate in order."""
+    """Options and results of one call of `to_edge_transform_and_lower`, per delegate in order. seconds: by stage."""
 
     options: Options
     results: list[Result] = field(default_factory=list)
@@ -49,6 +49,22 @@ class Session:
 
     def add_seconds(self, stage: str, seconds: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+    @property
+    def complete(self) -> bool:
+        """True if there are delegates and eqsat has a result for each."""
+        return bool(self.results) and not self.stepped_back
+
+    @property
+    def cycles(self) -> int | None:
+        """Vela's cycles over all delegates as chosen, None if they are not complete."""
+        return sum(r.cycles for r in self.results) if self.complete else None
+
+    @property
+    def stock_cycles(self) -> int | None:
+        """Vela's cycles over all delegates as stock ExecuTorch lowers them, None if one of those failed too."""
+        known = [r.stock_cycles for r in self.results if r.stock_cycles is not None]
+        return sum(known) if self.complete and len(known) == len(self.results) else None
 
 
 #: The session of the lowering that runs in this thread or task; nothing outlives it.

@@ -171,8 +171,8 @@ def _optimized(
         raise _SteppedBack(f"the rewritten program is not equal: {outcome.reason}")
     if check == "lower":
         with report.stage("lower"):
-            report.lowered = tuple(lowered(p, spec, options, _example(source)) for p in (program, new))
-        old, now = report.lowered
+            old, now = (lowered(p, spec, options, _example(source)) for p in (program, new))
+        report.lowered = old, now
         if not now.no_worse_than(old):
             raise _SteppedBack("lowered, the rewritten program is worse", expected=True)
         same = (old.stock, old.eqsat, old.outside) == (now.stock, now.eqsat, now.outside)
@@ -191,14 +191,8 @@ def lowered(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         edge, session = lower_with_session(program, spec, options=options)
-    stock = [r.stock_cycles for r in session.results]
-    known = bool(session.results) and not session.stepped_back
     outside = sum(n.op == "call_function" and not _is_plumbing(n) for n in edge.exported_program().graph.nodes)
-    return Lowered(
-        sum(stock) if known and None not in stock else None,
-        sum(r.cycles for r in session.results) if known else None,
-        outside,
-    )
+    return Lowered(session.stock_cycles, session.cycles, outside)
 
 
 def _is_plumbing(n: Node) -> bool:

@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eqsat.egraph.engine import Budget, Extern, Rule
-from eqsat.explain.chains import ExplainError, Link, Proof
+from eqsat.explain.chains import ExplainError, Proof
 from eqsat.explain.cycles import Removal, by_choice, by_node, removal
+from eqsat.explain.joins import Link
 from eqsat.explain.replay import Replay
 from eqsat.explain.verdicts import VERDICTS, Verdict, Verdicts
 from eqsat.explain.words import enode_text, row_text, type_text

@@ -6,13 +6,13 @@ Only looks up rows that egglog made, so it decides nothing: a match counts where
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from eqsat.egraph.engine import Rule
-from eqsat.explain.record import CONSTRUCTORS, SORTS, History, Row
-from eqsat.explain.sexpr import Expr, parse, text
+from eqsat.explain.record import CONSTRUCTORS, SORTS, History, TableRow
+from eqsat.explain.sexpr import Expr, Form, parse, text
 
 #: A value with its sort: i64, T or TV.
 Pair = tuple[str, Any]
@@ -30,10 +30,10 @@ class Match:
     right one is made of. is_operand: the right side is a class that the pattern names, whichever e-node stands for it here."""
 
     left_class: int
-    left: Row | None
-    right: Row
-    seen: Mapping[int, Row] = field(default_factory=dict)
-    made: Mapping[int, Row] = field(default_factory=dict)
+    left: TableRow | None
+    right: TableRow
+    seen: Mapping[int, TableRow] = field(default_factory=dict)
+    made: Mapping[int, TableRow] = field(default_factory=dict)
     is_operand: bool = False
 
 
@@ -65,7 +65,7 @@ class Matcher:
 
     def __init__(self, history: History):
         self.history = history
-        self._rules: dict[str, tuple[list[Expr], list[Expr]]] = {}
+        self._rules: dict[str, tuple[list[Form], list[Form]]] = {}
 
     def matches(self, rule: Rule, step: int, cls: int) -> Iterator[Match]:
         """Instances of `rule` at `step` that put something into class `cls` (as it is called before that step)."""
@@ -81,29 +81,31 @@ class Matcher:
                     yield found
 
     def _instance(
-        self, head: list[Expr], union: Expr, env: Env, rows: tuple[Row, ...], step: int, cls: int
+        self, head: list[Form], union: Form, env: Env, rows: tuple[TableRow, ...], step: int, cls: int
     ) -> Match | None:
-        h, made, env = self.history, {}, dict(env)
-        for action in head:
-            if action[0] == "let":
-                value = self._make(action[2], env, step, made)
-                if value is None:
-                    return None
-                env[action[1]] = value
-        left, right = (self._make(side, env, step, made) for side in union[1:])
-        if left is None or right is None or {h.cls(left[1], step), h.cls(right[1], step)} != {h.cls(cls, step)}:
+        """What the actions of a rule made for a match of its pattern, None if `union` did not put it into `cls` at `step`."""
+        h, env = self.history, dict(env)
+        made: dict[int, TableRow] = {}
+        for _, name, expr in (a for a in head if a[0] == "let"):
+            value = self._make(expr, env, step, made)
+            if value is None:
+                return None
+            env[name] = value
+        sides = self._make_all(union[1:], env, step, made)
+        if sides is None or {h.cls(value, step) for _, value in sides} != {h.cls(cls, step)}:
             return None
+        right = sides[1][1]
         seen = [r for r in rows if r[0] in CONSTRUCTORS]
         top = next((r for r in seen if r[2] == cls), None)
-        result = made.get(right[1]) or h.version(h.origin[right[1]], step - 1)
+        result = made.get(right) or h.origin_at(right, step - 1)
         below = {r[2]: r for r in reversed(seen) if r is not top}
-        return Match(cls, top, result, below, {k: r for k, r in made.items() if r is not result}, right[1] not in made)
+        return Match(cls, top, result, below, {k: r for k, r in made.items() if r is not result}, right not in made)
 
     # -- the left side ----------------------------------------------------------------------------
 
     def _solve(
-        self, facts: list[Expr], env: Env, rows: tuple[Row, ...], step: int
-    ) -> Iterator[tuple[Env, tuple[Row, ...]]]:
+        self, facts: list[Form], env: Env, rows: tuple[TableRow, ...], step: int
+    ) -> Iterator[tuple[Env, tuple[TableRow, ...]]]:
         if not facts:
             yield env, rows
             return
@@ -112,7 +114,7 @@ class Matcher:
         for e, r in self._fact(chosen, env, rows, step):
             yield from self._solve(rest, e, r, step)
 
-    def _effort(self, fact: Expr, env: Env) -> float:
+    def _effort(self, fact: Form, env: Env) -> float:
         """Rows to look at: 0 for a test of what is known."""
         name, *args = fact
         if name in _TESTS:
@@ -129,38 +131,53 @@ class Matcher:
             return max(efforts)
         return len(self._candidates(fact, None, env))
 
-    def _fact(self, fact: Expr, env: Env, rows: tuple[Row, ...], step: int) -> Iterator[tuple[Env, tuple[Row, ...]]]:
+    def _fact(
+        self, fact: Form, env: Env, rows: tuple[TableRow, ...], step: int
+    ) -> Iterator[tuple[Env, tuple[TableRow, ...]]]:
+        """Environments in which a fact of a pattern holds."""
         name, *args = fact
         if name in _TESTS:
-            values = [self._value(a, env) for a in args]
-            if not all(values):
+            values = self._values(args, env)
+            if values is None:
                 raise Unsupported(f"{text(fact)} tests what is not known")
-            if _TESTS[name](*(v[1] for v in values)):
+            if _TESTS[name](*(v for _, v in values)):
                 yield env, rows
-            return
-        if name != "=":
+        elif name == "=":
+            yield from self._equal(args[0], args[1], env, rows, step)
+        else:
             for e, r, _ in self._call(fact, None, env, rows, step):
                 yield e, r
-            return
-        a, b = args
+
+    def _equal(
+        self, a: Expr, b: Expr, env: Env, rows: tuple[TableRow, ...], step: int
+    ) -> Iterator[tuple[Env, tuple[TableRow, ...]]]:
         x, y = self._value(a, env), self._value(b, env)
         if x and y:
             if x == y:
                 yield env, rows
-        elif isinstance(a, tuple) and a[0] in SORTS and not x:
-            for e, r, out in self._call(a, y, env, rows, step):
-                yield from self._unify(b, out, e, r, step)
+        elif not x and isinstance(a, tuple) and a[0] in SORTS:
+            yield from self._call_is(a, b, y, env, rows, step)
         elif isinstance(b, tuple) and b[0] in SORTS:
-            for e, r, out in self._call(b, x, env, rows, step):
-                yield from self._unify(a, out, e, r, step)
-        elif x or y:
-            yield {**env, (b if x else a): x or y}, rows
+            yield from self._call_is(b, a, x, env, rows, step)
+        elif x and isinstance(b, str):
+            yield {**env, b: x}, rows
+        elif y and isinstance(a, str):
+            yield {**env, a: y}, rows
         else:
-            raise Unsupported(f"neither side of {text(fact)} is known")
+            raise Unsupported(f"neither side of (= {text(a)} {text(b)}) is known")
+
+    def _call_is(
+        self, call: Form, other: Expr, value: Pair | None, env: Env, rows: tuple[TableRow, ...], step: int
+    ) -> Iterator[tuple[Env, tuple[TableRow, ...]]]:
+        """Rows of `call` whose result is `other`, which is `value` if that is known."""
+        for e, r, out in self._call(call, value, env, rows, step):
+            if out is None:
+                raise Unsupported(f"{text(call)} has no value")
+            yield from self._unify(other, out, e, r, step)
 
     def _call(
-        self, call: Expr, out: Pair | None, env: Env, rows: tuple[Row, ...], step: int
-    ) -> Iterator[tuple[Env, tuple[Row, ...], Pair | None]]:
+        self, call: Form, out: Pair | None, env: Env, rows: tuple[TableRow, ...], step: int
+    ) -> Iterator[tuple[Env, tuple[TableRow, ...], Pair | None]]:
         """Rows of a constructor, function or relation that fit."""
         name, *args = call
         kinds = SORTS.get(name, ("i64",) * len(args))
@@ -174,8 +191,8 @@ class Matcher:
                 yield e, r, (kinds[-1], row[2]) if len(kinds) > len(args) else None
 
     def _unify(
-        self, expr: Expr, value: Pair, env: Env, rows: tuple[Row, ...], step: int
-    ) -> Iterator[tuple[Env, tuple[Row, ...]]]:
+        self, expr: Expr, value: Pair, env: Env, rows: tuple[TableRow, ...], step: int
+    ) -> Iterator[tuple[Env, tuple[TableRow, ...]]]:
         known = self._value(expr, env)
         if known:
             if known == value:
@@ -188,7 +205,7 @@ class Matcher:
         else:
             raise Unsupported(f"{text(expr)} where a pattern is expected")
 
-    def _candidates(self, call: Expr, out: Pair | None, env: Env) -> list[Row]:
+    def _candidates(self, call: Form, out: Pair | None, env: Env) -> list[TableRow]:
         h, (name, *args) = self.history, call
         best = h.by_class.get((name, out[1]), []) if out is not None else h.by_name.get(name, [])
         for i, a in enumerate(args):
@@ -203,41 +220,56 @@ class Matcher:
             return env.get(expr) or (("i64", int(expr)) if re.fullmatch(r"-?\d+", expr) else None)
         if expr[0] not in _ARITHMETIC:
             return None
-        args = [self._value(a, env) for a in expr[1:]]
+        args = self._values(expr[1:], env)
         kind, function = _ARITHMETIC[expr[0]]
-        if not all(args):
+        if args is None:
             return None
         try:
-            return kind, function(*(a[1] for a in args))
+            return kind, function(*(a for _, a in args))
         except IndexError:
             return None
 
+    def _values(self, exprs: Sequence[Expr], env: Env) -> list[Pair] | None:
+        """The values of expressions, None if one is not known yet."""
+        values = [v for e in exprs if (v := self._value(e, env)) is not None]
+        return values if len(values) == len(exprs) else None
+
     # -- the right side ---------------------------------------------------------------------------
 
-    def _make(self, expr: Expr, env: Env, step: int, made: dict[int, Row]) -> Pair | None:
+    def _make(self, expr: Expr, env: Env, step: int, made: dict[int, TableRow]) -> Pair | None:
         """The value of an expression that the step made, None if a row of it is not there; its rows go into `made` by class."""
         if isinstance(expr, str) or not expr:
             return self._value(expr, env)
         name, *args = expr
         if name == "unstable-vec-map":
-            _, function, *first = args[0]
-            fixed = [self._make(a, env, step, made) for a in first]
-            vector = self._make(args[1], env, step, made)
-            if vector is None or None in fixed:
-                return None
-            mapped = [self._row(function.strip('"'), (*(f[1] for f in fixed), x), step, made) for x in vector[1]]
-            return None if None in mapped else ("TV", tuple(x[1] for x in mapped))
-        values = [self._make(a, env, step, made) for a in args]
-        if None in values:
+            return self._map(args[0], args[1], env, step, made)
+        values = self._make_all(args, env, step, made)
+        if values is None:
             return None
         if name in SORTS:
-            return self._row(name, tuple(v[1] for v in values), step, made)
+            return self._row(name, tuple(v for _, v in values), step, made)
         if name not in _ARITHMETIC:
             raise Unsupported(f"egglog's {name}")
         kind, function = _ARITHMETIC[name]
-        return kind, function(*(v[1] for v in values))
+        return kind, function(*(v for _, v in values))
 
-    def _row(self, name: str, args: tuple[Any, ...], step: int, made: dict[int, Row]) -> Pair | None:
+    def _make_all(self, exprs: Sequence[Expr], env: Env, step: int, made: dict[int, TableRow]) -> list[Pair] | None:
+        values = [v for e in exprs if (v := self._make(e, env, step, made)) is not None]
+        return values if len(values) == len(exprs) else None
+
+    def _map(self, call: Form, vector: Expr, env: Env, step: int, made: dict[int, TableRow]) -> Pair | None:
+        """A vector of what a constructor, with its first operands fixed, makes of each element."""
+        _, function, *first = call
+        fixed = self._make_all(first, env, step, made)
+        operands = self._make(vector, env, step, made)
+        if fixed is None or operands is None:
+            return None
+        begin = tuple(v for _, v in fixed)
+        rows = [self._row(function.strip('"'), (*begin, x), step, made) for x in operands[1]]
+        found = [r[1] for r in rows if r is not None]
+        return ("TV", tuple(found)) if len(found) == len(rows) else None
+
+    def _row(self, name: str, args: tuple[Any, ...], step: int, made: dict[int, TableRow]) -> Pair | None:
         h = self.history
         row = h.find(name, args, step - 1)
         if row is None:

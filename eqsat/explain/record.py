@@ -19,7 +19,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 
 #: (function, arguments, result): arguments are interned values, classes or tuples of classes.
-Row = tuple[str, tuple[Any, ...], Any]
+TableRow = tuple[str, tuple[Any, ...], Any]
 FOREVER = 1 << 60
 #: A rule that deletes runs twice while recorded: first it only joins, so that no class is lost from sight.
 DELETES = ".deletes"
@@ -49,17 +49,17 @@ class History:
     rules: dict[str, Rule]
     values: Interner = field(default_factory=Interner)
     steps: list[str] = field(default_factory=list)
-    life: dict[Row, tuple[int, int]] = field(default_factory=dict)
-    gaps: dict[Row, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    life: dict[TableRow, tuple[int, int]] = field(default_factory=dict)
+    gaps: dict[TableRow, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     joined: dict[int, tuple[int, int]] = field(default_factory=dict)
-    facts: set[Row] = field(default_factory=set)
+    facts: set[TableRow] = field(default_factory=set)
     frozen: Frozen | None = None
-    by_class: dict[tuple[str, Any], list[Row]] = field(default_factory=lambda: defaultdict(list))
-    by_argument: dict[tuple[str, int, Any], list[Row]] = field(default_factory=lambda: defaultdict(list))
-    by_name: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    calls: dict[tuple[str, tuple[Any, ...]], list[Row]] = field(default_factory=lambda: defaultdict(list))
-    lineage: dict[int, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    origin: dict[int, Row] = field(default_factory=dict)
+    by_class: dict[tuple[str, Any], list[TableRow]] = field(default_factory=lambda: defaultdict(list))
+    by_argument: dict[tuple[str, int, Any], list[TableRow]] = field(default_factory=lambda: defaultdict(list))
+    by_name: dict[str, list[TableRow]] = field(default_factory=lambda: defaultdict(list))
+    calls: dict[tuple[str, tuple[Any, ...]], list[TableRow]] = field(default_factory=lambda: defaultdict(list))
+    lineage: dict[int, list[TableRow]] = field(default_factory=lambda: defaultdict(list))
+    origin: dict[int, TableRow] = field(default_factory=dict)
 
     def index(self) -> None:
         """Fills the tables by which rows are found. lineage[c]: the rows of all classes that became the final class c, the oldest
@@ -73,7 +73,7 @@ class History:
         for row in self.facts:
             self._enter(row)
 
-    def _enter(self, row: Row) -> None:
+    def _enter(self, row: TableRow) -> None:
         name, args, out = row
         self.by_name[name].append(row)
         self.by_class[name, out].append(row)
@@ -81,7 +81,7 @@ class History:
         for i, a in enumerate(args):
             self.by_argument[name, i, a].append(row)
 
-    def alive(self, row: Row, step: int) -> bool:
+    def alive(self, row: TableRow, step: int) -> bool:
         if row in self.facts:
             return True
         birth, death = self.life[row]
@@ -93,7 +93,7 @@ class History:
             c = link[1]
         return c
 
-    def at(self, row: Row, step: int) -> Row:
+    def at(self, row: TableRow, step: int) -> TableRow:
         """`row` as it is written after `step`."""
         name, args, out = row
         kinds = SORTS[name]
@@ -105,7 +105,7 @@ class History:
             return self.cls(value, step)
         return tuple(self.cls(c, step) for c in value) if kind == "TV" else value
 
-    def version(self, row: Row, step: int = FOREVER) -> Row:
+    def version(self, row: TableRow, step: int = FOREVER) -> TableRow:
         """`row` as it was written after `step`, or when it was deleted."""
         while (death := self.life[row][1] if row in self.life else step) <= step:
             later = self.at(row, death)
@@ -114,14 +114,19 @@ class History:
             row = later
         return row
 
-    def find(self, name: str, args: tuple[Any, ...], step: int) -> Row | None:
+    def origin_at(self, cls: int, step: int = FOREVER) -> TableRow:
+        """The e-node that made a class, as of `step`."""
+        return self.version(self.origin[cls], step)
+
+    def find(self, name: str, args: tuple[Any, ...], step: int) -> TableRow | None:
         """The row of a call after `step`, arguments as valid then."""
         return next((r for r in self.calls.get((name, args), ()) if self.alive(r, step)), None)
 
-    def type_of(self, c: int) -> Type | None:
+    def type_of(self, c: int) -> Type:
         """Shape and dtype of a class."""
-        row = next((r for r in self.by_argument.get(("type", 0, self.cls(c)), ()) if self.life[r][1] == FOREVER), None)
-        return None if row is None else self.values[row[2]]
+        row = next(r for r in self.by_argument["type", 0, self.cls(c)] if self.life[r][1] == FOREVER)
+        found: Type = self.values[row[2]]
+        return found
 
 
 def record(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern], budget: Budget) -> History:
@@ -129,7 +134,7 @@ def record(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern],
     history = History({r.name: r for r in rules})
     names = {e.name for e in (*EXTERNS, *externs)}
     number: dict[Any, int] = {}
-    current: dict[Row, int] = {}
+    current: dict[TableRow, int] = {}
 
     def look(engine: Engine, rule: str) -> None:
         if history.steps and not rule:  # the end: what the externs answered holds at any time
@@ -170,7 +175,9 @@ def _split_deletes(rules: Sequence[Rule]) -> list[Rule]:
     return out
 
 
-def _join(history: History, died: Sequence[Row], current: Iterable[Row], now: set[Row], step: int) -> None:
+def _join(
+    history: History, died: Sequence[TableRow], current: Iterable[TableRow], now: set[TableRow], step: int
+) -> None:
     """Finds what the classes that are gone became part of: their rows live on under another number."""
     there = _classes(now)
     gone = _classes(died) - there
@@ -192,7 +199,7 @@ def _join(history: History, died: Sequence[Row], current: Iterable[Row], now: se
         waiting = later
 
 
-def _classes(rows: Iterable[Row]) -> set[int]:
+def _classes(rows: Iterable[TableRow]) -> set[int]:
     out = set()
     for name, args, result in rows:
         for kind, value in zip(SORTS[name], (*args, result)):

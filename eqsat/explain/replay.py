@@ -8,11 +8,12 @@ from eqsat.egraph.attributes import Call, LeafValue, constructor
 from eqsat.egraph.encoding import ENode
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.explain.chains import Chains, ExplainError
-from eqsat.explain.record import CONSTRUCTORS, FOREVER, History, Row, record
+from eqsat.explain.record import CONSTRUCTORS, FOREVER, History, TableRow, record
 from eqsat.rules import EXTERNS, tolerant
 from eqsat.rules.presets import PRESETS
 from eqsat.search.choice import Choices
 from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.movement import Move
 
 
 def rules_of(names: Sequence[str], own: Sequence[Rule]) -> list[Rule]:
@@ -51,7 +52,7 @@ class Replay:
         self._first = {r[2]: r for r in h.life if r[0] in CONSTRUCTORS and h.life[r][0] == 0}
         self._labels: dict[int, dict[int, int]] = {}
 
-    def explicit(self, node: int) -> Row:
+    def explicit(self, node: int) -> TableRow:
         """The e-node of a node of the source graph, as loaded."""
         return self._first[self.loaded[node]]
 
@@ -59,10 +60,10 @@ class Replay:
         """The final class of a node of the source graph."""
         return self.history.cls(self.loaded[node])
 
-    def rows_of(self, choices: Choices, chosen: Mapping[int, int]) -> dict[int, Row]:
+    def rows_of(self, choices: Choices, chosen: Mapping[int, int]) -> dict[int, TableRow]:
         """{class of the choice: row of its e-node} of a choice. Raises ExplainError if the e-graphs differ."""
         at = {c: self.final(n) for n, c in choices.frozen.handle.items()}
-        out: dict[int, Row] = {}
+        out: dict[int, TableRow] = {}
         position = choices.classes
 
         def need(cls: int) -> list[int]:
@@ -89,9 +90,11 @@ class Replay:
                 stack.pop()
         return out
 
-    def _row(self, e: ENode, choices: Choices, operands: tuple[int, ...]) -> Row | None:
+    def _row(self, e: ENode, choices: Choices, operands: tuple[int, ...]) -> TableRow | None:
+        value: LeafValue | Move | Call
         if e.op in ("input", "const"):
             t = choices.frozen.types[e.cls]
+            assert t is not None, "leaves have types"
             name, value = "Leaf", LeafValue(Node(e.op, (), e.attrs, t.shape, t.dtype))
         elif e.move is not None:
             name, value = "Move", e.move

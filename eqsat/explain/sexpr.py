@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
-Expr = str | tuple
+#: A call: its head and its arguments, which are calls and words.
+Form = tuple[Any, ...]
+Expr = str | Form
 
 
-def parse(source: str) -> list[Expr]:
-    """The s-expressions of a text: tuples of tuples and words."""
-    stack: list[list[Expr]] = [[]]
+def parse(source: str) -> list[Form]:
+    """The calls that a text consists of."""
+    stack: list[list[Any]] = [[]]
     for token in re.findall(r'[()]|"[^"]*"|[^\s()]+', source):
         if token == "(":
             stack.append([])

@@ -14,7 +14,7 @@ _RULES, _NODES, _PROOFS, _ALTERNATIVES = 4, 3, 40, 12
 
 LEGEND = """\
 stayed: as it was, and what the graph would cost more without it; changed: the same value by another operator or with other attributes;
-moved: the operator works on another tensor; removed: nothing stands for it. Cycles are Vela's of the whole graph; "-" is free or
+moved: the operator works on another tensor; removed: nothing takes its place. Cycles are Vela's of the whole graph; "-" is free or
 runs as part of a neighbour, on whose line its cycles are. A stayed operator without a + cannot be removed. "by" names the rules of
 the proof, which `eqsat explain RUN NODE` writes out."""
 
@@ -107,7 +107,7 @@ def detail(e: Explanation, node: int) -> str:
     if found:
         out += [
             "",
-            f"Candidates for this value ({len(found)}), cycles standing alone by the run's prices; * is chosen:",
+            f"Candidates for this value ({len(found)}), cycles on their own by the run's prices; * is chosen:",
         ]
         shown = found[:_ALTERNATIVES] + [a for a in found[_ALTERNATIVES:] if a["chosen"]]
         out += [

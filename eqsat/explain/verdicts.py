@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import networkx as nx
 
 from eqsat.explain.chains import ExplainError, Proof
-from eqsat.explain.record import FOREVER, Row
+from eqsat.explain.record import FOREVER, TableRow
 from eqsat.explain.replay import Replay
 from eqsat.explain.words import enode_text, op_text, type_text, value_text
 from eqsat.search.choice import Choices
@@ -26,7 +26,7 @@ class Verdict:
     """One operator of the source graph.
 
     verdict: "stayed" as it was; "changed": its value is computed by another operator of its kind, or with other attributes;
-    "moved": its operator works elsewhere, on another tensor; "removed": nothing stands for it. now: what stands for it.
+    "moved": its operator works elsewhere, on another tensor; "removed": nothing takes its place. now: what takes its place.
     cycles, cycles_now: Vela's, of the whole graphs (None: it has no row of its own, because it is free or runs as part of another).
     written: the TOSA operators, where one movement takes several. proofs: why its value, or those that it was needed for
     (`shown_at`), are equal to what is computed now. problem: why a proof is missing.
@@ -66,7 +66,7 @@ class Verdicts:
         self.replay, self.choices, self.choice, self.before, self.now = replay, choices, choice, before, now
         self.source: TensorGraph = choices.frozen.source
         self.rows = replay.rows_of(choices, choices.of_classes(choice))
-        self.computed: dict[int, Row] = {r[2]: r for r in self.rows.values()}
+        self.computed: dict[int, TableRow] = {r[2]: r for r in self.rows.values()}
         self.node_of = {self.rows[c][2]: n for c, n in choices.of_classes(choice).items()}
         self.live = [n for n in self.source.live() if self.source.nodes[n].op not in ("input", "const")]
         self.of_class: dict[int, list[int]] = defaultdict(list)
@@ -98,21 +98,21 @@ class Verdicts:
                 "stayed" if n in self.stays else "removed",
                 self.before.get(n),
             )
-            stands = cls if n in self.stays else pairs.get(n)
-            if stands is not None:
-                v.now, v.now_type = self._op(self.computed[stands]), type_text(self.replay.history.type_of(stands))
-                v.cycles_now = self.now.get(self.node_of[stands])
-                steps = self.choices.steps[self.node_of[stands]]
+            place = cls if n in self.stays else pairs.get(n)
+            if place is not None:
+                v.now, v.now_type = self._op(self.computed[place]), type_text(self.replay.history.type_of(place))
+                v.cycles_now = self.now.get(self.node_of[place])
+                steps = self.choices.steps[self.node_of[place]]
                 v.written = tuple(op_text(op, attrs) for op, attrs in steps) if len(steps) > 1 else ()
                 if n not in self.stays:
-                    v.verdict = "changed" if stands == cls else "moved"
+                    v.verdict = "changed" if place == cls else "moved"
             if n not in self.stays:
                 self._prove(v)
             out[n] = v
         return out
 
     def added(self) -> list[tuple[str, str, float | None]]:
-        """Operators of the choice that stand for none of the source: (operator, type, cycles)."""
+        """Operators of the choice that take the place of none of the source: (operator, type, cycles)."""
         taken = {self.replay.final(n) for n in self.stays} | set(self._pairs().values())
         return [
             (self._op(row), type_text(self.replay.history.type_of(cls)), self.now.get(self.node_of[cls]))
@@ -121,7 +121,7 @@ class Verdicts:
         ]
 
     def alternatives(self, n: int) -> list[dict[str, Any]]:
-        """The candidates for the value of node n: operator, operands, cycles standing alone, whether chosen."""
+        """The candidates for the value of node n: operator, operands, cycles on its own, whether chosen."""
         position = {c: i for i, c in enumerate(self.choices.classes)}
         cls = position.get(self.choices.frozen.handle[n])
         names = {c: self.replay.name(row[2], len(self.replay.history.steps)) for c, row in self.rows.items()}
@@ -141,9 +141,9 @@ class Verdicts:
             for k in self.choices.graph.class_nodes(cls)
         ]
 
-    # -- what stands for what ---------------------------------------------------------------------
+    # -- what takes the place of what ---------------------------------------------------------------------
 
-    def _op(self, row: Row) -> str:
+    def _op(self, row: TableRow) -> str:
         return value_text(self.replay.history.values[row[1][0]])
 
     def _pairs(self) -> dict[int, int]:
@@ -151,28 +151,31 @@ class Verdicts:
         kept = {self.replay.final(n) for n in self.stays}
         gone = [n for n in self.live if n not in self.stays]
         new = [c for c, row in self.computed.items() if c not in kept and row[0] != "Leaf"]
-        parts = nx.Graph()
-        parts.add_nodes_from([("old", n) for n in gone] + [("new", c) for c in new])
-        there = set(new)
-        for n in gone:
-            parts.add_edges_from((("old", n), ("old", i)) for i in self.source.nodes[n].inputs if ("old", i) in parts)
-            if self.replay.final(n) in there:
-                parts.add_edge(("old", n), ("new", self.replay.final(n)))
-        for cls, choice in self.rows.items():
-            parts.add_edges_from(
-                (("new", choice[2]), ("new", self.rows[k][2]))
-                for k in self.choices.operands[self.choice[cls]]
-                if {choice[2], self.rows[k][2]} <= there
-            )
         out: dict[int, int] = {}
-        for part in nx.connected_components(parts):
+        for part in nx.connected_components(self._changed(gone, set(new))):
             old = sorted(n for kind, n in part if kind == "old")
             fresh = [c for c in new if ("new", c) in part]
             for key in (self._in_place, self._exactly, self._roughly):
                 self._match_up(old, fresh, key, out)
         return out
 
-    def _match_up(self, old: Iterable[int], fresh: list[int], key, out: dict[int, int]) -> None:
+    def _changed(self, gone: list[int], new: set[int]) -> nx.Graph:
+        """Nodes that are gone ("old", number) and classes that are new ("new", number), joined where one reads the other or both are of
+        one class."""
+        parts = nx.Graph()
+        parts.add_nodes_from([("old", n) for n in gone] + [("new", c) for c in new])
+        for n in gone:
+            parts.add_edges_from((("old", n), ("old", i)) for i in self.source.nodes[n].inputs if ("old", i) in parts)
+            if self.replay.final(n) in new:
+                parts.add_edge(("old", n), ("new", self.replay.final(n)))
+        for cls, row in self.rows.items():
+            read = (self.rows[k][2] for k in self.choices.operands[self.choice[cls]])
+            parts.add_edges_from((("new", row[2]), ("new", r)) for r in read if {row[2], r} <= new)
+        return parts
+
+    def _match_up(
+        self, old: Iterable[int], fresh: list[int], key: Callable[[TableRow, int], Any], out: dict[int, int]
+    ) -> None:
         waiting: dict[Any, deque[int]] = defaultdict(deque)
         for c in fresh:
             if c not in out.values() and (k := key(self.computed[c], c)) is not None:
@@ -182,17 +185,17 @@ class Verdicts:
             if n not in out and k is not None and waiting[k]:
                 out[n] = waiting[k].popleft()
 
-    def _in_place(self, row: Row, cls: int) -> Any:
+    def _in_place(self, row: TableRow, cls: int) -> Any:
         """Same kind of operator for the same value."""
         value = self.replay.history.values[row[1][0]]
         return "move" if isinstance(value, Move) else getattr(value, "op", None), cls
 
-    def _exactly(self, row: Row, cls: int) -> Any:
+    def _exactly(self, row: TableRow, cls: int) -> Any:
         """Same operator, same attributes, as many elements."""
         t = self.replay.history.type_of(cls)
         return row[0], row[1][0], t.dtype, t.elements
 
-    def _roughly(self, row: Row, cls: int) -> Any:
+    def _roughly(self, row: TableRow, cls: int) -> Any:
         """Same operator, dtype and dims, in whichever order; a movement is nothing without its place."""
         value, t = self.replay.history.values[row[1][0]], self.replay.history.type_of(cls)
         return None if isinstance(value, Move) else (value.op, t.dtype, tuple(sorted(t.shape)))
@@ -222,7 +225,7 @@ class Verdicts:
     def _uses(self, node: int, cls: int) -> bool:
         """Whether the proofs of `node` mention a class."""
         if node not in self._mentioned:
-            rows: set[Row] = set()
+            rows: set[TableRow] = set()
             with contextlib.suppress(ExplainError):
                 for p in (p for q in self._proofs(node) for p in q.proofs()):
                     for link, _ in p.links:
@@ -231,8 +234,9 @@ class Verdicts:
         return cls in self._mentioned[node]
 
     def _joints(self, node: int) -> list[int]:
-        """The nearest nodes behind `node` whose values are still computed."""
-        readers, out, seen, queue = self.source.readers(), [], {node}, deque([node])
+        """The nearest nodes after `node` whose values are still computed."""
+        readers, seen, queue = self.source.readers(), {node}, deque([node])
+        out: list[int] = []
         while queue:
             for r in readers[queue.popleft()]:
                 if r not in seen:

@@ -7,7 +7,7 @@ from typing import Any
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.encoding import ENode
-from eqsat.explain.record import SORTS, History, Row
+from eqsat.explain.record import SORTS, History, TableRow
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Attrs, Type
 
@@ -81,7 +81,9 @@ def enode_text(e: ENode) -> str:
     return move_text(e.move) if e.move is not None else op_text(e.op, e.attrs)
 
 
-def row_text(history: History, row: Row, name: Callable[[int], str], inside: Mapping[int, Row], depth: int = 0) -> str:
+def row_text(
+    history: History, row: TableRow, name: Callable[[int], str], inside: Mapping[int, TableRow], depth: int = 0
+) -> str:
     """A row as a term: operands that are in `inside` are written out, the others are named."""
     constructor, args, _ = row
     kinds = SORTS[constructor]

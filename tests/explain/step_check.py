@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from eqsat.egraph.attributes import LeafValue
 from eqsat.egraph.encoding import ANALYSES, DECLARATIONS
 from eqsat.egraph.encoding import EXTERNS as TYPING
 from eqsat.egraph.engine import Budget, Engine, EngineError
-from eqsat.explain.chains import Link, operands
-from eqsat.explain.record import CONSTRUCTORS, SORTS, History, Row
+from eqsat.explain.chains import operands
+from eqsat.explain.joins import Link
+from eqsat.explain.record import CONSTRUCTORS, SORTS, History, TableRow
 from eqsat.rules import EXTERNS, RULES
 from eqsat.tensor.graph import Node
 
@@ -17,79 +20,85 @@ _ALONE = 1_000_000
 
 def holds(history: History, link: Link) -> bool:
     """Whether the rule of `link` makes its right side equal to its left e-node, which gets a class of its own here."""
-    before = link.step - 1
-    left = link.left[2]
-    rows = {r for r in history.life if r[0] in CONSTRUCTORS and history.alive(r, before)}
-    by_class: dict[int, list[Row]] = {}
-    for r in rows:
-        by_class.setdefault(r[2], []).append(r)
-    made = dict(link.match.made) if link.match else {}
-    inside = {left, *(c for r in (link.right, *made.values()) for c in operands(r) if c in by_class)}
-    border = set(inside)
-    for _ in range(_DEPTH):
-        border = {c for b in border for r in by_class.get(b, ()) for c in operands(r)} - inside
-        inside |= border
-    with Engine(
-        DECLARATIONS, [*TYPING, *EXTERNS], [*ANALYSES, *(r for r in RULES if r.analysis), history.rules[link.rule]]
-    ) as engine:
-        values: dict[int, int] = {}
+    rules = [*ANALYSES, *(r for r in RULES if r.analysis), history.rules[link.rule]]
+    with Engine(DECLARATIONS, [*TYPING, *EXTERNS], rules) as engine:
+        return _Step(history, link, engine).holds()
 
-        def value(i: int) -> int:
-            if i not in values:
-                values[i] = engine.intern.id(history.values[i])
-            return values[i]
 
-        def term(row: Row, below: dict[int, Row]) -> str:
-            def operand(c: int) -> str:
-                known(c)
-                return (
-                    term(below[c], {k: r for k, r in below.items() if k != c})
-                    if c in below and c not in by_class
-                    else f"(Node {c})"
-                )
+class _Step:
+    def __init__(self, history: History, link: Link, engine: Engine):
+        self.history, self.link, self.engine = history, link, engine
+        self.made = dict(link.match.made) if link.match else {}
+        self.by_class: dict[int, list[TableRow]] = {}
+        for r in history.life:
+            if r[0] in CONSTRUCTORS and history.alive(r, link.step - 1):
+                self.by_class.setdefault(r[2], []).append(r)
+        self.inside = self._inside()
+        self.declared: set[int] = set()
+        self.values: dict[int, int] = {}
 
-            parts = []
-            for kind, a in zip(SORTS[row[0]], row[1]):
-                parts.append(
-                    str(value(a))
-                    if kind == "i64"
-                    else operand(a)
-                    if kind == "T"
-                    else f"(vec-of {' '.join(map(operand, a))})"
-                )
-            return f"({row[0]} {' '.join(parts)})"
+    def _inside(self) -> set[int]:
+        """The classes around the left side, to a depth."""
+        rows = (self.link.right, *self.made.values())
+        inside = {self.link.left[2], *(c for r in rows for c in operands(r) if c in self.by_class)}
+        border = set(inside)
+        for _ in range(_DEPTH):
+            border = {c for b in border for r in self.by_class.get(b, ()) for c in operands(r)} - inside
+            inside |= border
+        return inside
 
-        def known(c: int) -> None:
-            if c in declared or c not in by_class:
-                return
-            declared.add(c)
-            t = history.type_of(c)
-            if c not in inside or all(r == link.left for r in by_class[c]):
-                leaf = Node("input", (), (("name", f"e{c}"),), t.shape, t.dtype)
-                engine.run(f"(union (Node {c}) (Leaf {engine.intern.id(LeafValue(leaf))}))")
-            if t is not None:
-                engine.run(f"(set (type (Node {c})) {engine.intern.id(t)})")
-
-        declared: set[int] = set()
-        for c in sorted(inside):
-            for row in by_class.get(c, ()):
-                engine.run(f"(union (Node {_ALONE if row == link.left else c}) {term(row, {})})")
-            known(c)
-        engine.run(f"(set (type (Node {_ALONE})) {engine.intern.id(history.type_of(left))})")
-        engine.load("position", [(i,) for i in range(16)])
-        if link.match and link.match.is_operand:
-            right = itself = f"(Node {link.right[2]})"
+    def holds(self) -> bool:
+        left = self.link.left[2]
+        for c in sorted(self.inside):
+            for row in self.by_class.get(c, ()):
+                name = _ALONE if row == self.link.left else c
+                self.engine.run(f"(union (Node {name}) {self.term(row, {})})")
+            self.declare(c)
+        self.engine.run(f"(set (type (Node {_ALONE})) {self.engine.intern.id(self.history.type_of(left))})")
+        self.engine.load("position", [(i,) for i in range(16)])
+        if self.link.match and self.link.match.is_operand:
+            goals = [f"(Node {self.link.right[2]})"]
         else:
-            right = term(link.right, made)
-            itself = right.replace(f"(Node {left})", f"(Node {_ALONE})")  # where the right side is made of the left one
-
-        def equal() -> bool:
-            return any(_true(engine, f"(check (= (Node {_ALONE}) {goal}))") for goal in dict.fromkeys((right, itself)))
-
-        if equal():
+            right = self.term(self.link.right, self.made)
+            # also where the right side is made of the left one
+            goals = [right, right.replace(f"(Node {left})", f"(Node {_ALONE})")]
+        if self.equal(goals):
             return False  # it is so without the rule
-        engine.saturate(Budget(nodes=20_000, seconds=20, passes=2))
-        return equal()
+        self.engine.saturate(Budget(nodes=20_000, seconds=20, passes=2))
+        return self.equal(goals)
+
+    def equal(self, goals: list[str]) -> bool:
+        return any(_true(self.engine, f"(check (= (Node {_ALONE}) {goal}))") for goal in dict.fromkeys(goals))
+
+    def declare(self, c: int) -> None:
+        """Gives a class its type, and a leaf if nothing else is known of it here."""
+        if c in self.declared or c not in self.by_class:
+            return
+        self.declared.add(c)
+        t = self.history.type_of(c)
+        if c not in self.inside or all(r == self.link.left for r in self.by_class[c]):
+            leaf = Node("input", (), (("name", f"e{c}"),), t.shape, t.dtype)
+            self.engine.run(f"(union (Node {c}) (Leaf {self.engine.intern.id(LeafValue(leaf))}))")
+        self.engine.run(f"(set (type (Node {c})) {self.engine.intern.id(t)})")
+
+    def value(self, i: int) -> int:
+        if i not in self.values:
+            self.values[i] = self.engine.intern.id(self.history.values[i])
+        return self.values[i]
+
+    def term(self, row: TableRow, below: dict[int, TableRow]) -> str:
+        """A row as a term, rows of `below` written out where their class was not there before."""
+        return f"({row[0]} {' '.join(self.argument(k, a, below) for k, a in zip(SORTS[row[0]], row[1]))})"
+
+    def argument(self, kind: str, a: Any, below: dict[int, TableRow]) -> str:
+        if kind == "i64":
+            return str(self.value(a))
+        if kind == "TV":
+            return f"(vec-of {' '.join(self.argument('T', c, below) for c in a)})"
+        self.declare(a)
+        if a in below and a not in self.by_class:
+            return self.term(below[a], {k: r for k, r in below.items() if k != a})
+        return f"(Node {a})"
 
 
 def _true(engine: Engine, check: str) -> bool:

@@ -81,7 +81,6 @@ def test_a_false_step_does_not_hold() -> None:
 def test_a_proof_is_a_chain_and_rests_on_the_past(build: Callable[[], TensorGraph]) -> None:
     """Neighbouring terms are the same call; where operands differ, a proof for them is given, and it ends in time."""
     history = history_of(build())
-    chains = Chains(history)
 
     def same(one, other, needs: list[Proof]) -> bool:
         given = {(p.start[2], p.end[2]) for p in needs} | {(p.end[2], p.start[2]) for p in needs}
@@ -99,7 +98,7 @@ def test_a_proof_is_a_chain_and_rests_on_the_past(build: Callable[[], TensorGrap
                 ]
                 for row in old:
                     assert history.life[row][0] < link.step
-                    assert chains.origin(row[2], link.step - 1) == row or any(
+                    assert history.origin_at(row[2], link.step - 1) == row or any(
                         n.end == row and all(k.step < link.step for k, _ in n.links) for n in needs
                     )
                 at = link.end

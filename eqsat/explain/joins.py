@@ -1,0 +1,118 @@
+"""Which rows of one final class are joined directly, and by what: a rule at a step, or an operand's class that became another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from eqsat.egraph.engine import Rule
+from eqsat.explain.match import Match, Matcher, Unsupported
+from eqsat.explain.record import FOREVER, History, TableRow
+from eqsat.explain.sexpr import parse
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """left -> right at a step by a rule, or backwards. match: None where the rule could not be matched again, but joined the two."""
+
+    rule: str
+    step: int
+    left: TableRow
+    right: TableRow
+    match: Match | None = None
+    backwards: bool = False
+
+    @property
+    def start(self) -> TableRow:
+        return self.right if self.backwards else self.left
+
+    @property
+    def end(self) -> TableRow:
+        return self.left if self.backwards else self.right
+
+
+#: {row: (neighbour, link or None for the same call rewritten, step)}, in both directions.
+Neighbours = dict[TableRow, list[tuple[TableRow, Link | None, int]]]
+
+
+class Joins:
+    """Answers for one history."""
+
+    def __init__(self, history: History, matcher: Matcher):
+        self.history, self.matcher = history, matcher
+        #: Rules that only say that an e-node is its operand. What they join is in one class already, but they are the shortest proof.
+        self._removals = [r for r in history.rules.values() if not r.analysis and _joins_two_names(r)]
+
+    def neighbours(self, cls: int) -> Neighbours:
+        """What joins the rows that ended up in class `cls`."""
+        h, out = self.history, _Graph()
+        rows = h.lineage[cls]
+        rewritten = self._join_rewritten(rows, out)
+        new = [r for r in rows if h.life[r][0] > 0 and (r, h.life[r][0]) not in rewritten]
+        classes = {r[2] for r in rows}
+        happened = {h.life[r][0] for r in new} | {h.joined[c][0] for c in classes if c in h.joined}
+        for step in sorted(happened | {len(h.steps)}):
+            before = {h.cls(c, step - 1) for c in classes if h.life[h.origin[c]][0] < step}
+            rules = [h.rules.get(h.steps[step])] if step in happened else []
+            links = [link for rule in (*rules, *self._removals) for link in self._instances(rule, step, before)]
+            self._join_linked(links, out)
+            explained = {h.at(link.right, step) for link in links}
+            self._join_unexplained([r for r in new if h.life[r][0] == step and r not in explained], before, step, out)
+        return out.neighbours
+
+    def _join_linked(self, links: Iterable[Link], out: _Graph) -> None:
+        for link in links:
+            if link.right not in self.history.life:
+                out.join(link.right, self.history.at(link.right, link.step), None, link.step)
+            out.join(link.left, link.right, link, link.step)
+
+    def _join_rewritten(self, rows: Iterable[TableRow], out: _Graph) -> set[tuple[TableRow, int]]:
+        """Joins each row with itself as rewritten when the class of an operand became another: {(the later row, step)}."""
+        h, rewritten = self.history, set()
+        for row in rows:
+            death = h.life[row][1]
+            if death < FOREVER:
+                later = h.at(row, death)
+                if later != row and later in h.life:
+                    out.join(row, later, None, death)
+                    rewritten.add((later, death))
+        return rewritten
+
+    def _join_unexplained(self, new: Iterable[TableRow], before: set[int], step: int, out: _Graph) -> None:
+        """Joins rows that a step made, but no match of its rule accounts for, with the class that they came into."""
+        h = self.history
+        became = {h.cls(c, step): c for c in reversed(list(before))}
+        for row in new:
+            cls = became.get(h.cls(row[2], step))
+            if cls is not None:
+                left = self.history.origin_at(cls, step - 1)
+                out.join(left, row, Link(h.steps[step], step, left, row), step)
+
+    def _instances(self, rule: Rule | None, step: int, classes: Iterable[int]) -> list[Link]:
+        out: list[Link] = []
+        if rule is None or rule.analysis:
+            return out
+        for c in classes:
+            try:
+                for m in self.matcher.matches(rule, step, c):
+                    out.append(Link(rule.name, step, m.left or self.history.origin_at(c, step - 1), m.right, m))
+            except Unsupported:
+                return out
+        return out
+
+
+class _Graph:
+    def __init__(self) -> None:
+        self.neighbours: Neighbours = defaultdict(list)
+
+    def join(self, a: TableRow, b: TableRow, link: Link | None, step: int) -> None:
+        """Joins two rows, by `link` from a to b or as one call rewritten."""
+        if a != b:
+            self.neighbours[a].append((b, link, step))
+            self.neighbours[b].append((a, replace(link, backwards=True) if link else None, step))
+
+
+def _joins_two_names(rule: Rule) -> bool:
+    actions = parse(" ".join(rule.head))
+    return any(a[0] == "union" and isinstance(a[1], str) and isinstance(a[2], str) for a in actions)
