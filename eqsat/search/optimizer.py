@@ -30,6 +30,7 @@ from eqsat.runs import Run
 from eqsat.search import choice
 from eqsat.search.deviation import Deviation
 from eqsat.search.options import Options
+from eqsat.search.regions import computed_classes
 from eqsat.search.unpriced import unpriced
 from eqsat.search.verification import Compiled, first_equal
 from eqsat.target import Target
@@ -275,7 +276,13 @@ def search(
         if not known:
             with clock.stage("vela"):
                 seen[buffer] = Compiled(
-                    "eqsat", graph, buffer, compile_tosa(buffer, target, pool), choices=choices, choice=found.choice
+                    "eqsat",
+                    graph,
+                    buffer,
+                    compile_tosa(buffer, target, pool),
+                    choices=choices,
+                    choice=found.choice,
+                    classes=computed_classes(choices, graph, origin),
                 )
         estimate = seen[buffer].estimate
         extractions.append(

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from eqsat.search.choice import Choices
 from eqsat.search.deviation import Deviation, deviation
 from eqsat.search.options import Options
+from eqsat.search.regions import Correspondence, compare_regions, correspondence
 from eqsat.search.signature import unread
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.reference import Reference, Unjudged
@@ -22,7 +25,7 @@ _CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat
 @dataclass(slots=True)
 class Compiled:
     """A whole graph that Vela compiled, for comparison with the others. name: "explicit", "stock" or "eqsat"; choices, choice: what it was
-    extracted from; deviation: of a tolerant graph, once it was measured."""
+    extracted from; classes: {node of the graph: the e-class that it computes}; deviation: of a tolerant graph, once it was measured."""
 
     name: str
     graph: TensorGraph
@@ -32,6 +35,7 @@ class Compiled:
     deviation: Deviation | None = None
     choices: Choices | None = None
     choice: Mapping[int, int] = field(default_factory=dict)
+    classes: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ def first_equal(
     stock's is what there would be without eqsat. An explicit graph that breaks a guard is taken only where there is nothing else,
     and stock's only where it is the best; both with a warning. None: Vela refuses the explicit graph, and nothing else is equal.
     """
-    verifier = _Verifier(reference, pool, options)
+    verifier = Verifier(reference, pool, options)
     best, verified, stock_verified = None, True, None
     for c in sorted(candidates, key=rank):
         if c.name == "explicit":
@@ -87,15 +91,16 @@ def first_equal(
     return Answer(best, verified, stock_verified)
 
 
-class _Verifier:
+class Verifier:
     """Compares candidates with one reference, which is run once."""
 
     def __init__(self, graph: TensorGraph, pool: Pool, options: Options) -> None:
         self.graph, self._pool, self._options = graph, pool, options
         self._reference: Reference | None = None
+        self._limits: dict[int, tuple[np.ndarray, np.ndarray] | None] = {}
 
-    def _run(self) -> Reference:
-        """Raises Unjudged."""
+    def reference(self) -> Reference:
+        """The reference on its samples. Raises Unjudged."""
         if self._reference is None:
             self._reference = Reference(self.graph, self._pool, self._options.trials)
         return self._reference
@@ -109,12 +114,30 @@ class _Verifier:
         try:
             if c.tolerant:
                 return self._far(c)
-            outcome = self._run().compare(c.graph)
+            same = correspondence(c.choices.frozen, c.graph, c.classes) if c.choices else None
+            reason = self.difference(c.graph, same)
         except Unjudged:
             raise
         except WorkerError as e:
             return f"the reference model failed: {e}"
-        return "" if outcome.equal else f"it differs from the graph before layout passes: {outcome.reason}"
+        return f"it differs from the graph before layout passes: {reason}" if reason else ""
+
+    def difference(self, graph: TensorGraph, same: Correspondence | None = None) -> str:
+        """Where a graph differs from the reference, or "": in its outputs and, where it is known which of its values the reference has too,
+        in those and in the regions between them. Raises WorkerError."""
+        outcome = self.reference().compare(graph, same.claims() if same else ())
+        if outcome.equal and same is not None:
+            return compare_regions(self.graph, graph, same, self.seen).reason
+        return outcome.reason
+
+    def seen(self, node: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Smallest and largest value of a node of the reference on the samples, per index of the last axis."""
+        if node not in self._limits:
+            values = [v.reshape(-1, v.shape[-1] if v.ndim else 1) for v in self.reference().values(node)]
+            self._limits[node] = (
+                (np.min([v.min(0) for v in values], 0), np.max([v.max(0) for v in values], 0)) if values else None
+            )
+        return self._limits[node]
 
     def _far(self, c: Compiled) -> str:
         """Why a tolerant candidate is too far from the reference, or ""; fills in its deviation."""

@@ -109,6 +109,7 @@ class Reference:
             raise Unjudged(f"the reference model cannot be given these inputs: {e}") from e
         #: Inner nodes whose values are compared too.
         self.inner = [n for n in live if graph.nodes[n].op not in ("input", "const") and _shown(graph, n)]
+        self._position = {n: len(self._results) + k for k, n in enumerate(self.inner)}
         self._inner_samples = _KEPT // elements
         try:
             answers = list(self._run(graph, self.inner, drawn))
@@ -122,9 +123,9 @@ class Reference:
             raise Unjudged(f"the reference model runs the reference on none of {len(drawn)} samples: {refusal}")
 
     def values(self, node: int) -> Iterator[np.ndarray]:
-        """What an inner node was seen to be."""
-        at = len(self._results) + self.inner.index(node)
-        return (v[at] for v in self._values if len(v) > at)
+        """What an inner node was seen to be; nothing for a node that the model does not show."""
+        at = self._position.get(node)
+        return (v[at] for v in self._values if at is not None and len(v) > at)
 
     def _run(
         self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[np.ndarray]]
@@ -165,8 +166,7 @@ class Reference:
     def _on_the_model(self, other: TensorGraph, claims: Sequence[Claim]) -> tuple[_Difference, set[int]]:
         """The difference, and the outputs that the model does not show."""
         offset = len(self._results)
-        position = {n: offset + k for k, n in enumerate(self.inner)}
-        claims = [c for c in claims if c.reference in position and _shown(other, c.node)]
+        claims = [c for c in claims if c.reference in self._position and _shown(other, c.node)]
         inner = list(dict.fromkeys(c.node for c in claims))
         at = {n: offset + k for k, n in enumerate(inner)}
         difference, hidden = _Difference(), set()
@@ -179,7 +179,7 @@ class Reference:
                 else:
                     hidden.add(slot)
             for c in claims if len(got) > offset else ():
-                x = want[position[c.reference]]
+                x = want[self._position[c.reference]]
                 difference.add(c.move.apply(x) if c.move else x, got[at[c.node]], f"the value of n{c.reference}")
         return difference, hidden
 
