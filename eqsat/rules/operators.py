@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
+from typing import Annotated
 
 import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.engine import Extern, Rule
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Conv2d, MaxPool, Rescale, Value, op, such
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import let, symbols
 from eqsat.rules.weights import channel_order
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
@@ -18,15 +23,24 @@ _POOL_CHANNELS = 128  # as many as one block of the NPU's output holds
 _MATRIX_CHANNELS = 512  # beyond this a 0/1 matrix costs more weights than any movement
 
 
-def _reduce_as_pool(call: Call, operand: Type):
+ReduceMax = Annotated[Call, op("reduce_max")]
+#: Reductions that may be made in two steps; a sum is exact in INT32 as long as the whole sum is, which TOSA demands of both.
+Reduction = Annotated[
+    Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")
+]
+Input = Annotated[LeafValue, such("input", LeafValue, lambda leaf: not leaf.is_const)]
+
+
+@extern
+def reduce_as_pool(call: ReduceMax, operand: Type) -> list[tuple[Move, MaxPool, Move]]:
     """reduce_max along an axis = max_pool2d with a window of the whole axis, on [1, outer, axis, inner] as it lies, and for the
     innermost axis also on [1, axis, outer / c, c], where the pool has channels to work on."""
-    if call.op != "reduce_max" or not DType.of(operand.dtype).is_activation:
-        return None
+    if not DType.of(operand.dtype).is_activation:
+        return []
     axis, shape = call.attr("axis"), operand.shape
     size, outer, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
     if not 1 < size <= _POOL_WINDOW:
-        return None
+        return []
     after = (*shape[:axis], 1, *shape[axis + 1 :])
     out = [
         (Move.reshape(shape, (1, outer, size, inner)), _max_pool(1, size), Move.reshape((1, outer, 1, inner), after))
@@ -51,7 +65,8 @@ def _max_pool(height: int, width: int) -> Call:
     )
 
 
-def _order_as_conv(m: Move, operand: Type):
+@extern
+def order_as_conv(m: Move, operand: Type) -> tuple[Conv2d, LeafValue, LeafValue, Rescale] | None:
     """An order of channels of an INT8 tensor = a 1x1 convolution with a 0/1 matrix and a RESCALE by one."""
     order = channel_order(m)
     if (
@@ -75,9 +90,10 @@ def _order_as_conv(m: Move, operand: Type):
     )
 
 
-def _one_reduction(f: Call, g: Call, x: Type):
+@extern
+def one_reduction(f: Reduction, g: Reduction, x: Type) -> tuple[Move, Reduction, Move] | None:
     """Two reductions of a kind along neighbouring axes = one along both as a single axis: view, reduction, view."""
-    if f.op != g.op or f.op not in _TWICE or abs(f.attr("axis") - g.attr("axis")) != 1:
+    if f.op != g.op or abs(f.attr("axis") - g.attr("axis")) != 1:
         return None
     low = min(f.attr("axis"), g.attr("axis"))
     merged = (*x.shape[:low], x.shape[low] * x.shape[low + 1], *x.shape[low + 2 :])
@@ -88,14 +104,11 @@ def _one_reduction(f: Call, g: Call, x: Type):
     )
 
 
-#: Reductions that may be made in two steps; a sum is exact in INT32 as long as the whole sum is, which TOSA demands of both.
-_TWICE = ("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all")
-
-
-def _interleaved(m: Move, leaf: LeafValue):
+@extern
+def interleaved(m: Move, leaf: Input) -> tuple[Move, Conv2d, LeafValue, LeafValue, Rescale, Move] | None:
     """[planes, rest] to [rest, planes], few planes of an INT8 input (a picture from NCHW to NHWC) = a convolution with a 0/1
     kernel as high as there are planes, on [1, planes, rest / k, k], that gives k * planes channels."""
-    if leaf.is_const or leaf.node.dtype != "INT8" or len(m.axes) != 2 or m.axes[1][1] == 1 or m.axes[1][0] > _PLANES:
+    if leaf.node.dtype != "INT8" or len(m.axes) != 2 or m.axes[1][1] == 1 or m.axes[1][0] > _PLANES:
         return None
     rest, planes = m.axes[0][0], m.axes[1][0]
     k = max(c for c in range(1, _STEP + 1) if rest % c == 0)
@@ -137,45 +150,22 @@ UNIT_RESCALE = attrs_of(
     }
 )
 
-EXTERNS = [
-    Extern("reduce_as_pool", 2, 3, _reduce_as_pool),
-    Extern("order_as_conv", 2, 4, _order_as_conv),
-    Extern("one_reduction", 3, 3, _one_reduction),
-    Extern("interleaved", 2, 6, _interleaved),
-]
+m, x, i = symbols("m", Move), symbols("x", Value), symbols("i", Input)
+reduce_max = symbols("reduce_max", ReduceMax)
+f, g = symbols("f g", Reduction)
+rule = partial(rule, family="operators")
 
-F = "operators"
 RULES = [
-    Rule(
+    rule(
         "reduce-pool",
-        F,
-        "reduce_max x = max_pool2d over the whole axis",
-        ("(= t (Ax f x))", "(= s (type x))"),
-        ("(union t (Move q (M1 g (Move p x))))",),
-        (("p g q", "reduce_as_pool", "f s"),),
+        reduce_max(x),
+        let(reduce_as_pool(reduce_max, x), lambda before, pool, after: after(pool(before(x)))),
     ),
-    Rule(
-        "order-matrix",
-        F,
-        "Move m x = rescale by one (conv x M), m an order of channels, M its 0/1 matrix",
-        ("(= t (Move m x))", "(= s (type x))"),
-        ("(union t (P1 r (M3 f x (Leaf w) (Leaf b))))",),
-        (("f w b r", "order_as_conv", "m s"),),
-    ),
-    Rule(
-        "reduce-reduce",
-        F,
-        "reduce (reduce x) along neighbouring axes = view (reduce (view x)) along both as one",
-        ("(= t (Ax f (Ax g x)))", "(= s (type x))"),
-        ("(union t (Move q (Ax h (Move p x))))",),
-        (("p h q", "one_reduction", "f g s"),),
-    ),
-    Rule(
+    rule("order-matrix", m(x), let(order_as_conv(m, x), lambda conv, w, b, rescale: rescale(conv(x, w, b)))),
+    rule("reduce-reduce", f(g(x)), let(one_reduction(f, g, x), lambda before, h, after: after(h(before(x))))),
+    rule(
         "planes-conv",
-        F,
-        "Move m x = view (rescale by one (conv (view x) K)), x a graph input, m from few planes to their pixels, K a 0/1 kernel",
-        ("(= t (Move m (Leaf x)))",),
-        ("(union t (Move q (P1 r (M3 f (Move p (Leaf x)) (Leaf w) (Leaf b)))))",),
-        (("p f w b r q", "interleaved", "m x"),),
+        m(i),
+        let(interleaved(m, i), lambda before, conv, w, b, rescale, after: after(rescale(conv(before(i), w, b)))),
     ),
 ]
