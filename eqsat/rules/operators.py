@@ -25,9 +25,7 @@ _MATRIX_CHANNELS = 512  # beyond this a 0/1 matrix costs more weights than any m
 
 ReduceMax = Annotated[Call, op("reduce_max")]
 #: Reductions that may be made in two steps; a sum is exact in INT32 as long as the whole sum is, which TOSA demands of both.
-Reduction = Annotated[
-    Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")
-]
+Reduction = Annotated[Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")]
 Input = Annotated[LeafValue, such("input", LeafValue, lambda leaf: not leaf.is_const)]
 
 
