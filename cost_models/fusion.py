@@ -1,4 +1,7 @@
-"""What Vela fuses, as pairwise terms: facts measured on Vela 5.1, shared by the models that price in cycles."""
+"""What Vela fuses, as pairwise terms, shared by the models that price in cycles.
+
+All of it was measured on Vela 5.1, by compiling such pairs, on all families (`tests/cost_models/test_vela_groups.py` asks again).
+"""
 
 from __future__ import annotations
 
@@ -13,42 +16,45 @@ from eqsat.tensor.dtypes import DType
 MACS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
 ACTIVATIONS = ("clamp", "table")
 SUMS = ("add", "sub", "mul", "maximum", "minimum")
-#: Ops of one operator each, besides the arithmetic, that carry an activation (measured on Vela 5.1, all families; CONCAT, SLICE and TILE do not).
+#: Ops of one operator each, besides the arithmetic, that carry an activation; CONCAT, SLICE and TILE do not.
 _CARRYING = ("transpose", "reverse", "reduce_max", "reduce_min")
 #: Cycles per element up to which a native transpose is expected to fuse into its producer without loss, where any does.
 _FUSABLE_CYCLES = 1.5
 
 
-def fuses(reader: Unit, read: Unit, behind: Sequence[Unit], family: Family) -> Fusion | None:
-    """The term of `reader` reading `read`, whose operands may come from `behind`."""
-    arithmetic = read.op in MACS or read.op in SUMS
-    if reader.op == "rescale" and arithmetic and DType.of(reader.operands[0].dtype).is_accumulator:
-        return Fusion(of_reader=1.0)
-    if (
-        read.op == "rescale"
-        and read.result.dtype == "INT32"
-        and (reader.op in SUMS or reader.op == "reduce_sum" and is_times_one(read))
-    ):
-        return Fusion(of_read=1.0)
-    fused_rescale = read.op == "rescale" and any(
-        b.op in MACS or b.op in SUMS and not (reader.op == "table" and _splits(b)) for b in behind
-    )
-    after_matmul = any(b.op == "matmul" for b in behind)  # measured: nothing but the RESCALE fuses into a MATMUL
-    if (
-        reader.op in ACTIVATIONS
-        and (fused_rescale and not after_matmul or read.op in (*MACS, *_CARRYING))
-        and not is_noop(reader)
-    ):
-        return Fusion(of_reader=1.0)
-    if (
-        family.transposes.fused
-        and reader.op == "transpose"
-        and reader.steps
-        and fused_rescale
-        and any(b.op in MACS for b in behind)
-    ):
-        return _fused_transpose(reader, family)
+def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -> Fusion | None:
+    """The term of `reader` reading `read`, whose operands may come from `producers`."""
+    if reader.op == "rescale":
+        return _fused_rescale(reader, read)
+    if reader.op in (*SUMS, "reduce_sum"):
+        return _fused_operand_scale(reader, read)
+    if reader.op in ACTIVATIONS and not is_noop(reader):
+        return _fused_activation(reader, read, producers)
+    if reader.op == "transpose" and family.transposes.fused and reader.steps and read.op == "rescale":
+        return _fused_transpose(reader, family) if any(p.op in MACS for p in producers) else None
     return None
+
+
+def _fused_rescale(reader: Unit, read: Unit) -> Fusion | None:
+    """The RESCALE of a sum of products, or of a sum."""
+    arithmetic = read.op in MACS or read.op in SUMS
+    return Fusion(of_reader=1.0) if arithmetic and DType.of(reader.operands[0].dtype).is_accumulator else None
+
+
+def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
+    """The RESCALE to INT32 of an operand."""
+    widens = read.op == "rescale" and read.result.dtype == "INT32"
+    return Fusion(of_read=1.0) if widens and (reader.op in SUMS or is_times_one(read)) else None
+
+
+def _fused_activation(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
+    """A CLAMP or TABLE, also after the RESCALE that fused. Nothing but the RESCALE fuses into a MATMUL."""
+    if read.op in (*MACS, *_CARRYING):
+        return Fusion(of_reader=1.0)
+    if read.op != "rescale" or any(p.op == "matmul" for p in producers):
+        return None
+    carried = any(p.op in MACS or p.op in SUMS and not (reader.op == "table" and _splits(p)) for p in producers)
+    return Fusion(of_reader=1.0) if carried else None
 
 
 def _fused_transpose(reader: Unit, family: Family) -> Fusion | None:
@@ -62,18 +68,18 @@ def _fused_transpose(reader: Unit, family: Family) -> Fusion | None:
 
 
 def _splits(u: Unit) -> bool:
-    """Whether a sum becomes several operators, behind which no TABLE fuses: it broadcasts, and has more than three axes (measured)."""
+    """Whether a sum becomes several operators, into which no TABLE fuses: it broadcasts, and has more than three axes."""
     return math.prod(u.result.shape[:-3]) > 1 and any(t.shape != u.result.shape for t in u.operands)
 
 
 def is_times_one(rescale: Unit) -> bool:
-    """Whether a RESCALE multiplies by one: whatever its zero points, it fuses into a REDUCE_SUM (measured on Vela 5.1, all families)."""
+    """Whether a RESCALE multiplies by one: whatever its zero points, it fuses into a REDUCE_SUM."""
     return all(m == 1 << s for m, s in zip(rescale.attr("multiplier"), rescale.attr("shift")))
 
 
 def is_noop(u: Unit) -> bool:
     """A CLAMP to the dtype's limits. Vela's U55/U65 estimate falls when one follows a convolution, hardware does not get
-    faster: it keeps its full price, so that its removal always wins (measured on Vela 5.1)."""
+    faster: it keeps its full price, so that its removal always wins."""
     dtype = DType.of(u.result.dtype)
     if u.op != "clamp" or not dtype.is_integral:
         return False

@@ -55,7 +55,7 @@ class Place:
 
 
 @lru_cache
-def machine(target: Target) -> Machine:
+def machine_of(target: Target) -> Machine:
     """The machine of a target, memories from the .ini file that its flags name. Raises KeyError for a config that is not in it."""
     flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
     ini = configparser.ConfigParser()

@@ -11,18 +11,18 @@ and of the pairwise terms.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Sequence
 
 from cost_models.cache import PriceCache
 from cost_models.legality import legal
-from cost_models.protocol import Fusion, Price, Steps, Traffic, Unit
+from cost_models.protocol import Fusion, Granularity, Price, Steps, Traffic, Unit
+from cost_models.unit_graph import UnitGraph
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from eqsat.tensor.ops import OPS, infer
+from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, Type
 from eqsat.workers.worker import Pool
 
@@ -30,25 +30,25 @@ from eqsat.workers.worker import Pool
 class NodeModel:
     """Prices units one by one. `pool`, `cache`: Vela workers and prices on disk, for models that measure."""
 
-    grain: ClassVar[Literal["node", "group", "graph"]] = "node"
-    in_cycles: ClassVar[bool] = True
+    granularity: Granularity = "node"
+    in_cycles: bool = True
 
     def __init__(self, target: Target, pool: Pool | None = None, cache: PriceCache | None = None):
         self.target, self.pool, self.cache = target, pool, cache
 
     def cycles(self, unit: Unit) -> float:
-        """The cost of a single op standing alone, >= 0, inf if it may not be used. Legality is checked before."""
+        """The cost of a single op by itself, >= 0, inf if it may not be used. Legality is checked before."""
         raise NotImplementedError
 
     def traffic(self, unit: Unit) -> Traffic | None:
         """Bytes that the unit moves, if the model knows."""
         return None
 
-    def fusion(self, reader: Unit, read: Unit, behind: Sequence[Unit]) -> Fusion | None:
+    def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
         return None
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
-        settled: dict[Move, tuple[float, Steps]] = {}
+        settled: dict[tuple[Move, str], tuple[float, Steps]] = {}
         out = []
         for u in units:
             if u.move is None:
@@ -57,28 +57,28 @@ class NodeModel:
                 continue
             key = (u.move, u.result.dtype)
             if key not in settled:
-                settled[key] = self._settle(u)
+                settled[key] = self._settle(u, u.move)
             out.append(Price(*settled[key], self.traffic(u)))
         return out
 
-    def _settle(self, u: Unit) -> tuple[float, Steps]:
+    def _settle(self, u: Unit, move: Move) -> tuple[float, Steps]:
         """The cheapest way to write a movement: chains of native transposes, or the one that Vela decomposes by itself."""
-        sizes, perm = reordering(u.move)
+        sizes, perm = reordering(move)
         chains = [*ways(sizes, perm, DType.of(u.result.dtype).size, self.target.family), ((sizes, perm),)]
-        best: tuple[float, Steps] = math.inf, written(u.move, chains[-1])
-        for steps in dict.fromkeys(written(u.move, c) for c in chains):
+        best: tuple[float, Steps] = math.inf, written(move, chains[-1])
+        for steps in dict.fromkeys(written(move, c) for c in chains):
             if legal(Unit(steps, u.operands, u.result), self.target.family):
                 cost = sum(self.cycles(step) for step in chain(steps, u.operands[0]))
                 best = min(best, (cost, steps), key=lambda b: (b[0], len(b[1])))
         return best
 
     def total(self, graph: TensorGraph) -> float:
-        units = units_of(graph)
-        prices = {n: p.cycles for n, p in zip(units, self.price(list(units.values())), strict=True)}
+        g = UnitGraph(graph)
+        prices = {n: p.cycles for n, p in zip(g.units, self.price(list(g.units.values())), strict=True)}
         total = sum(prices.values())
-        for n, unit in units.items():
-            for m in dict.fromkeys(i for i in graph.nodes[n].inputs if i in units):
-                term = self.fusion(unit, units[m], [units[k] for k in graph.nodes[m].inputs if k in units])
+        for n, unit in g.units.items():
+            for m in dict.fromkeys(i for i in g.inputs(n) if i in g.units):
+                term = self.fusion(unit, g.units[m], g.producers(m))
                 if term is not None and total < math.inf:
                     total -= term.of_reader * prices[n] + term.of_read * prices[m]
         return total
@@ -91,22 +91,4 @@ def chain(steps: Sequence[tuple[str, Attrs]], start: Type) -> list[Unit]:
         result = infer(op, attrs, [start])
         out.append(Unit(((op, attrs),), (start,), result))
         start = result
-    return out
-
-
-def behind_views(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> int:
-    """What `n` shows: its producer behind reshapes that only one op reads."""
-    while graph.nodes[n].op == "reshape" and len(readers[n]) == 1:
-        n = graph.nodes[n].inputs[0]
-    return n
-
-
-def units_of(graph: TensorGraph) -> dict[int, Unit]:
-    """The unit of each live op of a concrete graph."""
-    out = {}
-    for n in graph.live():
-        node = graph.nodes[n]
-        if OPS[node.op].kind != "leaf" and node.op != "item":
-            values = tuple(graph.nodes[i].attr("value") if graph.nodes[i].op == "const" else None for i in node.inputs)
-            out[n] = Unit(((node.op, node.attrs),), tuple(graph.type(i) for i in node.inputs), graph.type(n), values)
     return out

@@ -17,15 +17,21 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Attrs, Const, Type
 
+#: TOSA ops in a row, each reading the one before: (name as in `eqsat.tensor.ops.OPS`, attributes).
 Steps = tuple[tuple[str, Attrs], ...]
+
+Granularity = Literal["node", "group", "graph"]
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One candidate: a chain of TOSA ops (name, attributes: scales, zero points, kernels...) on `operands`, giving `result`.
+    """One candidate: a chain of TOSA ops on `operands`, giving `result`.
 
-    constants[i] is the value of operand i if it is constant. A data movement whose chain is not settled yet has no steps
-    but `move`; pricing settles it. from_input: a movement that reads an input of the graph, which lies in linear format.
+    steps: the ops with their attributes (scales, zero points, kernels...). The first reads `operands`, each other the one before. Nearly
+        always it is one op; a data movement may take several, and has none as long as `move` says what is to be done: pricing settles it.
+    operands, result: shapes in elements, outermost axis first, feature maps as NHWC; dtypes as TOSA names them.
+    constants: the value of each operand that is constant, else None; may be shorter than `operands`.
+    from_input: a movement that reads an input of the graph, which lies in rows (NHWC) and not in bricks of 16 channels.
     """
 
     steps: Steps
@@ -37,9 +43,11 @@ class Unit:
 
     @property
     def op(self) -> str:
+        """The name of its op; "transpose" for a movement of several or not yet settled."""
         return self.steps[0][0] if len(self.steps) == 1 else "transpose"
 
     def attr(self, name: str) -> Any:
+        """An attribute of the first step. Raises KeyError."""
         return dict(self.steps[0][1])[name]
 
     def is_constant(self, operand: int) -> bool:
@@ -48,7 +56,8 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """What Vela saves when a reader meets the right neighbour: shares of the reader's and of the read unit's own price."""
+    """What Vela saves when a reader meets the right neighbour, as shares (0 none, 1 all) of the reader's and of the read unit's own price.
+    A negative share makes it more expensive."""
 
     of_reader: float = 0.0
     of_read: float = 0.0
@@ -64,10 +73,14 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Cycles of a unit and the steps that have them; inf: Vela refuses, or a guard forbids it. Traffic if the model knows it.
+    """The answer for one unit.
 
-    copied: of what begins with a view, the cycles where it is a copy, because the operand is read in another shape too (None: never, or
-    not known).
+    cycles: of the NPU, >= 0, with nothing fused from outside; inf: Vela refuses it, or a guard forbids it. (Where the model is not
+        `in_cycles`, whatever it counts.)
+    steps: the ops that have this price: the unit's own, or those that a movement was settled as.
+    traffic: bytes moved, if the model knows.
+    copied: of what begins with a view, the cycles where the view is a copy, because the operand is read in another shape too (None:
+        never, or not known).
     """
 
     cycles: float
@@ -77,22 +90,22 @@ class Price:
 
 
 class CostModel(Protocol):
-    """Prices candidates, and graphs.
+    """Prices candidates, and graphs. It is made with (target, pool of Vela workers, price cache).
 
-    grain: what a price is of, single nodes, fused groups of them, or whole graphs (then `price` only guides the extraction and
+    granularity: what a price is of, single nodes, fused groups of them, or whole graphs (then `price` only guides the extraction and
     `total` decides). in_cycles: prices are cycles; else they only rank (counts, bytes).
     """
 
     target: Target
-    grain: Literal["node", "group", "graph"]
+    granularity: Granularity
     in_cycles: bool
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
-        """The cost of each unit standing alone, >= 0; settles the steps of movements."""
+        """The cost of each unit by itself, in the order of `units`; settles the steps of movements."""
         ...
 
-    def fusion(self, reader: Unit, read: Unit, behind: Sequence[Unit]) -> Fusion | None:
-        """The pairwise term of `reader` reading `read`, whose own operands may come from `behind`."""
+    def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
+        """The pairwise term of `reader` reading the result of `read`, which may itself read results of `producers`; None: no term."""
         ...
 
     def total(self, graph: TensorGraph) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from cost_models.protocol import Granularity
 from cost_models.vela_groups import VelaGroups
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
@@ -13,7 +14,7 @@ from eqsat.workers.worker import WorkerError
 class VelaGraph(VelaGroups):
     """Prices candidates as `VelaGroups` does, and whole graphs as Vela does."""
 
-    grain = "graph"
+    granularity: Granularity = "graph"
 
     def total(self, graph: TensorGraph) -> float:
         try:

@@ -24,7 +24,7 @@ import numpy as np
 from cost_models.cache import PriceCache
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_noop, is_times_one
 from cost_models.legality import legal, legal_transpose
-from cost_models.protocol import Fusion, Price, Unit
+from cost_models.protocol import Fusion, Granularity, Price, Unit
 from cost_models.windows import Windows, add_pad, group_cycles
 from eqsat.target import Target
 from eqsat.target.staging import Transposes, reordering, ways, written
@@ -56,8 +56,8 @@ _MEASURED = (
 class VelaGroups:
     """See the module's text. `pool`: Vela workers; `cache`: prices on disk."""
 
-    grain = "group"
-    in_cycles = True
+    granularity: Granularity = "group"
+    in_cycles: bool = True
 
     def __init__(self, target: Target, pool: Pool, cache: PriceCache):
         self.target, self.pool, self.cache = target, pool, cache
@@ -219,8 +219,8 @@ class VelaGroups:
         moved = (u.operands[0].bytes + u.result.bytes) / self.target.family.bandwidth
         return 1.0 + max(self.target.family.copy * u.result.elements, moved)
 
-    def fusion(self, reader: Unit, read: Unit, behind: Sequence[Unit]) -> Fusion | None:
-        found = fuses(reader, read, behind, self.target.family)
+    def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
+        found = fuses(reader, read, producers, self.target.family)
         if _is_wide_sum(reader) and read.op == "rescale" and read.is_constant(0):
             return replace(found or Fusion(), of_reader=1 - self._narrow_constant_ratio(reader, read.result))
         return found

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from networkx.utils import UnionFind
 
-from cost_models.node_model import behind_views
+from cost_models.unit_graph import through_views
 from eqsat.target import Family
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
@@ -114,7 +114,7 @@ def _join(sets: UnionFind, a: int, b: int) -> None:
 
 def _moved_before(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -> bool:
     """Whether `n` is a transpose, or a view of one, that nothing else reads."""
-    n = behind_views(graph, readers, n)
+    n = through_views(graph, readers, n)
     return graph.nodes[n].op == "transpose" and len(readers[n]) == 1
 
 

@@ -78,11 +78,11 @@ def cost_models() -> str:
     from cost_models import BUILT_IN, find
 
     return _table(
-        ("cost model", "grain", "in cycles", "what it is"),
+        ("cost model", "granularity", "in cycles", "what it is"),
         [
             (
                 f"`{n}`",
-                find(n).grain,
+                find(n).granularity,
                 "yes" if find(n).in_cycles else "no",
                 _plain(_first_line(import_module(place.partition(":")[0]))),
             )

@@ -12,7 +12,7 @@ import pytest
 
 import cost_models
 from cost_models.cache import PriceCache
-from cost_models.node_model import units_of
+from cost_models.unit_graph import units_of
 from eqsat.files import load_callable
 from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
@@ -74,9 +74,9 @@ def test_closed_forms_are_near_vela_on_every_accelerator(accelerator: str, pool:
 
 
 def test_memories_come_from_the_ini_file(tmp_path: Path) -> None:
-    from cost_models.machine import machine
+    from cost_models.machine import machine_of
 
-    default = machine(Target.of("ethos-u55-128"))
+    default = machine_of(Target.of("ethos-u55-128"))
     assert (default.activations.bandwidth, default.constants.bandwidth) == (8, 1)  # 64 bits; an eighth of that
     ini = tmp_path / "own.ini"
     ini.write_text(
@@ -84,7 +84,7 @@ def test_memories_come_from_the_ini_file(tmp_path: Path) -> None:
         "Sram_clock_scale=0.5\nSram_burst_length=32\nSram_read_latency=9\nDram_clock_scale=0.25\nDram_burst_length=64\nDram_read_latency=99\n"
         "[Memory_Mode.Base]\nconst_mem_area=Axi1\narena_mem_area=Axi0\n[Memory_Mode.Mine]\ninherit=Memory_Mode.Base\n"
     )
-    own = machine(Target.of("ethos-u55-128", system_config="Slow", memory_mode="Mine", config=str(ini)))
+    own = machine_of(Target.of("ethos-u55-128", system_config="Slow", memory_mode="Mine", config=str(ini)))
     assert (own.activations.bandwidth, own.activations.latency, own.constants.bandwidth) == (4, 9, 2)
 
 

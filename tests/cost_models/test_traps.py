@@ -14,7 +14,7 @@ import pytest
 
 import cost_models
 from cost_models.cache import PriceCache
-from cost_models.node_model import units_of
+from cost_models.unit_graph import units_of
 from eqsat.egraph.encoding import saturate
 from eqsat.rules import EXTERNS
 from eqsat.rules.presets import PRESETS

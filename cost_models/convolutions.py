@@ -1,0 +1,104 @@
+"""Closed forms of convolutions: the work that Vela 5.1 gives the MAC array for each kind, and in how many operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, prod, sqrt
+
+from cost_models import estimator
+from cost_models.blocks import Work
+from cost_models.estimator import Weights
+from cost_models.protocol import Unit
+from cost_models.setting import Operation, spatial
+from cost_models.weights import encoded, stored_weights, two_of_four
+
+#: Cycles per element of the RESCALE of a TRANSPOSE_CONV2D, which does not fuse (measured on Vela 5.1).
+_UNFUSED_RESCALE = 2.0
+#: Strides and dilations up to which a convolution is one operator.
+_MAX_STRIDE, _MAX_DILATION = 3, 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """`count` operators that do `work` each. divided: each has its share of the weights, else all of them. depth: channels of the
+    input. rescaled: cycles of a RESCALE that does not fuse."""
+
+    work: Work
+    depth: int
+    count: int = 1
+    divided: bool = False
+    rescaled: float = 0.0
+
+
+def convolution(o: Operation) -> tuple[float, float]:
+    """Cycles of a convolution with the RESCALE and activation that fuse into it; those that the NPU computes of them."""
+    u, s, machine = o.unit, o.setting, o.machine
+    parts = {"conv2d": _plain, "depthwise_conv2d": _depthwise, "transpose_conv2d": _transposed}[u.op](o)
+    work, table = parts.work, s.activation == "table"
+    block = machine.block(work, table)
+    if s.permutation is not None and len(s.permutation) == 4 and s.permutation[0] == 0:
+        h, w, c = (work.ofm[p - 1] for p in s.permutation[1:])
+        work = replace(work, ofm=(h, w, c))  # the block stays that of the result as it was
+    share = parts.count if parts.divided else 1
+    sparse = work.kind == "conv" and two_of_four(parts.depth, stored_weights(u))
+    weights = Weights(encoded(machine, u, work.kind, block.part_kernel) / share, s.ahead, sparse=sparse)
+    total, npu = estimator.mac_and_npu(
+        machine, work, o.place, block, o.path, weights, table=table, ahead=s.ahead or 0.0
+    )
+    if parts.count > 1:  # the others fetch their weights during the one before
+        weights = replace(weights, ahead=npu, whole=not parts.divided)
+        total += (parts.count - 1) * estimator.mac_and_npu(machine, work, o.place, block, o.path, weights)[0]
+    return parts.rescaled + total, npu
+
+
+def _plain(o: Operation) -> _Parts:
+    """CONV2D: large strides go output by output, large dilations phase by phase; batches of a 1x1 convolution become an area."""
+    u = o.unit
+    n, h, w, _ = u.result.shape
+    oc, kh, kw, c = u.operands[1].shape
+    (sy, sx), (dy, dx) = u.attr("stride"), u.attr("dilation")
+    ifm, ofm = spatial(u.operands[0].shape), (n * h, w, oc)
+    count = _parts(u)
+    if count > 1:
+        dy, dx = (1 if d > _MAX_DILATION else d for d in (dy, dx))
+        ofm = (1, ceil(n * h * w / count), oc) if max(sy, sx) > _MAX_STRIDE else (ceil(n * h / dy), w, oc)
+        sy = sx = 1
+    elif n > 1 and (kh, kw) == (1, 1) and (sy, sx) == (1, 1):
+        rows = n * h if o.setting.activation == "table" else n * h * w // _side(n * h * w)
+        ifm, ofm = (rows, n * h * w // rows, c), (rows, n * h * w // rows, oc)
+    return _Parts(Work("conv", ifm, ofm, (kh, kw), (sy, sx), (dy, dx), o.bits), c, count)
+
+
+def _depthwise(o: Operation) -> _Parts:
+    """DEPTHWISE_CONV2D; of one channel it is an ordinary convolution."""
+    u = o.unit
+    n, h, w, oc = u.result.shape
+    kh, kw, c, _ = u.operands[1].shape
+    (sy, sx), (dy, dx) = u.attr("stride"), u.attr("dilation")
+    kind = "depthwise" if c > 1 else "conv"
+    return _Parts(Work(kind, spatial(u.operands[0].shape), (n * h, w, oc), (kh, kw), (sy, sx), (dy, dx), o.bits), c)
+
+
+def _transposed(o: Operation) -> _Parts:
+    """TRANSPOSE_CONV2D: one convolution for each place within the stride."""
+    u = o.unit
+    n, h, w, _ = u.result.shape
+    oc, kh, kw, c = u.operands[1].shape
+    sy, sx = u.attr("stride")
+    ofm, kernel = (ceil(n * h / sy), ceil(w / sx), oc), (ceil(kh / sy), ceil(kw / sx))
+    work = Work("conv", spatial(u.operands[0].shape), ofm, kernel, bits=o.bits)
+    return _Parts(work, c, sy * sx, divided=True, rescaled=_UNFUSED_RESCALE * u.result.elements)
+
+
+def _parts(u: Unit) -> int:
+    """The convolutions that Vela makes of one."""
+    _, h, w, _ = u.result.shape
+    strided = h * w if max(u.attr("stride")) > _MAX_STRIDE else 1
+    dilated: int = prod(d if d > _MAX_DILATION else 1 for d in u.attr("dilation"))
+    return strided * dilated
+
+
+def _side(n: int) -> int:
+    """Width of the area that Vela takes `n` batches as, where no TABLE follows: about the root (graphir_optimiser.cpp, RewriteFullyConnected)."""
+    side = max(n // 16, ceil(sqrt(n)))
+    return next(w for w in range(side, n + 1) if n % w == 0)
