@@ -21,6 +21,8 @@ from eqsat.target import TargetError
 from eqsat.vela.compile import KINDS as VELA_KINDS
 from tests.bench.runs import EXPLICIT, TARGET, figures, tosa_files
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 CONFIGURATIONS = [EXPLICIT, "eqsat:extractor=dag_greedy"]
 

@@ -14,6 +14,8 @@ from eqsat.rules.presets import PRESETS
 from eqsat.tosa.flatbuffer import dumps
 from tests.graphs import transposed_relus
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = {"extractor": "dag_greedy", "time_limit": 1.0}
 
 

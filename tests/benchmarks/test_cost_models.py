@@ -22,6 +22,8 @@ from eqsat.tosa import dumps
 from eqsat.workers.worker import Pool
 from tests.graphs import channel_shuffle, conv, finish, relu, transpose
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TARGET = "ethos-u55-128"
 

@@ -11,6 +11,8 @@ from extraction import ChoiceGraph, check, extract
 from extraction.io import save, write_gym
 from tests.graphs import channel_shuffle
 
+pytestmark = pytest.mark.slow
+
 GRAPH = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], [0])
 
 

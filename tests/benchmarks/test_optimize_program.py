@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks import optimize_program
 
+pytestmark = pytest.mark.slow
+
 CELLS = [
     {
         "name": "emg",

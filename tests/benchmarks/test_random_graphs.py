@@ -27,6 +27,8 @@ from eqsat.vela.guards import misplaced, violations
 from eqsat.workers.worker import Pool
 from tests.graphs import finish, relu, rescale, reshape, transpose, transposed_relus
 
+pytestmark = pytest.mark.slow
+
 TARGETS = [Target.of(t) for t in ("ethos-u85-256", "ethos-u55-128")]
 PLANTED = Rule("planted", "test", "operands swapped", ("(= t (P2 f x y))",), ("(union t (P2 f y x))",))
 

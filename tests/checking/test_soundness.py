@@ -79,6 +79,7 @@ def test_an_off_by_one_in_a_single_element_is_caught():
         )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(small_graphs())
 def test_all_rules_together_on_random_graphs(g):

@@ -33,6 +33,7 @@ def pair_of_transposes() -> bytes:
     return dumps(g)
 
 
+@pytest.mark.slow
 def test_compile_in_a_process_of_its_own(tmp_path):
     out = tmp_path / "model.pte"
     done = subprocess.run(
@@ -60,6 +61,7 @@ def test_compile_in_a_process_of_its_own(tmp_path):
     assert out.stat().st_size == record["pte_bytes"]
 
 
+@pytest.mark.slow
 def test_compile_a_saved_program_and_show_a_table(tmp_path):
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
@@ -93,6 +95,7 @@ def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
     assert out.is_file()
 
 
+@pytest.mark.slow
 def test_compile_says_so_too(tmp_path, monkeypatch):
     (tmp_path / "refusing.py").write_text(
         "from cost_models.node_model import NodeModel\n"

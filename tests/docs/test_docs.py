@@ -15,6 +15,8 @@ from eqsat.files import load_module
 from eqsat.target import Target
 from eqsat.tosa import loads
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 WITH_CODE = [p for p in blocks.pages() if blocks.blocks(p)]
 

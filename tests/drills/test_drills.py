@@ -15,6 +15,8 @@ from tests.drills import DRILLS, NotPossible, disk, files, interrupts, large, wo
 from tests.drills.harmful import programs
 from tests.drills.table import markdown
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 QUICK = (
     "worker killed mid-probe",

@@ -20,6 +20,8 @@ from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool
 
+pytestmark = pytest.mark.slow
+
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 
 

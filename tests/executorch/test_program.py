@@ -21,6 +21,8 @@ from eqsat.search.options import OptionError, Options
 from eqsat.target import TargetError
 from tests.fx.programs import CASES, make, program
 
+pytestmark = pytest.mark.slow
+
 TARGET = "ethos-u85-256"
 
 

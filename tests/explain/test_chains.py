@@ -52,6 +52,7 @@ def test_every_e_node_has_a_proof_of_matched_instances(build: Callable[[], Tenso
     assert all(link.match for link in links)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", GRAPHS)
 def test_every_step_holds_by_its_rule_alone(build: Callable[[], TensorGraph]) -> None:
     history = history_of(build())

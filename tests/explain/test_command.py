@@ -14,6 +14,8 @@ from eqsat.cli import app
 from eqsat.tosa import dumps
 from tests.graphs import transposed_relus
 
+pytestmark = pytest.mark.slow
+
 PIXEL_SHUFFLE = str(Path(__file__).parent.parent.parent / "benchmarks" / "models" / "pixel_shuffle.py") + ":model"
 
 

@@ -13,6 +13,8 @@ from extraction import ChoiceGraph
 from extraction.io import save
 from tests.graphs import transposed_relus
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -16,6 +16,8 @@ from tests.fuzzing.formats import FORMATS
 from tests.fuzzing.mutate import MUTATORS, mutated
 from tests.fuzzing.reading import run
 
+pytestmark = pytest.mark.slow
+
 
 def fuzzed(name: str, inputs: int, tmp_path: Path, seed: int = 0):
     (tmp_path / "corpus").mkdir()

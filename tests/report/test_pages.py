@@ -7,7 +7,10 @@ import pytest
 from eqsat.report import Run, write
 from tests.report.browser import EXECUTABLE, Browser
 
-pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium here: apt-get install chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium here: apt-get install chromium"),
+]
 PAGE = "pixel_shuffle.ethos-u85-256.html"
 
 

@@ -15,6 +15,8 @@ from eqsat.tensor.graph import TensorGraph
 from tests.bench.runs import EXPLICIT, TARGET
 from tests.graphs import channel_shuffle, conv, finish, relu, transposed_relus
 
+pytestmark = pytest.mark.slow
+
 
 def changed(zoo_run, tmp_path, change) -> Run:
     """A copy of the run, each record passed through `change`."""
