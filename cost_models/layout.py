@@ -14,6 +14,7 @@ from cost_models.protocol import Price, Unit
 from eqsat.target.staging import reordering, step_cycles, ways, written
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type, attrs_of
 
 #: How many times as much it costs to move or compute an element outside the NPU.
@@ -22,7 +23,6 @@ _VIEW = 1.0
 _VIEW_PER_BYTE = 0.02
 #: Cycles per element of a pointwise op, and of a copy per byte.
 _POINTWISE, _COPY = 0.5, 0.125
-_OPS = ("fx", "reduce_fx", "concat", "slice", "pad", "tile", "reverse", "opaque", "item", "input", "const")
 
 
 def element_bytes(dtype: str) -> int:
@@ -47,14 +47,16 @@ class Layout(NodeModel):
             steps = steps or (("reshape", attrs_of({"shape": m.out_shape})),)
             constant = any(c is not None for c in u.constants)
             return Price(_VIEW if constant else outside * self._move(m, u.result), steps)
-        if u.op not in _OPS:
-            return Price(float("inf"), u.steps)  # an op that FX has no form for
-        if u.op in ("fx", "reduce_fx"):
-            return Price(_VIEW + outside * _POINTWISE * max(t.elements for t in (*u.operands, u.result)), u.steps)
-        if u.op in ("opaque", "item", "input", "const"):
-            return Price(_VIEW, u.steps)
-        moved = sum(t.elements * element_bytes(t.dtype) for t in (*u.operands, u.result))
-        return Price(_VIEW + outside * _COPY * moved, u.steps)
+        match OPS[u.op].fx:
+            case "call" | "reduction":
+                return Price(_VIEW + outside * _POINTWISE * max(t.elements for t in (*u.operands, u.result)), u.steps)
+            case "opaque" | "item" | "leaf":
+                return Price(_VIEW, u.steps)
+            case "axial" | "concat":
+                moved = sum(t.elements * element_bytes(t.dtype) for t in (*u.operands, u.result))
+                return Price(_VIEW + outside * _COPY * moved, u.steps)
+            case "no" | "move":  # FX has no form for it; movements are priced above
+                return Price(float("inf"), u.steps)
 
     @staticmethod
     def _written_move(u: Unit) -> Move:

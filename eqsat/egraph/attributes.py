@@ -65,9 +65,10 @@ def constructor(op: str, attrs: Attrs, operands: int) -> str:
 
 def constructor_of(op: str, operands: int, per_channel: bool) -> str:
     """The same without the other attributes; per_channel: a RESCALE with a scale for each index of the last axis."""
-    kind = OPS[op].kind
-    if kind == "pointwise":
-        return "Ax" if per_channel else f"P{operands}"
-    return {"axial": "Ax", "concat": "Cat", "mac": f"M{operands}", "leaf": "Leaf", "move": "Move", "opaque": "Opq"}[
-        kind
-    ]
+    match OPS[op].kind:
+        case "pointwise":
+            return "Ax" if per_channel else f"P{operands}"
+        case "mac" | "indexed":
+            return f"M{operands}"
+        case kind:
+            return {"axial": "Ax", "concat": "Cat", "leaf": "Leaf", "move": "Move", "opaque": "Opq"}[kind]

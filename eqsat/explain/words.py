@@ -9,33 +9,12 @@ from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.encoding import ENode
 from eqsat.explain.record import SORTS, History, TableRow
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.ops.op import numbers
 from eqsat.tensor.types import Attrs, Type
 
-#: Attributes worth showing, by operator; the others are in the JSON of a saved run.
-_SHOWN = {
-    "concat": ("axis",),
-    "reduce_sum": ("axis",),
-    "reduce_max": ("axis",),
-    "reduce_min": ("axis",),
-    "reverse": ("axis",),
-    "slice": ("start", "size"),
-    "pad": ("pads",),
-    "tile": ("multiples",),
-    "transpose": ("perms",),
-    "reshape": ("shape",),
-    "max_pool2d": ("kernel",),
-    "avg_pool2d": ("kernel",),
-    "rescale": ("dtype",),
-    "cast": ("dtype",),
-    "conv2d": ("stride",),
-    "depthwise_conv2d": ("stride",),
-}
 #: How deep a term is written before its operands are only named.
 _DEEPEST = 4
-
-
-def numbers(values: Any) -> str:
-    return ",".join(map(str, values)) if isinstance(values, tuple | list) else str(values)
 
 
 def type_text(t: Type | None) -> str:
@@ -44,16 +23,7 @@ def type_text(t: Type | None) -> str:
 
 def op_text(op: str, attrs: Attrs) -> str:
     """An operator with the attributes that tell it from others."""
-    values = dict(attrs)
-    if op == "clamp":
-        low, high = (int.from_bytes(values[k], "little", signed=True) for k in ("min_val", "max_val"))
-        return f"clamp[{low}..{high}]"
-    if op == "opaque":
-        return str(values["tosa"]).lower()
-    if op == "input":
-        return f"input {values['name']}"
-    shown = [numbers(values[k]) for k in _SHOWN.get(op, ()) if k in values]
-    return f"{op}[{' : '.join(shown)}]" if shown else op
+    return OPS[op].text(attrs)
 
 
 def move_text(m: Move) -> str:

@@ -25,11 +25,11 @@ from eqsat.target import Family
 from eqsat.tensor.graph import Node as TensorNode
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Shape
 
-#: Ops that act on channels first as well as on channels last.
-_EITHER_LAYOUT = ("fx", "reduce_fx", "concat", "slice", "pad", "tile", "reverse")
-_MOVES = ("transpose", "reshape")
+#: Forms of ops in FX that act on channels first as well as on channels last.
+_EITHER_LAYOUT = ("call", "reduction", "axial", "concat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,12 @@ class _Emitter:
             "tile": self._tile,
             "reverse": self._reverse,
         }
+        #: By the form that an op has in FX.
         self.write: dict[str, Callable[[TensorNode, list[Value]], Value]] = {
-            **dict.fromkeys(self.axial, self._axial),
-            "transpose": self._move,
-            "reshape": self._move,
-            "fx": self._fx,
+            "move": self._move,
+            "call": self._fx,
+            "reduction": self._axial,
+            "axial": self._axial,
             "concat": self._concat,
             "opaque": self._opaque,
             "item": self._item,
@@ -95,10 +96,11 @@ class _Emitter:
             if node.op == "const":
                 self.values[n] = self._constant(node)
             elif node.op != "input":
-                if node.op not in self.write:
+                form = OPS[node.op].fx
+                if form not in self.write:
                     raise ProgramError(f"{node.op} has no form in FX")
                 self.at = n
-                self.values[n] = self.write[node.op](node, [self.values[i] for i in node.inputs])
+                self.values[n] = self.write[form](node, [self.values[i] for i in node.inputs])
         made = {}
         for old, n in zip(self.lifted.outputs, self.graph.outputs, strict=True):
             found = self._settled(self.values[n], self.graph.nodes[n].dtype)
@@ -184,7 +186,8 @@ class _Emitter:
             node = self.graph.nodes[n]
             for r in readers[n]:
                 reader = self.graph.nodes[r]
-                passes = reader.op in _MOVES or reader.op in _EITHER_LAYOUT and len(reader.shape) == len(node.shape)
+                form = OPS[reader.op].fx
+                passes = form == "move" or form in _EITHER_LAYOUT and len(reader.shape) == len(node.shape)
                 if passes and r in wanted or reader.op == "opaque" and self.lifted.calls[reader.attr("call")].layout:
                     wanted.add(n)
         return wanted

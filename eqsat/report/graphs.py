@@ -12,10 +12,16 @@ from html import escape
 from typing import Any
 
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
 
 #: Operators that only move, merge, split or rescale data: drawn in colour, all others grey.
-MOVING = ("transpose", "reshape", "concat", "slice", "rescale", "pad", "tile", "reverse")
+MOVING = (
+    *(name for name, op in OPS.items() if op.copies and op.kind in ("move", "axial", "concat")),
+    "rescale",
+)
+#: Characters that a label has room for.
+_ROOM = 20
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _SWEEPS = 132, 30, 12, 22, 4
 
 
@@ -123,9 +129,8 @@ def _by_signature(graph: TensorGraph) -> dict[tuple, list[int]]:
 
 def _label(graph: TensorGraph, n: int) -> str:
     node = graph.nodes[n]
-    if node.op == "transpose":
-        return f"transpose {''.join(map(str, node.attr('perms')))}"
-    return str(node.attr("tosa")).lower() if node.op == "opaque" else node.op
+    text = OPS[node.op].text(node.attrs)
+    return text if len(text) <= _ROOM else node.op
 
 
 def _shape(node) -> str:

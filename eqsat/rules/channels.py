@@ -20,8 +20,8 @@ from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
-from eqsat.tensor.numerics import SINGLE_ROUND
 from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.ops.rescale import SINGLE_ROUND
 from eqsat.tensor.types import GraphError, Type, attrs_of
 
 POINTS = np.arange(-128, 128)[:, None]

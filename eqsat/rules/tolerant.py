@@ -21,7 +21,7 @@ from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.engine import Extern, Rule
 from eqsat.rules.channels import Chain, Line, convolution_of, fits, integer_scale, integers, is_plain, real_scale
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.numerics import INEXACT_ROUND
+from eqsat.tensor.ops.rescale import INEXACT_ROUND
 from eqsat.tensor.types import Type
 
 #: The most steps of its result by which one rewrite may differ from what it replaces.

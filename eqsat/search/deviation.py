@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.tensor import numerics_float
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.real import evaluate
 from eqsat.tensor.samples import Domain, domains, uniform
 from eqsat.tensor.types import GraphError, Type
 from eqsat.tosa.flatbuffer import dumps
@@ -25,7 +25,7 @@ from eqsat.workers.worker import Pool, Worker, WorkerError
 class Deviation:
     """Per output, in steps of its quantization, over all trials: the largest and the mean absolute difference from the exact
     graph; the r.m.s. error of the exact graph (before) and of the tolerant one (after) against the exact graph in real numbers
-    (`eqsat/tensor/numerics_float.py`), None if it has an operator that has no meaning there."""
+    (`eqsat/tensor/real.py`), None if it has an operator that has no meaning there."""
 
     largest: tuple[float, ...]
     mean: tuple[float, ...]
@@ -75,7 +75,7 @@ def deviation(exact: TensorGraph, tolerant: TensorGraph, via: Pool | Worker, tri
         if isinstance(a, WorkerError):
             raise a
         try:
-            runs.append((b, a, numerics_float.evaluate(exact, inputs)))
+            runs.append((b, a, evaluate(exact, inputs)))
         except GraphError:
             runs.append((b, a, None))
     slots = range(len(exact.outputs))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from eqsat.tensor.axes import Placement
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS, infer
+from eqsat.tensor.ops.op import Placement
 from eqsat.tensor.types import Attrs, GraphError, Shape, Type, attrs_of
 
 #: The most axes that a tensor has (TOSA 1.0, level 8K).
@@ -23,7 +23,7 @@ def acts_along(op: str, attrs: Attrs, shape: Shape) -> tuple[int, ...]:
     along = OPS[op].along
     if along is None:
         raise GraphError(f"{op} acts along no axes")
-    return along(dict(attrs), shape)
+    return along.axes(dict(attrs), shape)
 
 
 def carry(
@@ -35,9 +35,9 @@ def carry(
     it is a slice or pad of that one, scaled by what lies inside. `units`: for axes of size 1 the axis of size 1 of
     `m.out_shape` that each becomes.
     """
-    across = OPS[op].across
+    along = OPS[op].along
     axes = acts_along(op, attrs, operand.shape)
-    if across is None or m.in_shape != operand.shape:
+    if along is None or m.in_shape != operand.shape:
         return None
     to, inner = {}, {}
     for d in axes:
@@ -50,7 +50,7 @@ def carry(
             to[d], inner[d] = atom.out_dim, m.out_shape[atom.out_dim] // operand.shape[d]
     if len(set(to.values())) != len(to):
         return None
-    changed = across(dict(attrs), Placement(m.out_shape, to, inner))
+    changed = along.across(dict(attrs), Placement(m.out_shape, to, inner))
     if changed is None:
         return None
     result = infer(op, attrs, [operand]).shape

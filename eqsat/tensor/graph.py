@@ -20,7 +20,7 @@ import numpy as np
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
-from eqsat.tensor.types import Attrs, Const, GraphError, Shape, Type, attrs_of
+from eqsat.tensor.types import Array, Attrs, Const, GraphError, Shape, Type, attrs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class TensorGraph:
         self._names.add(name)
         return n
 
-    def add_const(self, data: np.ndarray, dtype: str, shape: Sequence[int] | None = None) -> int:
+    def add_const(self, data: Array, dtype: str, shape: Sequence[int] | None = None) -> int:
         """A constant; `shape` is given only with raw bytes."""
         shape = tuple(data.shape if shape is None else shape)
         if not DType.of(dtype).carried:
@@ -141,14 +141,14 @@ class TensorGraph:
                 counts[name] = counts.get(name, 0) + 1
         return dict(sorted(counts.items()))
 
-    def evaluate(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def evaluate(self, inputs: Sequence[Array]) -> list[Array]:
         """Outputs for `inputs` (in the order of `self.inputs`) by the numpy semantics of the op table."""
         for i, x in zip(self.inputs, inputs, strict=True):
             if tuple(x.shape) != self.nodes[i].shape:
                 raise GraphError(
                     f"input {self.nodes[i].attr('name')!r} has shape {x.shape}, expected {self.nodes[i].shape}"
                 )
-        values: dict[int, np.ndarray] = dict(zip(self.inputs, inputs, strict=True))
+        values: dict[int, Array] = dict(zip(self.inputs, inputs, strict=True))
         for n in self.live():
             node = self.nodes[n]
             if node.op == "const":

@@ -23,7 +23,8 @@ from math import prod
 
 import numpy as np
 
-Shape = tuple[int, ...]
+from eqsat.tensor.types import Array, Shape
+
 Axis = tuple[int, int]  # size, stride
 
 
@@ -133,15 +134,15 @@ class Move:
         """Atomic axes in output order, cut at the dims of both shapes; None if the dims have no common refinement."""
         return _atoms(self)
 
-    def indices(self) -> np.ndarray:
+    def indices(self) -> Array:
         """Flat input position of every output element, in out_shape."""
         index = np.zeros((1,), np.int64)
         for n, s in self.axes:
             index = (index[:, None] + np.arange(n) * s).reshape(-1)
         return index.reshape(self.out_shape)
 
-    def apply(self, x: np.ndarray) -> np.ndarray:
-        return x.reshape(-1)[self.indices()]
+    def apply(self, x: Array) -> Array:
+        return np.asarray(x.reshape(-1)[self.indices()])
 
     # -- carrying a movement to other operands ----------------------------------------------------
 

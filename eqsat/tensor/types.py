@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqsat.tensor.dtypes import DType
 
 Shape = tuple[int, ...]
+Array = NDArray[Any]
 Attrs = tuple[tuple[str, Any], ...]
 
 
@@ -29,7 +31,7 @@ class Const:
 
     __slots__ = ("data", "digest")
 
-    def __init__(self, data: np.ndarray, dtype: str, shape: Sequence[int] | None = None):
+    def __init__(self, data: Array, dtype: str, shape: Sequence[int] | None = None):
         data = np.array(data, order="C") if data.flags.writeable else np.ascontiguousarray(data).reshape(data.shape)
         data.setflags(write=False)
         self.data = data

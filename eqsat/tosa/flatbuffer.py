@@ -232,7 +232,7 @@ class _Reader:
 
     def _modelled(self, op: str, ins: list[str], out: str, attrs: dict[str, Any]) -> bool:
         spec = OPS.get(op)
-        if spec is None:
+        if spec is None or not spec.tosa:
             return False
         n = len(ins) if spec.operands < 0 else spec.operands
         folded = ins[n:]
@@ -248,7 +248,7 @@ class _Reader:
             return False  # written back in the dtypes that it should have, it would mean something else
         for (attr, _), f in zip(spec.folded, folded, strict=True):
             attrs[attr] = tuple(v.item() for v in self.constant[f].reshape(-1))
-        if op in ("rescale", "cast"):
+        if spec.declared:
             attrs["dtype"] = want.dtype
         operands = [self._node(i) for i in ins[:n]]
         if any(DType.of(t.dtype).carried for t in (want, *map(self.graph.type, operands))):

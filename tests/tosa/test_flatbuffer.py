@@ -40,10 +40,10 @@ def item(g: TensorGraph, n: int, k: int) -> int:
 
 
 def resize_graph() -> TensorGraph:
-    """RESIZE of a conv: shape operands for scale, offset and border."""
+    """RESIZE of a conv: shape operands that become attributes."""
     g = TensorGraph()
     x = conv(g, g.add_input("x", (1, 4, 4, 8), "INT8"), 8)
-    y = opaque(g, "RESIZE", [x], [Type((1, 7, 7, 8), "INT32")], (None, (4, 2, 4, 2), (0, 0), (0, 0)), mode=2)
+    y = g.add("resize", [x], scale=(4, 2, 4, 2), offset=(0, 0), border=(0, 0), mode=2)
     return finish(g, rescale(g, y, "INT8", shift=(34,)))
 
 
@@ -52,7 +52,13 @@ def gather_graph() -> TensorGraph:
     table = g.add_const(np.arange(24).reshape(1, 8, 3), "INT8")
     index = g.add_const(np.array([[3, 0, 7, 7]]), "INT32")
     x = g.add_input("x", (1, 8, 3), "INT8")
-    return finish(g, *(opaque(g, "GATHER", [v, index], [Type((1, 4, 3), "INT8")]) for v in (table, x)))
+    return finish(g, *(g.add("gather", [v, index]) for v in (table, x)))
+
+
+def carried_graph() -> TensorGraph:
+    """A dtype that numpy lacks: opaque, with its shape operand."""
+    g = TensorGraph()
+    return finish(g, opaque(g, "RESHAPE", [g.add_input("x", (2, 3), "BF16")], [Type((6,), "BF16")], (None, (6,))))
 
 
 def rfft_graph(*wanted: int) -> TensorGraph:
@@ -130,7 +136,12 @@ RUNNABLE = {
         int48_graph,
     )
 }
-GRAPHS = {**RUNNABLE, "custom_graph": custom_graph, "rfft_graph": lambda: rfft_graph(0, 1)}
+GRAPHS = {
+    **RUNNABLE,
+    "custom_graph": custom_graph,
+    "carried_graph": carried_graph,
+    "rfft_graph": lambda: rfft_graph(0, 1),
+}
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from eqsat.checking.random_graphs.builder import Builder
+from math import prod
+
+import numpy as np
+
+from eqsat.checking.random_graphs.builder import MOST_ELEMENTS, Builder
 from eqsat.checking.random_graphs.moving import block, part, shuffle
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
+from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
 
 
 def numbers(b: Builder, x: int) -> None:
@@ -194,6 +199,31 @@ def most(b: Builder, x: int) -> list[int]:
     numbers(b, x)
     b.want(len(b.shape(x)) > 1)
     return [b.make("argmax", x, attrs=makers.extremum(b.int(0, len(b.shape(x)) - 1)))]
+
+
+@block(0.2)
+def picked(b: Builder, x: int) -> list[int]:
+    """GATHER of some rows, and often SCATTER of others into the same place."""
+    numbers(b, x)
+    shape = b.shape(x)
+    b.want(len(shape) > 2)
+    n, k, c = shape[0], prod(shape[1:-1]), shape[-1]
+    rows = np.stack([b.rng.permutation(k)[: max(1, k // 2)] for _ in range(n)])
+    values, indices = b.reshape(x, n, k, c), b.g.add_const(rows, "INT32")
+    picked = b.add("gather", values, indices)
+    if b.chance(0.5):
+        return [b.reshape(b.add("scatter", values, indices, b.unary(picked)), *shape)]
+    return [picked]
+
+
+@block(0.2)
+def larger(b: Builder, x: int) -> list[int]:
+    """RESIZE by 2, to the nearest pixel or between them."""
+    b.want(len(b.shape(x)) == 4 and 4 * b.size(x) <= MOST_ELEMENTS and b.dtype(x) == "INT8")
+    nearest = b.chance(0.5)
+    scale, offset, border = ((2, 1, 2, 1), (0, 0), (1, 1)) if nearest else ((4, 2, 4, 2), (-1, -1), (1, 1))
+    y = b.add("resize", x, scale=scale, offset=offset, border=border, mode=NEAREST if nearest else BILINEAR)
+    return [y if nearest else b.narrow(y, 4, "INT8")]
 
 
 @block(0.8)

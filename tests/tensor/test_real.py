@@ -9,7 +9,7 @@ import pytest
 
 from eqsat.search.deviation import deviation, natural
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.numerics_float import evaluate
+from eqsat.tensor.real import evaluate
 from eqsat.tensor.samples import Domain, domains
 from eqsat.tensor.types import GraphError, Type
 from eqsat.workers.worker import Worker

@@ -1,0 +1,155 @@
+"""Operators that pick positions: GATHER, SCATTER, and RESIZE, whose positions lie on a grid between the elements.
+
+Vela estimates GATHER and RESIZE at 0 cycles: no rule may make one, or it would replace all data movement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.ops.op import Along, Attributes, Evaluate, Infer, Op, Placement, alike, define, wide
+from eqsat.tensor.types import Array, GraphError, Type
+
+NEAREST, BILINEAR = 1, 2  # tosa.ResizeMode
+
+
+def _indexed(name: str, roles: str, infer: Infer, evaluate: Evaluate) -> None:
+    define(
+        Op(
+            name=name,
+            kind="indexed",
+            operands=roles.count(",") + 1,
+            infer=infer,
+            integer=evaluate,
+            real=evaluate,
+            shown=(),
+            tosa=True,
+            fx="no",
+            copies=True,
+            roles=roles,
+        )
+    )
+
+
+def _fits(indices: Type, *others: Type) -> None:
+    if indices.dtype != "INT32":
+        raise GraphError(f"indices are {indices.dtype}, not INT32")
+    alike(others)
+
+
+def _positions(indices: Array, most: int) -> Array:
+    """Raises GraphError for positions that are none of so many: what TOSA gives there is open."""
+    found = wide(indices)
+    if found.size and not 0 <= found.min() <= found.max() < most:
+        raise GraphError(f"positions from {found.min()} to {found.max()} among {most}")
+    return found
+
+
+def _gather(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    (n, _, c), (m, w) = xs[0].shape, xs[1].shape
+    _fits(xs[1], xs[0])
+    if n != m:
+        raise GraphError(f"{n} batches of values and {m} of indices")
+    return Type((n, w, c), xs[0].dtype)
+
+
+def _gathered(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    values, indices = xs
+    return np.asarray(values[np.arange(len(values))[:, None], _positions(indices, values.shape[1])])
+
+
+def _scatter(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    (n, _, c), (m, w) = xs[0].shape, xs[1].shape
+    _fits(xs[1], xs[0], xs[2])
+    if n != m or xs[2].shape != (n, w, c):
+        raise GraphError(f"values {xs[0].shape}, indices {xs[1].shape} and {xs[2].shape} to write do not fit")
+    return xs[0]
+
+
+def _scattered(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    values, indices, written = xs
+    positions = _positions(indices, values.shape[1])
+    if any(len(set(row)) < len(row) for row in positions.tolist()):
+        raise GraphError("a position is written twice: TOSA leaves open which value stays")
+    out = values.copy()
+    out[np.arange(len(values))[:, None], positions] = written
+    return out
+
+
+_indexed("gather", "nKc,nw->nwc", _gather, _gathered)
+_indexed("scatter", "nKc,nw,nwc->nKc", _scatter, _scattered)
+
+
+# ---- resize -------------------------------------------------------------------------------------
+
+
+def _resized(size: int, scale: Sequence[int], offset: int, border: int) -> int:
+    numerator, denominator = scale
+    if min(numerator, denominator) < 1:
+        raise GraphError(f"the scale {numerator}/{denominator} is not above 0")
+    steps = (size - 1) * numerator - offset + border
+    if steps < 0 or steps % denominator:
+        raise GraphError(
+            f"{size} elements at the scale {numerator}/{denominator}, offset {offset}, border {border} give no whole number"
+        )
+    return steps // denominator + 1
+
+
+def _resize(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    n, h, w, c = xs[0].shape
+    scale, offset, border = attrs["scale"], attrs["offset"], attrs["border"]
+    height = _resized(h, scale[:2], offset[0], border[0])
+    width = _resized(w, scale[2:], offset[1], border[1])
+    dtype = xs[0].dtype if attrs["mode"] == NEAREST else DType.of(xs[0].dtype).accumulator
+    return Type((n, height, width, c), dtype)
+
+
+def _grid(size: int, most: int, scale: Sequence[int], offset: int) -> tuple[Array, Array, Array]:
+    """For each element of the result along one axis: the positions before and behind it, and how far behind the first it lies, in parts
+    of the scale's numerator."""
+    place = np.arange(size) * scale[1] + offset
+    before = place // scale[0]
+    return np.clip(before, 0, most - 1), np.clip(before + 1, 0, most - 1), place - before * scale[0]
+
+
+def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    """A sum of four products for BILINEAR, scaled up by the scale's numerators; the nearest element for NEAREST."""
+    x, scale, offset = xs[0], attrs["scale"], attrs["offset"]
+    y0, y1, dy = _grid(t.shape[1], x.shape[1], scale[:2], offset[0])
+    x0, x1, dx = _grid(t.shape[2], x.shape[2], scale[2:], offset[1])
+    if attrs["mode"] == NEAREST:
+        rows, columns = np.where(2 * dy >= scale[0], y1, y0), np.where(2 * dx >= scale[2], x1, x0)
+        return x[:, rows][:, :, columns]
+    values = x if x.dtype.kind == "f" else wide(x)
+    (uy, ux), (vy, vx) = (scale[0] - dy, scale[2] - dx), (dy, dx)
+    total: Array = sum(
+        values[:, rows][:, :, columns] * (along_y[:, None, None] * along_x[:, None])
+        for rows, along_y in ((y0, uy), (y1, vy))
+        for columns, along_x in ((x0, ux), (x1, vx))
+    )
+    return total
+
+
+def _resize_across(attrs: Attributes, p: Placement) -> Attributes | None:
+    """H and W stay where they are; N and C may exchange elements."""
+    return {} if p.alone and len(p.out_shape) == 4 and all(d == to for d, to in p.to.items()) else None
+
+
+define(
+    Op(
+        name="resize",
+        kind="axial",
+        operands=1,
+        infer=_resize,
+        integer=_interpolated,
+        real=_interpolated,
+        shown=("scale",),
+        tosa=True,
+        fx="no",
+        folded=(("scale", "SHAPE"), ("offset", "SHAPE"), ("border", "SHAPE")),
+        along=Along(lambda attrs, shape: (1, 2), _resize_across),
+    )
+)

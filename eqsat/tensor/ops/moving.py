@@ -1,0 +1,225 @@
+"""Operators that only move elements: transpose, reshape, concat, slice, pad, tile, reverse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqsat.tensor.ops.op import (
+    ALONG_AXIS,
+    Along,
+    Attributes,
+    Evaluate,
+    Fx,
+    Infer,
+    Kind,
+    Op,
+    Placement,
+    alike,
+    axis_of,
+    define,
+    same,
+)
+from eqsat.tensor.types import Array, GraphError, Shape, Type
+
+
+def _moving(
+    name: str,
+    kind: Kind,
+    infer: Infer,
+    evaluate: Evaluate,
+    *,
+    shown: tuple[str, ...],
+    fx: Fx,
+    operands: int = 1,
+    folded: tuple[tuple[str, str], ...] = (),
+    along: Along | None = None,
+) -> None:
+    define(
+        Op(
+            name=name,
+            kind=kind,
+            operands=operands,
+            infer=infer,
+            integer=evaluate,
+            real=evaluate,
+            shown=shown,
+            tosa=True,
+            fx=fx,
+            folded=folded,
+            copies=True,
+            along=along,
+        )
+    )
+
+
+# ---- movement -----------------------------------------------------------------------------------
+
+
+def _transpose(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    perm, shape = attrs["perms"], xs[0].shape
+    if sorted(perm) != list(range(len(shape))):
+        raise GraphError(f"perms {perm} is no permutation of the {len(shape)} axes of {shape}")
+    return Type(tuple(shape[p] for p in perm), xs[0].dtype)
+
+
+def _reshape(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    if any(d < 1 for d in attrs["shape"]) or math.prod(attrs["shape"]) != xs[0].elements:
+        raise GraphError(f"cannot reshape {xs[0].shape} to {attrs['shape']}: different numbers of elements")
+    return Type(tuple(attrs["shape"]), xs[0].dtype)
+
+
+_moving(
+    "transpose", "move", _transpose, lambda attrs, xs, t: xs[0].transpose(attrs["perms"]), shown=("perms",), fx="move"
+)
+_moving(
+    "reshape",
+    "move",
+    _reshape,
+    lambda attrs, xs, t: xs[0].reshape(attrs["shape"]),
+    shown=("shape",),
+    fx="move",
+    folded=(("shape", "SHAPE"),),
+)
+_moving("identity", "pointwise", same, lambda attrs, xs, t: xs[0], shown=(), fx="no")
+
+
+# ---- concat -------------------------------------------------------------------------------------
+
+
+def _concat(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    axis = axis_of(attrs, min(len(x.shape) for x in xs))
+    alike(xs)
+    rest = {x.shape[:axis] + x.shape[axis + 1 :] for x in xs}
+    if len(rest) != 1:
+        raise GraphError(f"cannot concatenate {[x.shape for x in xs]} along axis {axis}")
+    shape = list(xs[0].shape)
+    shape[axis] = sum(x.shape[axis] for x in xs)
+    return Type(tuple(shape), xs[0].dtype)
+
+
+_moving(
+    "concat",
+    "concat",
+    _concat,
+    lambda attrs, xs, t: np.concatenate(xs, axis=attrs["axis"]),
+    operands=-1,
+    shown=("axis",),
+    fx="concat",
+)
+
+
+# ---- along axes ---------------------------------------------------------------------------------
+
+
+def _slice(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    for d, start, size in zip(xs[0].shape, attrs["start"], attrs["size"], strict=True):
+        if start < 0 or size < 1 or start + size > d:
+            raise GraphError(f"slice start {attrs['start']} size {attrs['size']} leaves the tensor {xs[0].shape}")
+    return Type(tuple(attrs["size"]), xs[0].dtype)
+
+
+def _sliced(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    return xs[0][tuple(slice(s, s + n) for s, n in zip(attrs["start"], attrs["size"], strict=True))]
+
+
+def _slice_across(attrs: Attributes, p: Placement) -> Attributes:
+    start, size = [0] * len(p.out_shape), list(p.out_shape)
+    for d, to in p.to.items():
+        start[to], size[to] = attrs["start"][d] * p.inner[d], attrs["size"][d] * p.inner[d]
+    return {"start": tuple(start), "size": tuple(size)}
+
+
+def _slice_axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
+    return tuple(d for d, n in enumerate(shape) if attrs["size"][d] != n)
+
+
+_moving(
+    "slice",
+    "axial",
+    _slice,
+    _sliced,
+    shown=("start", "size"),
+    fx="axial",
+    folded=(("start", "SHAPE"), ("size", "SHAPE")),
+    along=Along(_slice_axes, _slice_across),
+)
+
+
+def _pad(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    pads, shape = attrs["pads"], xs[0].shape
+    if len(pads) != 2 * len(shape) or min(pads, default=0) < 0:
+        raise GraphError(f"pads {pads} for the shape {shape}: give two numbers, not below 0, per axis")
+    return Type(tuple(d + pads[2 * i] + pads[2 * i + 1] for i, d in enumerate(shape)), xs[0].dtype)
+
+
+def _padded(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    pads = attrs["pads"]
+    widths = [(pads[2 * i], pads[2 * i + 1]) for i in range(xs[0].ndim)]
+    return np.pad(xs[0], widths, constant_values=attrs["value"][0]) if widths else xs[0]
+
+
+def _pad_axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
+    return tuple(d for d in range(len(shape)) if any(attrs["pads"][2 * d : 2 * d + 2]))
+
+
+def _pad_across(attrs: Attributes, p: Placement) -> Attributes:
+    pads = [0] * (2 * len(p.out_shape))
+    for d, to in p.to.items():
+        pads[2 * to : 2 * to + 2] = [n * p.inner[d] for n in attrs["pads"][2 * d : 2 * d + 2]]
+    return {"pads": tuple(pads)}
+
+
+_moving(
+    "pad",
+    "axial",
+    _pad,
+    _padded,
+    shown=("pads",),
+    fx="axial",
+    folded=(("pads", "SHAPE"), ("value", "in0")),
+    along=Along(_pad_axes, _pad_across),
+)
+
+
+def _tile(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    if min(attrs["multiples"], default=1) < 1:
+        raise GraphError(f"multiples {attrs['multiples']} below 1")
+    return Type(tuple(d * m for d, m in zip(xs[0].shape, attrs["multiples"], strict=True)), xs[0].dtype)
+
+
+def _tile_across(attrs: Attributes, p: Placement) -> Attributes:
+    multiples = [1] * len(p.out_shape)
+    for d, to in p.to.items():
+        multiples[to] = attrs["multiples"][d]
+    return {"multiples": tuple(multiples)}
+
+
+_moving(
+    "tile",
+    "axial",
+    _tile,
+    lambda attrs, xs, t: np.tile(xs[0], attrs["multiples"]),
+    shown=("multiples",),
+    fx="axial",
+    folded=(("multiples", "SHAPE"),),
+    along=Along(lambda attrs, shape: tuple(d for d, n in enumerate(attrs["multiples"]) if n != 1), _tile_across),
+)
+
+
+def _reverse(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    axis_of(attrs, len(xs[0].shape))
+    return xs[0]
+
+
+_moving(
+    "reverse",
+    "axial",
+    _reverse,
+    lambda attrs, xs, t: np.flip(xs[0], attrs["axis"]),
+    shown=("axis",),
+    fx="axial",
+    along=ALONG_AXIS,
+)

@@ -1,0 +1,253 @@
+"""Pointwise operators, but for RESCALE: one element of the result depends on one of each operand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.ops.op import (
+    ZERO_POINTS,
+    Attributes,
+    Evaluate,
+    Infer,
+    NotModelled,
+    Op,
+    Shown,
+    alike,
+    broadcast,
+    define,
+    same,
+    wide,
+    with_dtype,
+)
+from eqsat.tensor.types import Array, GraphError, Type
+
+_BITS = NotModelled("has no interpretation in real numbers: it works on bits")
+_WHOLE = NotModelled("has no interpretation in real numbers: it cuts to whole ones")
+
+
+def _pointwise(
+    name: str,
+    operands: int,
+    infer: Infer,
+    integer: Evaluate,
+    real: Evaluate | NotModelled,
+    *,
+    shown: Shown = (),
+    folded: tuple[tuple[str, str], ...] = (),
+    declared: bool = False,
+    copies: bool = False,
+) -> None:
+    define(
+        Op(
+            name=name,
+            kind="pointwise",
+            operands=operands,
+            infer=infer,
+            integer=integer,
+            real=real,
+            shown=shown,
+            tosa=True,
+            fx="no",
+            folded=folded,
+            declared=declared,
+            copies=copies,
+        )
+    )
+
+
+def _joined(dtype: str | None = None) -> Infer:
+    """Operands of one dtype that broadcast; the result has it too, or `dtype`."""
+
+    def infer(attrs: Attributes, xs: Sequence[Type]) -> Type:
+        alike(xs)
+        return Type(broadcast([x.shape for x in xs]), dtype or xs[0].dtype)
+
+    return infer
+
+
+# ---- one operand --------------------------------------------------------------------------------
+
+
+def _clz(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    unsigned = wide(xs[0]) & 0xFFFFFFFF
+    return 32 - wide(np.ceil(np.log2(unsigned.astype(np.float64) + 1)))
+
+
+def _inverted(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    return ~xs[0]
+
+
+_pointwise("abs", 1, same, lambda attrs, xs, t: np.abs(wide(xs[0])), lambda attrs, xs, t: np.abs(xs[0]))
+_pointwise("bitwise_not", 1, same, _inverted, _BITS)
+_pointwise("clz", 1, same, _clz, _BITS)
+_pointwise("logical_not", 1, same, _inverted, _inverted)
+
+
+def _negated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    return np.asarray(np.clip(attrs["out_zp"][0] - (wide(xs[0]) - attrs["in_zp"][0]), *DType.of(t.dtype).limits))
+
+
+_pointwise(
+    "negate",
+    1,
+    same,
+    _negated,
+    lambda attrs, xs, t: attrs["out_zp"][0] - (xs[0] - attrs["in_zp"][0]),
+    folded=ZERO_POINTS,
+)
+
+
+def _clamped(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    low, high = (DType.of(t.dtype).from_bytes(attrs[k]) for k in ("min_val", "max_val"))
+    return np.asarray(np.clip(xs[0], low, high))
+
+
+def _clamp_text(attrs: Attributes) -> str:
+    low, high = (int.from_bytes(attrs[k], "little", signed=True) for k in ("min_val", "max_val"))
+    return f"clamp[{low}..{high}]"
+
+
+_pointwise("clamp", 1, same, _clamped, _clamped, shown=_clamp_text)
+
+
+def _table(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    lookup = DType.of(xs[0].dtype).lookup
+    if lookup is None:
+        raise GraphError(f"no table takes {xs[0].dtype}")
+    if len(attrs["table"]) != lookup.entries:
+        raise GraphError(f"a table of {len(attrs['table'])} entries for {xs[0].dtype}, expected {lookup.entries}")
+    return Type(xs[0].shape, lookup.result)
+
+
+def _looked_up(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    entries = np.asarray(attrs["table"], np.int64)
+    value = wide(xs[0]) - np.iinfo(xs[0].dtype).min
+    if len(entries) == 1 << 8 * xs[0].itemsize:
+        return np.asarray(entries[value])
+    # int16: 513 entries, 7 bits of interpolation
+    index, fraction = value >> 7, value & 0x7F
+    base, following = entries[index], entries[index + 1]
+    return np.asarray((base << 7) + (following - base) * fraction)
+
+
+def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    """The table read between its entries: one for every value of INT8, or for every 128th of INT16, whose results are 128 times as large."""
+    entries = np.array(attrs["table"], float)
+    each = len(entries) == 256
+    low, step = (-128, 1) if each else (-32768, 128)
+    return np.interp((xs[0] - low) / step, np.arange(len(entries)), entries) * step
+
+
+_pointwise("table", 1, _table, _looked_up, _interpolated, folded=(("table", "table"),))
+
+
+def _cast(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    return xs[0] != 0 if t.dtype == "BOOL" else xs[0]
+
+
+_pointwise("cast", 1, with_dtype, _cast, _cast, shown=("dtype",), declared=True)
+
+
+# ---- two and three operands ---------------------------------------------------------------------
+
+
+def _shifted_right(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    value, amount = wide(xs[0]), wide(xs[1])
+    result = value >> amount
+    if attrs["round"]:
+        result = result + np.where((amount > 0) & (((value >> np.maximum(amount - 1, 0)) & 1) != 0), 1, 0)
+    return result
+
+
+def _unsigned(x: Array) -> Array:
+    return wide(x.view(np.dtype(f"u{x.dtype.itemsize}")))
+
+
+def _divided(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    n, d = wide(xs[0]), wide(xs[1])
+    quotient: Array = np.sign(n) * np.sign(d) * (np.abs(n) // np.maximum(np.abs(d), 1))
+    return quotient
+
+
+def _and(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    return np.asarray(xs[0] & xs[1])
+
+
+def _or(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    return np.asarray(xs[0] | xs[1])
+
+
+def _xor(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    return np.asarray(xs[0] ^ xs[1])
+
+
+_pointwise("add", 2, _joined(), lambda attrs, xs, t: wide(xs[0]) + wide(xs[1]), lambda attrs, xs, t: xs[0] + xs[1])
+_pointwise("sub", 2, _joined(), lambda attrs, xs, t: wide(xs[0]) - wide(xs[1]), lambda attrs, xs, t: xs[0] - xs[1])
+
+
+def _ufunc(name: str, function: np.ufunc, dtype: str | None = None) -> None:
+    """The same on integers and real numbers: a function of numpy's."""
+
+    def evaluate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+        return np.asarray(function(*xs))
+
+    _pointwise(name, 2, _joined(dtype), evaluate, evaluate)
+
+
+_ufunc("maximum", np.maximum)
+_ufunc("minimum", np.minimum)
+_ufunc("equal", np.equal, "BOOL")
+_ufunc("greater", np.greater, "BOOL")
+_ufunc("greater_equal", np.greater_equal, "BOOL")
+for _name, _evaluate in (("and", _and), ("or", _or), ("xor", _xor)):
+    _pointwise(f"bitwise_{_name}", 2, _joined(), _evaluate, _BITS)
+    _pointwise(f"logical_{_name}", 2, _joined(), _evaluate, _evaluate)
+_pointwise("arithmetic_right_shift", 2, _joined(), _shifted_right, lambda attrs, xs, t: xs[0] * 2.0 ** -xs[1])
+_pointwise(
+    "logical_left_shift",
+    2,
+    _joined(),
+    lambda attrs, xs, t: wide(xs[0]) << wide(xs[1]),
+    lambda attrs, xs, t: xs[0] * 2.0 ** xs[1],
+)
+_pointwise("logical_right_shift", 2, _joined(), lambda attrs, xs, t: _unsigned(xs[0]) >> wide(xs[1]), _BITS)
+_pointwise("intdiv", 2, _joined(), _divided, _WHOLE)
+
+
+def _mul(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    alike(xs)
+    integer = DType.of(xs[0].dtype).kind == "integer"
+    return Type(broadcast([x.shape for x in xs]), "INT32" if integer else xs[0].dtype)
+
+
+def _multiplied(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    shift = attrs["shift"][0]
+    product: Array = wide(xs[0]) * wide(xs[1])
+    return (product + (1 << (shift - 1))) >> shift if shift else product
+
+
+_pointwise(
+    "mul",
+    2,
+    _mul,
+    _multiplied,
+    lambda attrs, xs, t: xs[0] * xs[1] * 2.0 ** -attrs["shift"][0],
+    folded=(("shift", "INT8"),),
+)
+
+
+def _select(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    alike(xs[1:])
+    if xs[0].dtype != "BOOL":
+        raise GraphError(f"the condition is {xs[0].dtype}, not BOOL")
+    return Type(broadcast([x.shape for x in xs]), xs[1].dtype)
+
+
+def _selected(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    return np.where(xs[0], xs[1], xs[2])
+
+
+_pointwise("select", 3, _select, _selected, _selected, copies=True)

@@ -1,0 +1,83 @@
+"""RESCALE: a product with a fixed-point scale, rounded, between two zero points; with one scale, or one per index of the last axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, Op, Placement, define, wide, with_dtype
+from eqsat.tensor.types import Array, GraphError, Type
+
+SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3  # tosa.RoundingMode
+
+
+def _rescale(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    channels = xs[0].shape[-1] if attrs["per_channel"] else 1
+    multipliers, shifts = len(attrs["multiplier"]), len(attrs["shift"])
+    if not multipliers == shifts == channels:
+        raise GraphError(f"{multipliers} multipliers and {shifts} shifts for {channels} channels")
+    return with_dtype(attrs, xs)
+
+
+def _scales(attrs: Attributes, dtype: type) -> tuple[Array, Array]:
+    """Multipliers and shifts, scalars but for those per channel: a tensor without axes stays one."""
+    keep = slice(None) if attrs["per_channel"] else 0
+    return np.asarray(attrs["multiplier"], dtype)[keep], np.asarray(attrs["shift"], dtype)[keep]
+
+
+def _rescaled(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    if attrs["rounding_mode"] == INEXACT_ROUND:
+        raise GraphError("rescale may round inexactly: TOSA leaves its results open; use the reference model")
+    value, bits, dtype = wide(xs[0]), 8 * xs[0].dtype.itemsize, DType.of(t.dtype)
+    in_zp, out_zp = attrs["in_zp"][0], attrs["out_zp"][0]
+    if attrs["input_unsigned"]:
+        value &= (1 << bits) - 1
+        in_zp += (1 << bits) * (in_zp < 0)
+    if attrs["output_unsigned"]:
+        out_zp += (1 << dtype.bits) * (out_zp < 0)
+    value = value - in_zp
+    multiplier, shift = _scales(attrs, np.int64)
+    rounding = np.left_shift(np.int64(1), shift - 1)
+    if attrs["rounding_mode"] == DOUBLE_ROUND and attrs["scale32"]:
+        rounding = rounding + np.where(shift > 31, np.where(value >= 0, 1 << 30, -(1 << 30)), 0)
+    result: Array = ((value * multiplier + rounding) >> shift) + out_zp
+    if attrs["output_unsigned"]:
+        result = np.clip(result, 0, (1 << dtype.bits) - 1)
+        return np.where(result >= 1 << (dtype.bits - 1), result - (1 << dtype.bits), result)
+    return np.clip(result, *dtype.limits)
+
+
+def _real(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    """It neither rounds nor saturates, but where its zero point lies at an end of its dtype: so producers fold a ReLU into it."""
+    if attrs["input_unsigned"] or attrs["output_unsigned"]:
+        raise GraphError("a RESCALE of unsigned values has no interpretation in real numbers here")
+    multiplier, shift = _scales(attrs, float)
+    out: Array = (xs[0] - attrs["in_zp"][0]) * (multiplier * 2.0**-shift) + attrs["out_zp"][0]
+    limits = DType.of(t.dtype).limits
+    return np.clip(out, *limits) if attrs["out_zp"][0] in limits else out
+
+
+def _across(attrs: Attributes, p: Placement) -> Attributes | None:
+    """The channels must stay the last axis."""
+    (channels,) = p.to.values()
+    return {} if p.alone and channels == len(p.out_shape) - 1 else None
+
+
+define(
+    Op(
+        name="rescale",
+        kind="pointwise",
+        operands=1,
+        infer=_rescale,
+        integer=_rescaled,
+        real=_real,
+        shown=("dtype",),
+        tosa=True,
+        fx="no",
+        folded=(("multiplier", "scale"), ("shift", "INT8"), *ZERO_POINTS),
+        declared=True,
+        along=Along(lambda attrs, shape: (len(shape) - 1,), _across),
+    )
+)

@@ -1,0 +1,255 @@
+"""Products and poolings over windows, in TOSA's fixed layouts: convolutions, MATMUL, pools.
+
+Shapes: activations [N, H, W, C]; weights of CONV2D and TRANSPOSE_CONV2D [OC, KH, KW, IC], of DEPTHWISE_CONV2D [KH, KW, C, M].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, Op, define, wide
+from eqsat.tensor.types import Array, GraphError, Shape, Type
+
+_PRODUCT_ZERO_POINTS = (("in_zp", "in0"), ("w_zp", "in1"))
+
+
+def _mac(
+    name: str,
+    operands: int,
+    infer: Infer,
+    integer: Evaluate,
+    real: Evaluate,
+    *,
+    shown: tuple[str, ...] = (),
+    folded: tuple[tuple[str, str], ...] = (),
+) -> None:
+    define(
+        Op(
+            name=name,
+            kind="mac",
+            operands=operands,
+            infer=infer,
+            integer=integer,
+            real=real,
+            shown=shown,
+            tosa=True,
+            fx="no",
+            folded=folded,
+        )
+    )
+
+
+# ---- inference ----------------------------------------------------------------------------------
+
+
+def _window(size: int, before: int, after: int, kernel: int, stride: int, dilation: int = 1) -> int:
+    if min(kernel, stride, dilation) < 1 or min(before, after) < 0:
+        raise GraphError(
+            f"a window of {kernel} with stride {stride}, dilation {dilation} and pads {before}, {after}: pads are at least 0, the others 1"
+        )
+    return (size - 1 + before + after - (kernel - 1) * dilation) // stride + 1
+
+
+def _channels(x: int, weights: int, bias: Shape, out: int) -> None:
+    if x != weights or bias not in ((out,), (1,)):
+        raise GraphError(
+            f"{x} channels meet weights for {weights}; the bias of shape {bias} is for {out} output channels"
+        )
+
+
+def _sums(x: Type) -> str:
+    return DType.of(x.dtype).accumulator
+
+
+def _conv(kernel_axis: int, in_axis: int, channels: Callable[[Shape], int]) -> Infer:
+    """Of weights whose kernel begins at `kernel_axis`, with the input's channels on `in_axis` and so many output channels."""
+
+    def infer(attrs: Attributes, xs: Sequence[Type]) -> Type:
+        (n, h, w, c), k = xs[0].shape, xs[1].shape
+        _channels(c, k[in_axis], xs[2].shape, channels(k))
+        top, bottom, left, right = attrs["pad"]
+        (sy, sx), (dy, dx) = attrs["stride"], attrs["dilation"]
+        height = _window(h, top, bottom, k[kernel_axis], sy, dy)
+        width = _window(w, left, right, k[kernel_axis + 1], sx, dx)
+        return Type((n, height, width, channels(k)), _sums(xs[0]))
+
+    return infer
+
+
+def _transpose_conv(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    (n, h, w, c), (oc, kh, kw, ic) = xs[0].shape, xs[1].shape
+    _channels(c, ic, xs[2].shape, oc)
+    top, bottom, left, right = attrs["out_pad"]
+    sy, sx = attrs["stride"]
+    if min(sy, sx) < 1:
+        raise GraphError(f"strides {sy}, {sx} below 1")
+    return Type((n, (h - 1) * sy + top + bottom + kh, (w - 1) * sx + left + right + kw, oc), _sums(xs[0]))
+
+
+def _matmul(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    (n, h, c), (m, d, w) = xs[0].shape, xs[1].shape
+    if (n, c) != (m, d):
+        raise GraphError(f"cannot multiply {xs[0].shape} by {xs[1].shape}")
+    return Type((n, h, w), _sums(xs[0]))
+
+
+def _pool(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    n, h, w, c = xs[0].shape
+    top, bottom, left, right = attrs["pad"]
+    (ky, kx), (sy, sx) = attrs["kernel"], attrs["stride"]
+    return Type((n, _window(h, top, bottom, ky, sy), _window(w, left, right, kx, sx), c), xs[0].dtype)
+
+
+# ---- integers -----------------------------------------------------------------------------------
+
+
+def _taps(
+    x: Array, attrs: Attributes, kernel: Sequence[int], out: Shape, fill: int
+) -> Iterator[tuple[int, int, Array]]:
+    """(ky, kx, view of the padded input under that kernel tap), NHWC."""
+    (ky, kx), (_, oh, ow, _) = kernel, out
+    top, bottom, left, right = attrs["pad"]
+    (sy, sx), (dy, dx) = attrs["stride"], attrs.get("dilation", (1, 1))
+    xp = np.pad(x, ((0, 0), (top, max(bottom, 0)), (left, max(right, 0)), (0, 0)), constant_values=fill)
+    for i in range(ky):
+        for j in range(kx):
+            yield i, j, xp[:, i * dy : i * dy + (oh - 1) * sy + 1 : sy, j * dx : j * dx + (ow - 1) * sx + 1 : sx]
+
+
+def _factors(attrs: Attributes, xs: Sequence[Array]) -> tuple[Array, Array]:
+    """Without zero points, in float64: numpy multiplies those many times as fast, and they are exact up to 2**53, accumulators have
+    48 bits at most."""
+    return xs[0].astype(np.float64) - attrs["in_zp"][0], xs[1].astype(np.float64) - attrs["w_zp"][0]
+
+
+def _conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    data, w = _factors(attrs, xs)
+    out = np.zeros(t.shape) + xs[2]
+    for i, j, view in _taps(data, attrs, w.shape[1:3], t.shape, 0):
+        out += view @ w[:, i, j].T
+    return wide(out)
+
+
+def _depthwise_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    data, w = _factors(attrs, xs)
+    out = np.zeros(t.shape) + xs[2]
+    for i, j, view in _taps(data, attrs, w.shape[:2], t.shape, 0):
+        out += (view[..., None] * w[i, j]).reshape(t.shape)
+    return wide(out)
+
+
+def _transpose_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    data, w = _factors(attrs, xs)
+    (n, h, wide_, _), (oc, kh, kw, _) = data.shape, w.shape
+    (sy, sx), (top, _, left, _) = attrs["stride"], attrs["out_pad"]
+    oy, ox = max(-top, 0), max(-left, 0)
+    height = max(t.shape[1], (h - 1) * sy + kh + max(top, 0)) + kh + oy
+    width = max(t.shape[2], (wide_ - 1) * sx + kw + max(left, 0)) + kw + ox
+    out = np.zeros((n, height, width, oc))
+    for i in range(kh):
+        for j in range(kw):
+            y0, x0 = i + top + oy, j + left + ox
+            out[:, y0 : y0 + (h - 1) * sy + 1 : sy, x0 : x0 + (wide_ - 1) * sx + 1 : sx] += data @ w[:, i, j].T
+    return wide(out[:, oy : oy + t.shape[1], ox : ox + t.shape[2]] + xs[2])
+
+
+def _product(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    lhs, rhs = _factors(attrs, xs)
+    return wide(lhs @ rhs)
+
+
+def _max_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    fill = np.iinfo(xs[0].dtype).min
+    taps = [view for _, _, view in _taps(xs[0], attrs, attrs["kernel"], t.shape, fill)]
+    largest: Array = np.max(np.stack(taps), axis=0)
+    return largest
+
+
+def _avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    data = wide(xs[0]) - attrs["in_zp"][0]
+    total, count = (
+        np.sum([view for _, _, view in _taps(x, attrs, attrs["kernel"], t.shape, 0)], axis=0)
+        for x in (data, np.ones(data.shape, np.int64))
+    )
+    # reciprocal_scale(count): k = 32 - clz(count - 1); multiplier = ((1 << 30) + 1) << k / count; shift = 30 + k
+    k = np.where(count > 1, wide(np.ceil(np.log2(np.maximum(count, 1)))), 0)
+    multiplier = (((1 << 30) + 1) << k) // count
+    shift = 30 + k
+    result = (total * multiplier + (np.int64(1) << (shift - 1))) >> shift
+    return np.asarray(np.clip(result + attrs["out_zp"][0], *DType.of(t.dtype).limits))
+
+
+# ---- real numbers -------------------------------------------------------------------------------
+
+
+def _windows(x: Array, attrs: Attributes, kernel: Sequence[int], fill: float = 0.0) -> Array:
+    """[n, h, w, c, kernel height, kernel width] of an NHWC tensor."""
+    top, bottom, left, right = attrs["pad"]
+    (sy, sx), (dy, dx) = attrs["stride"], attrs.get("dilation", (1, 1))
+    padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+    spans = ((kernel[0] - 1) * dy + 1, (kernel[1] - 1) * dx + 1)
+    view: Callable[..., Array] = np.lib.stride_tricks.sliding_window_view  # numpy's own types know one axis only
+    return view(padded, spans, (1, 2))[:, ::sy, ::sx, :, ::dy, ::dx]
+
+
+def _real_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    data, w = _factors(attrs, xs)
+    return np.tensordot(_windows(data, attrs, w.shape[1:3]), w, ([3, 4, 5], [3, 1, 2])) + xs[2]
+
+
+def _real_depthwise_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    data, w = _factors(attrs, xs)
+    out: Array = np.einsum("nhwcij,ijcm->nhwcm", _windows(data, attrs, w.shape[:2]), w).reshape(t.shape) + xs[2]
+    return out
+
+
+def _real_transpose_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    """A convolution with the turned kernel over the input with zeros between its elements."""
+    data, w = _factors(attrs, xs)
+    (n, h, wide_, c), (_, kh, kw, _), (sy, sx), pads = data.shape, w.shape, attrs["stride"], attrs["out_pad"]
+    spread = np.zeros((n, (h - 1) * sy + 1, (wide_ - 1) * sx + 1, c))
+    spread[:, ::sy, ::sx] = data
+    full = {"pad": (kh - 1, kh - 1, kw - 1, kw - 1), "stride": (1, 1)}
+    out = np.tensordot(_windows(spread, full, (kh, kw)), w[:, ::-1, ::-1], ([3, 4, 5], [3, 1, 2]))
+    (up, down), (before, after) = ([max(p, 0) for p in pads[i : i + 2]] for i in (0, 2))
+    out = np.pad(out, ((0, 0), (up, down), (before, after), (0, 0)))
+    top, left = max(-pads[0], 0), max(-pads[2], 0)
+    return out[:, top : top + t.shape[1], left : left + t.shape[2]] + xs[2]
+
+
+def _real_product(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    lhs, rhs = _factors(attrs, xs)
+    product: Array = lhs @ rhs
+    return product
+
+
+def _real_max_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    largest: Array = _windows(xs[0], attrs, attrs["kernel"], -np.inf).max((4, 5))
+    return largest
+
+
+def _real_avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+    total, count = (
+        _windows(x, attrs, attrs["kernel"]).sum((4, 5)) for x in (xs[0] - attrs["in_zp"][0], np.ones(xs[0].shape))
+    )
+    mean: Array = total / count + attrs["out_zp"][0]
+    return mean
+
+
+_mac("conv2d", 3, _conv(1, -1, lambda k: k[0]), _conv2d, _real_conv2d, shown=("stride",), folded=_PRODUCT_ZERO_POINTS)
+_mac(
+    "depthwise_conv2d",
+    3,
+    _conv(0, 2, lambda k: k[2] * k[3]),
+    _depthwise_conv2d,
+    _real_depthwise_conv2d,
+    shown=("stride",),
+    folded=_PRODUCT_ZERO_POINTS,
+)
+_mac("transpose_conv2d", 3, _transpose_conv, _transpose_conv2d, _real_transpose_conv2d, folded=_PRODUCT_ZERO_POINTS)
+_mac("matmul", 2, _matmul, _product, _real_product, folded=_PRODUCT_ZERO_POINTS)
+_mac("max_pool2d", 1, _pool, _max_pool2d, _real_max_pool2d, shown=("kernel",))
+_mac("avg_pool2d", 1, _pool, _avg_pool2d, _real_avg_pool2d, shown=("kernel",), folded=ZERO_POINTS)
