@@ -18,7 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.numerics import SINGLE_ROUND
+from eqsat.tensor.ops.rescale import SINGLE_ROUND
 from eqsat.tensor.types import Attrs, attrs_of
 
 PROPAGATE = 1  # tosa.NanPropagationMode; quantized values have no NaN
