@@ -16,7 +16,6 @@ from eqsat.target import Target
 
 if TYPE_CHECKING:
     from eqsat.search.deviation import Deviation
-    from eqsat.search.options import Options
 
 BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED, INTERRUPTED = 2, 3, 4, 5, 6, 130
 
@@ -34,31 +33,9 @@ SystemOption = Annotated[str | None, typer.Option(help="Vela system config (defa
 MemoryOption = Annotated[str | None, typer.Option(help="Vela memory mode (default: ExecuTorch's for the target)")]
 ConfigOption = Annotated[str | None, typer.Option(help="Vela .ini file")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print one JSON object instead of tables")]
-RulesOption = Annotated[str, typer.Option("--rules", help="preset of rules, see `eqsat rules`")]
-ExtractorOption = Annotated[str, typer.Option("--extractor", help="extractor: a built-in one or an entry point")]
-UserRulesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--user-rules",
-        help="rules of your own: file.py, package.module or an entry point in "
-        "the group eqsat.rules; checked first, see `eqsat check-rules`; may be repeated",
-    ),
-]
 SaveOption = Annotated[
     Path | None,
     typer.Option("--save", help="also save the run to this directory, for `eqsat explain` and `eqsat.runs`"),
-]
-NumericsOption = Annotated[
-    str, typer.Option("--numerics", help="exact: the same integers; tolerant: also rewrites that round less often")
-]
-ToleranceOption = Annotated[
-    float, typer.Option("--tolerance", help="steps of an output's quantization by which a tolerant result may differ")
-]
-TimeLimitOption = Annotated[
-    float, typer.Option("--time-limit", min=0.1, help="seconds per extraction, of which a delegate has up to three")
-]
-CostModelOption = Annotated[
-    str, typer.Option("--cost-model", help="cost model: a built-in one, package.module:Class, or an entry point")
 ]
 
 
@@ -78,35 +55,6 @@ def quiet() -> None:
     import logging
 
     logging.disable(logging.WARNING)
-
-
-def options(
-    rules: str,
-    extractor: str,
-    time_limit: float,
-    cost_model: str,
-    numerics: str,
-    tolerance: float,
-    user_rules: list[str] | None = None,
-) -> Options:
-    """The optimizer's options from the command line. Raises InputError for a name that nobody has and for rules that fail their check."""
-    from eqsat.checking import user_rules as own
-    from eqsat.search.options import OptionError, Options
-
-    packs = [own.load(name) for name in user_rules or ()]
-    try:
-        return Options(
-            preset=rules,
-            extractor=extractor,
-            time_limit=time_limit,
-            cost_model=cost_model,
-            numerics=numerics,
-            tolerance=tolerance,
-            rules=tuple(r for p in packs for r in p.rules),
-            externs=tuple(e for p in packs for e in p.externs),
-        )
-    except OptionError as e:
-        raise InputError(str(e)) from e
 
 
 def compile_spec(target: str, system_config: str | None, memory_mode: str | None, config: str | None):

@@ -14,51 +14,40 @@ from eqsat.cli.common import (
     INTERRUPTED,
     STEPPED_BACK,
     ConfigOption,
-    CostModelOption,
-    ExtractorOption,
     JsonOption,
     MemoryOption,
-    NumericsOption,
-    RulesOption,
     SaveOption,
     SystemOption,
     TargetOption,
-    TimeLimitOption,
-    ToleranceOption,
-    UserRulesOption,
     app,
     compile_spec,
     console,
     fail,
     lines,
-    options,
     quiet,
     show,
     status,
 )
+from eqsat.cli.options import OptionsMaker, takes_options
 from eqsat.files import InputError, check_output
 from eqsat.target import TargetError
 
 
 @app.command("compile")
+@takes_options
 def compile_command(
     model: Annotated[
         str, typer.Argument(help="a saved quantized ExportedProgram (.pt2), file.py:callable or module:callable")
     ],
     target: TargetOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="the .pte file to write")],
+    *,
     system_config: SystemOption = None,
     memory_mode: MemoryOption = None,
     config: ConfigOption = None,
-    rules: RulesOption = "all",
-    extractor: ExtractorOption = "portfolio",
-    time_limit: TimeLimitOption = 10,
-    cost_model: CostModelOption = "vela_groups",
-    numerics: NumericsOption = "exact",
-    tolerance: ToleranceOption = 16,
     as_json: JsonOption = False,
-    user_rules: UserRulesOption = None,
     save: SaveOption = None,
+    options: OptionsMaker,
 ) -> None:
     """Lower a PyTorch model to a .pte whose Ethos-U delegates are optimized."""
     quiet()
@@ -72,7 +61,7 @@ def compile_command(
         from eqsat.executorch.compiling import compile_model
 
         with status.status("starting") as line:
-            chosen = options(rules, extractor, time_limit, cost_model, numerics, tolerance, user_rules)
+            chosen = options()
             summary = compile_model(model, spec, output, chosen, lambda text: line.update(f"{model}: {text}"), save)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e

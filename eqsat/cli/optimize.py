@@ -14,49 +14,38 @@ from eqsat.cli.common import (
     INTERRUPTED,
     STEPPED_BACK,
     ConfigOption,
-    CostModelOption,
-    ExtractorOption,
     JsonOption,
     MemoryOption,
-    NumericsOption,
-    RulesOption,
     SaveOption,
     SystemOption,
     TargetOption,
-    TimeLimitOption,
-    ToleranceOption,
-    UserRulesOption,
     app,
     compile_spec,
     console,
     fail,
     lines,
-    options,
     quiet,
     show,
     status,
 )
+from eqsat.cli.options import OptionsMaker, takes_options
 from eqsat.files import InputError, check_output, read_bytes, write_atomically
 from eqsat.target import Target, TargetError
 
 
 @app.command()
+@takes_options
 def optimize(
     source: Annotated[Path, typer.Argument(help="a .tosa file (TOSA 1.0 flatbuffer)")],
     target: TargetOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="the .tosa file to write")],
+    *,
     system_config: SystemOption = None,
     memory_mode: MemoryOption = None,
     config: ConfigOption = None,
-    rules: RulesOption = "all",
-    extractor: ExtractorOption = "portfolio",
-    time_limit: TimeLimitOption = 10,
-    cost_model: CostModelOption = "vela_groups",
-    numerics: NumericsOption = "exact",
-    tolerance: ToleranceOption = 16,
     as_json: JsonOption = False,
-    user_rules: UserRulesOption = None,
     save: SaveOption = None,
+    options: OptionsMaker,
 ) -> None:
     """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant) and never costs more."""
     quiet()
@@ -67,7 +56,7 @@ def optimize(
 
             check_place(save)
         flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
-        chosen = options(rules, extractor, time_limit, cost_model, numerics, tolerance, user_rules)
+        chosen = options()
         buffer = read_bytes(source)
         from eqsat.search.optimizer import optimize_tosa
         from eqsat.tosa.flatbuffer import TosaError

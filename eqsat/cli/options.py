@@ -1,0 +1,92 @@
+"""The optimizer's options on the command line, stated once: every command that optimizes takes them all.
+
+@app.command()
+@takes_options
+def optimize(source: ..., *, options: OptionsMaker) -> None:
+    result = optimize_tosa(..., options=options())
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eqsat.files import InputError
+
+if TYPE_CHECKING:
+    from eqsat.search.options import Options
+
+#: Makes the options of a command line. Raises InputError for a name that nobody has and for rules that fail their check.
+OptionsMaker = Callable[[], "Options"]
+
+#: Parameter of a command: its type and help, and its default, that of `Options`. What an option means is in `Options`.
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "rules": (Annotated[str, typer.Option(help="preset of rules, see `eqsat rules`")], "all"),
+    "extractor": (Annotated[str, typer.Option(help="extractor: a built-in one or an entry point")], "portfolio"),
+    "time_limit": (
+        Annotated[float, typer.Option(min=0.1, help="seconds per extraction, of which a delegate has up to three")],
+        10.0,
+    ),
+    "cost_model": (
+        Annotated[str, typer.Option(help="cost model: a built-in one, package.module:Class, or an entry point")],
+        "vela_groups",
+    ),
+    "numerics": (
+        Annotated[str, typer.Option(help="exact: the same integers; tolerant: also rewrites that round less often")],
+        "exact",
+    ),
+    "tolerance": (
+        Annotated[float, typer.Option(help="steps of an output's quantization by which a tolerant result may differ")],
+        16.0,
+    ),
+    "user_rules": (
+        Annotated[
+            list[str] | None,
+            typer.Option(
+                help="rules of your own: file.py, package.module or an entry point in the group eqsat.rules; checked first, "
+                "see `eqsat check-rules`; may be repeated"
+            ),
+        ],
+        None,
+    ),
+}
+#: Parameters that are fields of `Options` under another name.
+_FIELDS = {"rules": "preset"}
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the parameters of OPTIONS instead of its parameter `options`, which gets an OptionsMaker."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.name != "options"]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in OPTIONS.items()
+    ]
+
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> None:
+        values = {name: given.pop(name) for name in OPTIONS}
+        command(**given, options=functools.partial(_make, **values))
+
+    wrapped.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in (*own, *shared)}
+    return wrapped
+
+
+def _make(user_rules: list[str] | None, **values: Any) -> Options:
+    from eqsat.checking import user_rules as own
+    from eqsat.search.options import OptionError, Options
+
+    packs = [own.load(name) for name in user_rules or ()]
+    try:
+        return Options(
+            **{_FIELDS.get(name, name): value for name, value in values.items()},
+            rules=tuple(r for p in packs for r in p.rules),
+            externs=tuple(e for p in packs for e in p.externs),
+        )
+    except OptionError as e:
+        raise InputError(str(e)) from e
