@@ -6,7 +6,7 @@ movement is first given a shape in which that axis exists: a view, which costs n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 
 from eqsat.tensor.movement import Move
@@ -54,13 +54,22 @@ def carry(
     if changed is None:
         return None
     result = infer(op, attrs, [operand]).shape
-    after = m.resize({d: result[d] for d in axes}, units or {})
+    drops = len(result) < len(operand.shape)
+    after = m.resize({d: 1 if drops else result[d] for d in axes}, units or {})
+    if after is not None and drops:
+        after = Move(_without(after.in_shape, axes), _without(after.out_shape, to.values()), after.axes)
     return None if after is None else (attrs_of({**dict(attrs), **changed}), after)
+
+
+def _without(shape: Shape, axes: Collection[int]) -> Shape:
+    return tuple(n for d, n in enumerate(shape) if d not in axes)
 
 
 def push(m: Move, op: str, attrs: Attrs, operand: Type) -> tuple[Attrs, Move] | None:
     """(attrs', m') with Move m (op attrs x) = op attrs' (Move m' x) for x of type `operand`, or None."""
     axes = acts_along(op, attrs, operand.shape)
+    if len(m.in_shape) < len(operand.shape):
+        return None  # where an axis that the operator drops would go is open: pull leads to all there is to gain
     shrunk = [d for d in axes if m.in_shape[d] == 1 and operand.shape[d] != 1]
     free = [d for d, n in enumerate(m.out_shape) if n == 1]
     if len(shrunk) > len(free):
@@ -95,6 +104,8 @@ def push_units(m: Move, op: str, attrs: Attrs, operand: Type) -> tuple[Move, Att
     """(view, attrs', m') with Move m (op attrs x) = Move view (op attrs' (Move m' x)) for x of type `operand`, where the
     operator makes unit axes of x longer; None where it does not, or cannot."""
     axes = acts_along(op, attrs, operand.shape)
+    if len(m.in_shape) < len(operand.shape):
+        return None
     parted = _parted(m, [d for d in axes if operand.shape[d] == 1 < m.in_shape[d]])
     if parted is None:
         return None

@@ -13,6 +13,7 @@ import pytest
 from eqsat.tensor.crossing import MAX_RANK, carry, concat_pull, concat_push_units, pull, pull_units, push, push_units
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
 from eqsat.tensor.types import Attrs, Shape, Type, attrs_of
 
 #: Shapes with axes of size 1 in every place.
@@ -22,7 +23,7 @@ SHAPES = [s for rank in (1, 2, 3) for s in product((1, 2, 3), repeat=rank)] + [
     (1, 4, 1, 1),
     (4, 6),
 ]
-AXIAL = ("tile", "pad", "slice", "reverse", "reduce_sum", "rescale")
+AXIAL = ("tile", "pad", "slice", "reverse", "reduce_sum", "rescale", "argmax")
 
 
 def views(n: int) -> list[Shape]:
@@ -134,7 +135,7 @@ def test_push_is_exact(op: str) -> None:
                     assert view.is_view
                     same(view.apply(run(op, moved, before.apply(x))), want)
                     found["units"] += 1
-    assert found["push"] > 100 and (found["units"] > 100 or op not in ("tile", "pad"))
+    assert (found["push"] > 100) == (op != "argmax") and (found["units"] > 100 or op not in ("tile", "pad"))
 
 
 def test_every_unit_axis_of_a_tile_can_be_pulled() -> None:
@@ -206,3 +207,37 @@ def test_what_is_split_or_does_not_fit_stays() -> None:
     assert push_units(Move.reshape((6, 4), (2, 3, 4)), "tile", attrs, t) is None  # the new axis is split
     assert pull_units("tile", attrs_of({"multiples": (1, 2)}), Move.transpose((4, 1), (1, 0)), t) == []  # no unit axis
     assert carry("tile", attrs, t, Move.reshape((4,), (4,))) is None  # of another operand
+
+
+RESIZE = [
+    {"scale": (2, 1, 2, 1), "offset": (0, 0), "border": (1, 1), "mode": NEAREST},
+    {"scale": (4, 2, 6, 2), "offset": (-1, 0), "border": (1, 0), "mode": BILINEAR},
+]
+
+
+def within(shape: Shape) -> Iterator[Move]:
+    """Every transpose of an NHWC shape, and a shuffle of its channels."""
+    yield from (Move.transpose(shape, perm) for perm in permutations(range(4)))
+    if shape[3] % 2 == 0:
+        split = Move.reshape(shape, (*shape[:3], 2, shape[3] // 2))
+        turned = split.then(Move.transpose(split.out_shape, (0, 1, 2, 4, 3)))
+        shuffled = turned and turned.then(Move.reshape(turned.out_shape, shape))
+        assert shuffled is not None and not shuffled.is_view or shape[3] == 2
+        yield shuffled or split
+
+
+@pytest.mark.parametrize("attrs", [attrs_of(a) for a in RESIZE])
+def test_a_resize_lets_batches_and_channels_pass(attrs: Attrs) -> None:
+    """H and W stay where they are; N and C may exchange elements, C be shuffled."""
+    pulled, pushed = 0, 0
+    for shape in ((4, 2, 3, 6), (1, 3, 2, 4), (2, 2, 2, 1), (1, 1, 3, 4)):
+        x, y = data(shape), run("resize", attrs, data(shape))
+        for m in within(shape):
+            if found := pull("resize", attrs, m, Type(m.out_shape, "INT32")):
+                same(found[0].apply(run("resize", found[1], x)), run("resize", attrs, m.apply(x)))
+                pulled += not m.is_view
+        for m in within(y.shape):
+            if other := push(m, "resize", attrs, Type(shape, "INT32")):
+                same(run("resize", other[0], other[1].apply(x)), m.apply(y))
+                pushed += not m.is_view
+    assert pulled >= 4 and pushed >= 4
