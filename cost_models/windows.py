@@ -1,6 +1,6 @@
-"""A concrete graph cut into fused groups, and each group compiled with its real neighbours.
+"""Each fused group of a concrete graph (`groups.py`), to be compiled with its real neighbours.
 
-A group is what Vela may make one operator, or one chain of operators on U85, of; its window adds the ops within two reads.
+A group's window adds the ops within two reads.
 Where a window cuts a tensor, a CLAMP with a second reader stands in, which cannot fuse and has the inner format of tensors.
 INT32 and INT48 values are never cut: Vela fuses the RESCALEs around them, and has no CLAMP for them. Of Vela's table only the rows
 that come from the group's own ops count, so the windows of a graph add up to its total. What they cannot show are
@@ -13,40 +13,15 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from networkx.utils import UnionFind
-
-from cost_models.unit_graph import through_views
+from cost_models.groups import groups
+from cost_models.pads import add_pad, add_stop, has_pad
 from eqsat.target import Family
-from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
 from eqsat.tosa.flatbuffer import dumps
 
 #: Reads between a group and the edge of its window.
 RADIUS = 2
-#: Ops in one group: a longer chain is cut.
-_LARGEST = 64
-_FUSING = ("rescale", "clamp", "table", "reshape")
-
-
-def add_pad(graph: TensorGraph, x: int, cut: int) -> int:
-    """A CLAMP that cannot be told to be a no-op; `cut` tells two pads of one tensor apart."""
-    dtype = graph.nodes[x].dtype
-    return graph.add_with("clamp", [x], makers.clamp(dtype, high=DType.of(dtype).limits[1] - cut))
-
-
-def add_stop(graph: TensorGraph, x: int) -> int:
-    """A movement behind `x` at which Vela's reordering of reshapes before transposes ends (see `reordered`); x itself if it is too small."""
-    elements = graph.type(x).elements
-    first = next((d for d in (2, 3, 5, 7, 11, 13) if elements % d == 0 and elements > d), None)
-    if first is None:
-        return x
-    y = graph.add("reshape", [x], shape=(1, first, elements // first))
-    return graph.add(
-        "transpose", [graph.add("reshape", [y], shape=(1, 1, first, elements // first))], perms=(0, 1, 3, 2)
-    )
 
 
 def _reorderable(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -> bool:
@@ -58,7 +33,7 @@ def _reorderable(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -
 
 
 def reordered(graph: TensorGraph) -> set[int]:
-    """The reshapes that Vela 5.1 moves behind the transpose that reads them.
+    """The reshapes that Vela 5.1 moves after the transpose that reads them.
 
     It walks from the outputs to the producers and does not go on beyond one that it moved (graph_optimiser.hpp, RewriteGraph: the
     transpose in front has been visited), so only the last ones of a graph are, and a window must not show more.
@@ -75,47 +50,6 @@ def reordered(graph: TensorGraph) -> set[int]:
         else:
             stack.extend(graph.nodes[n].inputs)
     return moved
-
-
-def groups(graph: TensorGraph, family: Family) -> list[list[int]]:
-    """The live ops of `graph` in sets that may fuse, each in topological order.
-
-    RESCALE, CLAMP, TABLE, RESHAPE (and TRANSPOSE where it fuses) join the producer that only they read; a widening RESCALE joins its reader;
-    transposes with nothing but reshapes between them are one movement to Vela; elementwise ops of one shape may chain.
-    """
-    readers = graph.readers()
-    sets = UnionFind(n for n in readers if OPS[graph.nodes[n].op].kind != "leaf")
-    for n in sets:
-        node = graph.nodes[n]
-        for i in node.inputs:
-            if i not in sets.parents or len(set(readers[i])) > 1:
-                continue
-            source = graph.nodes[i]
-            fuses = (
-                node.op in _FUSING
-                or node.op == "transpose"
-                and (family.transposes.fused or _moved_before(graph, readers, i))
-            )
-            chains = (
-                family.chained
-                and OPS[node.op].kind == OPS[source.op].kind == "pointwise"
-                and node.shape == source.shape
-            )
-            if fuses or chains or source.op == "rescale" and not DType.of(source.dtype).is_activation:
-                _join(sets, n, i)
-    return sorted(sorted(members) for members in sets.to_sets())
-
-
-def _join(sets: UnionFind, a: int, b: int) -> None:
-    """Unless the group would be longer than the longest."""
-    if sets[a] != sets[b] and sets.weights[sets[a]] + sets.weights[sets[b]] <= _LARGEST:
-        sets.union(a, b)
-
-
-def _moved_before(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -> bool:
-    """Whether `n` is a transpose, or a view of one, that nothing else reads."""
-    n = through_views(graph, readers, n)
-    return graph.nodes[n].op == "transpose" and len(readers[n]) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +70,8 @@ class Windows:
         self.graph, self.readers = graph, graph.readers()
         self.outputs = set(graph.outputs)
         self._digests: dict[int, bytes] = {}
-        moved = reordered(graph)
-        self._moved, self._kept = (
-            moved,
-            {n for n in self.readers if n not in moved and _reorderable(graph, self.readers, n)},
-        )
+        self._moved = reordered(graph)
+        self._kept = {n for n in self.readers if n not in self._moved and _reorderable(graph, self.readers, n)}
         self.all = [self._window(g) for g in groups(graph, family)]
 
     def _window(self, group: Sequence[int]) -> Window:
@@ -202,10 +133,7 @@ class Windows:
         out, known = list(edge), {*seen, *edge}
         for n in out:
             for k, tensor in self._neighbours(n):
-                if k not in known and (
-                    not DType.of(self.graph.nodes[tensor].dtype).is_activation
-                    or self.graph.nodes[tensor].op == "opaque"
-                ):
+                if k not in known and not self._can_be_cut(tensor):
                     known.add(k)
                     out.append(k)
         return out
@@ -215,42 +143,67 @@ class Windows:
         yield from ((i, i) for i in self.graph.nodes[n].inputs if self.graph.nodes[i].op != "const")
         yield from ((r, n) for r in self.readers[n])
 
+    def _can_be_cut(self, tensor: int) -> bool:
+        return has_pad(self.graph.type(tensor)) and self.graph.nodes[tensor].op != "opaque"
+
     def probe(self, window: Window) -> tuple[bytes, frozenset[str]]:
         """The window as a flatbuffer, and the names of the tensors that its group's ops yield."""
-        out, number, seconds, results = TensorGraph(), {}, [], []
-        inside = set(window.nodes)
-
-        def take(n: int) -> int:
-            node = self.graph.nodes[n]
-            if node.op == "const":
-                return out.add_const(node.attr("value").data, node.dtype, node.shape)
-            x = out.add_input(f"in{len(out.inputs)}", node.shape, node.dtype)
-            if node.op != "input" and DType.of(node.dtype).is_activation:
-                x = add_pad(out, x, 1)
-                seconds.append(add_pad(out, x, 2))
-            return x
-
+        copy = _Copy(self.graph)
         for n in window.nodes:
-            node = self.graph.nodes[n]
-            for i in node.inputs:
-                if i not in number:
-                    number[i] = take(i)
-            number[n] = (
-                take(n) if node.op == "input" else out.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
-            )
+            copy.add(n)
+        results: list[int] = []
         for n in window.nodes:
-            node = self.graph.nodes[n]
-            if node.op == "input" or n not in self.outputs and all(r in inside for r in self.readers[n]):
-                continue
-            cut = n not in self.outputs and DType.of(node.dtype).is_activation
-            ends = [add_pad(out, number[n], 1), add_pad(out, number[n], 2)] if cut else [number[n]]
-            results += [add_stop(out, e) for e in ends] if cut and n in window.stops else ends
-        out.outputs = results + seconds
-        out.output_names = [f"out{i}" for i in range(len(out.outputs))]
-        named = dict(zip(out.outputs, out.output_names, strict=True))
-        return dumps(out), frozenset(named.get(number[n], f"n{number[n]}") for n in window.group)
+            if self.graph.nodes[n].op != "input" and self._is_read_outside(n, window):
+                results += self._ends(copy, n, window)
+        names = copy.finish(results)
+        return dumps(copy.out), frozenset(names.get(copy.number[n], f"n{copy.number[n]}") for n in window.group)
+
+    def _is_read_outside(self, n: int, window: Window) -> bool:
+        return n in self.outputs or any(r not in window.nodes for r in self.readers[n])
+
+    def _ends(self, copy: _Copy, n: int, window: Window) -> list[int]:
+        """What stands for the readers outside of the window."""
+        x = copy.number[n]
+        if n in self.outputs or not has_pad(self.graph.type(n)):
+            return [x]
+        pads = [add_pad(copy.out, x, 1), add_pad(copy.out, x, 2)]
+        return [add_stop(copy.out, p) for p in pads] if n in window.stops else pads
 
 
-def group_cycles(rows: Sequence[Mapping], names: frozenset[str]) -> float:
+class _Copy:
+    """Nodes of a graph in one of their own, pads for what they read outside. number: {node: node of `out`}."""
+
+    def __init__(self, graph: TensorGraph):
+        self.graph, self.out = graph, TensorGraph()
+        self.number: dict[int, int] = {}
+        self._second_pads: list[int] = []
+
+    def add(self, n: int) -> None:
+        node = self.graph.nodes[n]
+        for i in node.inputs:
+            if i not in self.number:
+                self.number[i] = self._taken(i)
+        operands = [self.number[i] for i in node.inputs]
+        self.number[n] = self._taken(n) if node.op == "input" else self.out.add_with(node.op, operands, node.attrs)
+
+    def _taken(self, n: int) -> int:
+        """The value of `n` from outside."""
+        node = self.graph.nodes[n]
+        if node.op == "const":
+            return self.out.add_const(node.attr("value").data, node.dtype, node.shape)
+        x = self.out.add_input(f"in{len(self.out.inputs)}", node.shape, node.dtype)
+        if node.op != "input" and has_pad(self.graph.type(n)):
+            x = add_pad(self.out, x, 1)
+            self._second_pads.append(add_pad(self.out, x, 2))
+        return x
+
+    def finish(self, results: list[int]) -> dict[int, str]:
+        """Names of the outputs."""
+        self.out.outputs = results + self._second_pads
+        self.out.output_names = [f"out{i}" for i in range(len(self.out.outputs))]
+        return dict(zip(self.out.outputs, self.out.output_names, strict=True))
+
+
+def group_cycles(rows: Sequence[Mapping[str, str]], names: frozenset[str]) -> float:
     """Cycles of the rows of Vela's table that come from the ops which yield `names`."""
     return float(sum(int(r["op_cycles"]) for r in rows if r["source"] in names))

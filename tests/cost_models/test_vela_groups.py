@@ -11,8 +11,9 @@ import pytest
 
 from cost_models.cache import PriceCache
 from cost_models.legality import legal_transpose
+from cost_models.probes import probe
 from cost_models.protocol import Unit
-from cost_models.vela_groups import VelaGroups, probe
+from cost_models.vela_groups import VelaGroups
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target

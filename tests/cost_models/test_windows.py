@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from cost_models.cache import PriceCache
+from cost_models.groups import groups
 from cost_models.vela_groups import VelaGroups
-from cost_models.windows import Windows, groups, reordered
+from cost_models.windows import Windows, reordered
 from eqsat.target import FAMILIES, Family, Target
 from eqsat.target.families import U55
 from eqsat.tensor.dtypes import DType

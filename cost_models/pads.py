@@ -1,0 +1,31 @@
+"""What stands in for the surroundings of a part of a graph that Vela compiles by itself."""
+
+from __future__ import annotations
+
+from eqsat.tensor import makers
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Type
+
+
+def has_pad(t: Type) -> bool:
+    """Whether a tensor can be cut: it has a dtype that CLAMP takes."""
+    return DType.of(t.dtype).is_activation
+
+
+def add_pad(graph: TensorGraph, x: int, cut: int) -> int:
+    """A CLAMP that cannot be told to be a no-op; `cut` tells two pads of one tensor apart."""
+    dtype = graph.nodes[x].dtype
+    return graph.add_with("clamp", [x], makers.clamp(dtype, high=DType.of(dtype).limits[1] - cut))
+
+
+def add_stop(graph: TensorGraph, x: int) -> int:
+    """A movement of `x` at which Vela's reordering of reshapes before transposes ends (see `windows.reordered`); x itself if it is too small."""
+    elements = graph.type(x).elements
+    first = next((d for d in (2, 3, 5, 7, 11, 13) if elements % d == 0 and elements > d), None)
+    if first is None:
+        return x
+    y = graph.add("reshape", [x], shape=(1, first, elements // first))
+    return graph.add(
+        "transpose", [graph.add("reshape", [y], shape=(1, 1, first, elements // first))], perms=(0, 1, 3, 2)
+    )

@@ -1,0 +1,112 @@
+"""A unit as a graph of its own, as Vela is to see it: between pads, with the RESCALEs that fuse into it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cost_models.fusion import ACTIVATIONS, MACS, SUMS, is_noop, is_times_one
+from cost_models.pads import add_pad, has_pad
+from cost_models.protocol import Unit
+from eqsat.tensor import makers
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Const, Type, attrs_of
+
+#: The RESCALEs in a probe: to INT8 behind sums (Vela fuses it), to INT32 before them (times one, which fuses on every target).
+_NARROWING, _WIDENING = makers.rescale("INT8", shift=38), makers.rescale("INT32")
+#: The RESCALE that fuses into a multiply-accumulate op, by the dtypes of its operand and of its sums. Of INT48 TOSA has 16-bit multipliers only.
+_MAC_NARROWING = {("INT8", "INT32"): _NARROWING, ("INT16", "INT48"): makers.rescale("INT16", shift=30, scale32=False)}
+
+
+def canonical(u: Unit) -> Unit:
+    """The unit that stands for all of its price: numbers that do not change the cost of a pointwise op are put away."""
+    if len(u.steps) != 1 or u.op not in ("rescale", *ACTIVATIONS, *SUMS) or is_noop(u):
+        return u
+    attrs = dict(u.steps[0][1])
+    if u.op == "rescale":
+        if is_times_one(u):
+            return u  # Vela removes it
+        channels = len(attrs["multiplier"])
+        attrs |= {"multiplier": (1518500250,) * channels, "shift": (31,) * channels, "in_zp": (0,), "out_zp": (0,)}
+    elif u.op == "table":
+        attrs["table"] = tuple(range(len(attrs["table"])))
+    elif u.op == "clamp":
+        dtype = DType.of(u.result.dtype)
+        attrs |= {"min_val": dtype.to_bytes(0), "max_val": dtype.to_bytes(99)}
+    constants = (
+        tuple(_placeholder(t, t.dtype) if u.is_constant(k) else None for k, t in enumerate(u.operands))
+        if u.op in SUMS
+        else ()
+    )
+    return Unit(((u.op, attrs_of(attrs)),), u.operands, u.result, constants)
+
+
+def with_narrow_constant(u: Unit, t: Type) -> Unit:
+    """A sum whose constant operand of type `t` is INT8 before a RESCALE to INT32, which the probe adds."""
+    constants = (_placeholder(t, "INT8") if operand == t else k for operand, k in zip(u.operands, u.constants))
+    return replace(u, constants=tuple(constants))
+
+
+def _placeholder(t: Type, dtype: str) -> Const:
+    return Const((np.arange(t.elements).reshape(t.shape) % 90 + 1).astype(DType.of(dtype).storage), dtype)
+
+
+def is_wide_sum(u: Unit) -> bool:
+    """A sum of INT32 operands, as quantized networks have them between RESCALEs."""
+    return u.op in SUMS and all(t.dtype == "INT32" for t in (*u.operands, u.result))
+
+
+def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
+    """The unit between pads, and the pads' tensor names. Units on dtypes without CLAMP go bare; sums, products and REDUCE_SUMs of INT32
+    between RESCALEs. Raises GraphError if there is no such graph."""
+    return _Probe(u).build()
+
+
+class _Probe:
+    """wide: the operands are INT8 and widened. narrowing: the RESCALE of the result, if it takes one. padded: the ends have pads."""
+
+    def __init__(self, u: Unit):
+        self.unit, self.graph = u, TensorGraph()
+        operand = u.operands[0]
+        self.wide = is_wide_sum(u) or u.op == "reduce_sum" and operand.dtype == "INT32"
+        self.narrowing = _MAC_NARROWING.get((operand.dtype, u.result.dtype)) if u.op in MACS else None
+        if self.wide:
+            self.narrowing = _NARROWING
+        result = u.result if self.narrowing is None else replace(u.result, dtype=dict(self.narrowing)["dtype"])
+        self.padded = has_pad(result) and (self.wide or has_pad(operand))
+        self._pads: list[int] = []
+        self._second_pads: list[int] = []
+
+    def build(self) -> tuple[TensorGraph, frozenset[str]]:
+        g, u = self.graph, self.unit
+        x = [self._operand(k, t) for k, t in enumerate(u.operands)]
+        for op, attrs in u.steps:
+            x = [g.add_with(op, x, attrs)]
+        if self.narrowing is not None:
+            x = [g.add_with("rescale", x, self.narrowing)]
+        g.outputs = [self._pad(x[0], 1), self._pad(x[0], 2), *self._second_pads] if self.padded else x
+        g.output_names = [f"out{i}" for i in range(len(g.outputs))]
+        names = dict(zip(g.outputs, g.output_names, strict=True))
+        return g, frozenset(names.get(n, f"n{n}") for n in self._pads)
+
+    def _operand(self, k: int, t: Type) -> int:
+        value = self.unit.constants[k] if k < len(self.unit.constants) else None
+        if value is not None:
+            return self._constant(value, t)
+        x = self.graph.add_input(f"in{k}", t.shape, "INT8" if self.wide else t.dtype)
+        if self.padded and not self.unit.from_input:
+            x = self._pad(x, 1)
+            self._second_pads.append(self._pad(x, 2))
+        return self.graph.add_with("rescale", [x], _WIDENING) if self.wide else x
+
+    def _constant(self, value: Const, t: Type) -> int:
+        if not (self.wide and value.data.dtype == DType.of("INT8").storage):
+            return self.graph.add_const(value.data, t.dtype, t.shape)
+        x = self.graph.add_const(value.data, "INT8", t.shape)
+        return self.graph.add_with("rescale", [x], _WIDENING)
+
+    def _pad(self, x: int, cut: int) -> int:
+        self._pads.append(add_pad(self.graph, x, cut))
+        return self._pads[-1]

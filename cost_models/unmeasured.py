@@ -1,0 +1,42 @@
+"""Prices of what has no probe: coarse closed forms of what memory and output path take."""
+
+from __future__ import annotations
+
+from cost_models.fusion import ACTIVATIONS
+from cost_models.protocol import Unit
+from eqsat.target import Target
+from eqsat.tensor.ops import OPS
+
+#: Cycles of an op that costs nothing by itself, but is better not there.
+_NEXT_TO_NOTHING = 1.0
+#: Cycles per element of a CONCAT or SLICE, which is sometimes a copy.
+_CUT = 0.02
+#: Products per cycle.
+_PRODUCTS = 64
+
+
+def unmeasured(u: Unit, target: Target) -> float:
+    """Cycles of a unit."""
+    elements, kind = u.result.elements, OPS[u.op].kind
+    moved = sum(t.bytes for t in (*u.operands, u.result)) / target.family.bandwidth
+    if u.op == "transpose":  # of a dtype that is not probed
+        return elements
+    if kind == "leaf":
+        return 0.0
+    if u.op == "reshape":
+        return _NEXT_TO_NOTHING
+    if u.op in ("slice", "concat"):
+        return _NEXT_TO_NOTHING + _CUT * elements
+    if kind == "mac":
+        weights = u.operands[1].bytes if len(u.operands) > 1 else 1
+        return _NEXT_TO_NOTHING + moved + elements * max(1.0, weights / max(1, u.result.shape[-1])) / _PRODUCTS
+    if u.op in ("rescale", *ACTIVATIONS):
+        return copied(u, target)
+    path = target.core.add if u.op in ("add", "sub") else target.core.mul
+    return _NEXT_TO_NOTHING + max(path * elements, moved)
+
+
+def copied(u: Unit, target: Target) -> float:
+    """Cycles of what runs as a 1x1 pooling over the result."""
+    moved = (u.operands[0].bytes + u.result.bytes) / target.family.bandwidth
+    return _NEXT_TO_NOTHING + max(target.family.copy * u.result.elements, moved)
