@@ -171,8 +171,8 @@ class _Watch:
         self._pid, self._in, self._out = process.pid, process.stdin.fileno(), process.stdout.fileno()
         self._limits, self._end = limits, time.monotonic() + limits.seconds
         self._polls = min(limits.mib, limits.cpu_seconds) < math.inf
-        self._before = _cpu_seconds(self._pid) if limits.cpu_seconds < math.inf else 0.0
-        self._look = 0.0
+        self._before: float | None = None  # seconds of computing at the first look
+        self._look = time.monotonic() + (_POLL if limits.mib == math.inf else 0.0)
         self.peak_mib = 0.0
 
     def write(self, data: bytes) -> None:
@@ -211,8 +211,11 @@ class _Watch:
             self.peak_mib = max(self.peak_mib, _resident_mib(self._pid))
             if self.peak_mib > self._limits.mib:
                 raise _LimitPassed(f"memory limit: {self.peak_mib:.0f} MiB of {self._limits.mib:.0f}")
-        if self._limits.cpu_seconds < math.inf and _cpu_seconds(self._pid) - self._before > self._limits.cpu_seconds:
-            raise _LimitPassed(f"limit of {self._limits.cpu_seconds:.3g} s of computing")
+        if self._limits.cpu_seconds < math.inf:
+            used = _cpu_seconds(self._pid)
+            self._before = used if self._before is None else self._before
+            if used - self._before > self._limits.cpu_seconds:
+                raise _LimitPassed(f"limit of {self._limits.cpu_seconds:.3g} s of computing")
 
 
 def _resident_mib(pid: int) -> float:

@@ -12,6 +12,7 @@ from cost_models.protocol import Steps, Unit
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
 from eqsat.tensor.dtypes import DType
+from eqsat.tensor.movement import Move
 
 #: Beyond this the search for chains of native transposes takes longer than the rest of a trial.
 _MOST_ATOMS = 4
@@ -24,8 +25,8 @@ class Bytes(BytesMoved):
         super().__init__(target)
         self.rng = rng
 
-    def _settle(self, u: Unit) -> tuple[float, Steps]:
-        sizes, perm = reordering(u.move)
+    def _settle(self, u: Unit, move: Move) -> tuple[float, Steps]:
+        sizes, perm = reordering(move)
         chains = (
             ways(sizes, perm, DType.of(u.result.dtype).size, self.target.family)
             if len(sizes) <= _MOST_ATOMS
@@ -33,7 +34,7 @@ class Bytes(BytesMoved):
         )
         options = [
             steps
-            for steps in (written(u.move, c) for c in chains)
+            for steps in (written(move, c) for c in chains)
             if legal(Unit(steps, u.operands, u.result), self.target.family)
         ]
         if not options:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any
 
-from eqsat.checking.small_graphs import random_graph
+from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.checking.soundness import Checked, Unsound, check
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.files import InputError, load_module
@@ -106,7 +106,7 @@ def examine(
     evaluates every e-node. A rule that fails is left out of what follows."""
     report = Report({r.name: 0 for r in pack.rules if not r.analysis})
     cases = [(g, ours) for g in (*pack.graphs, *given) for ours in (False, True)] + [
-        (random_graph(seed), seed % 4 == 3) for seed in range(graphs)
+        (random_graph(seed, RULE), seed % 4 == 3) for seed in range(graphs)
     ]
     for number, (graph, ours) in enumerate(cases):
         progress(number)

@@ -2,13 +2,15 @@
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.checking.soundness import Unsound
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
 from eqsat.rules import EXTERNS, RULES
 from eqsat.tensor.graph import TensorGraph
-from tests.rules.checks import check, clamp, conv, cut, pad, rescale, small_graphs, table
+from tests.rules.checks import check, clamp, conv, cut, pad, rescale, table
 
 
 def planted(body: str, head: str, *calls: tuple[str, str, str]) -> Rule:
@@ -81,9 +83,9 @@ def test_an_off_by_one_in_a_single_element_is_caught():
 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(small_graphs())
-def test_all_rules_together_on_random_graphs(g):
-    check(g, RULES, EXTERNS, budget=Budget(nodes=3000, seconds=5), kinds=("random", "extreme"))
+@given(st.integers(0, 2**32 - 1))
+def test_all_rules_together_on_random_graphs(seed):
+    check(random_graph(seed, RULE), RULES, EXTERNS, budget=Budget(nodes=3000, seconds=5), kinds=("random", "extreme"))
 
 
 def test_all_rules_together_around_convolutions():

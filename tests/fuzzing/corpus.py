@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.checking.random_graphs import random_graph
+from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type, attrs_of
@@ -227,7 +227,7 @@ def graphs() -> list[TensorGraph]:
         products(),
         not_modelled(),
         wide(),
-        *(random_graph(s) for s in range(_RANDOM_GRAPHS)),
+        *(random_graph(s, RULE) for s in range(_RANDOM_GRAPHS)),
     ]
 
 

@@ -6,12 +6,12 @@
 >>> sorted(check(g, [r for r in RULES if r.name == "clamp-clamp"]).saturation.matches)
 ['clamp-clamp', ...]
 
-Reusable by every family: `check` for a graph, `small_graphs` for random ones, `only` for one rule with the helpers it needs.
+Reusable by every family: `check` for a graph, `only` for one rule with the helpers it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from hypothesis import strategies as st
@@ -134,7 +134,7 @@ def conv(
     )
 
 
-# ---- random graphs ------------------------------------------------------------------------------
+# ---- random shapes ------------------------------------------------------------------------------
 
 #: Shapes of up to three axes, none wider than six.
 shapes = st.lists(st.integers(1, 6), min_size=1, max_size=3).map(tuple)
@@ -145,88 +145,3 @@ def slices(draw, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]
     """(start, size) of some slice of `shape`."""
     size = [draw(st.integers(1, n)) for n in shape]
     return tuple(draw(st.integers(0, n - m)) for n, m in zip(shape, size, strict=True)), tuple(size)
-
-
-def _steps(draw, g: TensorGraph, x: int, seed: int) -> Iterator[tuple[str, int]]:
-    """No or one random op on x, INT8 to INT8: (its kind, its node)."""
-    shape = g.nodes[x].shape
-    kind = draw(
-        st.sampled_from(
-            [
-                "transpose",
-                "merge",
-                "slice",
-                "pad",
-                "concat",
-                "rejoin",
-                "clamp",
-                "table",
-                "rescale",
-                "quantized",
-                "reduce",
-                "add",
-            ]
-        )
-    )
-    if kind == "transpose":
-        yield kind, g.add("transpose", (x,), perms=tuple(draw(st.permutations(range(len(shape))))))
-    elif kind == "merge" and len(shape) > 1:
-        yield kind, g.add("reshape", (x,), shape=(shape[0] * shape[1], *shape[2:], 1))
-    elif kind == "slice":
-        yield kind, cut(g, x, *draw(slices(shape)))
-    elif kind == "pad":
-        yield (
-            kind,
-            pad(g, x, [draw(st.integers(0, 1)) for _ in range(2 * len(shape))], draw(st.sampled_from([0, -128, 7]))),
-        )
-    elif kind == "concat":
-        other = (
-            g.add_const(data(Type(shape, "INT8"), "random", seed), "INT8")
-            if draw(st.booleans())
-            else clamp(g, x, -100, 100)
-        )
-        yield kind, g.add("concat", (x, other), axis=draw(st.integers(0, len(shape) - 1)))
-    elif kind == "rejoin":
-        axis = draw(st.integers(0, len(shape) - 1))
-        if shape[axis] > 1:
-            at = draw(st.integers(1, shape[axis] - 1))
-            zero = [0] * len(shape)
-            low = cut(g, x, zero, (*shape[:axis], at, *shape[axis + 1 :]))
-            high = cut(
-                g, x, (*zero[:axis], at, *zero[axis + 1 :]), (*shape[:axis], shape[axis] - at, *shape[axis + 1 :])
-            )
-            yield kind, g.add("concat", (clamp(g, low, -90, 90), clamp(g, high, -90, 90)), axis=axis)
-    elif kind == "clamp":
-        yield kind, clamp(g, x, draw(st.sampled_from([-128, -100, 0])), draw(st.sampled_from([127, 60])))
-    elif kind == "table":
-        yield kind, table(g, x, draw(st.integers(0, 2)))
-    elif kind == "rescale":
-        yield (
-            kind,
-            rescale(g, x, "INT8", draw(st.sampled_from([1 << 30, 1500000000])), draw(st.sampled_from([30, 31])), 3, 3),
-        )
-    elif kind == "quantized":
-        wide = rescale(g, x, "INT32", in_zp=5)
-        k = g.add_const(np.full((1,) * len(shape), draw(st.integers(-9, 9))), "INT32")
-        other = draw(st.sampled_from([k, wide, rescale(g, table(g, x, 9), "INT32", out_zp=0)]))
-        yield kind, rescale(g, g.add("mul", (wide, other), shift=(0,)), "INT8", 1 << 30, 35, 0, -4)
-    elif kind == "reduce" and max(shape) > 1:
-        wide = g.add("reduce_sum", (rescale(g, x, "INT32"),), axis=draw(st.integers(0, len(shape) - 1)))
-        yield kind, rescale(g, wide, "INT8", 1 << 30, 32)
-    elif kind == "add":
-        row = g.add_const(np.arange(shape[-1]).reshape((1,) * (len(shape) - 1) + (-1,)), "INT32")
-        yield kind, rescale(g, g.add("add", (rescale(g, x, "INT32"), row)), "INT8")
-
-
-@st.composite
-def small_graphs(draw, longest: int = 6) -> TensorGraph:
-    """A chain of random INT8 ops with forks, of at most a few hundred elements; the last value and one from inside are outputs."""
-    g = TensorGraph()
-    values = [g.add_input("x", draw(shapes), "INT8")]
-    for seed in range(draw(st.integers(1, longest))):
-        if g.type(values[-1]).elements > 300:
-            break
-        values += [n for _, n in _steps(draw, g, values[-1], seed)]
-    g.outputs = [values[-1], draw(st.sampled_from(values))]
-    g.output_names = ["last", "inside"]
-    return g

@@ -1,58 +1,50 @@
-"""Random legal TensorGraphs over all operators, of the shapes that networks have.
+"""Random legal TensorGraphs over all operators of the op table, of the shapes that networks have or as a profile wants them.
 
 >>> g = random_graph(7)
 >>> 5 <= sum(g.op_counts().values()), random_graph(7) == g
 (True, True)
+>>> sum(random_graph(7, RULE).op_counts().values()) < 20
+True
 
-A graph is a string of blocks (`moving.py`, `computing.py`, `products.py`), each behind the newest value or, for forks, an older one. It is
-legal for the TOSA reference model, level 8K; Vela takes most of them.
+A graph is a string of blocks (`moving`, `pieces`, `elementwise`, `reductions`, `products`, `indexing`), each behind the newest value or, for forks, an
+older one. It is legal for the TOSA reference model, level 8K. Equal seeds and profiles give equal graphs.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from eqsat.checking.random_graphs import computing, products
-from eqsat.checking.random_graphs.builder import MOST_ELEMENTS, Builder, Unfit
-from eqsat.checking.random_graphs.moving import BLOCKS, part
+# importing a kind of blocks registers them, and their order decides what a seed draws
+from eqsat.checking.random_graphs import moving, pieces, elementwise, reductions, products, indexing  # isort: skip
+from eqsat.checking.random_graphs.blocks import BLOCKS
+from eqsat.checking.random_graphs.builder import Builder, Unfit
+from eqsat.checking.random_graphs.profiles import NETWORK, PROFILES, RULE, Profile
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import GraphError
 
-assert computing.__name__ and products.__name__  # their blocks are registered by importing them
-_FIRST_SHAPES = (
-    (1, 6, 6, 8),
-    (1, 8, 4, 4),
-    (1, 4, 5, 6),
-    (2, 4, 4, 4),
-    (1, 3, 8, 8),
-    (1, 16, 12),
-    (4, 6, 8),
-    (1, 24),
-    (6, 10),
-    (1, 1, 20, 6),
-    (2, 3, 2, 4, 5),
-    (12,),
-    (1, 2, 6, 2, 4, 2),
-)
+__all__ = ["NETWORK", "PROFILES", "RULE", "Profile", "random_graph"]
+
+KINDS = tuple(m.__name__.rpartition(".")[2] for m in (moving, pieces, elementwise, reductions, products, indexing))
 
 
-def random_graph(seed: int, fewest: int = 5, most: int = 40) -> TensorGraph:
-    """The graph of a seed, of about `fewest` to `most` operators; equal seeds give equal graphs."""
+def random_graph(seed: int, profile: Profile = NETWORK) -> TensorGraph:
+    """The graph of a seed."""
     rng = np.random.default_rng(seed)
     while True:
-        b = Builder(rng)
-        wanted = b.int(fewest, most)
-        shape = b.of(*_FIRST_SHAPES)
-        dtype = b.of("INT8", "INT8", "INT8", "INT8", "INT8", "INT8", "INT16")
+        b = Builder(rng, profile.largest, profile.without)
+        wanted = b.between(profile.fewest, profile.most)
+        shape = b.of(*profile.shapes)
+        dtype = b.of(*profile.dtypes)
         b.values = [b.input(shape, dtype) for _ in range(b.of(1, 1, 1, 2))]
-        # a few kinds of blocks per graph, so that they meet often
-        weights = np.array([w for w, _ in BLOCKS]) * rng.choice([0.05, 1.0, 4.0], len(BLOCKS), p=[0.5, 0.3, 0.2])
+        weights = np.array([profile.weight(block) for block in BLOCKS])
+        if profile.some:
+            weights *= rng.choice([0.05, 1.0, 4.0], len(BLOCKS), p=[0.5, 0.3, 0.2])
         for _ in range(4 * wanted):
             if _operators(b.g) >= wanted:
                 break
             _grow(b, weights / weights.sum())
-        if _operators(b.g) >= fewest:
+        if _operators(b.g) >= profile.fewest:
             return _finished(b)
 
 
@@ -63,12 +55,12 @@ def _operators(g: TensorGraph) -> int:
 def _grow(b: Builder, weights: np.ndarray) -> None:
     """One more block, if the one that is drawn fits."""
     x = b.values[-1] if b.chance(0.75) else b.of(*b.values)
-    fn = BLOCKS[int(b.rng.choice(len(BLOCKS), p=weights))][1]
-    if b.size(x) > MOST_ELEMENTS // 2:
-        fn = part
+    grow = BLOCKS[int(b.rng.choice(len(BLOCKS), p=weights))].grow
+    if b.size(x) > b.largest // 2:
+        grow = pieces.part
     nodes, inputs = len(b.g.nodes), len(b.g.inputs)
     try:
-        new = fn(b, x)
+        new = grow(b, x)
     except (Unfit, GraphError):  # what it had begun goes
         if len(b.g.inputs) == inputs:
             b.g = _first(b.g, nodes)

@@ -6,7 +6,7 @@ Magnitudes stay where no operator overflows, which TOSA would leave undefined.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 import numpy as np
@@ -16,8 +16,6 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs
 
-#: No tensor gets larger than this.
-MOST_ELEMENTS = 1500
 #: Shift of a RESCALE by one with a multiplier of 2**30.
 _ONE = 30
 
@@ -27,19 +25,20 @@ class Unfit(Exception):
 
 
 class Builder:
-    """Draws and adds operators. `values` are the nodes that later operators may read."""
+    """Draws and adds operators. `values` are the nodes that later operators may read. largest: elements of a tensor, at most.
+    without: operators that are not added."""
 
-    def __init__(self, rng: np.random.Generator):
-        self.rng, self.g = rng, TensorGraph()
+    def __init__(self, rng: np.random.Generator, largest: int, without: Collection[str] = ()):
+        self.rng, self.g, self.largest, self.without = rng, TensorGraph(), largest, without
         self.values: list[int] = []
 
     # -- drawing
 
-    def int(self, low: int, high: int) -> int:
+    def between(self, low: int, high: int) -> int:
         return int(self.rng.integers(low, high, endpoint=True))
 
     def of(self, *options):
-        return options[self.int(0, len(options) - 1)]
+        return options[self.between(0, len(options) - 1)]
 
     def chance(self, share: float) -> bool:
         return bool(self.rng.random() < share)
@@ -52,7 +51,7 @@ class Builder:
 
     def zero(self, dtype: str) -> int:
         """A zero point: only INT8 has any but 0, and -128, 0 and small ones are the common ones."""
-        return self.of(-128, 0, 3, self.int(-128, 127)) if dtype == "INT8" else 0
+        return self.of(-128, 0, 3, self.between(-128, 127)) if dtype == "INT8" else 0
 
     # -- looking
 
@@ -69,6 +68,10 @@ class Builder:
         """Raises Unfit unless the condition holds."""
         if not condition:
             raise Unfit
+
+    def want_activation(self, x: int) -> None:
+        """Raises Unfit unless x is INT8 or INT16."""
+        self.want(DType.of(self.dtype(x)).is_activation)
 
     def like(self, x: int, other_than: bool = False) -> list[int]:
         """Values of x's shape and dtype, x itself among them unless `other_than`."""
@@ -89,10 +92,13 @@ class Builder:
     # -- data movement
 
     def add(self, op: str, *xs: int, **attrs) -> int:
+        """An operator behind values. Raises Unfit if it is not wanted, GraphError if it cannot be."""
+        self.want(op not in self.without)
         return self.g.add(op, xs, **attrs)
 
     def make(self, op: str, *xs: int, attrs: Attrs) -> int:
         """An op with attributes of `makers`."""
+        self.want(op not in self.without)
         return self.g.add_with(op, xs, attrs)
 
     def transpose(self, x: int, *perms: int) -> int:
@@ -109,11 +115,11 @@ class Builder:
 
     def pad(self, x: int, pads: Sequence[int], value: int) -> int:
         grown = prod(d + pads[2 * i] + pads[2 * i + 1] for i, d in enumerate(self.shape(x)))
-        self.want(grown <= MOST_ELEMENTS)
+        self.want(grown <= self.largest)
         return self.make("pad", x, attrs=makers.pad(pads, value))
 
     def concat(self, axis: int, *xs: int) -> int:
-        self.want(sum(map(self.size, xs)) <= MOST_ELEMENTS)
+        self.want(sum(map(self.size, xs)) <= self.largest)
         return self.add("concat", *xs, axis=axis)
 
     # -- pointwise
@@ -155,8 +161,8 @@ class Builder:
         """A sum to INT8 or INT16 by 1/2 to 1 times 2**-down, per channel if there are several."""
         wide = self.dtype(x) == "INT48"
         top = 15 if wide else 31
-        multiplier = [self.int(1 << (top - 1), (1 << top) - 1) for _ in range(channels)]
-        shift = [min(62, top + down + self.int(0, 1)) for _ in range(channels)]
+        multiplier = [self.between(1 << (top - 1), (1 << top) - 1) for _ in range(channels)]
+        shift = [min(62, top + down + self.between(0, 1)) for _ in range(channels)]
         return self.rescale(
             x,
             dtype,
@@ -173,8 +179,8 @@ class Builder:
         dtype = self.dtype(x)
         self.want(DType.of(dtype).is_activation)
         low, high = DType.of(dtype).limits
-        a = self.of(low, 0, self.int(low, high // 2))
-        b = self.of(high, max(a, self.int(0, high)))
+        a = self.of(low, 0, self.between(low, high // 2))
+        b = self.of(high, max(a, self.between(0, high)))
         return self.make("clamp", x, attrs=makers.clamp(dtype, a, b))
 
     def table(self, x: int) -> int:
@@ -183,24 +189,24 @@ class Builder:
         self.want(DType.of(dtype).is_activation)
         if dtype == "INT8":
             points = np.arange(-128, 128)
-            smooth = np.clip(np.round(127 * np.tanh(points / self.int(10, 90))), -128, 127)
+            smooth = np.clip(np.round(127 * np.tanh(points / self.between(10, 90))), -128, 127)
             entries = self.of(smooth, smooth, self.rng.integers(-128, 128, 256), points)
             return self.make("table", x, attrs=makers.table(entries))
-        entries = np.round(16000 * np.tanh((np.arange(513) - 256) / self.int(40, 200)))
+        entries = np.round(16000 * np.tanh((np.arange(513) - 256) / self.between(40, 200)))
         return self.rescale(self.make("table", x, attrs=makers.table(entries)), "INT16", (1 << _ONE,), (_ONE + 7,))
 
     def unary(self, x: int) -> int:
         """Something INT8 or INT16 to the same dtype, element by element."""
         dtype = self.dtype(x)
         self.want(DType.of(dtype).is_activation)
-        kind = self.int(0, 5)
+        kind = self.between(0, 5)
         if kind <= 1:
             return self.clamp(x)
         if kind == 2:
             return self.table(x)
         if kind == 3:
             zp = self.zero(dtype)
-            multiplier = self.of(1 << 30, self.int(1 << 30, (1 << 31) - 1))
+            multiplier = self.of(1 << 30, self.between(1 << 30, (1 << 31) - 1))
             unsigned = "input" if dtype == "INT8" and self.g.nodes[x].op == "input" and self.chance(0.3) else ""
             return self.rescale(
                 x,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from eqsat.checking.random_graphs.builder import MOST_ELEMENTS, Builder, Unfit
-from eqsat.checking.random_graphs.computing import numbers
-from eqsat.checking.random_graphs.moving import block, shuffle
+from eqsat.checking.random_graphs.blocks import block
+from eqsat.checking.random_graphs.builder import Builder, Unfit
+from eqsat.checking.random_graphs.moving import shuffle
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 
@@ -36,7 +36,7 @@ def _bias(b: Builder, channels: int, dtype: str) -> int:
 def _fitting(b: Builder, size: int, most: int, below: bool) -> tuple[int, int, int, int, int]:
     """(kernel, stride, dilation, pad before, pad after) that fit `size` evenly; `below`: pads smaller than the kernel."""
     for _ in range(20):
-        kernel, stride, dilation = b.int(1, most), b.of(1, 1, 2), b.of(1, 1, 1, 2)
+        kernel, stride, dilation = b.between(1, most), b.of(1, 1, 2), b.of(1, 1, 1, 2)
         if below:
             dilation = 1
         before, after = (b.of(0, (kernel - 1) // 2, kernel - 1) for _ in range(2))
@@ -53,14 +53,14 @@ def _zero_points(b: Builder, dtype: str) -> dict[str, int]:
 @block(5)
 def convolution(b: Builder, x: int) -> list[int]:
     """CONV2D or DEPTHWISE_CONV2D, in NHWC or between transposes from and to NCHW, 1x1 more often than not."""
-    numbers(b, x)
+    b.want_activation(x)
     dtype, (into, back) = b.dtype(x), b.of(*_LAYOUTS)
     y, zps = b.four(x), _zero_points(b, dtype)
     if into:
         y = b.transpose(y, *into)
     before = b.of("", "", "", "pad", "shuffle", "slice")
     if before == "pad":
-        y = b.pad(y, (0, 0, *(b.int(0, 1) for _ in range(4)), 0, 0), zps["in_zp"])
+        y = b.pad(y, (0, 0, *(b.between(0, 1) for _ in range(4)), 0, 0), zps["in_zp"])
     elif before == "shuffle":
         y = shuffle(b, y)[0]
     elif before == "slice" and b.shape(y)[3] > 1:
@@ -68,11 +68,11 @@ def convolution(b: Builder, x: int) -> list[int]:
     _, h, w, c = b.shape(y)
     wide = 1 if b.chance(0.5) and before != "pad" else 3
     (ky, sy, dy, top, bottom), (kx, sx, dx, left, right) = (_fitting(b, n, wide, False) for n in (h, w))
-    deep, m = b.chance(0.3), b.of(4, 6, 8, b.int(1, 8))
+    deep, m = b.chance(0.3), b.of(4, 6, 8, b.between(1, 8))
     if deep:
         m = b.of(1, 1, 2)
     weights, out = ((ky, kx, c, m), c * m) if deep else ((m, ky, kx, c), m)
-    b.want(prod(weights) <= _MOST_WEIGHTS and b.shape(y)[0] * h * w * out <= 2 * MOST_ELEMENTS)
+    b.want(prod(weights) <= _MOST_WEIGHTS and b.shape(y)[0] * h * w * out <= 2 * b.largest)
     sums = b.make(
         "depthwise_conv2d" if deep else "conv2d",
         y,
@@ -112,9 +112,9 @@ def siblings(b: Builder, x: int) -> list[int]:
 @block(0.3)
 def twins(b: Builder, x: int) -> list[int]:
     """One convolution computed twice, for readers that scale it differently."""
-    numbers(b, x)
+    b.want_activation(x)
     y = b.four(x)
-    m, c = b.int(1, 4), b.shape(y)[3]
+    m, c = b.between(1, 4), b.shape(y)[3]
     weights, bias, zps = b.const((m, 1, 1, c)), _bias(b, m, b.dtype(x)), _zero_points(b, b.dtype(x))
     sums = [b.make("conv2d", y, weights, bias, attrs=makers.conv(b.dtype(x), **zps)) for _ in range(2)]
     return [_sums(b, s, b.dtype(x)) for s in sums]
@@ -123,16 +123,16 @@ def twins(b: Builder, x: int) -> list[int]:
 @block(0.7)
 def upsampling(b: Builder, x: int) -> list[int]:
     """TRANSPOSE_CONV2D."""
-    numbers(b, x)
+    b.want_activation(x)
     y = b.four(x)
     n, h, w, c = b.shape(y)
-    (ky, sy), (kx, sx) = ((b.int(1, 3), b.int(1, 2)) for _ in range(2))
-    m, pads = b.int(1, 6), [b.int(1 - k, 1) if b.chance(0.3) else 0 for k in (ky, ky, kx, kx)]
+    (ky, sy), (kx, sx) = ((b.between(1, 3), b.between(1, 2)) for _ in range(2))
+    m, pads = b.between(1, 6), [b.between(1 - k, 1) if b.chance(0.3) else 0 for k in (ky, ky, kx, kx)]
     if b.chance(0.4):  # windows that do not overlap
         ky = kx = sy = sx = 2
         pads = [0, 0, 0, 0]
     oh, ow = (h - 1) * sy + pads[0] + pads[1] + ky, (w - 1) * sx + pads[2] + pads[3] + kx
-    b.want(oh > 0 and ow > 0 and n * oh * ow * m <= MOST_ELEMENTS and m * ky * kx * c <= _MOST_WEIGHTS)
+    b.want(oh > 0 and ow > 0 and n * oh * ow * m <= b.largest and m * ky * kx * c <= _MOST_WEIGHTS)
     sums = b.make(
         "transpose_conv2d",
         y,
@@ -148,7 +148,7 @@ def linear(b: Builder, x: int) -> list[int]:
     """A linear layer behind a flatten, as ExecuTorch writes it: a 1x1 CONV2D."""
     b.want(b.dtype(x) == "INT8")
     rows = b.of(1, b.shape(x)[0])
-    k, m = b.size(x) // rows, b.int(1, 5)
+    k, m = b.size(x) // rows, b.between(1, 5)
     b.want(k * m <= _MOST_WEIGHTS)
     sums = b.make(
         "conv2d",
@@ -163,11 +163,11 @@ def linear(b: Builder, x: int) -> list[int]:
 @block(2)
 def product(b: Builder, x: int) -> list[int]:
     """MATMUL with a constant, with x itself transposed, or with a value that fits, transposed or not."""
-    numbers(b, x)
+    b.want_activation(x)
     y = b.three(x)
     n, h, c = b.shape(y)
     if b.chance(0.4):
-        columns = b.of(2, 4, b.int(1, 6))
+        columns = b.of(2, 4, b.between(1, 6))
         b.want(n * c * columns <= _MOST_WEIGHTS)
         other = b.const((n, c, columns), b.dtype(x), -100, 100)
     else:
@@ -179,7 +179,7 @@ def product(b: Builder, x: int) -> list[int]:
         other = b.of(*fits, y)
         if b.shape(other)[1] != c or (b.shape(other)[2] == c and b.chance(0.5)):
             other = b.transpose(other, 0, 2, 1)
-    b.want(n * h * b.shape(other)[2] <= MOST_ELEMENTS)
+    b.want(n * h * b.shape(other)[2] <= b.largest)
     operands = (y, other)
     if b.chance(0.15):
         operands = (b.transpose(other, 0, 2, 1), b.transpose(y, 0, 2, 1))
@@ -189,7 +189,7 @@ def product(b: Builder, x: int) -> list[int]:
 
 @block(1.5)
 def pool(b: Builder, x: int) -> list[int]:
-    numbers(b, x)
+    b.want_activation(x)
     y = b.four(x)
     into, back = b.of(*_LAYOUTS)
     if into:

@@ -1,20 +1,12 @@
-"""Blocks of arithmetic: quantized elementwise operators, comparisons, reductions."""
+"""Blocks of arithmetic: quantized elementwise operators, comparisons, casts."""
 
 from __future__ import annotations
 
-from math import prod
-
-import numpy as np
-
-from eqsat.checking.random_graphs.builder import MOST_ELEMENTS, Builder
-from eqsat.checking.random_graphs.moving import block, part, shuffle
+from eqsat.checking.random_graphs.blocks import block
+from eqsat.checking.random_graphs.builder import Builder
+from eqsat.checking.random_graphs.moving import shuffle
+from eqsat.checking.random_graphs.pieces import part
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
-
-
-def numbers(b: Builder, x: int) -> None:
-    b.want(DType.of(b.dtype(x)).is_activation)
 
 
 def _partner(b: Builder, x: int) -> int:
@@ -27,14 +19,14 @@ def _partner(b: Builder, x: int) -> int:
         and len(b.shape(v)) == rank
         and all(m in (1, n) for m, n in zip(b.shape(v), shape, strict=True))
     ]
-    kind = b.int(0, 9)
+    kind = b.between(0, 9)
     if kind <= 3 and broadcast:
         return b.of(*broadcast)
     if kind == 4:
         return x
     if kind == 5:
         return b.unary(x)
-    axis = b.int(0, rank - 1)
+    axis = b.between(0, rank - 1)
     row = [n if d == axis else 1 for d, n in enumerate(shape)]
     return b.const(b.of((1,) * rank, (1,) * rank, row, shape), b.dtype(x), -100, 100)
 
@@ -47,7 +39,7 @@ def unary(b: Builder, x: int) -> list[int]:
 @block(1)
 def chain(b: Builder, x: int) -> list[int]:
     """Several pointwise operators of one value: a hard-swish is x * clamp(x + 3)."""
-    numbers(b, x)
+    b.want_activation(x)
     y = b.unary(b.unary(x))
     return [b.narrow(b.make("mul", b.widen(x), b.widen(y), attrs=makers.mul()), 8, b.dtype(x)) if b.chance(0.5) else y]
 
@@ -55,7 +47,7 @@ def chain(b: Builder, x: int) -> list[int]:
 @block(4)
 def arithmetic(b: Builder, x: int) -> list[int]:
     """RESCALEs to INT32, an operator of two operands, a RESCALE back."""
-    numbers(b, x)
+    b.want_activation(x)
     op = b.of("add", "add", "sub", "mul", "mul", "maximum", "minimum")
     up = 0 if op == "mul" else b.of(0, 0, 4, 10) if b.dtype(x) == "INT16" else b.of(0, 0, 10, 20)
     operands = [b.widen(x, up), b.widen(_partner(b, x), up)]
@@ -71,7 +63,7 @@ def arithmetic(b: Builder, x: int) -> list[int]:
 @block(0.6)
 def scaled(b: Builder, x: int) -> list[int]:
     """A product with a constant, wide enough a table takes it: RESCALE, MUL, ADD, RESCALE."""
-    numbers(b, x)
+    b.want_activation(x)
     rank = len(b.shape(x))
     shape = b.of((1,) * rank, (*(1,) * (rank - 1), b.shape(x)[-1]))
     factor = b.const(shape, "INT32", -100, 100)
@@ -89,7 +81,7 @@ def scaled(b: Builder, x: int) -> list[int]:
 @block(0.6)
 def integers(b: Builder, x: int) -> list[int]:
     """The INT32 operators that quantized networks seldom have."""
-    numbers(b, x)
+    b.want_activation(x)
     wide, ones = b.widen(x), (1,) * len(b.shape(x))
     op = b.of("abs", "clz", "arithmetic_right_shift", "logical_right_shift", "logical_left_shift", "intdiv")
     if op in ("abs", "clz"):
@@ -113,7 +105,7 @@ def bits(b: Builder, x: int) -> list[int]:
 @block(1)
 def choose(b: Builder, x: int) -> list[int]:
     """A comparison and what it chooses; the mask may be combined, stay, or be reduced."""
-    numbers(b, x)
+    b.want_activation(x)
     y = _partner(b, x)
     mask = b.add(b.of("equal", "greater", "greater_equal"), b.widen(x), b.widen(y))
     if b.chance(0.4):
@@ -123,7 +115,7 @@ def choose(b: Builder, x: int) -> list[int]:
     if b.chance(0.3):
         mask = b.add("logical_not", mask)
     if b.chance(0.3):
-        mask = b.add(b.of("reduce_any", "reduce_all"), mask, axis=b.int(0, len(b.shape(x)) - 1))
+        mask = b.add(b.of("reduce_any", "reduce_all"), mask, axis=b.between(0, len(b.shape(x)) - 1))
     chosen = b.add("select", mask, *b.of((x, y), (y, x), (x, b.unary(x))))
     if b.chance(0.3) and max(b.shape(chosen)) > 1:
         chosen = part(b, chosen)[0]
@@ -152,7 +144,7 @@ def casts(b: Builder, x: int) -> list[int]:
 @block(0.8)
 def per_channel(b: Builder, x: int) -> list[int]:
     """A RESCALE with a scale per channel, now and then all of them one."""
-    numbers(b, x)
+    b.want_activation(x)
     n = b.shape(x)[-1]
     b.want(n > 1)
     zp = b.zero(b.dtype(x))
@@ -164,74 +156,9 @@ def per_channel(b: Builder, x: int) -> list[int]:
         b.rescale(
             x,
             b.dtype(x),
-            [b.int(1 << 30, (1 << 31) - 1) for _ in range(n)],
+            [b.between(1 << 30, (1 << 31) - 1) for _ in range(n)],
             [b.of(30, 31) for _ in range(n)],
             zp,
             b.zero(b.dtype(x)),
         )
     ]
-
-
-# ---- reductions ---------------------------------------------------------------------------------
-
-
-@block(1.5)
-def total(b: Builder, x: int) -> list[int]:
-    """REDUCE_SUM over one or two axes, and a RESCALE that makes it a mean or not."""
-    numbers(b, x)
-    rank = len(b.shape(x))
-    y, count = b.widen(x, b.of(0, 4)), 1
-    for axis in {b.int(0, rank - 1) for _ in range(b.of(1, 1, 2))}:
-        count *= b.shape(y)[axis]
-        y = b.add("reduce_sum", y, axis=axis)
-    return [b.narrow(y, 4 + count.bit_length() // 2, b.dtype(x))]
-
-
-@block(1.5)
-def extremum(b: Builder, x: int) -> list[int]:
-    numbers(b, x)
-    op = b.of("reduce_max", "reduce_max", "reduce_min")
-    return [b.make(op, x, attrs=makers.extremum(b.int(0, len(b.shape(x)) - 1)))]
-
-
-@block(0.4)
-def most(b: Builder, x: int) -> list[int]:
-    numbers(b, x)
-    b.want(len(b.shape(x)) > 1)
-    return [b.make("argmax", x, attrs=makers.extremum(b.int(0, len(b.shape(x)) - 1)))]
-
-
-@block(0.2)
-def picked(b: Builder, x: int) -> list[int]:
-    """GATHER of some rows, and often SCATTER of others into the same place."""
-    numbers(b, x)
-    shape = b.shape(x)
-    b.want(len(shape) > 2)
-    n, k, c = shape[0], prod(shape[1:-1]), shape[-1]
-    rows = np.stack([b.rng.permutation(k)[: max(1, k // 2)] for _ in range(n)])
-    values, indices = b.reshape(x, n, k, c), b.g.add_const(rows, "INT32")
-    picked = b.add("gather", values, indices)
-    if b.chance(0.5):
-        return [b.reshape(b.add("scatter", values, indices, b.unary(picked)), *shape)]
-    return [picked]
-
-
-@block(0.2)
-def larger(b: Builder, x: int) -> list[int]:
-    """RESIZE by 2, to the nearest pixel or between them."""
-    b.want(len(b.shape(x)) == 4 and 4 * b.size(x) <= MOST_ELEMENTS and b.dtype(x) == "INT8")
-    nearest = b.chance(0.5)
-    scale, offset, border = ((2, 1, 2, 1), (0, 0), (1, 1)) if nearest else ((4, 2, 4, 2), (-1, -1), (1, 1))
-    y = b.add("resize", x, scale=scale, offset=offset, border=border, mode=NEAREST if nearest else BILINEAR)
-    return [y if nearest else b.narrow(y, 4, "INT8")]
-
-
-@block(0.8)
-def softmax(b: Builder, x: int) -> list[int]:
-    """x - max(x), table, sum, product with a table of the sum: what a quantized softmax is made of."""
-    b.want(b.dtype(x) == "INT8")
-    axis = len(b.shape(x)) - 1
-    top = b.make("reduce_max", x, attrs=makers.extremum(axis))
-    e = b.table(b.narrow(b.add("sub", b.widen(x), b.widen(top)), 1))
-    s = b.table(b.narrow(b.add("reduce_sum", b.widen(e), axis=axis), 4))
-    return [b.narrow(b.make("mul", b.widen(e), b.widen(s), attrs=makers.mul()), 7)]

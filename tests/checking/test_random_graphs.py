@@ -1,0 +1,72 @@
+"""Random graphs are legal, cover the op table, and are as their profile says."""
+
+from __future__ import annotations
+
+import pytest
+
+from eqsat.checking.random_graphs import KINDS, NETWORK, PROFILES, RULE, Profile, random_graph
+from eqsat.checking.random_graphs.blocks import BLOCKS
+from eqsat.checking.random_graphs.profiles import only
+from eqsat.checking.soundness import check
+from eqsat.target import Target
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.ops.op import NotModelled
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import Pool
+
+
+def test_random_graphs_cover_the_op_table() -> None:
+    drawn = [random_graph(seed) for seed in range(400)]
+    assert set().union(*(g.op_counts() for g in drawn)) == {
+        op for op, spec in OPS.items() if not isinstance(spec.integer, NotModelled)
+    }
+    assert drawn[3] == random_graph(3)
+    assert all(sum(g.op_counts().values()) >= 1 for g in drawn)
+    assert {len(g.inputs) for g in drawn} >= {1, 2, 3} and {len(g.outputs) for g in drawn} >= {1, 2, 3}
+    assert max(len(n.shape) for g in drawn for n in g.nodes) == 6
+    assert {"INT8", "INT16", "INT32", "INT48", "BOOL"} == {n.dtype for g in drawn for n in g.nodes}
+
+
+def test_a_seed_and_a_profile_give_one_graph() -> None:
+    assert random_graph(3) == random_graph(3) != random_graph(4)
+    assert random_graph(3, RULE) == random_graph(3, RULE) != random_graph(3)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_graphs_are_as_their_profile_says(name: str) -> None:
+    profile = PROFILES[name]
+    for g in (random_graph(seed, profile) for seed in range(40)):
+        assert sum(g.op_counts().values()) >= 1
+        assert {g.nodes[i].dtype for i in g.inputs} <= {*profile.dtypes}
+        assert max(g.type(n).elements for n in g.live() if g.nodes[n].op != "const") <= 4 * profile.largest
+
+
+def test_graphs_for_a_rule_are_small_differ_and_pass_without_rules() -> None:
+    graphs = [random_graph(seed, RULE) for seed in range(60)]
+    assert len({str(g.op_counts()) for g in graphs}) > 40
+    assert max(sum(g.op_counts().values()) for g in graphs) <= 30
+    for g in graphs[:10]:
+        check(g, (), ())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_kind_of_blocks_alone(kind: str) -> None:
+    assert any(b.kind == kind for b in BLOCKS)
+    profile = Profile(1, 6, weights=only(kind))
+    assert {profile.weight(b) > 0 for b in BLOCKS if b.kind == kind} == {True}
+    assert not any(profile.weight(b) for b in BLOCKS if b.kind != kind)
+    assert all(sum(random_graph(seed, profile).op_counts().values()) >= 1 for seed in range(5))
+
+
+def test_a_profile_names_what_there_is() -> None:
+    with pytest.raises(ValueError, match="no_such_block"):
+        Profile(weights={"no_such_block": 0.0})
+    with pytest.raises(ValueError, match="no_such_block"):
+        only("no_such_block")
+    assert NETWORK.weight(BLOCKS[0]) == BLOCKS[0].weight
+
+
+@pytest.mark.parametrize("target", ["ethos-u85-256", "ethos-u55-128"])
+def test_vela_takes_the_graphs_that_are_for_it(target: str, pool: Pool) -> None:
+    for seed in range(8):
+        assert compile_graph(random_graph(seed, PROFILES["vela"]), Target.of(target), pool).cycles > 0
