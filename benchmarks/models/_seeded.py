@@ -29,8 +29,7 @@ def seeded(make: Callable[[], nn.Module], *shapes: tuple[int, ...]) -> tuple[nn.
 def _initialise(layer: nn.Module) -> None:
     """Variance-preserving weights, non-zero biases, norms whose scale and shift differ per channel."""
     if isinstance(layer, (*_CONV, nn.Linear)):
-        gain = "relu" if isinstance(layer, _CONV) else "linear"
-        nn.init.kaiming_normal_(layer.weight, nonlinearity=gain)
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu" if isinstance(layer, _CONV) else "linear")
         if layer.bias is not None:
             nn.init.normal_(layer.bias, std=0.1)
     elif isinstance(layer, (*_BATCH_NORM, nn.LayerNorm)):

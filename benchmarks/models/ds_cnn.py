@@ -6,14 +6,14 @@ the zoo's control, on which an optimizer must at least do no harm.
 Input: (1, 1, 49, 10), 49 frames of 10 MFCCs. Output: (1, 12) logits.
 """
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from benchmarks.models._seeded import seeded
 
 
-def conv_bn_relu(
-    c_in: int, c_out: int, kernel: tuple[int, int], groups: int = 1, **conv: tuple[int, int]
-) -> nn.Sequential:
+def conv_bn_relu(c_in: int, c_out: int, kernel: tuple[int, int], groups: int = 1, **conv: Any) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(c_in, c_out, kernel, groups=groups, bias=False, **conv), nn.BatchNorm2d(c_out), nn.ReLU()
     )

@@ -33,10 +33,10 @@ class Unit(nn.Module):
         super().__init__()
         half = c_out // 2
         self.split = stride == 1
-        if self.split:
-            self.left, c_right = nn.Identity(), half
-        else:
-            self.left, c_right = nn.Sequential(depthwise_bn(c_in, stride), conv_bn_relu(c_in, half, 1)), c_in
+        self.left: nn.Module = nn.Identity()
+        if not self.split:
+            self.left = nn.Sequential(depthwise_bn(c_in, stride), conv_bn_relu(c_in, half, 1))
+        c_right = half if self.split else c_in
         self.right = nn.Sequential(
             conv_bn_relu(c_right, half, 1), depthwise_bn(half, stride), conv_bn_relu(half, half, 1)
         )

@@ -6,6 +6,7 @@ import resource
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from eqsat.checking.soundness import Unsound, check_frozen
 from eqsat.egraph.encoding import saturate
@@ -27,7 +28,7 @@ def saved(directory: Path) -> Iterator[Path]:
 def check_file(path: Path, rules: Sequence[Rule], externs: Sequence[Extern], budget: Budget = BUDGET) -> dict:
     """The record of one graph: e-nodes, how many have a value, how saturation stopped, seconds, peak memory of the process so far in MB."""
     started = time.perf_counter()
-    record = {"name": path.name.removesuffix(".explicit.tosa"), "failure": ""}
+    record: dict[str, Any] = {"name": path.name.removesuffix(".explicit.tosa"), "failure": ""}
     try:
         graph = loads(path.read_bytes(), path.name)
         frozen = saturate(graph, rules, externs, budget)

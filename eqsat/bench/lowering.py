@@ -59,13 +59,13 @@ def prepare(reference: str, target: str) -> tuple[dict[str, bytes], dict[str, An
         "explicit passes": tails[1],
         "lowering": lowered - quantized - sum(tails) - sum(c.vela_seconds for c in found),
     }
-    payloads = [c.binary_bytes for c in found]
+    payloads = [c.binary_bytes for c in found if c.binary_bytes is not None]
     return files, {
         "flags": list(compiled_for.flags),
         "seconds": {k: round(v, 3) for k, v in seconds.items()},
         "stock_errors": [h.stock_error for h in hooks],
         "calibration": calibration,
-        "pte_frame_bytes": pte - sum(payloads) if None not in payloads else None,
+        "pte_frame_bytes": pte - sum(payloads) if len(payloads) == len(found) else None,
     }
 
 

@@ -44,6 +44,7 @@ def data(t: Type, kind: str, seed: int = 0) -> np.ndarray:
     """Test data: "tagged" (each element its own number, as far as the dtype goes), "extreme" (both limits and their neighbours), "random"."""
     dtype = DType.of(t.dtype)
     low, high = dtype.limits if dtype.is_integral else (-1000, 1000)
+    flat: np.ndarray
     if kind == "tagged":
         flat = (np.arange(t.elements) * 37 + 11 * seed) % (high - low + 1) + (low if high < 2**20 else 0)
     elif kind == "extreme":
@@ -108,12 +109,14 @@ def class_values(
     evaluated = 0
     while ready:
         e = ready.pop()
-        value = _evaluate(e, values, frozen.types[e.cls], inputs)
+        t = frozen.types[e.cls]
+        assert t is not None  # a class that has e-nodes has a type
+        value = _evaluate(e, values, t, inputs)
         if value is not None:
             evaluated += 1
             if e.cls not in origin:
-                if value.shape != frozen.types[e.cls].shape:
-                    raise Unsound(f"{_text(e)} has shape {value.shape}, its class {frozen.types[e.cls].shape}")
+                if value.shape != t.shape:
+                    raise Unsound(f"{_text(e)} has shape {value.shape}, its class {t.shape}")
                 values[e.cls], origin[e.cls] = value, e
                 for r in readers.get(e.cls, ()):
                     missing[id(r)] -= 1

@@ -156,7 +156,12 @@ class Run:
                 *at,
                 record["cycles"],
                 self.ratio(*at),
-                *(_worst(found, name) for name in ("largest", "mean", "error_before", "error_after")),
+                _worst(found, "largest"),
+                _worst(found, "mean"),
+                *(
+                    None if any(d[name] is None for d in found) else _worst(found, name)
+                    for name in ("error_before", "error_after")
+                ),
             )
             for at, record in self.records.items()
             if (found := deviations(record))
@@ -181,8 +186,8 @@ def deviations(record: Record) -> list[dict[str, Any]]:
     return [d for d in record.get("deviation", ()) if d]
 
 
-def _worst(found: list[dict[str, Any]], name: str) -> float | None:
-    return None if any(d[name] is None for d in found) else max(x for d in found for x in d[name])
+def _worst(found: list[dict[str, Any]], name: str) -> float:
+    return max(x for d in found for x in d[name])
 
 
 def geometric_mean(values: Iterable[float]) -> float:

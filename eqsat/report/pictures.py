@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import matplotlib
 
@@ -25,7 +26,7 @@ _GREYS, _COLOURS = (
 )
 STAGE_COLOURS = dict(zip(STAGES, _GREYS + _COLOURS))
 _TARGET_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_STYLE = {
+_STYLE: Any = {  # matplotlib names each key that there is
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9,
@@ -94,8 +95,10 @@ def predicted_against_vela(run: Run, configuration: str) -> str:
             points = [(e["predicted"], e["cycles"]) for e in found if (e["round"] > 0) == corrected]
             if points:
                 label = f"{target}{', prices corrected' if corrected else ''}"
+                predicted, cycles = zip(*points)
                 axes.scatter(
-                    *zip(*points),
+                    predicted,
+                    cycles,
                     s=22,
                     label=label,
                     facecolors="none" if corrected else colour,
@@ -149,7 +152,8 @@ def _stacked(
             1, len(panels), figsize=(1.6 + 3.8 * len(panels), 0.9 + 0.23 * longest + legend), squeeze=False
         )
         for axes, (target, stack) in zip(row[0], panels.items()):
-            left, rows = [0.0] * len(stack), []
+            left = [0.0] * len(stack)
+            rows: list[float] = []
             for name, _ in stack:  # a bar without a name belongs to the one above
                 rows.append(rows[-1] + (1.25 if name else 0.85) if rows else 0.0)
             for kind, colour in colours.items():

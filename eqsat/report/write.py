@@ -208,7 +208,7 @@ def headline(run: Run) -> list[str]:
             base, record = run.get(model, target, STOCK), run.get(model, target, c)
             ratio = record["cycles"] / base["cycles"] if base and record else None
             ratios[target] += [] if ratio is None else [ratio]
-            cells += [_number(base and base["cycles"]), _number(record and record["cycles"]), _ratio(ratio)]
+            cells += [*(_number(r["cycles"] if r else None) for r in (base, record)), _ratio(ratio)]
         lines.append(f"| {model} | {' | '.join(cells)} |")
     return [
         *lines,
