@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 from eqsat.checking.random_graphs.blocks import block
 from eqsat.checking.random_graphs.builder import Builder, Unfit
@@ -46,7 +47,7 @@ def _fitting(b: Builder, size: int, most: int, below: bool) -> tuple[int, int, i
     raise Unfit
 
 
-def _zero_points(b: Builder, dtype: str) -> dict[str, int]:
+def _zero_points(b: Builder, dtype: str) -> dict[str, Any]:
     return {"in_zp": b.zero(dtype), "w_zp": 0 if b.chance(0.9) else b.zero(dtype)}
 
 
