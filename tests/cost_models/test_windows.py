@@ -95,7 +95,7 @@ def test_equal_windows_are_measured_once(pool: Pool, cache: PriceCache) -> None:
     asked: list[int] = []
 
     class Counting:
-        request = staticmethod(pool.request)
+        call = staticmethod(pool.call)
 
         @staticmethod
         def map(fn, items):
