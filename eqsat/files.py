@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import shutil
 import sys
-import tempfile
-from collections.abc import Callable
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,20 +20,71 @@ class InputError(ValueError):
     """Bad input; the message names it and the remedy, on one line."""
 
 
+#: Held by whoever begins something beside an output or puts it into its place, and for good by `abandon`.
+_PLACING = threading.RLock()
+_unfinished: set[Path] = set()
+_placed: list[Path] = []
+_depth = 0
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A new name in the directory of `path`, for what is to replace it; what has this name at the end is removed."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    with _PLACING:
+        _unfinished.add(temporary)
+    try:
+        yield temporary
+    finally:
+        _remove(temporary)
+        _unfinished.discard(temporary)
+
+
+@contextmanager
+def placing(path: Path) -> Iterator[None]:
+    """In here `path` is replaced by what was made beside it; `abandon` waits until it is."""
+    global _depth
+    with _PLACING:
+        _depth += 1
+        try:
+            yield
+            _placed.append(path)
+        finally:
+            _depth -= 1
+
+
+def is_placing() -> bool:
+    """Whether something is just being put in its place."""
+    return _depth > 0
+
+
+def abandon() -> list[Path]:
+    """Removes what is unfinished, lets nobody begin or place anything from now on, and says what was placed. For a process that is about to
+    end without unwinding."""
+    _PLACING.acquire()
+    for temporary in list(_unfinished):
+        _remove(temporary)
+    return _placed
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Writes `data` to `path` by renaming a finished neighbour: an old file stays whole until then. Raises InputError."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as f:
+        with beside(path) as temporary:
+            with temporary.open("xb") as f:
                 f.write(data)
                 f.flush()
                 os.fsync(f.fileno())
             os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+            with placing(path):
+                os.replace(temporary, path)
     except OSError as e:
         raise InputError(f"cannot write {path}: {e.strerror or e}; choose a writable place with -o") from e
 

@@ -1,3 +1,15 @@
-from eqsat.cli import app
+"""`eqsat`, and `python -m eqsat.cli`."""
 
-app()
+import signal
+
+
+def main() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # while there is nothing to clean up yet, the process just ends
+    from eqsat.cli import app
+
+    app()
+
+
+if __name__ == "__main__":
+    main()

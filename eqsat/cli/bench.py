@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from eqsat.cli.common import BAD_INPUT, FAILED, INTERRUPTED, app, console, fail, quiet, status
+from eqsat.cli.common import BAD_INPUT, FAILED, app, console, fail, quiet, status
+from eqsat.cli.interrupt import tell
 from eqsat.files import InputError
 from eqsat.target import TargetError
 
@@ -87,6 +88,7 @@ def bench(
                         soft_wrap=True,
                     )
 
+            tell(f"what is done is in {out}, the same command goes on")
             records = library.run(
                 names,
                 [t.strip().lower() for t in targets.split(",")],
@@ -101,8 +103,6 @@ def bench(
             )
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
-    except KeyboardInterrupt as e:
-        raise fail(f"interrupted; what is done is in {out}, the same command goes on", INTERRUPTED) from e
     failed = [r for r in records if "error" in r]
     console.print(
         f"{len(records)} cells in {out}/records.jsonl, {len(failed)} of them failed; `eqsat report {out}` makes tables and pictures",

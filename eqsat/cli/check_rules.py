@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, INTERRUPTED, NOT_EXERCISED, UNSOUND, JsonOption, app, console, fail, status
+from eqsat.cli.common import BAD_INPUT, NOT_EXERCISED, UNSOUND, JsonOption, app, console, fail, status
 from eqsat.files import InputError, read_bytes
 
 
@@ -40,8 +40,6 @@ def check_rules(
             report = examine(pack, graphs, given, lambda n: line.update(f"graph {n}"))
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
-    except KeyboardInterrupt as e:
-        raise fail("interrupted", INTERRUPTED) from e
     if as_json:
         print(
             json.dumps(

@@ -11,13 +11,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from eqsat.cli.interrupt import stops_command
 from eqsat.files import InputError
 from eqsat.target import Target
 
 if TYPE_CHECKING:
     from eqsat.search.deviation import Deviation
 
-BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED, INTERRUPTED = 2, 3, 4, 5, 6, 130
+BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED = 2, 3, 4, 5, 6
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,6 +26,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Equality saturation for PyTorch models on Arm Ethos-U.",
 )
+
+
+@app.callback()
+def _every_command(context: typer.Context) -> None:
+    context.with_resource(stops_command())
+
+
 console = Console()
 status = Console(stderr=True)
 

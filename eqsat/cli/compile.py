@@ -11,7 +11,6 @@ import typer
 from eqsat.cli.common import (
     BAD_INPUT,
     FAILED,
-    INTERRUPTED,
     STEPPED_BACK,
     ConfigOption,
     JsonOption,
@@ -65,8 +64,6 @@ def compile_command(
             summary = compile_model(model, spec, output, chosen, lambda text: line.update(f"{model}: {text}"), save)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
-    except KeyboardInterrupt as e:
-        raise fail("interrupted; nothing was written", INTERRUPTED) from e
     except Exception as e:  # noqa: BLE001 - one line for a user, whatever ExecuTorch raises
         raise fail(
             f"{model} could not be compiled for {target}: {type(e).__name__}: {' '.join(str(e).split())[:400]}", FAILED

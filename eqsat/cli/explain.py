@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, INTERRUPTED, app, fail, status
+from eqsat.cli.common import BAD_INPUT, app, fail, status
 from eqsat.files import InputError, check_output, write_atomically
 
 
@@ -42,8 +42,6 @@ def explain(
         print(_explain(run, node, svg, dot, as_json, radius, removals, user_rules or []))
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
-    except KeyboardInterrupt as e:
-        raise fail("interrupted", INTERRUPTED) from e
 
 
 def _explain(

@@ -11,7 +11,6 @@ import typer
 from eqsat.cli.common import (
     BAD_INPUT,
     FAILED,
-    INTERRUPTED,
     STEPPED_BACK,
     ConfigOption,
     JsonOption,
@@ -74,8 +73,6 @@ def optimize(
             result.save(save)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
-    except KeyboardInterrupt as e:
-        raise fail("interrupted; nothing was written", INTERRUPTED) from e
     except typer.Exit:
         raise
     except Exception as e:  # noqa: BLE001 - one line for a user, also where there is no memory to import PyTorch

@@ -11,13 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eqsat.files import InputError
+from eqsat.files import InputError, beside, placing
 
 MANIFEST = "manifest.json"
 
@@ -47,20 +45,18 @@ def write(place: Path, form: str, version: int, info: Mapping[str, Any], files: 
     }
     manifest = json.dumps({**content, "seal": _seal(content)}, indent=1).encode()
     try:
-        temporary = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
-        try:
+        with beside(place) as temporary:
             new, old = temporary / "new", temporary / "old"
-            new.mkdir()
+            new.mkdir(parents=True)
             for name, data in {**files, MANIFEST: manifest}.items():
                 with (new / name).open("wb") as f:
                     f.write(data)
                     f.flush()
                     os.fsync(f.fileno())
-            if place.exists():
-                os.replace(place, old)
-            os.replace(new, place)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            with placing(place):
+                if place.exists():
+                    os.replace(place, old)
+                os.replace(new, place)
     except OSError as e:
         raise InputError(f"cannot write {place}: {e.strerror or e}; choose a writable place") from e
 

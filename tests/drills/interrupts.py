@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import threading
 import time
@@ -19,16 +20,24 @@ OPTIMIZE = ("starting", "import", "vela", "saturate", "price", "extract", "searc
 COMPILE = ("starting", "quantizing", "lowering", "saturate", "price", "verify", "to_executorch", "write")
 
 
+#: Random moments of one command, from its first import to its last line.
+MOMENTS = 20
+
+
 def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.1) -> tuple[bool, str]:
-    """Sends SIGINT to the command's whole group, as a terminal does, `wait` seconds after it has entered the stage."""
-    temporary = place / f"tmp-{stage}"
+    """Sends SIGINT to the command's whole group, as a terminal does, `wait` seconds after it has entered the stage ("moment": after its
+    start, in the unchanged command; that it is done by then is no failure)."""
+    name = f"{stage}-{wait:.3f}"
+    temporary = place / f"tmp-{name}"
     temporary.mkdir()
-    out = place / f"out-{stage}"
+    out = place / f"out-{name}"
     process = Process(
-        ["-m", "tests.drills.staged", stage, *command, "-o", out],
+        ["-m", *(["eqsat.cli"] if stage == "moment" else ["tests.drills.staged", stage]), *command, "-o", out],
         {"TMPDIR": str(temporary), "EQSAT_CACHE": str(place / "cache")},
     ).start()
     reached = threading.Event()
+    if stage == "moment":
+        reached.set()
     errors: list[str] = []
 
     def listen() -> None:
@@ -60,19 +69,21 @@ def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.
     for p in left:
         p.kill()
     beside = [
-        p.name for p in [*temporary.iterdir(), *place.glob(f".out-{stage}*")] if not p.name.startswith("torchinductor")
+        p.name for p in [*temporary.iterdir(), *place.glob(f".out-{name}*")] if not p.name.startswith("torchinductor")
     ]
     trace = any("Traceback" in e for e in errors)
-    well = reached.is_set() and code == 130 and not out.exists() and not left and not beside and not trace
+    written = out.exists() and not (stage == "moment" and (code == 0 or "was written" in "".join(errors)))
+    ended = code == 130 or stage == "moment" and code == 0
+    well = reached.is_set() and ended and not written and not left and not beside and not trace
     said = (
         ""
         if well
         else (
-            f" ({'' if reached.is_set() else 'never reached, '}{len(left)} processes left, {'output written, ' if out.exists() else ''}"
+            f" ({'' if reached.is_set() else 'never reached, '}{len(left)} processes left, {'output written, ' if written else ''}"
             f"left behind: {beside}, {'traceback' if trace else ''.join(errors)[-120:]!r})"
         )
     )
-    return well, f"{stage} {code} after {seconds:.1f} s{said}"
+    return well, f"{name if stage == 'moment' else stage} {code} after {seconds:.1f} s{said}"
 
 
 def _all(place: Path, stages: tuple[str, ...], command: Callable[[], list[object]]) -> Outcome:
@@ -97,3 +108,20 @@ def optimize(place: Path) -> Outcome:
 )
 def compile_(place: Path) -> Outcome:
     return _all(place, COMPILE, lambda: ["compile", MODEL, "-t", TARGET])
+
+
+@drill(
+    "Ctrl-C at random moments",
+    f"SIGINT to the process group at {MOMENTS} random moments of eqsat optimize",
+    "exit code 130 at once; no output that is not told, nothing left behind, no process left",
+)
+def moments(place: Path) -> Outcome:
+    (place / "in.tosa").write_bytes(dumps(transposes()))
+    command: list[object] = ["optimize", place / "in.tosa", "-t", TARGET]
+    started = time.monotonic()
+    Process(
+        ["-m", "eqsat.cli", *command, "-o", place / "whole"], {"EQSAT_CACHE": str(place / "cache")}
+    ).start().finish()
+    seconds, draw = time.monotonic() - started, random.Random(7)
+    outcomes = [interrupted(place, "moment", command, draw.random() * seconds) for _ in range(MOMENTS)]
+    return all(ok for ok, _ in outcomes), "; ".join(text for _, text in outcomes)

@@ -1,0 +1,108 @@
+"""Ctrl-C is never lost, wherever it arrives, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SETUP = """
+import gc, os, signal, subprocess, sys, tempfile, threading, time, weakref
+from pathlib import Path
+from eqsat import files
+from eqsat.cli.interrupt import stops_command, tell
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+place = Path(sys.argv[1])
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.05)
+
+class Finalized:
+    def __del__(self):
+        interrupt()
+
+def guarded():
+    with stops_command():
+        Path(tempfile.mkdtemp(), "file").write_text("temporary")
+        work()
+        print("went on", flush=True)
+"""
+WHERE = {
+    "a finalizer": "def work():\n    Finalized()",
+    "a weak reference's callback": (
+        "def work():\n    x = weakref.WeakValueDictionary()\n    y = threading.Event()\n    r = weakref.ref(y, lambda _: interrupt())\n    del y"
+    ),
+    "a handler of every exception": "def work():\n    try:\n        interrupt()\n    except BaseException:\n        pass",
+    "a sleep": "def work():\n    threading.Timer(0.3, interrupt).start()\n    time.sleep(60)",
+    "a wait for a lock": "def work():\n    threading.Timer(0.3, interrupt).start()\n    threading.Event().wait()",
+    "a cleanup": "def work():\n    try:\n        1 / 0\n    except ZeroDivisionError:\n        pass\n    finally:\n        interrupt()",
+    "what was begun": (
+        "def work():\n    with files.beside(place / 'out') as t:\n        t.write_text('half')\n        interrupt()"
+    ),
+    "processes": (
+        "def work():\n    p = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "    (place / 'pid').write_text(str(p.pid))\n    interrupt()"
+    ),
+}
+
+
+def run(code: str, place: Path) -> tuple[int, str, str]:
+    temporary = place / "tmp"
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", f"{SETUP}\n{code}\nguarded()", place],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", "TMPDIR": str(temporary)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert list(temporary.iterdir()) == []
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_it_ends_the_command(where: str, tmp_path: Path) -> None:
+    code, out, err = run(WHERE[where], tmp_path)
+    assert (code, out, err) == (130, "", "error: interrupted; nothing was written\n")
+    assert [p.name for p in tmp_path.iterdir() if p.name not in ("tmp", "pid")] == []
+    if where == "processes":
+        status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
+        assert not status.exists() or status.read_text().split()[2] == "Z"
+
+
+def test_an_output_is_whole_before_it_ends(tmp_path: Path) -> None:
+    """Here the signal arrives between the two renamings of an archive, which would lose the old one."""
+    work = """
+from eqsat.runs import archive
+archive.write(place / "run", "form", 1, {}, {"x": b"old"})
+replace = os.replace
+
+def slow(old, new):
+    replace(old, new)
+    interrupt()
+
+def work():
+    os.replace = slow
+    archive.write(place / "run", "form", 1, {}, {"x": b"new"})
+    time.sleep(60)
+"""
+    code, out, err = run(work, tmp_path)
+    assert (code, out) == (130, "") and err.endswith(f"{tmp_path / 'run'} was written\n")
+    assert (tmp_path / "run" / "x").read_bytes() == b"new"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run", "tmp"]
+
+
+def test_without_a_signal_all_is_as_before(tmp_path: Path) -> None:
+    code, out, err = run(
+        "def work():\n    tell('told')\nbefore = signal.getsignal(signal.SIGINT), tempfile.gettempdir()\nold = guarded\n"
+        "def guarded():\n    old()\n    assert before == (signal.getsignal(signal.SIGINT), tempfile.gettempdir())\n"
+        "    assert os.environ['TMPDIR'] == tempfile.gettempdir()\n    assert threading.active_count() == 1",
+        tmp_path,
+    )
+    assert (code, out, err) == (0, "went on\n", "")
