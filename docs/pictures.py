@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 
 from eqsat import runs
-from eqsat.explain import view
+from eqsat.explain import explain, view
 from eqsat.explain.cycles import by_node
 from eqsat.report.graphs import MOVING, marks, shown
 from eqsat.runs import Run
@@ -44,7 +44,7 @@ def pictures(run: Run) -> dict[str, str]:
     )
     return {
         "before-after.svg": both,
-        "alternatives.svg": view.svg(view.region(run, NODE, 1), run.explain().position(NODE)),
+        "alternatives.svg": view.svg(view.region(run, NODE, 1), explain(run).position(NODE)),
     }
 
 

@@ -8,7 +8,10 @@ def main() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # while there is nothing to clean up yet, the process just ends
     from eqsat.cli import app
 
-    app()
+    try:
+        app()
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is done, and the exit code says how
 
 
 if __name__ == "__main__":

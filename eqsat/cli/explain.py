@@ -56,13 +56,13 @@ def _explain(
 ) -> str:
     from eqsat import runs
     from eqsat.checking import user_rules as own
-    from eqsat.explain import ExplainError, view
+    from eqsat.explain import ExplainError, explain, view
 
     loaded = runs.load(run)
     packs = [own.find(name) for name in user_rules]
     try:
         with status.status(f"saturating {loaded.name} again"):
-            explanation = loaded.explain([r for p in packs for r in p.rules], [e for p in packs for e in p.externs])
+            explanation = explain(loaded, [r for p in packs for r in p.rules], [e for p in packs for e in p.externs])
             number = None if node is None else _number(node)
             text = explanation.text(removals) if number is None else explanation.op_text(number)
             if svg or dot or as_json:

@@ -48,12 +48,12 @@ def optimize(
 ) -> None:
     """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant) and never costs more."""
     quiet()
+    from eqsat import runs
+
     try:
         check_output(output)
         if save:
-            from eqsat.runs import check_place
-
-            check_place(save)
+            runs.check_place(save)
         flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
         chosen = options()
         buffer = read_bytes(source)
@@ -70,7 +70,7 @@ def optimize(
             raise fail(f"{source} cannot be compiled for {target}: {e}; nothing was written", FAILED) from e
         write_atomically(output, result.tosa)
         if save:
-            result.save(save)
+            runs.save(result, save)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
     except typer.Exit:

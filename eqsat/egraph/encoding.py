@@ -161,6 +161,12 @@ class Frozen:
     def n_nodes(self) -> int:
         return sum(map(len, self.classes))
 
+    def type_of(self, cls: int) -> Type:
+        """Type of a class that has e-nodes."""
+        found = self.types[cls]
+        assert found is not None, f"class {cls} has no type"
+        return found
+
 
 def saturate(
     graph: TensorGraph,

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
+from eqsat import runs
 from eqsat.executorch.loading import Progress, load_program
 from eqsat.executorch.lowering import EqsatWarning, Session, lower_with_session
 from eqsat.files import InputError, write_atomically
@@ -81,7 +82,7 @@ def compile_model(
             except OSError as e:
                 raise InputError(f"cannot make {save}: {e.strerror or e}; choose a writable place with --save") from e
         for i, result in enumerate(session.results):
-            result.save(save / str(i) if several else save)
+            runs.save(result, save / str(i) if several else save)
     results = session.results
     return CompileSummary(
         model=model,

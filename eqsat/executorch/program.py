@@ -31,7 +31,7 @@ from eqsat.fx.lift import lift
 from eqsat.fx.moves import is_movement, moves_elements
 from eqsat.fx.program import Program, ProgramError, Source, read
 from eqsat.fx.run import compare, samples
-from eqsat.search.optimizer import cheapest_layout
+from eqsat.search.layout import cheapest_layout
 from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
 

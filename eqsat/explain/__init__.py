@@ -1,6 +1,6 @@
 """Why the chosen graph equals the source, operator by operator.
 
-    explanation = result.explain()                        # or: eqsat.runs.load("run").explain(); eqsat explain run
+    explanation = explain(result)                         # or: explain(eqsat.runs.load("run")); eqsat explain run
     print(explanation.text())
     print(explanation.op_text(57))                        # the chain of rules for node 57, with shapes
 
@@ -12,7 +12,7 @@ then; what an instance saw below its left side is proved in its turn, from earli
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eqsat.egraph.engine import Budget, Extern, Rule
 from eqsat.explain.chains import ExplainError, Proof
@@ -21,16 +21,17 @@ from eqsat.explain.joins import Link
 from eqsat.explain.replay import Replay
 from eqsat.explain.verdicts import VERDICTS, Verdict, Verdicts
 from eqsat.explain.words import enode_text, row_text, type_text
+from eqsat.search.result import Result
+from eqsat.search.run import Run
 from eqsat.tosa.flatbuffer import tensor_names
-
-if TYPE_CHECKING:
-    from eqsat.runs import Run
 
 __all__ = ["ExplainError", "Explanation", "Removal", "Verdict", "explain"]
 
 
-def explain(run: Run, rules: Sequence[Rule] = (), externs: Sequence[Extern] = ()) -> Explanation:
-    """The explanation of a run. rules, externs: the user's own that took part. Raises ExplainError."""
+def explain(what: Run | Result, rules: Sequence[Rule] = (), externs: Sequence[Extern] = ()) -> Explanation:
+    """The explanation of a run, or of that of a result. rules, externs: the user's own that took part. Raises ExplainError, InputError for
+    a result without a run."""
+    run = what if isinstance(what, Run) else what.run_or_error()
     return Explanation(run, Replay(run.source, run.rules, _as_far(run), rules, externs))
 
 
@@ -129,7 +130,7 @@ class Explanation:
         return type_text(self.replay.history.type_of(proof.start[2]))
 
     def _chosen_text(self, n: int) -> str:
-        e = self.run.choices.enodes[n]
+        e = self.run.choices.candidates[n].enode
         return f"{enode_text(e)} {type_text(self.run.choices.frozen.types[e.cls])}"
 
     # -- data -------------------------------------------------------------------------------------

@@ -101,8 +101,8 @@ def computable(graph: ChoiceGraph, without: Iterable[int]) -> bool:
 
 def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, text: Callable[[int], str]) -> Removal:
     """The cheapest choice found without the e-node that `choice` takes for `cls`; `text` names a choice node."""
-    enode = choices.enodes[choice[cls]]
-    without = [n for n in choices.graph.class_nodes(cls) if choices.enodes[n] is enode]
+    enode = choices.candidates[choice[cls]].enode
+    without = [n for n in choices.graph.class_nodes(cls) if choices.candidates[n].enode is enode]
     if not computable(choices.graph, without):
         return Removal(None)
     try:
@@ -112,6 +112,10 @@ def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, 
     except ExtractionError as e:
         return Removal(None, (str(e),))
     new = [
-        n for c, n in choices.of_classes(found.choice).items() if choice.get(c) != n and choices.enodes[n].op != "const"
+        n
+        for c, n in choices.of_classes(found.choice).items()
+        if choice.get(c) != n and choices.candidates[n].enode.op != "const"
     ]
-    return Removal(max(0.0, found.cost - cost), tuple(text(n) for n in sorted(new, key=lambda n: -choices.cycles[n])))
+    return Removal(
+        max(0.0, found.cost - cost), tuple(text(n) for n in sorted(new, key=lambda n: -choices.candidates[n].cycles))
+    )

@@ -67,7 +67,7 @@ class Replay:
         position = choices.classes
 
         def need(cls: int) -> list[int]:
-            return [c for c in choices.operands[chosen[cls]] if c not in out]
+            return [c for c in choices.candidates[chosen[cls]].operands if c not in out]
 
         for root in chosen:
             stack = [root]
@@ -80,8 +80,8 @@ class Replay:
                 if missing:
                     stack.extend(missing)
                     continue
-                e = choices.enodes[chosen[cls]]
-                row = self._row(e, choices, tuple(out[c][2] for c in choices.operands[chosen[cls]]))
+                e = choices.candidates[chosen[cls]].enode
+                row = self._row(e, choices, tuple(out[c][2] for c in choices.candidates[chosen[cls]].operands))
                 if row is None or at.get(position[cls], row[2]) != row[2]:
                     raise ExplainError(
                         "saturating again gave another e-graph (another egglog, or other rules): this run cannot be explained here"

@@ -102,7 +102,7 @@ class Verdicts:
             if place is not None:
                 v.now, v.now_type = self._op(self.computed[place]), type_text(self.replay.history.type_of(place))
                 v.cycles_now = self.now.get(self.node_of[place])
-                steps = self.choices.steps[self.node_of[place]]
+                steps = self.choices.candidates[self.node_of[place]].steps
                 v.written = tuple(op_text(op, attrs) for op, attrs in steps) if len(steps) > 1 else ()
                 if n not in self.stays:
                     v.verdict = "changed" if place == cls else "moved"
@@ -133,9 +133,9 @@ class Verdicts:
         return [
             {
                 "enode": k,
-                "op": enode_text(self.choices.enodes[k]),
-                "operands": [names.get(c, f"c{c}") for c in self.choices.operands[k]],
-                "cycles": self.choices.cycles[k],
+                "op": enode_text(self.choices.candidates[k].enode),
+                "operands": [names.get(c, f"c{c}") for c in self.choices.candidates[k].operands],
+                "cycles": self.choices.candidates[k].cycles,
                 "chosen": self.choice.get(cls) == k,
             }
             for k in self.choices.graph.class_nodes(cls)
@@ -169,7 +169,7 @@ class Verdicts:
             if self.replay.final(n) in new:
                 parts.add_edge(("old", n), ("new", self.replay.final(n)))
         for cls, row in self.rows.items():
-            read = (self.rows[k][2] for k in self.choices.operands[self.choice[cls]])
+            read = (self.rows[k][2] for k in self.choices.candidates[self.choice[cls]].operands)
             parts.add_edges_from((("new", row[2]), ("new", r)) for r in read if {row[2], r} <= new)
         return parts
 
@@ -250,7 +250,7 @@ class Verdicts:
             self._below[cls] = []
             h, out = self.replay.history, []
             position = next(c for c, row in self.rows.items() if row[2] == cls)
-            for c in self.choices.operands[self.choice[position]]:
+            for c in self.choices.candidates[self.choice[position]].operands:
                 row = self.rows[c]
                 if row[2] not in self.of_class:
                     out.append(self.replay.chains.prove(h.lineage[row[2]][0], row))

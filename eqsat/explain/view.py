@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import networkx as nx
 
 from eqsat.explain.words import enode_text, type_text
-
-if TYPE_CHECKING:
-    from eqsat.runs import Run
+from eqsat.search.run import Run
 
 #: Candidates shown in a box, boxes in a region, characters in a line.
 _CANDIDATES, _LARGEST, _LINE = 5, 120, 46
@@ -64,9 +62,9 @@ def region(run: Run, node: int, radius: int = 2) -> View:
     position = {c: i for i, c in enumerate(run.choices.classes)}
     seen = {position[run.choices.frozen.handle[node]]}
     near: dict[int, set[int]] = {}
-    for n, operands in enumerate(run.choices.operands):
-        cls = int(run.choices.graph.node_class[n])
-        for c in operands:
+    for candidate in run.choices.candidates:
+        cls = candidate.cls
+        for c in candidate.operands:
             near.setdefault(cls, set()).add(c)
             near.setdefault(c, set()).add(cls)
     border, left_out = set(seen), 0
@@ -94,10 +92,13 @@ def _view(run: Run, wanted: Iterable[int]) -> View:
     boxes, edges = {}, set()
     for c in shown:
         cls = choices.classes[c]
-        nodes = sorted(choices.graph.class_nodes(c), key=lambda k: (run.choice.get(c) != k, choices.cycles[k]))
+        nodes = sorted(
+            choices.graph.class_nodes(c), key=lambda k: (run.choice.get(c) != k, choices.candidates[k].cycles)
+        )
         label = ",".join(f"n{n}" for n in names.get(cls, [])[:3]) or f"c{c}"
         lines = [
-            (enode_text(choices.enodes[k]), choices.cycles[k], run.choice.get(c) == k) for k in nodes[:_CANDIDATES]
+            (enode_text(choices.candidates[k].enode), choices.candidates[k].cycles, run.choice.get(c) == k)
+            for k in nodes[:_CANDIDATES]
         ]
         boxes[c] = Box(
             f"{label} {type_text(choices.frozen.types[cls])}",
@@ -108,7 +109,9 @@ def _view(run: Run, wanted: Iterable[int]) -> View:
             [c],
         )
         for k in nodes[:_CANDIDATES]:
-            edges |= {(o, c, run.choice.get(c) == k) for o in choices.operands[k] if o in set(shown) and o != c}
+            edges |= {
+                (o, c, run.choice.get(c) == k) for o in choices.candidates[k].operands if o in set(shown) and o != c
+            }
     kept = {(a, b) for a, b, chosen in edges if chosen}
     return View(boxes, sorted(e for e in edges if e[2] or (e[0], e[1]) not in kept))
 

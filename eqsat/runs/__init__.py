@@ -1,5 +1,6 @@
 """Saved runs: what an optimization knew, on disk, to be explained and searched again."""
 
-from eqsat.runs.run import FORMAT, VERSION, Run, check_place, load
+from eqsat.runs.saved import FORMAT, VERSION, check_place, load, save
+from eqsat.search.run import Run
 
-__all__ = ["FORMAT", "VERSION", "Run", "check_place", "load"]
+__all__ = ["FORMAT", "VERSION", "Run", "check_place", "load", "save"]

@@ -73,7 +73,7 @@ def check_place(place: Path, form: str) -> None:
 
 def is_archive(place: Path, form: str) -> bool:
     try:
-        return json.loads((place / MANIFEST).read_bytes())["format"] == form
+        return bool(json.loads((place / MANIFEST).read_bytes())["format"] == form)
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

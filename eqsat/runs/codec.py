@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from cost_models.protocol import Price
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.egraph.engine import Iteration, Saturation
+from eqsat.search.candidates import Candidate
 from eqsat.search.choice import Choices
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
@@ -36,7 +38,7 @@ class _Writer:
     def __init__(self) -> None:
         self.attrs: dict[Attrs, int] = {}
         self.moves: dict[Move, int] = {}
-        self.constants: dict[str, np.ndarray] = {}
+        self.constants: dict[str, np.ndarray[Any, Any]] = {}
 
     def value(self, v: Any) -> Any:
         if isinstance(v, tuple):
@@ -58,9 +60,9 @@ class _Writer:
         return [e.op, self.attributes(e.attrs), list(e.children), move]
 
 
-def write(frozen: Frozen, choices: Choices) -> dict[str, bytes]:
-    """The files of an e-graph and its priced choices; the source graph is not among them."""
-    w = _Writer()
+def write(choices: Choices) -> dict[str, bytes]:
+    """The files of priced choices and their e-graph; the source graph is not among them."""
+    w, frozen = _Writer(), choices.frozen
     place = {id(e): (c, i) for c, nodes in enumerate(frozen.classes) for i, e in enumerate(nodes)}
     data = {
         "classes": [[w.enode(e) for e in nodes] for nodes in frozen.classes],
@@ -68,10 +70,10 @@ def write(frozen: Frozen, choices: Choices) -> dict[str, bytes]:
         "handle": sorted(frozen.handle.items()),
         "saturation": asdict(frozen.saturation),
         "choices": {
-            "classes": choices.classes,
-            "enodes": [place[id(e)] for e in choices.enodes],
-            "steps": [[[op, w.attributes(attrs)] for op, attrs in steps] for steps in choices.steps],
-            "cycles": [c if math.isfinite(c) else None for c in choices.cycles],
+            "classes": list(choices.classes),
+            "enodes": [place[id(c.enode)] for c in choices.candidates],
+            "steps": [[[op, w.attributes(attrs)] for op, attrs in c.steps] for c in choices.candidates],
+            "cycles": [c.cycles if math.isfinite(c.cycles) else None for c in choices.candidates],
             "last": sorted(choices.last.items()),
             "shapes": sorted(choices.shapes.items()),
         },
@@ -118,20 +120,16 @@ def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
     ):
         raise ValueError("the choice graph does not belong to the e-graph")
     steps = [tuple((op, attrs[a]) for op, a in steps) for steps in chosen["steps"]]
-    return Choices(
-        graph,
-        frozen,
-        chosen["classes"],
-        enodes,
-        [[c for c in graph.children(n) if c < n_classes] for n in range(len(enodes))],
-        steps,
-        cycles,
-        dict(chosen["last"]),
-        {n: tuple(shape) for n, shape in chosen["shapes"]},
-    )
+    position = {c: i for i, c in enumerate(chosen["classes"])}
+    candidates = [
+        Candidate(e, position[e.cls], tuple(position[c] for c in e.children), Price(cycles, steps))
+        for e, cycles, steps in zip(enodes, cycles, steps, strict=True)
+    ]
+    shapes = {n: tuple(shape) for n, shape in chosen["shapes"]}
+    return Choices(graph, frozen, chosen["classes"], candidates, dict(chosen["last"]), shapes)
 
 
-def _const(digest: str, data: np.ndarray) -> Const:
+def _const(digest: str, data: np.ndarray[Any, Any]) -> Const:
     """A constant under the digest that it was saved with: the dtype that is part of it is known only to its class."""
     c = Const.__new__(Const)
     data.setflags(write=False)

@@ -11,127 +11,26 @@ the exact candidates, and may differ from the reference within `Options.toleranc
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-import cost_models
-from cost_models.cache import PriceCache
-from cost_models.layout import Layout
 from eqsat.egraph.encoding import Frozen, saturate
-from eqsat.egraph.engine import Extern, Rule
-from eqsat.files import InputError
 from eqsat.rules import tolerant
-from eqsat.runs import Run
-from eqsat.search import choice
-from eqsat.search.deviation import Deviation
+from eqsat.search.alternatives import Search
 from eqsat.search.options import Options
-from eqsat.search.regions import computed_classes
-from eqsat.search.unpriced import unpriced
-from eqsat.search.verification import Compiled, first_equal
+from eqsat.search.result import Result
+from eqsat.search.run import Run
+from eqsat.search.verification import Answer, Compiled, first_equal, rank
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.flatbuffer import TosaError, dumps, loads
+from eqsat.tosa.flatbuffer import TosaError, loads
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
-from extraction import Extraction, Infeasible, check, extract
 
-if TYPE_CHECKING:
-    from eqsat.explain import Explanation, Verdict
-
+__all__ = ["Result", "optimize_tosa"]
 
 #: What warnings call the graphs that are given.
-_GIVEN = {"explicit": "the explicit graph", "stock": "stock's graph"}
-
-
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """One choice that was compiled whole: who found it in which round (from the second on, prices are corrected), its cost in cycles
-    as the cost model sees it, Vela's cycles, and the proved relative gap of the extraction (None: no bound)."""
-
-    extractor: str
-    round: int
-    predicted: float
-    cycles: int
-    gap: float | None
-
-
-@dataclass(slots=True)
-class Result:
-    """Outcome for one graph. Cycles are Vela's totals; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
-
-    explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
-    verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
-    deviation: of a tolerant result that is not equal to the bit. seconds: by stage. searched: extraction gave at least one graph that Vela
-    accepts; if not, `warnings` say why, and the command line ends with exit code 4. run: all that was known, to save and to explain; None
-    if not `searched`.
-    """
-
-    tosa: bytes
-    explicit: bytes
-    chosen: str
-    cycles: int
-    stock_cycles: int | None
-    explicit_cycles: int | None
-    verified: bool
-    deviation: Deviation | None
-    stock_verified: bool | None
-    by_kind: dict[str, int]
-    stock_by_kind: dict[str, int]
-    explicit_by_kind: dict[str, int]
-    coverage: float
-    opaque: dict[str, int]
-    e_nodes: int
-    stop: str
-    candidates: int
-    searched: bool
-    extractions: list[Extracted] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    run: Run | None = field(default=None, repr=False, compare=False)
-
-    def record(self) -> dict[str, Any]:
-        """The figures, as JSON holds them."""
-        return asdict(replace(self, run=None, tosa=b"", explicit=b"")) | {
-            "tosa": len(self.tosa),
-            "explicit": len(self.explicit),
-        }
-
-    def save(self, place: str | Path) -> None:
-        """Saves the run (`eqsat/runs/run.py`). Raises InputError."""
-        self._needed().save(place)
-
-    def explain(
-        self, node: int | None = None, rules: Sequence[Rule] = (), externs: Sequence[Extern] = ()
-    ) -> Explanation | Verdict:
-        """Why the result equals the input (`eqsat/explain`): the whole, or one node of the input. Rules of the user's own that took
-        part must be given again."""
-        explanation = self._needed().explain(rules, externs)
-        return explanation if node is None else explanation.op(node)
-
-    def _needed(self) -> Run:
-        if self.run is None:
-            raise InputError(
-                f"there is no run to save or explain: {'; '.join(self.warnings) or 'no alternatives were found'}"
-            )
-        return self.run
-
-
-class _Clock:
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+_CALLED = {"explicit": "the explicit graph", "stock": "stock's graph"}
 
 
 def optimize_tosa(
@@ -148,198 +47,123 @@ def optimize_tosa(
     stock: the graph to beat, if there is one; stock_error says why there is none. Raises TosaError if `explicit` cannot be
     read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here.
     """
-    options = options or Options()
-    clock, warnings = _Clock(), [f"stock ExecuTorch failed on this graph: {stock_error}"] if stock_error else []
     with Pool() as pool:
-        with clock.stage("import"):
-            reference = loads(explicit, name)
-            stock_graph = None
-            if stock is not None:
-                try:
-                    stock_graph = loads(stock, "stock's TOSA")
-                except TosaError as e:
-                    warnings.append(f"stock's graph cannot be read: {e}")
-        with clock.stage("vela"):
-            candidates, refusals = [], []
-            for which, graph, buffer in (("explicit", reference, explicit), ("stock", stock_graph, stock)):
-                try:
-                    if graph is not None:
-                        candidates.append(Compiled(which, graph, buffer, compile_tosa(buffer, target, pool)))
-                except WorkerError as e:
-                    warnings.append(f"Vela refuses {_GIVEN[which]}: {e}")
-                    refusals.append(e)
-        frozen, extractions = None, []
-        for families in ((), (tolerant,))[: 1 + (options.numerics == "tolerant")]:
-            try:
-                with clock.stage("saturate"):
-                    frozen = saturate(reference, *options.identities(*families), options.budget)
-                if families and not any(
-                    frozen.saturation.matches.get(r.name) for r in tolerant.RULES if not r.analysis
-                ):
-                    break  # nothing to round less often: the exact candidates are all there are
-                found = search(frozen, target, pool, options, clock, warnings, extractions)
-                candidates += [replace(c, tolerant=bool(families)) for c in found]
-            except Exception as e:  # noqa: BLE001 - also a user's rule or cost model may be at fault: never worse
-                warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
-        with clock.stage("verify"):
-            answer = first_equal(candidates, reference, pool, options, warnings)
+        search = Search(target, pool, options or Options())
+        if stock_error:
+            search.warnings.append(f"stock ExecuTorch failed on this graph: {stock_error}")
+        with search.clock.stage("import"):
+            given = _read(explicit, stock, name, search.warnings)
+        with search.clock.stage("vela"):
+            _compile(given, search)
+        frozen, found = _alternatives(given.reference, search)
+        candidates = [*given.compiled.values(), *found]
+        with search.clock.stage("verify"):
+            answer = first_equal(candidates, given.reference, pool, search.options, search.warnings)
         if answer is None:
-            raise refusals[0]
+            raise given.refusals["explicit"]
+    result = _result(given, search, frozen, candidates, answer)
+    run = _run(name, given, search, candidates, answer.best)
+    result.run = replace(run, result=result.record()) if run else None
+    return result
+
+
+@dataclass(slots=True)
+class _Given:
+    """The graphs to start from, by name ("explicit", which is the reference, and "stock"): as they were given, as they were read, as Vela
+    compiled them, and why it did not."""
+
+    reference: TensorGraph
+    buffers: dict[str, bytes]
+    graphs: dict[str, TensorGraph]
+    compiled: dict[str, Compiled] = field(default_factory=dict)
+    refusals: dict[str, WorkerError] = field(default_factory=dict)
+
+
+def _read(explicit: bytes, stock: bytes | None, name: str, warnings: list[str]) -> _Given:
+    reference = loads(explicit, name)
+    given = _Given(reference, {"explicit": explicit}, {"explicit": reference})
+    if stock is not None:
+        given.buffers["stock"] = stock
+        try:
+            given.graphs["stock"] = loads(stock, "stock's TOSA")
+        except TosaError as e:
+            warnings.append(f"stock's graph cannot be read: {e}")
+    return given
+
+
+def _compile(given: _Given, search: Search) -> None:
+    for which, graph in given.graphs.items():
+        try:
+            estimate = compile_tosa(given.buffers[which], search.target, search.pool)
+            given.compiled[which] = Compiled(which, graph, given.buffers[which], estimate)
+        except WorkerError as e:
+            given.refusals[which] = e
+            search.warnings.append(f"Vela refuses {_CALLED[which]}: {e}")
+
+
+def _alternatives(reference: TensorGraph, search: Search) -> tuple[Frozen | None, list[Compiled]]:
+    """The last e-graph, if there is one, and what was found in all of them."""
+    frozen, found, options = None, [], search.options
+    for families in ((), (tolerant,)) if options.numerics == "tolerant" else ((),):
+        try:
+            with search.clock.stage("saturate"):
+                frozen = saturate(reference, *options.identities(*families), options.budget)
+            matches = frozen.saturation.matches
+            if families and not any(matches.get(r.name) for r in tolerant.RULES if not r.analysis):
+                break  # nothing to round less often: the exact candidates are all there are
+            found += [replace(c, tolerant=bool(families)) for c in search.alternatives(frozen)]
+        except Exception as e:  # noqa: BLE001 - also a user's rule or cost model may be at fault: never worse
+            search.warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
+    return frozen, found
+
+
+def _result(
+    given: _Given, search: Search, frozen: Frozen | None, candidates: Sequence[Compiled], answer: Answer
+) -> Result:
     best = answer.best
-    run = _run(name, target, options, candidates, best, explicit, stock)
-    counts = reference.op_counts()
-    opaque = {o.attr("tosa").lower(): 0 for o in reference.nodes if o.op == "opaque"}
-    opaque = {k: counts.get(k, 0) for k in opaque}
-    given = {c.name: c.estimate for c in candidates if not c.choices}
-    before, beside = given.get("explicit"), given.get("stock")
-    result = Result(
+    explicit, stock = given.compiled.get("explicit"), given.compiled.get("stock")
+    counts = given.reference.op_counts()
+    names = dict.fromkeys(o.attr("tosa").lower() for o in given.reference.nodes if o.op == "opaque")
+    opaque = {name: counts.get(name, 0) for name in names}
+    return Result(
         tosa=best.tosa,
-        explicit=explicit,
+        explicit=given.buffers["explicit"],
         chosen=best.name,
         cycles=best.estimate.cycles,
-        stock_cycles=beside.cycles if beside else None,
-        explicit_cycles=before.cycles if before else None,
+        stock_cycles=stock.estimate.cycles if stock else None,
+        explicit_cycles=explicit.estimate.cycles if explicit else None,
         verified=answer.verified,
         deviation=best.deviation,
         stock_verified=answer.stock_verified,
         by_kind=best.estimate.by_kind,
-        stock_by_kind=beside.by_kind if beside else {},
-        explicit_by_kind=before.by_kind if before else {},
+        stock_by_kind=stock.estimate.by_kind if stock else {},
+        explicit_by_kind=explicit.estimate.by_kind if explicit else {},
         coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
         opaque=opaque,
         e_nodes=frozen.n_nodes if frozen else 0,
         stop=frozen.saturation.stop if frozen else "failed",
         candidates=len(candidates),
         searched=any(c.choices for c in candidates),
-        extractions=extractions,
-        seconds=clock.seconds,
-        warnings=warnings,
+        extractions=search.extractions,
+        seconds=search.clock.seconds,
+        warnings=search.warnings,
     )
-    result.run = replace(run, result=result.record()) if run else None
-    return result
 
 
-def _run(
-    name: str,
-    target: Target,
-    options: Options,
-    candidates: Sequence[Compiled],
-    best: Compiled,
-    explicit: bytes,
-    stock: bytes | None,
-) -> Run | None:
+def _run(name: str, given: _Given, search: Search, candidates: Sequence[Compiled], best: Compiled) -> Run | None:
     """What was known, around the chosen candidate or, where another graph won, the best that extraction found."""
-    found = (
-        best
-        if best.choices
-        else min((c for c in candidates if c.choices), key=lambda c: c.estimate.cycles, default=None)
-    )
-    if found is None:
+    found = best if best.choices else min((c for c in candidates if c.choices), key=rank, default=None)
+    if found is None or found.choices is None:
         return None
-    rules, _ = options.identities(*((tolerant,) if found.tolerant else ()))
-    graphs = {"explicit": explicit, "chosen": best.tosa} | ({"stock": stock} if stock is not None else {})
-    plain = {
-        k: getattr(options, k)
-        for k in ("preset", "extractor", "cost_model", "time_limit", "rounds", "trials", "numerics", "tolerance")
-    }
+    rules, _ = search.options.identities(*((tolerant,) if found.tolerant else ()))
     return Run(
         name,
-        target,
-        graphs,
+        search.target,
+        {**given.buffers, "chosen": best.tosa},
         best.name,
         found.choices,
         found.choice,
         [r.name for r in rules],
-        {**plain, "budget": asdict(options.budget)},
+        search.options.record(),
         tables={c.name: c.estimate.rows for c in candidates if c is found or not c.choices},
     )
-
-
-def search(
-    frozen: Frozen,
-    target: Target,
-    pool: Pool,
-    options: Options,
-    clock: _Clock,
-    warnings: list[str],
-    extractions: list[Extracted],
-) -> list[Compiled]:
-    """Graphs that extraction finds, each compiled whole by Vela; its table corrects prices between rounds. Adds to `extractions`."""
-    cache = PriceCache(options.cache)
-    seen: dict[bytes, Compiled] = {}
-
-    def offer(found: Extraction, method: str, number: int) -> bool:
-        """Compiles a choice whole; true if Vela's table shows units that cost far more than their price, which is corrected."""
-        graph, origin = choices.tensor_graph(found.choice)
-        buffer = dumps(graph)
-        known = buffer in seen
-        if not known:
-            with clock.stage("vela"):
-                seen[buffer] = Compiled(
-                    "eqsat",
-                    graph,
-                    buffer,
-                    compile_tosa(buffer, target, pool),
-                    choices=choices,
-                    choice=found.choice,
-                    classes=computed_classes(choices, graph, origin),
-                )
-        estimate = seen[buffer].estimate
-        extractions.append(
-            Extracted(
-                method, number, float(found.cost), estimate.cycles, found.gap if math.isfinite(found.gap) else None
-            )
-        )
-        return not known and choices.corrected(graph, origin, estimate.rows)
-
-    def run(method: str, extracted: Callable[[Extraction | None], Extraction]) -> Extraction:
-        """The rounds of an extractor, each with the prices that the one before has corrected."""
-        found = None
-        for number in range(options.rounds):
-            with clock.stage("extract"):
-                found = extracted(found)
-            if not offer(found, method, number):
-                break
-        return found
-
-    def again(method: str, found: Extraction | None) -> Extraction:
-        return extract(choices.graph, method, time_limit=options.time_limit, warm_start=found).unless_interrupted()
-
-    def relaxed(copied: bool) -> Extraction:
-        return choices.settled(extract(choices.relaxed(copied), "dag_greedy", time_limit=options.time_limit).choice)
-
-    try:
-        with clock.stage("price"):
-            choices = choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache))
-        starts = [
-            run("dag_greedy", lambda _, copied=copied: relaxed(copied))
-            for copied in ((False, True) if choices.last else ())
-        ]
-        starts.append(run("dag_greedy", lambda found: again("dag_greedy", found)))
-        if options.extractor != "dag_greedy":
-            best = min(starts, key=lambda found: check(choices.graph, found.choice))
-            run(options.extractor, lambda found: again(options.extractor, found or best))
-    except WorkerError as e:
-        warnings.append(f"a candidate was dropped: {e}")
-    except Infeasible as e:
-        refused = unpriced(choices)
-        raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
-    finally:
-        cache.close()
-    return list(seen.values())
-
-
-def cheapest_layout(
-    graph: TensorGraph, target: Target, options: Options | None = None
-) -> tuple[TensorGraph, float, float]:
-    """The graph equal to `graph` whose data movement costs least by `cost_models.layout`, its cost and that of `graph` itself.
-
-    For graphs above TOSA's level, which Vela cannot price. Raises EngineError, GraphError, ExtractionError.
-    """
-    options = options or Options()
-    model = Layout(target)
-    before = extract(choice.build(saturate(graph, [], [], options.budget), model).graph, "dag_greedy").cost
-    frozen = saturate(graph, *options.identities(), options.budget)
-    choices = choice.build(frozen, model)
-    found = extract(choices.graph, options.extractor, time_limit=options.time_limit).unless_interrupted()
-    return choices.written(found.choice)[0], float(found.cost), float(before)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import cost_models
 from eqsat.egraph.engine import Budget, Extern, Rule
@@ -59,6 +60,11 @@ class Options:
             cost_models.find(self.cost_model)
         except ValueError as e:
             raise OptionError(str(e)) from e
+
+    def record(self) -> dict[str, Any]:
+        """All of it but rules, which are code, and the place of the prices, as JSON holds it."""
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "externs", "cache")}
+        return {**named, "budget": asdict(self.budget)}
 
     def identities(self, *families: ModuleType) -> tuple[list[Rule], list[Extern]]:
         """(rules, externs) of the preset, of the user and of opt-in families."""

@@ -12,8 +12,8 @@ def unpriced(choices: Choices) -> list[str]:
     e-class. In the source's order, each kind once."""
     source, frozen = choices.frozen.source, choices.frozen
     cheapest: dict[int, float] = {}
-    for enode, cycles in zip(choices.enodes, choices.cycles, strict=True):
-        cheapest[enode.cls] = min(cycles, cheapest.get(enode.cls, math.inf))
+    for c in choices.candidates:
+        cheapest[c.enode.cls] = min(c.cycles, cheapest.get(c.enode.cls, math.inf))
     found: dict[str, None] = {}
     for n in source.live():
         node = source.nodes[n]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from eqsat import runs
 from eqsat.checking import user_rules
 from eqsat.cli import app
 from eqsat.files import InputError
@@ -65,7 +66,7 @@ def test_the_example_improves_a_graph(tmp_path: Path) -> None:
     assert (
         result.verified and "reverse" not in loads(result.tosa).op_counts() and result.cycles < result.explicit_cycles
     )
-    result.save(tmp_path / "run")
+    runs.save(result, tmp_path / "run")
     explanation = run("explain", tmp_path / "run", "--user-rules", EXAMPLE)
     assert explanation.exit_code == 0 and "reverse-reverse" in explanation.stdout
     missing = run("explain", tmp_path / "run")

@@ -38,11 +38,10 @@ def _announced(module: Any, name: str, stage: str) -> None:
 def _prepare() -> None:
     import eqsat.cli.optimize
     import eqsat.executorch.compiling
-    import eqsat.search.optimizer
     import extraction.exact
-    from eqsat.search.optimizer import _Clock
+    from eqsat.search.clock import Clock
 
-    original = _Clock.stage
+    original = Clock.stage
 
     @contextlib.contextmanager
     def stage(self: Any, name: str) -> Iterator[None]:
@@ -50,7 +49,7 @@ def _prepare() -> None:
             _announce(name)
             yield
 
-    _Clock.stage = stage
+    Clock.stage = stage
     _announced(extraction.exact, "reduce", "search")
     _announced(eqsat.executorch.compiling, "quantize", "quantizing")
     _announced(eqsat.executorch.compiling, "lower_with_session", "lowering")

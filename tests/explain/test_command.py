@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from eqsat import runs
 from eqsat.cli import app
+from eqsat.explain import explain
 from eqsat.tosa import dumps
 from tests.graphs import transposed_relus
 
@@ -85,7 +86,7 @@ def test_a_model_is_saved_and_explained(tmp_path: Path) -> None:
     """The pixel shuffle's transpose of six axes is written as a chain of native ones; Vela's cycles of its pieces add up."""
     done = run("compile", PIXEL_SHUFFLE, "-t", "ethos-u85-256", "-o", tmp_path / "m.pte", "--save", tmp_path / "run")
     assert done.exit_code == 0, done.output
-    explanation = runs.load(tmp_path / "run").explain()
+    explanation = explain(runs.load(tmp_path / "run"))
     assert sum(v.cycles or 0 for v in explanation.ops.values()) == explanation.run.result["explicit_cycles"]
     transposes = [v for v in explanation.ops.values() if v.op.startswith("transpose")]
     assert len(transposes) > 2 and all(v.verdict == "stayed" or v.rules for v in transposes)

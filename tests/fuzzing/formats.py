@@ -123,6 +123,7 @@ def _search(data: bytes, _: Path) -> str:
 
 def _saved_run(place: Path) -> Path:
     """A saved run of a small graph."""
+    from eqsat import runs
     from eqsat.search.optimizer import optimize_tosa
     from eqsat.search.options import Options
     from eqsat.target import Target
@@ -130,7 +131,7 @@ def _saved_run(place: Path) -> Path:
     run = place / "run"
     if not run.exists():
         options = Options(cost_model="op_count", time_limit=1, cache=place / "prices")
-        optimize_tosa(dumps(transposes()), Target.of("ethos-u85-256"), options=options).save(run)
+        runs.save(optimize_tosa(dumps(transposes()), Target.of("ethos-u85-256"), options=options), run)
         (place / "prices").unlink(missing_ok=True)
     return run
 

@@ -1,0 +1,74 @@
+"""Runs on disk.
+
+    result = eqsat.optimize_tosa(tosa, target)
+    eqsat.runs.save(result, "run")                        # or: eqsat optimize in.tosa ... --save run
+    run = eqsat.runs.load("run")                          # what it can do: eqsat/search/run.py
+
+A directory (`eqsat/runs/archive.py`) with the graphs as .tosa, the e-graph, its prices as a choice graph that `extraction.io.load` reads,
+the choice, Vela's tables, options, target and versions. Rules are code and are not saved, only their names.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eqsat.runs import archive, codec
+from eqsat.runs.archive import ArchiveError
+from eqsat.search.result import Result
+from eqsat.search.run import Run
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import loads
+
+FORMAT, VERSION = "eqsat-run", 2
+
+
+def save(what: Run | Result, place: str | Path) -> None:
+    """Writes a run, or that of a result, to a directory, whole or not at all. Raises InputError."""
+    run = what if isinstance(what, Run) else what.run_or_error()
+    info = {
+        "name": run.name,
+        "target": {"accelerator": run.target.accelerator, "flags": list(run.target.flags)},
+        "chosen": run.chosen,
+        "choice": sorted(run.choice.items()),
+        "rules": list(run.rules),
+        "options": run.options,
+        "result": run.result,
+        "versions": run.versions,
+    }
+    files = {f"{k}.tosa": v for k, v in run.graphs.items()}
+    files["tables.json.gz"] = codec.pack({k: list(rows) for k, rows in run.tables.items()})
+    archive.write(Path(place), FORMAT, VERSION, info, {**files, **codec.write(run.choices)})
+
+
+def load(place: str | Path) -> Run:
+    """A saved run. Raises ArchiveError for what is no run, of another version, incomplete or changed."""
+    info, files = archive.read(Path(place), FORMAT, VERSION)
+    try:
+        graphs = {name.removesuffix(".tosa"): data for name, data in files.items() if name.endswith(".tosa")}
+        source = loads(graphs["explicit"], f"{place}/explicit.tosa")
+        run = Run(
+            info["name"],
+            Target(info["target"]["accelerator"], tuple(info["target"]["flags"])),
+            graphs,
+            info["chosen"],
+            codec.read(files, source),
+            dict(info["choice"]),
+            info["rules"],
+            info["options"],
+            info["result"],
+            codec.unpack(files["tables.json.gz"]),
+            info["versions"],
+        )
+        if run.choice:  # a run that was priced anew has none
+            run.cost()
+        return run
+    except Exception as e:  # noqa: BLE001 - what a damaged file raises, from zlib to numpy, has no end
+        raise ArchiveError(
+            f"{place}: its content does not fit together ({type(e).__name__}: {e}); save it again"
+        ) from e
+
+
+def check_place(place: Path | None) -> None:
+    """Refuses a place where a run cannot be saved. Raises InputError."""
+    if place is not None:
+        archive.check_place(place, FORMAT)

@@ -1,0 +1,142 @@
+"""Alternatives to a graph: what extraction finds in its e-graph, each compiled whole by Vela.
+
+    search = Search(target, pool, options)
+    compiled = search.alternatives(frozen)
+
+Greedy extraction starts, also from choice graphs in which views are free or copies, and the extractor of the options goes on from the best
+that it found. Each of them runs for several rounds: Vela's table of one round's graph corrects the prices of the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import cost_models
+from cost_models.cache import PriceCache
+from cost_models.protocol import CostModel
+from eqsat.egraph.encoding import Frozen
+from eqsat.search.choice import Choices, build
+from eqsat.search.clock import Clock
+from eqsat.search.correction import corrected
+from eqsat.search.options import Options
+from eqsat.search.regions import computed_classes
+from eqsat.search.result import Extracted
+from eqsat.search.unpriced import unpriced
+from eqsat.search.verification import Compiled
+from eqsat.search.writer import Written
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.vela.compile import compile_tosa
+from eqsat.workers.worker import Pool, WorkerError
+from extraction import Extraction, Infeasible, check, extract
+
+_GREEDY = "dag_greedy"
+
+
+@dataclass(slots=True)
+class Search:
+    """Of one optimization. warnings: what went wrong, for the user; extractions: each choice that was compiled."""
+
+    target: Target
+    pool: Pool
+    options: Options
+    clock: Clock = field(default_factory=Clock)
+    warnings: list[str] = field(default_factory=list)
+    extractions: list[Extracted] = field(default_factory=list)
+
+    def alternatives(self, frozen: Frozen) -> list[Compiled]:
+        """Distinct graphs of an e-graph that Vela takes. Raises Infeasible if nothing can be extracted, WorkerError if nothing can be priced."""
+        prices = PriceCache(self.options.cache)
+        try:
+            model = cost_models.find(self.options.cost_model)(self.target, self.pool, prices)
+            return _Extractions(self, frozen, model).run()
+        finally:
+            prices.close()
+
+
+class _Extractions:
+    """From one e-graph, under one model's prices. choices: with the prices as they are known by now."""
+
+    choices: Choices
+
+    def __init__(self, search: Search, frozen: Frozen, model: CostModel) -> None:
+        self.search, self.frozen, self.model = search, frozen, model
+        self.compiled: dict[bytes, Compiled | None] = {}  # None: Vela refuses it
+
+    def run(self) -> list[Compiled]:
+        with self.search.clock.stage("price"):
+            self.choices = build(self.frozen, self.model)
+        try:
+            self._extract()
+        except Infeasible as e:
+            refused = unpriced(self.choices)
+            raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
+        return [replace(c, choices=self.choices) for c in self.compiled.values() if c]
+
+    def _extract(self) -> None:
+        starts = []
+        if self.choices.last:
+            starts = [self._rounds(_GREEDY, partial(self._relaxed, copied)) for copied in (False, True)]
+        starts.append(self._rounds(_GREEDY, partial(self._again, _GREEDY)))
+        extractor = self.search.options.extractor
+        if extractor != _GREEDY:
+            best = min(starts, key=lambda found: check(self.choices.graph, found.choice))
+            self._rounds(extractor, lambda found: self._again(extractor, found or best))
+
+    def _relaxed(self, copied: bool, found: Extraction | None) -> Extraction:
+        limit = self.search.options.time_limit
+        return self.choices.settled(extract(self.choices.relaxed(copied), _GREEDY, time_limit=limit).choice)
+
+    def _again(self, extractor: str, found: Extraction | None) -> Extraction:
+        limit = self.search.options.time_limit
+        return extract(self.choices.graph, extractor, time_limit=limit, warm_start=found).unless_interrupted()
+
+    def _rounds(self, extractor: str, extracted: Callable[[Extraction | None], Extraction]) -> Extraction:
+        """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each is told of the one before."""
+        found = None
+        for number in range(self.search.options.rounds):
+            with self.search.clock.stage("extract"):
+                found = extracted(found)
+            if not self._compile(found, extractor, number):
+                break
+        assert found is not None, "there is at least one round"
+        return found
+
+    def _compile(self, found: Extraction, extractor: str, number: int) -> bool:
+        """Compiles a choice whole; whether prices were corrected for it so that the next extraction may differ."""
+        written = self.choices.tensor_graph(found.choice)
+        buffer = dumps(written[0])
+        is_new = buffer not in self.compiled
+        if is_new:
+            self.compiled[buffer] = self._compiled(written, buffer, found)
+        compiled = self.compiled[buffer]
+        if compiled is None:
+            return False
+        gap = found.gap if math.isfinite(found.gap) else None
+        cycles = compiled.estimate.cycles
+        self.search.extractions.append(Extracted(extractor, number, float(found.cost), cycles, gap))
+        if not is_new:
+            return False
+        self.choices, may_differ = corrected(self.choices, written, compiled.estimate.rows)
+        return may_differ
+
+    def _compiled(self, written: Written, buffer: bytes, found: Extraction) -> Compiled | None:
+        """None: Vela refuses it."""
+        try:
+            with self.search.clock.stage("vela"):
+                estimate = compile_tosa(buffer, self.search.target, self.search.pool)
+        except WorkerError as e:
+            self.search.warnings.append(f"a candidate was dropped: {e}")
+            return None
+        return Compiled(
+            "eqsat",
+            written[0],
+            buffer,
+            estimate,
+            choices=self.choices,
+            choice=found.choice,
+            classes=computed_classes(self.choices, *written),
+        )

@@ -1,0 +1,186 @@
+"""Candidates: the ways to compute each e-class that the outputs need, each with its price.
+
+    enumerate   every e-node that can be computed, as units that a cost model understands
+    price       by the cost model; what a guard forbids costs infinitely much
+    fuse        pairwise terms: what Vela saves when it computes two neighbours as one operator
+
+A Move is one candidate whose TOSA steps the cost model settles, and a second one where a single native TRANSPOSE does it, on targets
+where that can fuse into its producer. A widening RESCALE is written once for every reader: its price is a pairwise term of each
+reader, and the candidate's own only where the outside world reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cost_models.protocol import CostModel, Price, Steps, Unit
+from eqsat.egraph.encoding import ENode, Frozen
+from eqsat.target import Family
+from eqsat.tensor.types import GraphError, attrs_of
+from eqsat.vela.guards import misplaced
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to compute an e-class. cls, operands: positions among the classes that can be chosen from. unit: what was priced
+    (None: of a loaded run)."""
+
+    enode: ENode
+    cls: int
+    operands: tuple[int, ...]
+    price: Price
+    unit: Unit | None = None
+
+    @property
+    def steps(self) -> Steps:
+        """The TOSA operators that compute it, in order."""
+        return self.price.steps
+
+    @property
+    def cycles(self) -> float:
+        """Cycles alone, not fused with anything; inf where it must not be used."""
+        return self.price.cycles
+
+    @property
+    def priced(self) -> Unit:
+        """`unit`, of a run that was not loaded."""
+        assert self.unit is not None, "a loaded run's candidates are priced"
+        return self.unit
+
+    @property
+    def usable(self) -> bool:
+        return not math.isinf(self.cycles)
+
+    @property
+    def is_view(self) -> bool:
+        """A RESHAPE: another shape of its operand's value."""
+        return len(self.steps) == 1 and self.steps[0][0] == "reshape"
+
+    @property
+    def viewed_first(self) -> tuple[int, ...] | None:
+        """The shape that a movement views its operand in before it moves anything."""
+        return dict(self.steps[0][1])["shape"] if len(self.steps) > 1 and self.steps[0][0] == "reshape" else None
+
+    @property
+    def is_widening(self) -> bool:
+        """A RESCALE to INT32, which is written once per reader: it fuses into each, and sharing one gives wrong results on U55
+        (pytorch/executorch issue 21415)."""
+        return self.enode.op == "rescale" and dict(self.enode.attrs)["dtype"] in ("INT32", "INT48")
+
+    def dearer(self, excess: float) -> Candidate:
+        """The same for `excess` cycles more."""
+        return replace(self, price=replace(self.price, cycles=self.cycles + excess))
+
+
+def reachable(frozen: Frozen, roots: Sequence[int]) -> list[int]:
+    """Classes that roots and inputs need and that can be computed at all. Raises GraphError if a root cannot."""
+    computable = _computable(frozen)
+    if missing := [r for r in roots if r not in computable]:
+        raise GraphError(f"{len(missing)} output classes of the e-graph cannot be computed from the inputs")
+    seen = set(roots) | {frozen.handle[i] for i in frozen.source.inputs}
+    stack = list(seen)
+    while stack:
+        for e in frozen.classes[stack.pop()]:
+            if all(ch in computable for ch in e.children):
+                new = [ch for ch in e.children if ch not in seen]
+                seen.update(new)
+                stack.extend(new)
+    return sorted(seen)
+
+
+def _computable(frozen: Frozen) -> set[int]:
+    """Classes with an e-node whose operands can all be computed."""
+    computable: set[int] = set()
+    readers: dict[int, list[ENode]] = {}
+    missing: dict[int, int] = {}  # id of an e-node: how many of its operands are not known to be computable
+    queue: list[int] = []
+
+    def found(cls: int) -> None:
+        if cls not in computable:
+            computable.add(cls)
+            queue.append(cls)
+
+    for e in (e for nodes in frozen.classes for e in nodes):
+        missing[id(e)] = len(set(e.children))
+        for child in set(e.children):
+            readers.setdefault(child, []).append(e)
+        if not e.children:
+            found(e.cls)
+    while queue:
+        for e in readers.get(queue.pop(), ()):
+            missing[id(e)] -= 1
+            if not missing[id(e)]:
+                found(e.cls)
+    return computable
+
+
+def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list[Candidate]:
+    """All candidates for `classes`, in their order, with prices."""
+    position = {c: i for i, c in enumerate(classes)}
+    units = list(_enumerated(frozen, classes, model.target.family))
+    prices = zip(units, model.price([unit for _, unit in units]), strict=True)
+    return [
+        Candidate(e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price), unit)
+        for (e, unit), price in prices
+    ]
+
+
+def _enumerated(frozen: Frozen, classes: Sequence[int], family: Family) -> Iterator[tuple[ENode, Unit]]:
+    known = set(classes)
+    leaves = {e.cls: e for c in classes for e in frozen.classes[c] if e.op in ("input", "const")}
+    for e in (e for c in classes for e in frozen.classes[c]):
+        if known.issuperset(e.children):
+            yield from ((e, unit) for unit in _units(e, frozen, leaves, family))
+
+
+def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: Family) -> list[Unit]:
+    operands = tuple(frozen.type_of(c) for c in e.children)
+    result = frozen.type_of(e.cls)
+    if e.move is not None and e.move.is_view:
+        return [Unit((("reshape", attrs_of({"shape": e.move.out_shape})),), operands, result)]
+    read = [leaves.get(c) for c in e.children]
+    constants = tuple(dict(leaf.attrs)["value"] if leaf and leaf.op == "const" else None for leaf in read)
+    if e.move is None:
+        return [Unit(((e.op, e.attrs),), operands, result, constants)]
+    from_input = read[0] is not None and read[0].op == "input"
+    out = [Unit((), operands, result, constants, e.move, from_input)]
+    direct = e.move.direct()
+    if family.transposes.fused and direct is not None and family.transposes.native_of(direct) is not None:
+        out.append(Unit((("transpose", attrs_of({"perms": direct})),), operands, result, from_input=from_input))
+    return out
+
+
+def _legal(unit: Unit, price: Price) -> Price:
+    return replace(price, cycles=math.inf) if misplaced(unit.op, unit.operands, unit.result) else price
+
+
+def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
+    """Numbers of the candidates of each class."""
+    out: list[list[int]] = [[] for _ in range(n_classes)]
+    for n, c in enumerate(found):
+        out[c.cls].append(n)
+    return out
+
+
+def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dict[tuple[int, int], float]:
+    """{(reader, read): cycles that choosing both adds, mostly less than 0}."""
+    nodes = by_class(found, n_classes)
+    units = [c.priced for c in found]
+    operand_units = [[units[k] for cls in set(c.operands) for k in nodes[cls]] for c in found]
+    pairs: dict[tuple[int, int], float] = {}
+    for n, reader in enumerate(found):
+        for m in (m for cls in set(reader.operands) for m in nodes[cls]):
+            read = found[m]
+            if not (reader.usable and read.usable):
+                continue
+            delta = read.cycles if read.is_widening else 0.0
+            fusion = model.fusion(units[n], units[m], operand_units[m])
+            if fusion is not None:
+                saved = fusion.of_reader * reader.cycles + fusion.of_read * read.cycles
+                # U55's transposes are estimated too low: a pair of them must not pay for itself by carrying what is between
+                delta -= min(saved, read.cycles) if units[m].op == "transpose" else saved
+            if delta:
+                pairs[n, m] = delta
+    return pairs

@@ -1,0 +1,72 @@
+"""What an optimization hands back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from eqsat.files import InputError
+from eqsat.search.deviation import Deviation
+from eqsat.search.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """One choice that was compiled whole: who found it in which round (from the second on, prices are corrected), its cost in cycles
+    as the cost model sees it, Vela's cycles, and the proved relative gap of the extraction (None: no bound)."""
+
+    extractor: str
+    round: int
+    predicted: float
+    cycles: int
+    gap: float | None
+
+
+@dataclass(slots=True)
+class Result:
+    """Outcome for one graph. Cycles are Vela's totals; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
+
+    explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
+    verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
+    deviation: of a tolerant result that is not equal to the bit. seconds: by stage. searched: extraction gave at least one graph that Vela
+    accepts; if not, `warnings` say why, and the command line ends with exit code 4. run: all that was known, to save
+    (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`); None if not `searched`.
+    """
+
+    tosa: bytes
+    explicit: bytes
+    chosen: str
+    cycles: int
+    stock_cycles: int | None
+    explicit_cycles: int | None
+    verified: bool
+    deviation: Deviation | None
+    stock_verified: bool | None
+    by_kind: dict[str, int]
+    stock_by_kind: dict[str, int]
+    explicit_by_kind: dict[str, int]
+    coverage: float
+    opaque: dict[str, int]
+    e_nodes: int
+    stop: str
+    candidates: int
+    searched: bool
+    extractions: list[Extracted] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    run: Run | None = field(default=None, repr=False, compare=False)
+
+    def record(self) -> dict[str, Any]:
+        """The figures, as JSON holds them."""
+        return asdict(replace(self, run=None, tosa=b"", explicit=b"")) | {
+            "tosa": len(self.tosa),
+            "explicit": len(self.explicit),
+        }
+
+    def run_or_error(self) -> Run:
+        """The run. Raises InputError with the reason why there is none."""
+        if self.run is None:
+            raise InputError(
+                f"there is no run to save or explain: {'; '.join(self.warnings) or 'no alternatives were found'}"
+            )
+        return self.run

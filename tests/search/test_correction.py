@@ -1,0 +1,73 @@
+"""Vela's table of a whole graph corrects the prices of the next extraction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cost_models.cache import PriceCache
+from cost_models.vela_groups import VelaGroups
+from eqsat.egraph.encoding import saturate
+from eqsat.rules import EXTERNS, RULES
+from eqsat.search.choice import Choices, build
+from eqsat.search.correction import corrected
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import Pool
+from extraction import extract
+from tests.graphs import add, channel_shuffle, conv, finish
+
+
+@pytest.fixture(params=["ethos-u55-128", "ethos-u85-256"])
+def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterator[VelaGroups]:
+    cache = PriceCache(tmp_path / "prices")
+    yield VelaGroups(Target.of(request.param), pool, cache)
+    cache.close()
+
+
+def changed(before: Choices, after: Choices) -> list[int]:
+    """Choice nodes whose price differs, in the choice graph and in the candidates alike."""
+    nodes = np.flatnonzero(before.graph.cost != after.graph.cost).tolist()
+    assert nodes == [
+        n
+        for n, (old, new) in enumerate(zip(before.candidates, after.candidates, strict=True))
+        if old.cycles != new.cycles
+    ]
+    return nodes
+
+
+@pytest.mark.parametrize("name", ["y", "n7"])
+def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
+    """Of outputs too, which have the user's name; where that looks like ours, all of ours look otherwise."""
+    source = channel_shuffle()
+    source.output_names = [name]
+    choices = build(saturate(source, RULES, EXTERNS), model)
+    written = graph, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
+    assert changed(choices, corrected(choices, written, [])[0]) == [] and not corrected(choices, written, [])[1]
+    for n in (*graph.outputs, next(n for n in origin if n not in graph.outputs)):
+        rows = [{"name": written_names(graph)[n], "op_cycles": 10**6}]
+        after, may_differ = corrected(choices, written, rows)
+        assert may_differ and changed(choices, after) == [origin[n]] and after.graph.cost[origin[n]] <= 10**6
+        again, may_differ = corrected(after, written, rows)
+        assert not may_differ and changed(after, again) == []
+
+
+def test_a_fusion_into_what_others_read_is_dropped(model: VelaGroups, pool: Pool) -> None:
+    g = TensorGraph()
+    y = conv(g, g.add_input("x", (1, 32, 32, 16), "INT8"), 16)
+    table = g.add("table", [y], table=tuple(k // 2 for k in range(-128, 128)))
+    choices = build(saturate(finish(g, add(g, y, table)), [], []), model)
+    found = extract(choices.graph, "ilp")
+    written = choices.tensor_graph(found.choice)
+    estimate = compile_graph(written[0], model.target, pool)
+    choices, may_differ = corrected(choices, written, estimate.rows)
+    assert may_differ
+    after = extract(choices.graph, "ilp")
+    assert after.choice == found.choice and found.cost < after.cost, "the same operators, the TABLE for its full price"
+    assert abs(after.cost - estimate.cycles) < abs(found.cost - estimate.cycles)
+    assert not corrected(choices, written, estimate.rows)[1]
