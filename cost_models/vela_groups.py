@@ -39,7 +39,19 @@ from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
 
 _POINTWISE = ("rescale", *ACTIVATIONS)
-_MEASURED = ("concat", "slice", "pad", "tile", "reverse", "reduce_max", "reduce_min", *MACS, *_POINTWISE, *SUMS)
+_MEASURED = (
+    "concat",
+    "slice",
+    "pad",
+    "tile",
+    "reverse",
+    "reduce_max",
+    "reduce_min",
+    "argmax",
+    *MACS,
+    *_POINTWISE,
+    *SUMS,
+)
 #: Seconds that Vela may take for a part of a graph.
 _TIME_LIMIT = 60
 

@@ -178,6 +178,27 @@ def _cut(shape: Shape, strides: set[int]) -> Shape:
     return tuple(out)
 
 
+# ---- indexed operators --------------------------------------------------------------------------
+
+
+def by_roles(op: str, m: Move, k: int, types: Sequence[Type]) -> tuple[Move, ...] | None:
+    """For an indexed operator and a movement `m` of operand `k`, or of the result for -1: the movements of all operands and,
+    last, of the result, with op (m_0 x_0) (m_1 x_1) .. = m_last (op x_0 x_1 ..); `types` in the same order. None where `m`
+    does not keep every axis in its place, or touches one that the operator acts along."""
+    roles = OPS[op].roles
+    parts = m.within()
+    if roles is None or parts is None:
+        return None
+    tensors = roles.replace("->", ",").split(",")
+    of = dict(zip(tensors[k], parts, strict=True))
+    if any(letter.isupper() and not part.is_identity for letter, part in of.items()):
+        return None
+    return tuple(
+        Move.product([of.get(letter) or Move.reshape((n,), (n,)) for letter, n in zip(names, t.shape, strict=True)])
+        for names, t in zip(tensors, types, strict=True)
+    )
+
+
 # ---- concat -------------------------------------------------------------------------------------
 
 

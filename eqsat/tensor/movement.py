@@ -92,6 +92,25 @@ class Move:
             raise ValueError(f"cannot reshape {tuple(shape)} to {tuple(new_shape)}")
         return Move(tuple(shape), tuple(new_shape), _canonical([(prod(shape), 1)]))
 
+    @staticmethod
+    def product(parts: Sequence[Move]) -> Move:
+        """Movements of single axes, together on the tensor that has them all."""
+        shape = tuple(prod(part.in_shape) for part in parts)
+        strides = _strides(shape)
+        axes = [(size, stride * strides[d]) for d, part in enumerate(parts) for size, stride in part.axes]
+        return Move(shape, shape, _canonical(axes))
+
+    def within(self) -> list[Move] | None:
+        """The movements of single axes whose product it is; None where an axis does not keep what is its own."""
+        atoms = self.atoms()
+        if atoms is None or self.in_shape != self.out_shape or any(a.in_dim != a.out_dim for a in atoms):
+            return None
+        strides = _strides(self.in_shape)
+        return [
+            Move((n,), (n,), _canonical([(a.size, a.in_stride // strides[d]) for a in atoms if a.in_dim == d]))
+            for d, n in enumerate(self.in_shape)
+        ]
+
     @property
     def is_view(self) -> bool:
         """True if no element moves: a reshape."""
