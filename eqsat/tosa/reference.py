@@ -24,6 +24,8 @@ _MESSAGE = 1 << 26
 _ELEMENTS = 1 << 22
 #: Samples at most, per one that was asked for.
 _MOST = 16
+#: How often a graph may end the model's process, which takes a second to begin again.
+_DEATHS = 12
 #: Elements of inner values that are kept.
 _KEPT = 1 << 24
 
@@ -39,19 +41,30 @@ def run_reference(
 
 
 def run_samples(
-    buffer: bytes, inputs: Sequence[Sequence[np.ndarray]], via: Pool | Worker, timeout: float = 300.0
+    buffer: bytes,
+    inputs: Sequence[Sequence[np.ndarray]],
+    via: Pool | Worker,
+    timeout: float = 300.0,
+    deaths: int = _DEATHS,
 ) -> list[list[np.ndarray] | WorkerError]:
     """As `run_reference`, of several samples at once: per sample its outputs or why there are none. A sample on which the model dies takes
-    none of the others along. Raises WorkerError where the model refuses the graph itself, or is not done in `timeout` seconds."""
-    try:
-        return _request(buffer, inputs, via, timeout)
-    except WorkerError as e:
-        if e.refused or e.stopped:
-            raise
-        if len(inputs) == 1:
-            return [e]
-    half = len(inputs) // 2
-    return [answer for part in (inputs[:half], inputs[half:]) for answer in run_samples(buffer, part, via, timeout)]
+    none of the others along, unless it has died `deaths` times. Raises WorkerError where the model refuses the graph itself, or
+    is not done in `timeout` seconds."""
+    answers: list[list[np.ndarray] | WorkerError] = []
+    parts = [inputs]
+    while parts:
+        part = parts.pop()
+        try:
+            answers += _request(buffer, part, via, timeout)
+        except WorkerError as e:
+            if e.refused or "took over" in str(e):
+                raise
+            deaths -= 1
+            if len(part) == 1 or deaths <= 0:
+                answers += [e] * len(part)
+            else:
+                parts += [part[len(part) // 2 :], part[: len(part) // 2]]
+    return answers
 
 
 def _request(
@@ -128,7 +141,7 @@ class Reference:
         return (v[at] for v in self._values if at is not None and len(v) > at)
 
     def _run(
-        self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[np.ndarray]]
+        self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[np.ndarray]], deaths: int = _DEATHS
     ) -> Iterator[list[np.ndarray] | WorkerError]:
         """Outputs and, of the first samples, inner values of a graph."""
         first = min(len(drawn), self._inner_samples)
@@ -140,7 +153,7 @@ class Reference:
                 step = max(1, min(_MESSAGE // size, math.ceil(len(some) / _workers(self._via))))
                 buffer = dumps(g)
                 parts += [(buffer, some[k : k + step]) for k in range(0, len(some), step)]
-        run = partial(_run_part, via=self._via, timeout=self._timeout)
+        run = partial(_run_part, via=self._via, timeout=self._timeout, deaths=deaths)
         answers = self._via.map(run, parts) if isinstance(self._via, Pool) else map(run, parts)
         return (answer for part in answers for answer in part)
 
@@ -170,7 +183,7 @@ class Reference:
         inner = list(dict.fromkeys(c.node for c in claims))
         at = {n: offset + k for k, n in enumerate(inner)}
         difference, hidden = _Difference(), set()
-        for want, got in zip(self._values, self._run(other, inner, self.inputs), strict=True):
+        for want, got in zip(self._values, self._run(other, inner, self.inputs, deaths=1), strict=True):
             if isinstance(got, WorkerError):
                 raise got
             for slot, (x, y, t) in enumerate(zip(want, got, self._results, strict=False)):
@@ -195,9 +208,9 @@ def _workers(via: Pool | Worker) -> int:
 
 
 def _run_part(
-    part: tuple[bytes, Sequence[Sequence[np.ndarray]]], via: Pool | Worker, timeout: float
+    part: tuple[bytes, Sequence[Sequence[np.ndarray]]], via: Pool | Worker, timeout: float, deaths: int
 ) -> list[list[np.ndarray] | WorkerError]:
-    return run_samples(*part, via, timeout)
+    return run_samples(*part, via, timeout, deaths)
 
 
 def _shown(graph: TensorGraph, node: int) -> bool:

@@ -1,0 +1,73 @@
+"""How many planted errors pass verification.
+
+    python -m benchmarks.planted_errors --zoo DIR --out benchmarks/results/planted_errors
+    python -m benchmarks.planted_errors --smoke --out DIR
+
+DIR of --zoo has <model>.<delegate>.<target>.explicit.tosa, as `eqsat bench` saves them. --smoke plants few errors in few graphs.
+Exit code 1 if an error passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from itertools import chain
+from pathlib import Path
+
+from benchmarks.planted_errors import subjects
+from benchmarks.planted_errors.run import Planted, in_subject
+from benchmarks.planted_errors.table import markdown, summary
+from eqsat.versions import versions
+from eqsat.workers.worker import Pool
+
+ROOT = Path(__file__).parents[2]
+_NETWORKS = ("pixel_shuffle", "ds_cnn", "streaming_tcn", "attention")
+_PACKAGES = ("eqsat", "tosa-tools", "numpy", "egglog")
+
+
+def run(graphs: list[subjects.Subject], count: int, rules_every: int) -> list[Planted]:
+    """Plants up to `count` edits per graph, and all wrong rules in each `rules_every`-th (0: in none)."""
+    out: list[Planted] = []
+    with Pool() as pool:
+        for k, subject in enumerate(graphs):
+            started = time.perf_counter()
+            new = list(in_subject(subject, k, count, bool(rules_every) and k % rules_every == 0, pool))
+            out += new
+            figures = " ".join(f"{name} {n}" for name, n in summary(new).items())
+            print(f"{subject.name}: {figures} in {time.perf_counter() - started:.0f} s", flush=True)
+    return out
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--zoo", type=Path, help="directory of saved networks")
+    parser.add_argument("--random", type=int, default=20, help="random graphs")
+    parser.add_argument("--edits", type=int, default=6, help="errors per graph, at most")
+    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/planted_errors")
+    args = parser.parse_args(argv)
+    if args.smoke:
+        graphs = [subjects.head(name, "INT8", 8, True) for name in ("rescales", "selection", "choice")]
+    else:
+        networks = subjects.saved(args.zoo, _NETWORKS) if args.zoo else ()
+        graphs = list(chain(subjects.heads(), subjects.random_subjects(args.random), networks))
+    planted = run(graphs, 3 if args.smoke else args.edits, 0 if args.smoke else 6)
+    about = {"commit": _commit(), **versions(_PACKAGES)}
+    args.out.mkdir(parents=True, exist_ok=True)
+    found = {"about": about, "summary": summary(planted), "planted": [p.as_dict() for p in planted]}
+    (args.out / "planted_errors.json").write_text(json.dumps(found, indent=1) + "\n")
+    (args.out / "table.md").write_text(markdown(planted, about))
+    print(json.dumps(summary(planted)))
+    return 1 if summary(planted)["passes"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+"""Edits that look like what a rule could have got wrong: one node of a graph is replaced by something near it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsat.search.regions import Correspondence
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.numerics import DOUBLE_ROUND, SINGLE_ROUND
+from eqsat.tensor.types import Attrs, Const, GraphError, attrs_of
+
+#: Adds what stands for a node to a graph, given where the nodes of the old graph are in it; the new node.
+Build = Callable[[TensorGraph, Callable[[int], int]], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    kind: str
+    node: int
+    build: Build
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A graph with an edit, and which of its nodes are said to be the old graph's."""
+
+    graph: TensorGraph
+    same: Correspondence
+
+
+def applied(graph: TensorGraph, edit: Edit) -> Edited | None:
+    """The graph with an edit; None where that does not fit: other types, or the very same node."""
+    out = TensorGraph(output_names=list(graph.output_names))
+    at: dict[int, int] = {}
+    same: dict[int, tuple[int, None]] = {}
+    classes = {n: n for n in graph.live()}
+    try:
+        for n in graph.live():
+            node = graph.nodes[n]
+            if n == edit.node:
+                at[n] = edit.build(out, at.__getitem__)
+                if out.type(at[n]) != graph.type(n):
+                    return None
+                new = out.nodes[at[n]]
+                if (new.op, new.attrs, new.inputs) == (node.op, node.attrs, tuple(at[i] for i in node.inputs)):
+                    return None
+            elif node.op == "input":
+                at[n] = out.add_input(node.attr("name"), node.shape, node.dtype)
+            elif node.op == "const":
+                at[n] = out.add_const(node.attr("value").data, node.dtype, node.shape)
+            else:
+                at[n] = out.add_with(node.op, [at[i] for i in node.inputs], node.attrs)
+            if out.nodes[at[n]].op != "const":  # a dropped node is said to be its operand, as an e-graph would
+                classes[n] = same.setdefault(at[n], (n, None))[0]
+    except (GraphError, KeyError):
+        return None
+    out.outputs = [at[o] for o in graph.outputs]
+    return Edited(out, Correspondence(classes, same))
+
+
+def edits(graph: TensorGraph) -> Iterator[Edit]:
+    """All edits of a graph."""
+    for n in graph.live():
+        node = graph.nodes[n]
+        for kind, build in (
+            *_attributes(graph, node),
+            *_operands(graph, node),
+            *_around(graph, node),
+            *_constants(node),
+        ):
+            yield Edit(kind, n, build)
+
+
+def _with(node: Node, **values: object) -> Build:
+    attrs = attrs_of({**dict(node.attrs), **values})
+    return lambda g, at: g.add_with(node.op, [at(i) for i in node.inputs], attrs)
+
+
+def _bumped(values: tuple[int, ...], k: int, by: int) -> tuple[int, ...]:
+    return (*values[:k], values[k] + by, *values[k + 1 :])
+
+
+_OFF = {
+    "multiplier": "wrong scale by one unit",
+    "shift": "wrong shift",
+    "start": "wrong slice start",
+    "value": "wrong pad value",
+}
+
+
+def _numbers(graph: TensorGraph, node: Node, by: int) -> Iterator[tuple[str, Build]]:
+    """One number among the attributes is off."""
+    attrs = dict(node.attrs)
+    for name in ("in_zp", "out_zp"):
+        narrow = graph.nodes[node.inputs[0]].dtype if name == "in_zp" and node.inputs else node.dtype
+        if name in attrs and narrow in ("INT8", "INT16") and node.op != "matmul":  # the zero point of INT32 is 0
+            yield f"wrong zero point ({name})", _with(node, **{name: _bumped(attrs[name], 0, by)})
+    for name, what in _OFF.items():
+        if name in attrs and node.op != "const":
+            for k in range(min(len(attrs[name]), 4)):
+                yield what, _with(node, **{name: _bumped(attrs[name], k, by)})
+
+
+def _limits(node: Node, by: int) -> Iterator[tuple[str, Build]]:
+    """A table or a clamp is off."""
+    attrs = dict(node.attrs)
+    if node.op == "table":
+        table = attrs["table"]
+        for k in (0, len(table) // 2, len(table) - 1):
+            yield "wrong table entry", _with(node, table=_bumped(table, k, by))
+        yield "table off by one", _with(node, table=table[by:] + table[:by])
+    if node.op == "clamp":
+        t = DType.of(node.dtype)
+        for name in ("min_val", "max_val"):
+            limit = int.from_bytes(attrs[name], "little", signed=True) + by
+            if t.limits[0] <= limit <= t.limits[1]:
+                yield "wrong clamp limit", _with(node, **{name: t.to_bytes(limit)})
+
+
+def _axes(node: Node) -> Iterator[tuple[str, Build]]:
+    """The right numbers at the wrong places."""
+    attrs = dict(node.attrs)
+    for name in {"pad", "pads"} & attrs.keys():
+        p = attrs[name]
+        for k in range(0, len(p), 2):
+            yield "wrong pad", _with(node, **{name: (*p[:k], p[k + 1], p[k], *p[k + 2 :])})
+            yield "wrong pad", _with(node, **{name: _bumped(_bumped(p, k, 1), k + 1, -1)})
+    for axis in range(len(node.shape)) if "axis" in attrs else ():
+        yield "wrong axis", _with(node, axis=axis)
+    perms = attrs.get("perms", ())
+    for k in range(len(perms) - 1):
+        yield "wrong permutation", _with(node, perms=(*perms[:k], perms[k + 1], perms[k], *perms[k + 2 :]))
+
+
+def _attributes(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
+    """One attribute is wrong."""
+    attrs = dict(node.attrs)
+    for by in (1, -1):
+        yield from _numbers(graph, node, by)
+        yield from _limits(node, by)
+    yield from _axes(node)
+    if "rounding_mode" in attrs:
+        other = DOUBLE_ROUND if attrs["rounding_mode"] == SINGLE_ROUND else SINGLE_ROUND
+        yield "double rounding", _with(node, rounding_mode=other)
+        if len(attrs["multiplier"]) > 1:
+            yield "scales of other channels", _with(node, multiplier=attrs["multiplier"][::-1])
+
+
+_SWAPS = {"maximum": "minimum", "greater": "greater_equal", "add": "sub", "reduce_max": "reduce_min"}
+
+
+def _operands(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
+    """The right operator with the wrong operands, or none."""
+    ins = node.inputs
+    if len(ins) > 1 and node.op not in ("conv2d", "depthwise_conv2d", "transpose_conv2d"):
+        order = (ins[0], *ins[:0:-1]) if node.op == "select" else ins[::-1]
+        kind = "swapped arms of a select" if node.op == "select" else "swapped operands"
+        yield kind, lambda g, at: g.add_with(node.op, [at(k) for k in order], node.attrs)
+    if node.op in _SWAPS:
+        yield "another operator", lambda g, at: g.add_with(_SWAPS[node.op], [at(i) for i in ins], node.attrs)
+    for i in ins[1:] if node.op == "select" else ins:
+        if graph.nodes[i].shape == node.shape and graph.nodes[i].dtype == node.dtype:
+            yield f"dropped {node.op}", lambda g, at, i=i: at(i)
+
+
+def _around(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
+    """Two operators in a row, joined or exchanged as a rule without its side condition would do it."""
+    if not node.inputs:
+        return
+    inner = graph.nodes[node.inputs[0]]
+    if not inner.inputs or len(inner.inputs) > 1 or len(node.inputs) > 1:
+        return
+    (x,) = inner.inputs
+    if node.op == inner.op == "rescale":
+        merged = _merged(inner, node)
+        if merged is not None:
+            yield "merged RESCALEs", lambda g, at: g.add_with("rescale", [at(x)], merged)
+    if node.op == inner.op == "clamp":
+        yield "outer clamp only", lambda g, at: g.add_with("clamp", [at(x)], node.attrs)
+        yield "inner clamp only", lambda g, at: g.add_with("clamp", [at(x)], inner.attrs)
+    if graph.nodes[x].dtype == inner.dtype == node.dtype and node.op != inner.op:
+
+        def exchanged(g: TensorGraph, at: Callable[[int], int]) -> int:
+            return g.add_with(inner.op, [g.add_with(node.op, [at(x)], node.attrs)], inner.attrs)
+
+        yield f"{node.op} before {inner.op}", exchanged
+    if node.op == "slice" and inner.op in ("pad", "reverse"):
+        yield f"slice of the operand of a {inner.op}", lambda g, at: g.add_with("slice", [at(x)], node.attrs)
+
+
+def _merged(first: Node, second: Node) -> Attrs | None:
+    """One RESCALE by the product of the scales, without the clipping and rounding between."""
+    a, b = dict(first.attrs), dict(second.attrs)
+    if len(a["multiplier"]) > 1 or len(b["multiplier"]) > 1 or a["input_unsigned"] or b["output_unsigned"]:
+        return None
+    mantissa, exponent = math.frexp(
+        math.ldexp(a["multiplier"][0], -a["shift"][0]) * math.ldexp(b["multiplier"][0], -b["shift"][0])
+    )
+    multiplier, shift = round(mantissa * (1 << 31)), 31 - exponent
+    if multiplier == 1 << 31:
+        multiplier, shift = multiplier >> 1, shift - 1
+    if not 2 <= shift <= 62:
+        return None
+    return attrs_of(
+        {
+            **b,
+            "multiplier": (multiplier,),
+            "shift": (shift,),
+            "in_zp": a["in_zp"],
+            "scale32": True,
+            "input_unsigned": False,
+        }
+    )
+
+
+def _constants(node: Node) -> Iterator[tuple[str, Build]]:
+    """One element of a constant is off by one."""
+    if node.op != "const" or node.dtype not in ("INT8", "INT32") or not node.shape:
+        return
+    for k in (0, -1):
+        data = np.array(node.attr("value").data)
+        limits = DType.of(node.dtype).limits
+        data.flat[k] += 1 if data.flat[k] < limits[1] else -1
+        value = Const(data, node.dtype).data
+        yield "wrong constant", lambda g, at, value=value: g.add_const(value, node.dtype)

@@ -1,0 +1,117 @@
+"""Near-miss rules: identities with a wrong or a missing side condition, added to the sound ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from eqsat.checking.random_prices import Bytes
+from eqsat.egraph.attributes import Call
+from eqsat.egraph.encoding import saturate
+from eqsat.egraph.engine import Budget, EngineError
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Axial, Binary, Clamp, Pad, Rescale, Slice, Ternary, Unary, Value
+from eqsat.egraph.rule import Rule, rule
+from eqsat.egraph.terms import symbols
+from eqsat.rules import EXTERNS, RULES
+from eqsat.search import choice
+from eqsat.search.regions import Correspondence, computed_classes, correspondence
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.movement import Move
+from eqsat.tensor.types import GraphError, Type
+from extraction import ExtractionError, tree_greedy
+
+_BUDGET = Budget(nodes=1500, seconds=10.0)
+#: Random prices per rule, so that the wrong e-nodes are chosen too.
+_PLANS = 3
+
+
+@extern
+def alike(a: Type, b: Type) -> bool:
+    """Whether two values have the same type: all that is asked for before one stands for the other."""
+    return a == b
+
+
+@extern
+def one_less(s: Slice) -> Slice | None:
+    """A slice that begins one element before."""
+    start = s.attr("start")
+    k = next((k for k, v in enumerate(start) if v), None)
+    return None if k is None else s.with_attrs(start=(*start[:k], start[k] - 1, *start[k + 1 :]))
+
+
+@extern
+def other_value(p: Pad) -> Pad:
+    """A pad with another value."""
+    return p.with_attrs(value=(p.attr("value")[0] + 1,))
+
+
+@extern
+def other_zero_point(r: Rescale) -> Rescale:
+    """A RESCALE that takes another value for zero."""
+    return r.with_attrs(in_zp=(r.attr("in_zp")[0] + 1,))
+
+
+@extern
+def product(outer: Rescale, inner: Rescale) -> Rescale | None:
+    """One RESCALE by both scales, as if nothing was rounded or clipped between."""
+    if len(outer.attr("multiplier")) > 1 or len(inner.attr("multiplier")) > 1 or inner.attr("input_unsigned"):
+        return None
+    scales = [math.ldexp(r.attr("multiplier")[0], -r.attr("shift")[0]) for r in (outer, inner)]
+    mantissa, exponent = math.frexp(scales[0] * scales[1])
+    multiplier, shift = int(mantissa * (1 << 30)), 30 - exponent
+    if not 2 <= shift <= 62:
+        return None
+    return Call(
+        outer.op,
+        outer.with_attrs(multiplier=(multiplier,), shift=(shift,), in_zp=inner.attr("in_zp"), scale32=True).attrs,
+    )
+
+
+f, f2 = symbols("f f2", Unary)
+g, h, a, m = symbols("g", Binary), symbols("h", Ternary), symbols("a", Axial), symbols("m", Move)
+c, c2 = symbols("c c2", Clamp)
+r, r2 = symbols("r r2", Rescale)
+s, p = symbols("s", Slice), symbols("p", Pad)
+x, y, z = symbols("x y z", Value)
+_rule = partial(rule, family="planted")
+
+WRONG = [
+    _rule("unary-vanishes", f(x), x, where=alike(f(x), x)),
+    _rule("unaries-commute", f(f2(x)), f2(f(x)), where=alike(f2(x), x)),
+    _rule("binary-commutes", g(x, y), g(y, x)),
+    _rule("select-vanishes", h(x, y, z), y, where=alike(h(x, y, z), y)),
+    _rule("select-swapped", h(x, y, z), h(x, z, y)),
+    _rule("outer-clamp-only", c(c2(x)), c(x)),
+    _rule("inner-clamp-only", c(c2(x)), c2(x)),
+    _rule("clamp-before-rescale", c(r(x)), r(c(x)), where=alike(r(x), x)),
+    _rule("rescales-merge", r(r2(x)), product(r, r2)(x)),
+    _rule("slice-begins-early", s(x), one_less(s)(x)),
+    _rule("pad-with-another-value", p(x), other_value(p)(x)),
+    _rule("another-zero-point", r(x), other_zero_point(r)(x)),
+    _rule("move-vanishes", m(x), x, where=alike(m(x), x)),
+    _rule("axial-keeps-its-axis", a(m(x)), m(a(x)), where=alike(m(x), x)),
+    _rule("axial-vanishes", a(x), x, where=alike(a(x), x)),
+]
+
+
+def graphs_with(wrong: Rule, source: TensorGraph, seed: int) -> Iterator[tuple[TensorGraph, Correspondence]]:
+    """Graphs that extraction by random prices finds in the e-graph of a source that has a wrong rule too."""
+    try:
+        frozen = saturate(source, [wrong.for_engine(), *RULES], [*EXTERNS, *wrong.externs], _BUDGET)
+        rng = np.random.default_rng(seed)
+        choices = choice.build(frozen, Bytes(Target.of("ethos-u85-256"), rng))
+    except (EngineError, GraphError):  # two types or two constants in one class: the e-graph itself notices
+        return
+    for _ in range(_PLANS):
+        plan = replace(choices.graph, cost=rng.exponential(1.0, choices.graph.n_nodes), pair_costs={})
+        try:
+            found, origin = choices.tensor_graph(tree_greedy.extract(plan).choice)
+        except (ExtractionError, GraphError):
+            return
+        yield found, correspondence(frozen, found, computed_classes(choices, found, origin))

@@ -1,0 +1,178 @@
+"""One planted error: whether it changes anything at all, and which part of verification notices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.planted_errors import rules
+from benchmarks.planted_errors.edits import Edit, applied, edits
+from benchmarks.planted_errors.subjects import Subject
+from eqsat.search.options import Options
+from eqsat.search.regions import Correspondence, compare_regions
+from eqsat.search.verification import Verifier
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.samples import domains, samples
+from eqsat.tensor.types import GraphError
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.tosa.reference import run_samples
+from eqsat.workers.worker import Pool, WorkerError
+
+#: Constant planes, random planes and other samples of the search for an input on which an error shows.
+_PLANES, _RANDOM_PLANES, _SAMPLES = 64, 64, 32
+#: Samples of version 0.1.
+_FORMER_TRIALS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """What became of a planted error. changes: an input was found on which the outputs differ, else nothing else counts. The others: whether
+    it passes the six samples of version 0.1, the outputs on the reference model, the inner values there, the regions, and all of them."""
+
+    subject: str
+    inputs: int
+    dtype: str
+    pool: int
+    kind: str
+    what: str
+    changes: bool
+    former: bool = False
+    outputs: bool = False
+    inner: bool = False
+    regions: bool = False
+    passes: bool = False
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+class Trial:
+    """A subject with what all errors in it are compared with."""
+
+    def __init__(self, subject: Subject, pool: Pool) -> None:
+        self.subject, self.graph, self._pool = subject, subject.graph, pool
+        self.verifier = Verifier(self.graph, pool, Options())
+        self._known: list[tuple[Sequence[np.ndarray], list[np.ndarray]]] = []
+        self._search = self._inputs()
+        self._former = former_samples(self.graph)
+        self._expected = run_samples(dumps(self.graph), self._former, pool)
+
+    def _inputs(self) -> Iterator[list[np.ndarray]]:
+        """Planes of one code, so that each code of INT8 is met in some channel; planes of random codes; samples as verification draws them,
+        of another seed."""
+        rng = np.random.default_rng(99)
+        given = domains(self.graph)
+        for k in range(_PLANES + _RANDOM_PLANES):
+            xs = []
+            for d in given:
+                t, (low, high) = d.type, DType.of(d.type.dtype).limits
+                count = t.shape[-1] if t.shape else 1
+                if k < _PLANES and len(given) == 1:
+                    codes = low + (np.arange(count) + k * count) * max(1, (high - low + 1) // 256) % (high - low + 1)
+                else:
+                    codes = rng.integers(low, high, count, endpoint=True)
+                xs.append(np.broadcast_to(codes if t.shape else codes[0], t.shape).astype(DType.of(t.dtype).storage))
+            yield xs
+        yield from samples(given, _SAMPLES, seed=99)
+
+    def changes(self, found: TensorGraph) -> bool:
+        """Whether there is an input on which the outputs differ. Raises GraphError where numpy does not compute a graph."""
+        k = 0
+        while True:
+            if k == len(self._known):
+                new = next(self._search, None)
+                if new is None:
+                    return False
+                self._known.append((new, self.graph.evaluate(new)))
+            inputs, want = self._known[k]
+            if not all(np.array_equal(x, y) for x, y in zip(want, found.evaluate(inputs), strict=True)):
+                return True
+            k += 1
+
+    def planted(self, kind: str, what: str, found: TensorGraph, same: Correspondence) -> Planted | None:
+        """The outcome for one graph; None where it cannot be told whether it changes anything."""
+        s = self.subject
+        facts = (s.name, len(s.graph.inputs), s.dtype, s.pool, kind, what)
+        try:
+            if not self.changes(found):
+                return Planted(*facts, changes=False)
+        except GraphError:
+            return None
+        try:
+            reference = self.verifier.reference()
+            outputs = reference.compare(found).equal
+            inner = reference.compare(found, same.claims()).equal
+            regions = not compare_regions(self.graph, found, same, self.verifier.seen).reason
+            passes = not self.verifier.difference(found, same)
+        except WorkerError:  # UNPREDICTABLE where the source is not
+            outputs = inner = regions = passes = False
+        return Planted(*facts, True, self._passes_former(found), outputs, inner, regions, passes)
+
+    def _passes_former(self, found: TensorGraph) -> bool:
+        for want, got in zip(
+            self._expected, run_samples(dumps(found), self._former, self._pool, deaths=1), strict=True
+        ):
+            if isinstance(want, WorkerError) or isinstance(got, WorkerError):
+                return False
+            if not all(np.array_equal(x, y) for x, y in zip(want, got, strict=True)):
+                return False
+        return True
+
+
+def former_samples(graph: TensorGraph) -> list[list[np.ndarray]]:
+    """The samples of version 0.1: all low, all high, alternating, uniform."""
+    rng = np.random.default_rng(0)
+    out: list[list[np.ndarray]] = []
+    for k in range(_FORMER_TRIALS):
+        xs = []
+        for t in graph.signature()[0]:
+            low, high = DType.of(t.dtype).limits
+            if k < 2:
+                x: NDArray[Any] = np.full(t.shape, (low, high)[k])
+            elif k == 2:
+                x = np.where(np.arange(t.elements).reshape(t.shape) % 2, low, high)
+            else:
+                x = rng.integers(low, high, t.shape, endpoint=True)
+            xs.append(x.astype(DType.of(t.dtype).storage))
+        out.append(xs)
+    return out
+
+
+def chosen(all_edits: Iterable[Edit], count: int, seed: int) -> list[Edit]:
+    """So many edits, of as many kinds as there are."""
+    rng = np.random.default_rng(seed)
+    by_kind: dict[str, list[Edit]] = {}
+    for e in all_edits:
+        by_kind.setdefault(e.kind, []).append(e)
+    kinds = sorted(by_kind)
+    rng.shuffle(kinds)
+    out: list[Edit] = []
+    while len(out) < count and any(by_kind.values()):
+        for kind in kinds:
+            if by_kind[kind] and len(out) < count:
+                out.append(by_kind[kind].pop(int(rng.integers(len(by_kind[kind])))))
+    return out
+
+
+def in_subject(subject: Subject, number: int, count: int, with_rules: bool, pool: Pool) -> Iterator[Planted]:
+    """Plants up to `count` edits, and every wrong rule if asked to, in one subject."""
+    trial = Trial(subject, pool)
+    left = count
+    for edit in chosen(edits(subject.graph), 3 * count, number):
+        edited = applied(subject.graph, edit) if left else None
+        if edited is not None:
+            node = subject.graph.nodes[edit.node]
+            result = trial.planted(edit.kind, f"n{edit.node} ({node.op})", edited.graph, edited.same)
+            if result is not None:
+                left -= result.changes
+                yield result
+    for k, wrong in enumerate(rules.WRONG if with_rules else ()):
+        for plan, (found, same) in enumerate(rules.graphs_with(wrong, subject.graph, 100 * number + k)):
+            result = trial.planted(f"rule {wrong.name}", f"extraction {plan}", found, same)
+            if result is not None:
+                yield result

@@ -1,0 +1,55 @@
+"""The table of planted errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from benchmarks.planted_errors.run import Planted
+
+_COLUMNS = ("former", "outputs", "inner", "regions", "passes")
+_GROUPS: dict[str, Callable[[Planted], str]] = {
+    "inputs": lambda p: str(p.inputs),
+    "mean behind it": lambda p: f"{p.pool} x {p.pool}" if p.pool else "none",
+    "dtype": lambda p: p.dtype,
+    "graph": lambda p: (
+        "random graphs" if p.subject.startswith("random-") else "heads" if "-int" in p.subject else "networks"
+    ),
+    "planted as": lambda p: "wrong rule" if p.kind.startswith("rule ") else "edit",
+    "error": lambda p: p.kind,
+}
+
+
+def summary(planted: Sequence[Planted]) -> dict[str, int]:
+    """{what: number of errors}, over all."""
+    real = [p for p in planted if p.changes]
+    return {
+        "planted": len(planted),
+        "equivalent": len(planted) - len(real),
+        "errors": len(real),
+        **{c: sum(getattr(p, c) for p in real) for c in _COLUMNS},
+    }
+
+
+def markdown(planted: Sequence[Planted], about: dict[str, str]) -> str:
+    """One table per way to group them."""
+    lines = [
+        "# Planted errors",
+        "",
+        "Near-miss edits and rules, each changing an output for an input that a directed search found; the others are equivalent, as far as that",
+        "search tells, and left out. How many pass: the six samples of version 0.1; the outputs alone, on today's samples; inner values too; the",
+        "regions alone; and verification as a whole.",
+        "",
+        ", ".join(f"{k} {v}" for k, v in about.items()),
+    ]
+    for title, group in {"all": lambda p: "all", **_GROUPS}.items():
+        lines += [
+            "",
+            f"| {title} | equivalent | errors | pass 0.1 | pass outputs | pass inner values | pass regions | **pass** |",
+            "|---|--:|--:|--:|--:|--:|--:|--:|",
+        ]
+        names = {group(p) for p in planted}
+        for name in sorted(names, key=lambda n: (len(n) if n[:1].isdigit() else 0, n)):
+            s = summary([p for p in planted if group(p) == name])
+            figures = (s["equivalent"], s["errors"], *(s[c] for c in _COLUMNS[:-1]))
+            lines.append(f"| {name} | {' | '.join(map(str, figures))} | **{s['passes']}** |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,66 @@
+"""Planted errors are errors, and the benchmark sees which of them pass."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from benchmarks.planted_errors import rules
+from benchmarks.planted_errors.__main__ import main
+from benchmarks.planted_errors.edits import applied, edits
+from benchmarks.planted_errors.run import Planted, Trial
+from benchmarks.planted_errors.subjects import head, heads
+from benchmarks.planted_errors.table import markdown, summary
+from eqsat.workers.worker import Pool
+
+
+def test_none_of_a_few_passes(tmp_path: Path) -> None:
+    assert main(["--smoke", "--out", str(tmp_path)]) == 0
+    found = json.loads((tmp_path / "planted_errors.json").read_text())
+    assert found["summary"]["errors"] >= 8 and found["summary"]["passes"] == 0
+    assert {p["inputs"] for p in found["planted"]} == {1, 2, 3} and found["about"]["commit"]
+    assert "**0**" in (tmp_path / "table.md").read_text()
+
+
+def test_what_passed_before_does_not_now(pool: Pool) -> None:
+    """The clamp's lower limit shows only where one input is low and another high, which no sample had, and then behind a mean."""
+    subject = head("choice", "INT8", 32, True)
+    trial = Trial(subject, pool)
+    found = [applied(subject.graph, e) for e in edits(subject.graph) if e.kind == "wrong clamp limit"]
+    results = [trial.planted("wrong clamp limit", "", f.graph, f.same) for f in found if f is not None]
+    real = [r for r in results if r is not None and r.changes]
+    assert any(r.former for r in real) and not any(r.passes or r.regions for r in real)
+
+
+def test_what_changes_nothing_is_left_out(pool: Pool) -> None:
+    """A clamp behind a table that gives less than its limit."""
+    subject = head("chain", "INT8", 8, False)
+    trial = Trial(subject, pool)
+    found = [applied(subject.graph, e) for e in edits(subject.graph) if e.kind == "wrong table entry"]
+    results = [trial.planted("wrong table entry", "", f.graph, f.same) for f in found if f is not None]
+    assert any(r is not None and not r.changes for r in results)
+    assert all(r is not None and not r.passes for r in results if r is not None and r.changes)
+
+
+def test_a_wrong_rule_gives_wrong_graphs_that_do_not_pass(pool: Pool) -> None:
+    wrong = next(r for r in rules.WRONG if r.name == "binary-commutes")
+    subject = head("subtraction", "INT8", 8, True)
+    trial = Trial(subject, pool)
+    results = [trial.planted(wrong.name, "", g, same) for g, same in rules.graphs_with(wrong, subject.graph, 1)]
+    assert any(r is not None and r.changes for r in results)
+    assert not any(r is not None and r.passes for r in results)
+
+
+def test_subjects_have_one_to_three_inputs_and_large_means() -> None:
+    all_heads = list(heads())
+    assert {len(s.graph.inputs) for s in all_heads} == {1, 2, 3}
+    assert {s.pool for s in all_heads} == {0, 8, 32, 128} and {s.dtype for s in all_heads} == {"INT8", "INT16"}
+
+
+def test_the_table_counts_only_errors() -> None:
+    facts = ("a", 1, "INT8", 0, "kind", "what")
+    planted = [Planted(*facts, changes=False), Planted(*facts, True, former=True), Planted(*facts, True, passes=True)]
+    assert summary(planted) == {
+        "planted": 3, "equivalent": 1, "errors": 2, "former": 1, "outputs": 0, "inner": 0, "regions": 0, "passes": 1,
+    }  # fmt: skip
+    assert "| all | 1 | 2 | 1 | 0 | 0 | 0 | **1** |" in markdown(planted, {"commit": "c"})
