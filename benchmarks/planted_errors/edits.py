@@ -11,7 +11,7 @@ import numpy as np
 from eqsat.search.regions import Correspondence
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
-from eqsat.tensor.numerics import DOUBLE_ROUND, SINGLE_ROUND
+from eqsat.tensor.ops.rescale import DOUBLE_ROUND, SINGLE_ROUND
 from eqsat.tensor.types import Attrs, Const, GraphError, attrs_of
 
 #: Adds what stands for a node to a graph, given where the nodes of the old graph are in it; the new node.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eqsat.checking.random_graphs import random_graph
+from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
@@ -169,7 +169,7 @@ def random_subjects(count: int) -> Iterator[Subject]:
     """Random graphs of which numpy computes everything and whose inputs are INT8 or INT16."""
     seed = 0
     while count:
-        graph = random_graph(seed, most=15)
+        graph = random_graph(seed, RULE)
         ops = {graph.nodes[n].op for n in graph.live()}
         if "opaque" not in ops and all(DType.of(graph.nodes[i].dtype).bits <= 16 for i in graph.inputs):
             count -= 1

@@ -32,7 +32,7 @@ from eqsat.search.choice import Choices
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import evaluate_op
-from eqsat.tensor.samples import Domain, sample
+from eqsat.tensor.samples import Domain, domains, sample
 from eqsat.tensor.types import GraphError
 from eqsat.tosa.reference import Claim
 
@@ -140,6 +140,7 @@ class _Cutter:
     def __init__(self, source: TensorGraph, found: TensorGraph, same: Correspondence, seen: Seen, seed: int):
         self.source, self.found, self.same, self.seen, self.seed = source, found, same, seen, seed
         self.members = same.members()
+        self.given = dict(zip(source.inputs, domains(source), strict=True))
         #: {node of the source: all that it depends on and itself, as bits}
         self.below: dict[int, int] = {}
         for n in source.live():
@@ -296,11 +297,12 @@ class _Cutter:
                 for i in set(reader.inputs) & leaves.keys():
                     points.setdefault(leaves[i], set()).update(dict(reader.attrs).get("in_zp", ()))
         for x in [*region.source_leaves.values(), *(x for x, _ in region.found_leaves.values())]:
-            node = x[1] if x[0] == "node" else self.members[x[1]][0]
-            t = self.source.type(node)
-            limits = self.seen(node) if t.dtype in _WIDE else None
+            nodes = [x[1]] if x[0] == "node" else self.members[x[1]]
+            given = next((self.given[n] for n in nodes if n in self.given), None)
+            t = self.source.type(nodes[0])
+            limits = self.seen(nodes[0]) if t.dtype in _WIDE else None
             low, high = limits or (None, None)
-            out[x] = Domain(t, low, high, tuple(sorted(points.get(x, ()))))
+            out[x] = given or Domain(t, low, high, tuple(sorted(points.get(x, ()))))
         return out
 
 
