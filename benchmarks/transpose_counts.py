@@ -1,0 +1,161 @@
+"""TRANSPOSEs and cycles on ExecuTorch's own cases of `backends/arm/test/misc/test_transpose_counts.py`, which come with its wheel.
+
+    python -m benchmarks.transpose_counts --targets ethos-u55-128,ethos-u85-256 --out benchmarks/results/transpose_counts
+
+All cases that the wheel tests in integers are quantized, lowered, and optimized; the graph with explicit layout, stock's and eqsat's
+are counted, over all delegates of a case. `records.jsonl` has a line per case and target, `run.json` the commit and the versions, and
+`table.md` is made from both; a run that was interrupted goes on where it stopped. Exit code 1 if eqsat's graph is dearer
+than stock's anywhere, or has more TRANSPOSEs for the same cycles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from eqsat.bench.log import Log
+from eqsat.files import write_atomically
+from eqsat.report.data import geometric_mean
+from eqsat.search.options import Options
+from eqsat.search.result import Result
+from eqsat.tosa import loads
+from eqsat.versions import versions
+
+ROOT = Path(__file__).parent.parent
+TARGETS = ("ethos-u55-128", "ethos-u85-256")
+KINDS = ("explicit", "stock", "eqsat")
+_PACKAGES = ("eqsat", "executorch", "ethos-u-vela", "egglog", "torch")
+
+
+def cases() -> dict[str, Any]:
+    """{name: case} of the wheel, each with `module`, `inputs` and the number of TRANSPOSEs that ExecuTorch's test expects."""
+    from executorch.backends.arm.test.misc import test_transpose_counts
+
+    return {**test_transpose_counts.cases, **test_transpose_counts.cases_int}
+
+
+def measure(name: str, target: str, options: Options) -> dict[str, Any]:
+    """The record of one case. A failure is a record with its error."""
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    from eqsat.executorch.lowering import lower_with_session
+    from eqsat.executorch.quantize import quantize
+
+    record: dict[str, Any] = {"name": name, "target": target}
+    case, spec = cases()[name], EthosUCompileSpec(target)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            program = quantize(case.module, case.inputs, spec, [case.inputs])
+            _, session = lower_with_session(program, spec, options=options)
+    except Exception as e:  # noqa: BLE001 - whatever ExecuTorch raises on a case of its own is that case's outcome
+        return {**record, "error": f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"}
+    if session.stepped_back or not session.results:
+        told = [str(w.message) for w in caught if "eqsat" in str(w.message)]
+        return {**record, "error": (told or ["no delegate"])[-1][:300]}
+    return {**record, "expected_by_executorch": case.expected_transposes, **_counted(session.results)}
+
+
+def _counted(results: Sequence[Result]) -> dict[str, Any]:
+    """TRANSPOSEs and cycles of all delegates; None where one has no such graph, or Vela refuses it."""
+    graphs = {
+        "explicit": [r.explicit for r in results],
+        "stock": [r.run.graphs.get("stock") if r.run else None for r in results],
+        "eqsat": [r.tosa for r in results],
+    }
+    cycles = {
+        "explicit": [r.explicit_cycles for r in results],
+        "stock": [r.stock_cycles for r in results],
+        "eqsat": [r.cycles for r in results],
+    }
+    return {
+        "delegates": len(results),
+        "chosen": [r.chosen for r in results],
+        "verified": all(r.verified for r in results),
+        "transposes": {k: _sum([b and loads(b).op_counts().get("transpose", 0) for b in graphs[k]]) for k in KINDS},
+        "cycles": {k: _sum(cycles[k]) for k in KINDS},
+        "warnings": [w for r in results for w in r.warnings],
+    }
+
+
+def _sum(values: Sequence[Any]) -> int | None:
+    return None if None in values else sum(values)
+
+
+def faults(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where eqsat is dearer than stock, or has more TRANSPOSEs for the same cycles."""
+    out = []
+    for r in records:
+        stock, ours = ((r.get("cycles", {}).get(k), r.get("transposes", {}).get(k)) for k in ("stock", "eqsat"))
+        if stock[0] is not None and ours[0] > stock[0]:
+            out.append(f"{r['name']} on {r['target']}: {ours[0]:,} cycles, stock {stock[0]:,}")
+        elif stock[0] is not None and ours[0] == stock[0] and stock[1] is not None and ours[1] > stock[1]:
+            out.append(f"{r['name']} on {r['target']}: {ours[1]} TRANSPOSEs for the same cycles, stock {stock[1]}")
+    return out
+
+
+def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
+    """Markdown: a row per case, per target the sums of TRANSPOSEs and the geometric mean of cycles to stock's."""
+    known = [r for r in records if "error" not in r]
+    lines = [
+        f"Commit {about['commit']}; {', '.join(f'{k} {v}' for k, v in about['versions'].items())}.",
+        "",
+        "| case | target | TRANSPOSEs: explicit | stock | eqsat | cycles: explicit | stock | eqsat | eqsat to stock |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for r in records:
+        if "error" in r:
+            lines.append(f"| {r['name']} | {r['target']} | {r['error'].replace('|', '/')} | | | | | | |")
+            continue
+        counts, cycles = ([r[what][k] for k in KINDS] for what in ("transposes", "cycles"))
+        ratio = f"{cycles[2] / cycles[1]:.3f}" if cycles[1] else "-"
+        shown = " | ".join("-" if v is None else f"{v:,}" for v in (*counts, *cycles))
+        lines.append(f"| {r['name']} | {r['target']} | {shown} | {ratio} |")
+    for target in dict.fromkeys(r["target"] for r in known):
+        rows = [r for r in known if r["target"] == target]
+        sums = " | ".join(str(_sum([r["transposes"][k] for r in rows]) or "-") for k in KINDS)
+        mean = geometric_mean([r["cycles"]["eqsat"] / r["cycles"]["stock"] for r in rows if r["cycles"]["stock"]])
+        lines.append(f"| **all {len(rows)}** | {target} | {sums} | | | | **{mean:.3f}** |")
+    found = faults(records)
+    lines += [
+        "",
+        *(f"* {f}" for f in found or ["Nowhere dearer than stock, nowhere more TRANSPOSEs for the same cycles."]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--cases", default="", help="names, separated by commas (default: all)")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/transpose_counts")
+    parser.add_argument("--time-limit", type=float, default=10.0, help="seconds per extraction")
+    parser.add_argument("--cache", type=Path, help="file of measured prices (default: the user's)")
+    args = parser.parse_args(argv)
+    logging.disable(logging.WARNING)
+    args.out.mkdir(parents=True, exist_ok=True)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    about = {"commit": commit, "versions": versions(_PACKAGES)}
+    write_atomically(args.out / "run.json", (json.dumps(about, indent=1) + "\n").encode())
+    log = Log(args.out / "records.jsonl", itemgetter("name", "target"), lambda r: "error" not in r)
+    wanted = [(n, t) for t in args.targets.split(",") for n in (args.cases.split(",") if args.cases else cases())]
+    for name, target in wanted:
+        if (name, target) not in log.records:
+            log.add(measure(name, target, Options(time_limit=args.time_limit, cache=args.cache)))
+        record = log.records[name, target]
+        print(name, target, record.get("error") or (record["transposes"], record["cycles"]), flush=True)
+    records = [log.records[cell] for cell in wanted]
+    write_atomically(args.out / "table.md", table(records, about).encode())
+    return 1 if faults(records) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
