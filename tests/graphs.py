@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 
@@ -28,26 +29,23 @@ def rescale(
     output_unsigned: bool = False,
 ) -> int:
     """RESCALE, per channel if there are several multipliers."""
-    return g.add(
-        "rescale",
-        [x],
-        multiplier=tuple(multiplier),
-        shift=tuple(shift),
-        in_zp=(in_zp,),
-        out_zp=(out_zp,),
-        dtype=dtype,
+    attrs = makers.rescale(
+        dtype,
+        multiplier,
+        shift,
+        in_zp=in_zp,
+        out_zp=out_zp,
         scale32=scale32,
         rounding_mode=rounding,
         per_channel=len(multiplier) > 1,
         input_unsigned=input_unsigned,
         output_unsigned=output_unsigned,
     )
+    return g.add_with("rescale", [x], attrs)
 
 
 def clamp(g: TensorGraph, x: int, low: int, high: int) -> int:
-    size = {"INT8": 1, "INT16": 2}[g.nodes[x].dtype]
-    low_bytes, high_bytes = (v.to_bytes(size, "little", signed=True) for v in (low, high))
-    return g.add("clamp", [x], min_val=low_bytes, max_val=high_bytes, nan_mode=1)
+    return g.add_with("clamp", [x], makers.clamp(g.nodes[x].dtype, low, high))
 
 
 def relu(g: TensorGraph, x: int, zero: int = -128) -> int:
@@ -60,17 +58,7 @@ def conv(g: TensorGraph, x: int, channels: int, kernel: int = 1, *, stride: int 
     depth, pad = g.nodes[x].shape[-1], (kernel - 1) // 2
     w = g.add_const(rng.integers(-127, 128, (channels, kernel, kernel, depth)), "INT8")
     b = g.add_const(rng.integers(-500, 500, channels), "INT32")
-    y = g.add(
-        "conv2d",
-        [x, w, b],
-        pad=(pad,) * 4,
-        stride=(stride,) * 2,
-        dilation=(1, 1),
-        acc_type=5,
-        local_bound=False,
-        in_zp=(-3,),
-        w_zp=(0,),
-    )
+    y = g.add_with("conv2d", [x, w, b], makers.conv("INT8", pad=(pad,) * 4, stride=(stride,) * 2, in_zp=-3))
     scales = rng.integers(1 << 30, (1 << 31) - 1, channels)
     return rescale(g, y, "INT8", multiplier=[int(s) for s in scales], shift=[38] * channels, out_zp=-5)
 

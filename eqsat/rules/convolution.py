@@ -27,7 +27,7 @@ from eqsat.egraph.kinds import (
 )
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
-from eqsat.rules.operators import POINTWISE_CONV
+from eqsat.tensor import makers
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
 
@@ -114,7 +114,7 @@ def phases(
     n, height, width, _ = x.shape
     if any(call.attr("out_pad")) or x.dtype != "INT8" or (kh, kw) != call.attr("stride") or kh != _PHASES:
         return None
-    conv = Call("conv2d", attrs_of({**POINTWISE_CONV, "in_zp": call.attr("in_zp"), "w_zp": call.attr("w_zp")}))
+    conv = Call("conv2d", makers.conv("INT8", in_zp=call.attr("in_zp")[0], w_zp=call.attr("w_zp")[0]))
     bias = LeafValue.constant(np.tile(np.broadcast_to(b.data, (oc,)), kw), b.node.dtype)
     first, second = (
         LeafValue.constant(w.data[:, k].transpose(1, 0, 2).reshape(kw * oc, 1, 1, ic), w.node.dtype) for k in range(kh)

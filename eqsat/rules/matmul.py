@@ -17,9 +17,9 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Constant, Conv2d, Matmul, Slice, Value, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.rules.operators import POINTWISE_CONV
+from eqsat.tensor import makers
 from eqsat.tensor.movement import Axis, Move
-from eqsat.tensor.types import Shape, Type, attrs_of
+from eqsat.tensor.types import Shape, Type
 
 #: A movement that is no view.
 Reordering = Annotated[Move, such("reordering", Move, lambda m: not m.is_view)]
@@ -118,7 +118,7 @@ def constant_product(f: Matmul, left: Type, k: Constant) -> tuple[Move, Conv2d, 
     if left.shape[0] != 1 or left.dtype != "INT8":
         return None
     (_, h, c), w = left.shape, k.data.shape[2]
-    conv = Call("conv2d", attrs_of({**POINTWISE_CONV, "in_zp": f.attr("in_zp"), "w_zp": f.attr("w_zp")}))
+    conv = Call("conv2d", makers.conv("INT8", in_zp=f.attr("in_zp")[0], w_zp=f.attr("w_zp")[0]))
     weights = LeafValue.constant(k.data[0].T.reshape(w, 1, 1, c), k.node.dtype)
     bias = LeafValue.constant(np.zeros(w), "INT32")
     return Move.reshape(left.shape, (1, 1, h, c)), conv, weights, bias, Move.reshape((1, 1, h, w), (1, h, w))

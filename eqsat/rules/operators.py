@@ -14,9 +14,10 @@ from eqsat.egraph.kinds import Conv2d, MaxPool, Rescale, Value, op, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules.weights import channel_order
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Type, attrs_of
+from eqsat.tensor.types import Type
 
 _POOL_WINDOW = 256  # Vela's limit on a pool's height and width
 _POOL_CHANNELS = 128  # as many as one block of the NPU's output holds
@@ -58,9 +59,7 @@ def reduce_as_pool(call: ReduceMax, operand: Type) -> list[tuple[Move, MaxPool, 
 
 
 def _max_pool(height: int, width: int) -> Call:
-    return Call(
-        "max_pool2d", attrs_of({"kernel": (height, width), "stride": (1, 1), "pad": (0, 0, 0, 0), "nan_mode": 1})
-    )
+    return Call("max_pool2d", makers.max_pool((height, width)))
 
 
 @extern
@@ -79,12 +78,12 @@ def order_as_conv(m: Move, operand: Type) -> tuple[Conv2d, LeafValue, LeafValue,
     n = len(order)
     matrix = np.zeros((n, 1, 1, n), np.int8)
     matrix[np.arange(n), 0, 0, order] = 1
-    conv = Call("conv2d", attrs_of({**POINTWISE_CONV, "in_zp": (0,), "w_zp": (0,)}))
+    conv = Call("conv2d", makers.conv("INT8"))
     return (
         conv,
         LeafValue.constant(matrix, "INT8"),
         LeafValue.constant(np.zeros(n, np.int32), "INT32"),
-        Call("rescale", UNIT_RESCALE),
+        Call("rescale", makers.rescale("INT8")),
     )
 
 
@@ -115,38 +114,19 @@ def interleaved(m: Move, leaf: Input) -> tuple[Move, Conv2d, LeafValue, LeafValu
     kernel = np.zeros((k, planes, planes, 1, k), np.int8)
     for c in range(planes):
         kernel[np.arange(k), c, c, 0, np.arange(k)] = 1
-    conv = Call("conv2d", attrs_of({**POINTWISE_CONV, "in_zp": (0,), "w_zp": (0,)}))
+    conv = Call("conv2d", makers.conv("INT8"))
     return (
         Move.reshape(m.in_shape, (1, planes, rest // k, k)),
         conv,
         LeafValue.constant(kernel.reshape(k * planes, planes, 1, k), "INT8"),
         LeafValue.constant(np.zeros(k * planes), "INT32"),
-        Call("rescale", UNIT_RESCALE),
+        Call("rescale", makers.rescale("INT8")),
         Move.reshape((1, 1, rest // k, k * planes), m.out_shape),
     )
 
 
 #: Most planes, and most elements of a row at once: what keeps the kernel small and the NPU's channels filled.
 _PLANES, _STEP = 8, 16
-
-#: Attributes of a 1x1 convolution of INT8 tensors, but for the zero points.
-POINTWISE_CONV = {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1), "local_bound": False, "acc_type": 5}
-
-#: RESCALE from INT32 to INT8 by exactly one.
-UNIT_RESCALE = attrs_of(
-    {
-        "multiplier": (1 << 30,),
-        "shift": (30,),
-        "in_zp": (0,),
-        "out_zp": (0,),
-        "dtype": "INT8",
-        "scale32": True,
-        "rounding_mode": 1,
-        "per_channel": False,
-        "input_unsigned": False,
-        "output_unsigned": False,
-    }
-)
 
 m, x, i = symbols("m", Move), symbols("x", Value), symbols("i", Input)
 reduce_max = symbols("reduce_max", ReduceMax)

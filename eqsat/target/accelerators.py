@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from eqsat.target.families import FAMILIES
 from eqsat.target.family import Core, Family
+
+if TYPE_CHECKING:  # ExecuTorch takes seconds to import
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 _FAMILY = {accelerator: family for family in FAMILIES for accelerator in family.cores}
 #: Every accelerator configuration of Vela 5.1 (vela --help).
@@ -40,7 +44,7 @@ class Target:
         return Target.from_compile_spec(EthosUCompileSpec(name.lower(), system_config, memory_mode, config_ini=config))
 
     @staticmethod
-    def from_compile_spec(spec) -> Target:
+    def from_compile_spec(spec: EthosUCompileSpec) -> Target:
         """Target of an `EthosUCompileSpec`."""
         return Target.from_flags(spec.compiler_flags)
 

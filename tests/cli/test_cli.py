@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from eqsat import runs
 from eqsat.cli import app
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.graphs import finish, rescale
@@ -27,9 +28,9 @@ def pair_of_transposes() -> bytes:
     g = TensorGraph()
     x = g.add_input("x", (1, 16, 16, 8), "INT8")
     y = g.add("transpose", (x,), perms=(0, 3, 1, 2))
-    y = g.add("clamp", (y,), min_val=b"\0", max_val=b"\x7f", nan_mode=1)
+    y = g.add_with("clamp", (y,), makers.clamp("INT8", 0, 127))
     y = g.add("transpose", (y,), perms=(0, 2, 3, 1))
-    g.outputs.append(g.add("clamp", (y,), min_val=b"\x05", max_val=b"\x60", nan_mode=1))
+    g.outputs.append(g.add_with("clamp", (y,), makers.clamp("INT8", 5, 96)))
     return dumps(g)
 
 

@@ -20,6 +20,7 @@ from eqsat.rules import EXTERNS
 from eqsat.rules.presets import PRESETS
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tosa import dumps, loads
@@ -40,33 +41,10 @@ def convolution(noop: bool) -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 8, 8, 16), "INT8")
     w = g.add_const(np.random.default_rng(0).integers(-127, 128, (16, 1, 1, 16)), "INT8")
-    y = g.add(
-        "conv2d",
-        (x, w, g.add_const(np.zeros(16), "INT32")),
-        pad=(0, 0, 0, 0),
-        stride=(1, 1),
-        dilation=(1, 1),
-        local_bound=False,
-        acc_type=5,
-        in_zp=(0,),
-        w_zp=(0,),
-    )
-    y = g.add(
-        "rescale",
-        (y,),
-        dtype="INT8",
-        multiplier=(1 << 30,),
-        shift=(38,),
-        in_zp=(0,),
-        out_zp=(0,),
-        scale32=True,
-        rounding_mode=1,
-        per_channel=False,
-        input_unsigned=False,
-        output_unsigned=False,
-    )
+    y = g.add_with("conv2d", (x, w, g.add_const(np.zeros(16), "INT32")), makers.conv("INT8"))
+    y = g.add_with("rescale", (y,), makers.rescale("INT8", 1 << 30, 38))
     if noop:
-        y = g.add("clamp", (y,), min_val=b"\x80", max_val=b"\x7f", nan_mode=1)
+        y = g.add_with("clamp", (y,), makers.clamp("INT8", -128, 127))
     g.outputs.append(g.add("transpose", (g.add("transpose", (y,), perms=(0, 2, 1, 3)),), perms=(0, 2, 1, 3)))
     return g
 

@@ -9,6 +9,7 @@ import time
 import warnings
 from pathlib import Path
 
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from tests.drills import TARGET, Outcome, clear_error, drill, eqsat, message
@@ -22,11 +23,11 @@ def chain(nodes: int) -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 8, 8, 16), "INT8")
     for k in range(nodes // 4):
-        low = (-128 + k % 90) & 0xFF
+        low = -128 + k % 90
         x = g.add("transpose", (x,), perms=(0, 3, 1, 2))
-        x = g.add("clamp", (x,), min_val=bytes([low]), max_val=b"\x7f", nan_mode=1)
+        x = g.add_with("clamp", (x,), makers.clamp("INT8", low))
         x = g.add("transpose", (x,), perms=(0, 2, 3, 1))
-        x = g.add("clamp", (x,), min_val=bytes([low]), max_val=b"\x7e", nan_mode=1)
+        x = g.add_with("clamp", (x,), makers.clamp("INT8", low, 126))
     return finish(g, x)
 
 

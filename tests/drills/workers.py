@@ -13,6 +13,7 @@ from eqsat.egraph.engine import Budget
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
@@ -165,20 +166,7 @@ def sums(n: int) -> TensorGraph:
         y = g.add("add", (y, g.add_input(f"x{i}", (1, 4, 4, 8), "INT32")))
     return finish(
         g,
-        g.add(
-            "rescale",
-            (y,),
-            dtype="INT8",
-            multiplier=(1 << 30,),
-            shift=(36,),
-            in_zp=(0,),
-            out_zp=(0,),
-            per_channel=False,
-            scale32=True,
-            rounding_mode=1,
-            input_unsigned=False,
-            output_unsigned=False,
-        ),
+        g.add_with("rescale", (y,), makers.rescale("INT8", 1 << 30, 36)),
     )
 
 

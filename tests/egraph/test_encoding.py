@@ -9,6 +9,7 @@ from eqsat.egraph.attributes import Call
 from eqsat.egraph.encoding import DECLARATIONS, saturate
 from eqsat.egraph.engine import Budget, EngineError, Rule
 from eqsat.rules import EXTERNS, RULES
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
@@ -35,7 +36,7 @@ def everything() -> TensorGraph:
     y = conv(g, x, 8)
     z = g.add("concat", [y, x, y], axis=3)
     z = g.add("slice", [z], start=(0, 0, 0, 8), size=(1, 4, 4, 8))
-    z = add(g, z, g.add("max_pool2d", [y], kernel=(1, 1), stride=(1, 1), pad=(0,) * 4, nan_mode=1))
+    z = add(g, z, g.add_with("max_pool2d", [y], makers.max_pool((1, 1))))
     s = g.add(
         "select",
         [g.add_const(np.ones((1, 1, 1, 1)), "BOOL"), transpose(g, z, 0, 3, 1, 2), transpose(g, relu(g, z), 0, 3, 1, 2)],

@@ -13,6 +13,7 @@ from eqsat.executorch.quantize import quantize
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
@@ -87,7 +88,7 @@ def test_one_value_in_two_output_slots_stays_two_tensors():
     g = TensorGraph(output_names=["a", "b"])
     x = g.add_input("x", (1, 8, 8, 16), "INT8")
     y = g.add("transpose", (x,), perms=(0, 2, 1, 3))
-    y = g.add("transpose", (g.add("clamp", (y,), min_val=b"\0", max_val=b"\x7f", nan_mode=1),), perms=(0, 2, 1, 3))
+    y = g.add("transpose", (g.add_with("clamp", (y,), makers.clamp("INT8", 0, 127)),), perms=(0, 2, 1, 3))
     g.outputs = [y, y]
     result = optimize_tosa(dumps(g), Target.of("ethos-u55-128"))
     graph = loads(result.tosa)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.checking.random_graphs import RULE, random_graph
+from eqsat.tensor import makers
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type, attrs_of
@@ -22,20 +23,7 @@ def finish(g: TensorGraph, *outputs: int) -> TensorGraph:
 
 
 def rescale(g: TensorGraph, x: int, dtype: str, multiplier: int = 1 << 30, shift: int = 30) -> int:
-    return g.add(
-        "rescale",
-        (x,),
-        dtype=dtype,
-        multiplier=(multiplier,),
-        shift=(shift,),
-        in_zp=(0,),
-        out_zp=(0,),
-        per_channel=False,
-        scale32=True,
-        rounding_mode=1,
-        input_unsigned=False,
-        output_unsigned=False,
-    )
+    return g.add_with("rescale", (x,), makers.rescale(dtype, multiplier, shift))
 
 
 def opaque(
@@ -79,7 +67,7 @@ def pointwise() -> TensorGraph:
             "intdiv",
         )
     ]
-    outs += [g.add(op, (a, b), nan_mode=1) for op in ("maximum", "minimum")]
+    outs += [g.add_with(op, (a, b), makers.extremum()) for op in ("maximum", "minimum")]
     outs += [g.add(op, (p, q)) for op in ("logical_and", "logical_or", "logical_xor")]
     outs += [g.add(op, (a, b)) for op in ("equal", "greater", "greater_equal")]
     outs += [
@@ -100,7 +88,7 @@ def along_axes() -> TensorGraph:
         g.add_input("w", (1, 4, 6), "INT16"),
         g.add_input("p", (2, 3), "BOOL"),
     )
-    outs = [g.add(op, (x,), axis=1, nan_mode=1) for op in ("reduce_max", "reduce_min", "argmax")]
+    outs = [g.add_with(op, (x,), makers.extremum(1)) for op in ("reduce_max", "reduce_min", "argmax")]
     outs += [g.add(op, (rescale(g, x, "INT32"),), axis=2) for op in ("reduce_sum", "reduce_product")]
     outs += [g.add(op, (p,), axis=0) for op in ("reduce_any", "reduce_all")]
     outs += [
@@ -111,7 +99,7 @@ def along_axes() -> TensorGraph:
         g.add("concat", (x, x), axis=1),
         g.add("transpose", (x,), perms=(2, 0, 1)),
         g.add("reshape", (x,), shape=(2, 12)),
-        g.add("clamp", (x,), min_val=b"\x80", max_val=b"\x7f", nan_mode=1),
+        g.add_with("clamp", (x,), makers.clamp("INT8", -128, 127)),
         g.add("table", (x,), table=tuple(range(-128, 128))),
         g.add("table", (w,), table=tuple(range(513))),
     ]
@@ -128,23 +116,21 @@ def products() -> TensorGraph:
         return g.add_const(rng.integers(-127, 128, shape), "INT8")
 
     bias = g.add_const(np.arange(2), "INT32")
-    window = {"stride": (1, 1), "in_zp": (0,), "w_zp": (0,), "acc_type": 5, "local_bound": False}
     outs = [
-        g.add("conv2d", (x, weights(2, 2, 1, 3), bias), pad=(1, 0, 0, 0), dilation=(2, 1), **window),
-        g.add(
+        g.add_with("conv2d", (x, weights(2, 2, 1, 3), bias), makers.conv("INT8", pad=(1, 0, 0, 0), dilation=(2, 1))),
+        g.add_with(
             "depthwise_conv2d",
             (x, weights(2, 2, 3, 1), g.add_const(np.zeros(3), "INT32")),
-            pad=(0,) * 4,
-            dilation=(1, 1),
-            **window,
+            makers.conv("INT8"),
         ),
-        g.add("transpose_conv2d", (x, weights(2, 2, 2, 3), bias), out_pad=(0, 1, 0, 0), **window),
+        g.add_with(
+            "transpose_conv2d", (x, weights(2, 2, 2, 3), bias), makers.transpose_conv("INT8", out_pad=(0, 1, 0, 0))
+        ),
         g.add("matmul", (m, g.add("transpose", (m,), perms=(0, 2, 1))), in_zp=(1,), w_zp=(-1,)),
     ]
-    pool = {"kernel": (2, 2), "stride": (1, 2), "pad": (0, 0, 0, 0)}
     outs += [
-        g.add("max_pool2d", (x,), nan_mode=1, **pool),
-        g.add("avg_pool2d", (x,), in_zp=(0,), out_zp=(0,), acc_type=5, **pool),
+        g.add_with("max_pool2d", (x,), makers.max_pool((2, 2), stride=(1, 2))),
+        g.add_with("avg_pool2d", (x,), makers.avg_pool((2, 2), stride=(1, 2))),
     ]
     return finish(g, *outs)
 
@@ -189,33 +175,10 @@ def wide() -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 2, 2, 3), "INT16")
     w, b = g.add_const(np.arange(6).reshape(2, 1, 1, 3), "INT8"), g.add_const(np.array([-(2**47), 2**47 - 1]), "INT48")
-    y = g.add(
-        "conv2d",
-        (x, w, b),
-        pad=(0,) * 4,
-        stride=(1, 1),
-        dilation=(1, 1),
-        acc_type=6,
-        local_bound=False,
-        in_zp=(0,),
-        w_zp=(0,),
-    )
+    y = g.add_with("conv2d", (x, w, b), makers.conv("INT16"))
     return finish(
         g,
-        g.add(
-            "rescale",
-            (y,),
-            dtype="INT16",
-            multiplier=(16384,),
-            shift=(46,),
-            in_zp=(0,),
-            out_zp=(0,),
-            per_channel=False,
-            scale32=False,
-            rounding_mode=1,
-            input_unsigned=False,
-            output_unsigned=False,
-        ),
+        g.add_with("rescale", (y,), makers.rescale("INT16", 16384, 46, scale32=False)),
     )
 
 

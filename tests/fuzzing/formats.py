@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import TosaError, dumps, loads
 from tests.fuzzing.corpus import finish, graphs
@@ -59,8 +60,8 @@ def transposes() -> TensorGraph:
     """A pair of transposes around a clamp, of no use."""
     g = TensorGraph()
     x = g.add("transpose", (g.add_input("x", (1, 4, 4, 8), "INT8"),), perms=(0, 3, 1, 2))
-    x = g.add("transpose", (g.add("clamp", (x,), min_val=b"\0", max_val=b"\x7f", nan_mode=1),), perms=(0, 2, 3, 1))
-    return finish(g, g.add("clamp", (x,), min_val=b"\5", max_val=b"\x60", nan_mode=1))
+    x = g.add("transpose", (g.add_with("clamp", (x,), makers.clamp("INT8", 0, 127)),), perms=(0, 2, 3, 1))
+    return finish(g, g.add_with("clamp", (x,), makers.clamp("INT8", 5, 96)))
 
 
 # ---- TOSA -----------------------------------------------------------------------------------------

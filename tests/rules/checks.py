@@ -21,7 +21,7 @@ from eqsat.checking.soundness import data
 from eqsat.egraph.encoding import Frozen
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Extern, Rule
 from eqsat.rules import EXTERNS, RULES
-from eqsat.tensor.dtypes import DType
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 
@@ -62,8 +62,7 @@ def ops_of_output(frozen: Frozen, slot: int = 0) -> set[str]:
 
 
 def clamp(g: TensorGraph, x: int, low: int, high: int) -> int:
-    kind = DType.of(g.nodes[x].dtype).storage
-    return g.add("clamp", (x,), min_val=kind(low).tobytes(), max_val=kind(high).tobytes(), nan_mode=1)
+    return g.add_with("clamp", (x,), makers.clamp(g.nodes[x].dtype, low, high))
 
 
 def rescale(
@@ -76,25 +75,11 @@ def rescale(
     out_zp: int = 0,
 ) -> int:
     """A RESCALE by multiplier * 2^-shift, per channel if those are sequences."""
-    per_channel = not isinstance(multiplier, int)
-    return g.add(
-        "rescale",
-        (x,),
-        dtype=dtype,
-        multiplier=tuple(multiplier) if per_channel else (multiplier,),
-        shift=tuple(shift) if per_channel else (shift,),
-        in_zp=(in_zp,),
-        out_zp=(out_zp,),
-        per_channel=per_channel,
-        scale32=True,
-        rounding_mode=1,
-        input_unsigned=False,
-        output_unsigned=False,
-    )
+    return g.add_with("rescale", (x,), makers.rescale(dtype, multiplier, shift, in_zp=in_zp, out_zp=out_zp))
 
 
 def table(g: TensorGraph, x: int, seed: int) -> int:
-    return g.add("table", (x,), table=tuple(np.random.default_rng(seed).integers(-128, 128, 256).tolist()))
+    return g.add_with("table", (x,), makers.table(np.random.default_rng(seed).integers(-128, 128, 256)))
 
 
 def cut(g: TensorGraph, x: int, start: Sequence[int], size: Sequence[int]) -> int:
@@ -102,7 +87,7 @@ def cut(g: TensorGraph, x: int, start: Sequence[int], size: Sequence[int]) -> in
 
 
 def pad(g: TensorGraph, x: int, pads: Sequence[int], value: int = 0) -> int:
-    return g.add("pad", (x,), pads=tuple(pads), value=(value,))
+    return g.add_with("pad", (x,), makers.pad(pads, value))
 
 
 def conv(
@@ -121,16 +106,10 @@ def conv(
     shape = (*kernel, c, out) if depthwise else (out, *kernel, c)
     weights = g.add_const(data(Type(shape, "INT8"), "random", 5), "INT8")
     bias = g.add_const(np.arange(c * out if depthwise else out) * 100, "INT32")
-    return g.add(
+    return g.add_with(
         "depthwise_conv2d" if depthwise else "conv2d",
         (x, weights, bias),
-        pad=padding,
-        stride=(1, 1),
-        dilation=dilation,
-        in_zp=(zp,),
-        w_zp=(0,),
-        acc_type=5,
-        local_bound=False,
+        makers.conv("INT8", pad=padding, dilation=dilation, in_zp=zp),
     )
 
 

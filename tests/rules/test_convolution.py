@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 from tests.rules.checks import conv, data, fires, rescale
@@ -36,16 +37,10 @@ def convolutions(draw, flat: bool = False) -> tuple[TensorGraph, int, int]:
     return (
         g,
         x,
-        g.add(
+        g.add_with(
             "depthwise_conv2d" if depthwise else "conv2d",
             (x, *w),
-            pad=pads,
-            stride=stride,
-            dilation=dilation,
-            in_zp=(-3,),
-            w_zp=(0,),
-            acc_type=5,
-            local_bound=False,
+            makers.conv("INT8", pad=pads, stride=stride, dilation=dilation, in_zp=-3),
         ),
     )
 
@@ -95,9 +90,10 @@ def test_other_transposes_do_not_cross(perms):
 def test_pools(op, before):
     g = TensorGraph()
     x = g.add_input("x", (1, 4, 6, 3), "INT8")
-    attrs = {"nan_mode": 1} if op == "max_pool2d" else {"in_zp": (3,), "out_zp": (3,), "acc_type": 5}
+    window = {"kernel": (2, 3), "stride": (2, 1), "pad": (1, 1, 0, 1) if before else (0, 0, 1, 1)}
+    attrs = makers.max_pool(**window) if op == "max_pool2d" else makers.avg_pool(**window, in_zp=3, out_zp=3)
     y = g.add("transpose", (x,), perms=(0, 2, 1, 3)) if before else x
-    y = g.add(op, (y,), kernel=(2, 3), stride=(2, 1), pad=(0, 0, 1, 1) if not before else (1, 1, 0, 1), **attrs)
+    y = g.add_with(op, (y,), attrs)
     g.outputs = [y if before else g.add("transpose", (y,), perms=(0, 2, 1, 3))]
     assert fires(g, "pull-turn-pool" if before else "push-turn-pool", *PLAIN)
 
@@ -110,15 +106,8 @@ def upsampled(kernel=(2, 2), stride=(2, 2), out_pad=(0, 0, 0, 0), bias: int = 4)
     x = g.add_input("x", (2, 3, 4, 3), "INT8")
     w = g.add_const(data(Type((4, *kernel, 3), "INT8"), "random", 1), "INT8")
     b = g.add_const(np.arange(bias) * 1000, "INT32")
-    y = g.add(
-        "transpose_conv2d",
-        (x, w, b),
-        out_pad=out_pad,
-        stride=stride,
-        in_zp=(7,),
-        w_zp=(0,),
-        acc_type=5,
-        local_bound=False,
+    y = g.add_with(
+        "transpose_conv2d", (x, w, b), makers.transpose_conv("INT8", out_pad=out_pad, stride=stride, in_zp=7)
     )
     g.outputs = [rescale(g, y, "INT8", [(1 << 30) + 5000 * i for i in range(4)], [36, 37, 38, 36])]
     return g

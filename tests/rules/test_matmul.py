@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.rules.matmul import joined, separated
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
@@ -122,25 +123,12 @@ def test_all_rules_on_a_small_attention():
         )
 
     def narrow(x):
-        return g.add(
-            "rescale",
-            (x,),
-            dtype="INT8",
-            multiplier=(1 << 30,),
-            shift=(36,),
-            in_zp=(0,),
-            out_zp=(0,),
-            per_channel=False,
-            scale32=True,
-            rounding_mode=1,
-            input_unsigned=False,
-            output_unsigned=False,
-        )
+        return g.add_with("rescale", (x,), makers.rescale("INT8", 1 << 30, 36))
 
     scores = narrow(
         g.add("matmul", (heads(q), g.add("transpose", (heads(k),), perms=(0, 2, 1))), in_zp=(1,), w_zp=(2,))
     )
-    top = g.add("maximum", (scores, g.add("reduce_max", (scores,), axis=2, nan_mode=1)))
+    top = g.add("maximum", (scores, g.add_with("reduce_max", (scores,), makers.extremum(2))))
     out = narrow(g.add("matmul", (top, heads(v)), in_zp=(0,), w_zp=(4,)))
     g.outputs = [g.add("reshape", (g.add("transpose", (out,), perms=(1, 0, 2)),), shape=(1, 3, 4))]
     frozen = check(g)

@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from tests.rules.cases import Cases
 from tests.rules.checks import check, clamp, conv, cut, only, ops_of_output, pad, rescale, shapes, slices, table
@@ -332,8 +333,8 @@ def padded_pool(
     draw, pads=(0, 0, 1, 0, 0, 1, 0, 0), value: int = -128, op: str = "max_pool2d"
 ) -> tuple[TensorGraph, int]:
     g, x = given_input(draw, (1, 5, 5, 2))
-    attrs = {"in_zp": (-128,), "out_zp": (-128,), "acc_type": 5} if op == "avg_pool2d" else {"nan_mode": 1}
-    return g, g.add(op, (pad(g, x, pads, value),), kernel=(2, 2), stride=(1, 1), pad=(0, 0, 0, 0), **attrs)
+    attrs = makers.avg_pool((2, 2), in_zp=-128, out_zp=-128) if op == "avg_pool2d" else makers.max_pool((2, 2))
+    return g, g.add_with(op, (pad(g, x, pads, value),), attrs)
 
 
 CASES.fires_on("pad-pool")(padded_pool)

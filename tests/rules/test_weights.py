@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.rules.weights import channel_order
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from tests.rules.checks import check, conv, cut, fires, rescale
@@ -114,7 +115,7 @@ def test_a_shuffle_as_a_matrix():
 @pytest.mark.parametrize("shape, axis", [((2, 3, 4), 0), ((2, 3, 4), 1), ((1, 2, 5, 3), 3), ((1, 7), 1)])
 def test_a_maximum_as_a_pool(shape, axis):
     g = TensorGraph()
-    g.outputs = [g.add("reduce_max", (g.add_input("x", shape, "INT8"),), axis=axis, nan_mode=1)]
+    g.outputs = [g.add_with("reduce_max", (g.add_input("x", shape, "INT8"),), makers.extremum(axis))]
     assert fires(g, "reduce-pool")
 
 

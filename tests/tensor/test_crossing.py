@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import permutations, product
 from math import prod
-from typing import Any
 
 import numpy as np
 import pytest
 
+from eqsat.tensor import makers
 from eqsat.tensor.crossing import (
     MAX_RANK,
     by_roles,
@@ -64,7 +64,6 @@ def instances(op: str, shape: Shape) -> Iterator[Attrs]:
     rank = len(shape)
     sets = [{d} for d in range(rank)] + ([{0, rank - 1}] if rank > 1 else [])
     for axes in sets:
-        each: dict[str, Any]
         if op == "tile":
             yield attrs_of({"multiples": tuple(2 + d if d in axes else 1 for d in range(rank))})
         elif op == "pad":
@@ -76,20 +75,7 @@ def instances(op: str, shape: Shape) -> Iterator[Attrs]:
         elif len(axes) == 1 and op != "rescale":
             yield attrs_of({"axis": min(axes)})
         elif axes == {rank - 1}:
-            each = {
-                "multiplier": tuple(range(1, shape[-1] + 1)),
-                "shift": (2,) * shape[-1],
-                "in_zp": (0,),
-                "out_zp": (0,),
-            }
-            flags = {
-                "per_channel": True,
-                "scale32": True,
-                "rounding_mode": 1,
-                "input_unsigned": False,
-                "output_unsigned": False,
-            }
-            yield attrs_of({**each, **flags, "dtype": "INT32"})
+            yield makers.rescale("INT32", range(1, shape[-1] + 1), (2,) * shape[-1])
 
 
 def data(shape: Shape) -> np.ndarray:

@@ -7,7 +7,7 @@ import doctest
 import numpy as np
 import pytest
 
-from eqsat.tensor import graph, movement
+from eqsat.tensor import graph, makers, movement
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.ops.op import broadcast
@@ -90,7 +90,7 @@ def test_results_without_elements_are_refused() -> None:
     g = TensorGraph()
     x = g.add_input("x", (1, 4, 4, 1), "INT8")
     with pytest.raises(GraphError, match="zero-size"):
-        g.add("max_pool2d", [x], kernel=(9, 1), stride=(1, 1), pad=(0, 0, 0, 0), nan_mode=1)
+        g.add_with("max_pool2d", [x], makers.max_pool((9, 1)))
     for shape in ((2, 0), (-1,)):
         with pytest.raises(GraphError, match="'empty'"):
             g.add_input("empty", shape, "INT8")
@@ -138,7 +138,7 @@ def with_dead_ends() -> TensorGraph:
     y = relu(g, x)
     transpose(g, y, 1, 0)  # nobody reads it
     g.add_const(np.zeros(3), "INT8")
-    z = g.add("maximum", [y, y], nan_mode=1)
+    z = g.add_with("maximum", [y, y], makers.extremum())
     assert unread == 1
     return finish(g, z, y, z)
 

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eqsat.egraph.attributes import constructor_of
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS, evaluate_op, infer
@@ -466,11 +467,11 @@ def _fit(d: Draw, kernel: int, stride: int, dilation: int = 1) -> tuple[int, int
 
 def _conv_operands(d: Draw) -> tuple[str, dict]:
     dtype = d.of("INT8", "INT16")
-    return dtype, {"in_zp": d.zero(dtype), "w_zp": (d.int(-128, 127) if dtype == "INT8" else 0,)}
+    return dtype, {"in_zp": d.zero(dtype)[0], "w_zp": d.int(-128, 127) if dtype == "INT8" else 0}
 
 
 def _bias(d: Draw, dtype: str, channels: int) -> int:
-    return d.const((d.of(1, channels),), "INT32" if dtype == "INT8" else "INT48", -(1 << 30), 1 << 30)
+    return d.const((d.of(1, channels),), DType.of(dtype).accumulator, -(1 << 30), 1 << 30)
 
 
 def _visible(d: Draw, y: int) -> Case:
@@ -490,15 +491,10 @@ def _conv(d: Draw, op: str) -> Case:
     x = d.input((n, h, w, c), dtype)
     return _visible(
         d,
-        d.g.add(
+        d.g.add_with(
             op,
             [x, d.const(weights, "INT8"), _bias(d, dtype, out)],
-            pad=(top, bottom, left, right),
-            stride=stride,
-            dilation=dilation,
-            acc_type=5 if dtype == "INT8" else 6,
-            local_bound=False,
-            **zps,
+            makers.conv(dtype, pad=(top, bottom, left, right), stride=stride, dilation=dilation, **zps),
         ),
     )
 
@@ -517,14 +513,10 @@ def _transpose_conv(d: Draw, op: str) -> Case:
     x = d.input((n, h, w, c), dtype)
     return _visible(
         d,
-        d.g.add(
+        d.g.add_with(
             op,
             [x, d.const((m, *kernel, c), "INT8"), _bias(d, dtype, m)],
-            out_pad=tuple(pads),
-            stride=stride,
-            acc_type=5 if dtype == "INT8" else 6,
-            local_bound=False,
-            **zps,
+            makers.transpose_conv(dtype, out_pad=pads, stride=stride, **zps),
         ),
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eqsat.search.deviation import deviation, natural
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.real import evaluate
 from eqsat.tensor.samples import Domain, domains
@@ -39,15 +40,10 @@ def depthwise(g: TensorGraph, x: int) -> int:
 
 
 def transposed(pad: tuple[int, ...]) -> Callable[[TensorGraph, int], int]:
-    return lambda g, x: g.add(
+    return lambda g, x: g.add_with(
         "transpose_conv2d",
         (x, weights(g, 5, 3, 2, 4), bias(g, 5)),
-        out_pad=pad,
-        stride=(2, 3),
-        local_bound=False,
-        acc_type=5,
-        in_zp=(3,),
-        w_zp=(0,),
+        makers.transpose_conv("INT8", out_pad=pad, stride=(2, 3), in_zp=3),
     )
 
 
@@ -75,7 +71,7 @@ def wide(op: str, **attrs) -> Callable[[TensorGraph, int], int]:
         wide("mul", shift=(0,)),
         wide("maximum"),
         wide("greater"),
-        lambda g, x: g.add("max_pool2d", (x,), kernel=(2, 3), stride=(2, 1), pad=(1, 0, 1, 1), nan_mode=1),
+        lambda g, x: g.add_with("max_pool2d", (x,), makers.max_pool((2, 3), stride=(2, 1), pad=(1, 0, 1, 1))),
         lambda g, x: g.add("reduce_sum", (rescale(g, x, "INT32"),), axis=2),
         lambda g, x: g.add("negate", (x,), in_zp=(2,), out_zp=(2,)),
         lambda g, x: g.add("table", (x,), table=tuple(range(127, -129, -1))),

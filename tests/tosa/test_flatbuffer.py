@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tosa import TosaBasicBlock, TosaGraph, TosaRegion, Version
 
+from eqsat.tensor import makers
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Type, attrs_of
@@ -108,17 +109,7 @@ def int48_graph() -> TensorGraph:
         g.add_const(np.arange(6).reshape(2, 1, 1, 3) - 3, "INT8"),
         g.add_const(np.array([-(2**47), 2**47 - 1]), "INT48"),
     )
-    y = g.add(
-        "conv2d",
-        [x, w, b],
-        pad=(0,) * 4,
-        stride=(1, 1),
-        dilation=(1, 1),
-        acc_type=6,
-        local_bound=False,
-        in_zp=(0,),
-        w_zp=(0,),
-    )
+    y = g.add_with("conv2d", [x, w, b], makers.conv("INT16"))
     return finish(g, rescale(g, y, "INT16", multiplier=(16384,), shift=(46,), scale32=False))
 
 

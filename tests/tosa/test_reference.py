@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tosa import dumps
@@ -40,10 +41,10 @@ def at_the_edge(high: int) -> TensorGraph:
     return finish(
         g,
         relu(g, x),
-        g.add(
+        g.add_with(
             "minimum",
             [g.add("cast", [x], dtype="INT32"), g.add_const(np.full((1, 1, 1, 1), high), "INT32")],
-            nan_mode=1,
+            makers.extremum(),
         ),
     )
 
@@ -63,8 +64,7 @@ def wide_conv(bias: int) -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 2, 2, 1), "INT16")
     w, b = g.add_const(np.ones((1, 1, 1, 1)), "INT8"), g.add_const(np.array([bias]), "INT48")
-    attrs = {"pad": (0,) * 4, "stride": (1, 1), "dilation": (1, 1), "acc_type": 6, "local_bound": False}
-    return finish(g, g.add("conv2d", [x, w, b], **attrs, in_zp=(0,), w_zp=(0,)))
+    return finish(g, g.add_with("conv2d", [x, w, b], makers.conv("INT16")))
 
 
 def test_outputs_that_the_model_does_not_show_are_compared_in_numpy(worker: Worker) -> None:
@@ -81,9 +81,8 @@ def test_an_output_that_nothing_shows_is_never_equal(worker: Worker) -> None:
         x = g.add_input("x", (1, 8, 16), "INT16")
         y = gather(g, x, g.add_const(np.array([[3, 0, 5, 5]]), "INT32"))
         w, b = g.add_const(np.ones((1, 1, 1, 16)), "INT8"), g.add_const(np.array([0]), "INT48")
-        attrs = {"pad": (0,) * 4, "stride": (1, 1), "dilation": (1, 1), "acc_type": 6, "local_bound": False}
         y = g.add("reshape", [y], shape=(1, 1, 4, 16))
-        return finish(g, g.add("conv2d", [y, w, b], **attrs, in_zp=(0,), w_zp=(0,)))
+        return finish(g, g.add_with("conv2d", [y, w, b], makers.conv("INT16")))
 
     with pytest.raises(Unjudged, match="INT48"):
         compare(graph(), graph(), worker)

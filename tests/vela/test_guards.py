@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.guards import violations
 from tests.graphs import channel_shuffle, conv_graph, finish, relu, rescale, residual, transpose, transposed_relus
@@ -38,17 +39,7 @@ def int48(*readers: str) -> list[str]:
     g = TensorGraph()
     x = g.add_input("x", (1, 2, 2, 3), "INT16")
     w, b = g.add_const(np.ones((2, 1, 1, 3)), "INT8"), g.add_const(np.zeros(2), "INT48")
-    y = g.add(
-        "conv2d",
-        [x, w, b],
-        pad=(0,) * 4,
-        stride=(1, 1),
-        dilation=(1, 1),
-        acc_type=6,
-        local_bound=False,
-        in_zp=(0,),
-        w_zp=(0,),
-    )
+    y = g.add_with("conv2d", [x, w, b], makers.conv("INT16"))
     read = {
         "rescale": lambda: rescale(g, y, "INT16", multiplier=(1,), scale32=False),
         "transpose": lambda: transpose(g, y, 0, 3, 1, 2),
