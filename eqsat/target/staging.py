@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import prod
 
-from eqsat.target.family import Family
+from eqsat.target.family import Family, Shape
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Attrs, attrs_of
 
 Steps = tuple[tuple[str, Attrs], ...]
 Transposes = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+#: ((H, W, C), native permutation) of each step.
+Chain = tuple[tuple[Shape, tuple[int, ...]], ...]
 
 _MAX_ATOMS = 6
 _MAX_STEPS = 4
@@ -47,7 +49,7 @@ def _ideal_step(element_bytes: int, family: Family) -> tuple[float, float]:
 @lru_cache(maxsize=4096)
 def chains(
     sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family, keep: int = 4
-) -> tuple[tuple, ...]:
+) -> tuple[Chain, ...]:
     """The `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`, as ((h, w, c), native perm) each.
 
     A* over the orders of the axes: what remains costs at least its least number of steps, each at its ideal.
@@ -57,8 +59,8 @@ def chains(
     ideal, per_element = _ideal_step(element_bytes, family)
     ideal += prod(sizes) * per_element
     done: dict[tuple[int, ...], int] = {}
-    out: list[tuple] = []
-    heap: list[tuple[float, int, float, tuple[int, ...], tuple]] = [(0.0, 0, 0.0, start, ())]
+    out: list[Chain] = []
+    heap: list[tuple[float, int, float, tuple[int, ...], Chain]] = [(0.0, 0, 0.0, start, ())]
     tick = 0
     while heap and len(out) < keep:
         _, _, cost, order, path = heapq.heappop(heap)
@@ -93,16 +95,17 @@ def _distances(n: int, family: Family) -> dict[tuple[int, ...], int]:
 
 def _moves(
     order: tuple[int, ...], sizes: tuple[int, ...], family: Family
-) -> Iterator[tuple[tuple[int, int, int], tuple[int, ...], tuple[int, ...]]]:
+) -> Iterator[tuple[Shape, tuple[int, ...], tuple[int, ...]]]:
+    """(shape as H, W, C, native permutation, order of the axes after it) of every native step from `order`."""
     n = len(order)
     for i in range(n):
         for j in range(i + 1, n + 1):
             groups = order[:i], order[i:j], order[j:]
-            shape = tuple(prod(sizes[a] for a in g) for g in groups)
+            h, w, c = (prod(sizes[a] for a in g) for g in groups)
             for native in family.transposes.native:
                 following = groups[native[0]] + groups[native[1]] + groups[native[2]]
                 if following != order:
-                    yield shape, native, following
+                    yield (h, w, c), native, following
 
 
 def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
