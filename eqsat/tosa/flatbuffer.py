@@ -47,11 +47,12 @@ def unpack(raw: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
         )
     if kind.carried:
         return raw
-    size, written = np.dtype(kind.storage).itemsize, kind.bits // 8
-    narrow = raw[: written * count].reshape(count, written)
-    wide = np.repeat(np.where(narrow[:, -1:] & 0x80, np.uint8(0xFF), np.uint8(0)), size, 1)  # the sign fills up
-    wide[:, :written] = narrow
-    return wide.view(kind.storage).reshape(shape)
+    size = np.dtype(kind.storage).itemsize
+    if kind.bits == 8 * size:
+        return raw[: count * size].view(kind.storage).reshape(shape)
+    bits = np.unpackbits(raw, count=count * kind.bits, bitorder="little").reshape(count, kind.bits)
+    wide = np.pad(bits, ((0, 0), (0, 8 * size - kind.bits)), mode="edge")  # with the sign
+    return np.packbits(wide, axis=1, bitorder="little").view(kind.storage).reshape(shape)
 
 
 def pack(data: np.ndarray, dtype: str) -> np.ndarray:
@@ -59,8 +60,12 @@ def pack(data: np.ndarray, dtype: str) -> np.ndarray:
     kind = _dtype(dtype)
     if kind.carried:
         return data
-    elements = np.ascontiguousarray(data, kind.storage).reshape(-1, 1).view(np.uint8)
-    return np.ascontiguousarray(elements[:, : kind.bits // 8]).reshape(-1)
+    raw = np.ascontiguousarray(data, kind.storage).reshape(-1).view(np.uint8)
+    size = np.dtype(kind.storage).itemsize
+    if kind.bits == 8 * size:
+        return raw
+    bits = np.unpackbits(raw, bitorder="little").reshape(-1, 8 * size)[:, : kind.bits]
+    return np.packbits(bits, bitorder="little")
 
 
 def _dtype(name: str) -> DType:
