@@ -15,6 +15,7 @@ from eqsat.checking.trial import run
 from eqsat.egraph.engine import Rule
 from eqsat.rules import EXTERNS, RULES
 from eqsat.target import Target
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 from eqsat.vela.guards import misplaced, violations
@@ -53,16 +54,10 @@ def test_int48_sums_are_read_by_a_rescale_alone(pool: Pool) -> None:
     """A slice behind an INT16 convolution could go before its RESCALE, onto the INT48 sums: no extraction may do that."""
     g = TensorGraph()
     x = g.add_input("x", (1, 2, 3, 6), "INT16")
-    sums = g.add(
+    sums = g.add_with(
         "conv2d",
         (x, g.add_const(np.arange(24).reshape(4, 1, 1, 6), "INT8"), g.add_const(np.arange(4), "INT48")),
-        pad=(0,) * 4,
-        stride=(1, 1),
-        dilation=(1, 1),
-        in_zp=(0,),
-        w_zp=(0,),
-        acc_type=6,
-        local_bound=False,
+        makers.conv("INT16"),
     )
     y = rescale(g, sums, "INT16", multiplier=(1 << 14,), shift=(20,), scale32=False)
     finish(g, g.add("slice", (transpose(g, y, 0, 2, 1, 3),), start=(0, 0, 0, 0), size=(1, 3, 2, 2)))
