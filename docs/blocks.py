@@ -7,7 +7,7 @@ Blocks are run in order in one directory, which shows the repository's `examples
 * `python` blocks share a namespace; one that begins with `# NAME.py` is saved under that name instead;
 * `bash` blocks run in a shell that knows `eqsat` and `python`;
 * a `toml` block with entry points is that of an installed package from there on;
-* a `text` block behind one of them is what it prints, without lines of wall time.
+* a `text` block after one of them is what it prints, without lines of wall time.
 
 `<!-- setup ... -->` holds Python that a page needs and does not show. A block whose first line is `# not run: REASON` is left out.
 """
@@ -33,7 +33,7 @@ _FENCE = re.compile(r"^(?:```(?P<language>\w*|\{[\w-]+\}[^\n]*)|<!-- setup)\n(?P
 _FILE = re.compile(r"# (\w+\.py)\n")
 _VOLATILE = ("seconds: ",)
 #: Directives that hold no code of their own.
-_SHOWN = ("{toctree}", "{literalinclude}")
+_SHOWN = ("{toctree}", "{literalinclude}", "{eval-rst}")
 
 
 class BlockError(Exception):
@@ -50,7 +50,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path) -> list[Block]:

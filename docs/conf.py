@@ -9,7 +9,10 @@ from docs.generate import fill  # noqa: E402
 
 project, author, release = "eqsat", "the eqsat authors", eqsat.__version__
 copyright = "the eqsat authors, Apache-2.0"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+suppress_warnings = ["ref.python"]  # eqsat.runs.Run and eqsat.report.Run, where a signature says Run
 myst_heading_anchors = 3
 smartquotes = False  # `--option` in running text
 html_theme = "furo"
@@ -19,7 +22,12 @@ exclude_patterns = ["_build"]
 
 
 def setup(app) -> None:
+    def docstring(_app, _what, _name, _object, _options, lines: list[str]) -> None:
+        # ours are prose in which an indent and a bar mean nothing
+        lines[:] = [line.strip().replace("|", "\\|") for line in lines]
+
     def source_read(_, page: str, content: list[str]) -> None:
         content[0] = fill(content[0])
 
     app.connect("source-read", source_read)
+    app.connect("autodoc-process-docstring", docstring)

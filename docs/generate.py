@@ -91,6 +91,13 @@ def cost_models() -> str:
     )
 
 
+def rooms() -> str:
+    """The rooms from the ground up, with what they are for."""
+    from tests.test_architecture import ROOMS
+
+    return _table(("room", "what it is for"), [(f"`{r}`", _plain(_first_line(import_module(r)))) for r in ROOMS])
+
+
 def commands() -> str:
     """A section per command with its help, arguments and options."""
     import typer
@@ -145,6 +152,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "extractors": extractors,
     "cost models": cost_models,
     "commands": commands,
+    "rooms": rooms,
     **{
         f"results of {d}": partial(results, d)
         for d in ("benchmarks/results", "benchmarks/extraction/results", "benchmarks/cost_models/results")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,9 +23,38 @@ ROOT = Path(__file__).parents[2]
 WITH_CODE = [p for p in blocks.pages() if blocks.blocks(p)]
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "page", WITH_CODE, ids=lambda p: p.stem if p.parent == ROOT / "docs" else f"{p.parent.name}-{p.stem}"
+)
 def test_every_block_runs_and_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
     blocks.check(page, tmp_path)
+
+
+#: Packages whose `__all__` is what users may rely on.
+PUBLIC = (
+    "eqsat",
+    "eqsat.tosa",
+    "eqsat.target",
+    "eqsat.runs",
+    "eqsat.explain",
+    "eqsat.bench",
+    "eqsat.report",
+    "extraction",
+    "cost_models",
+)
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_the_reference_has_every_public_name_and_an_example_of_every_type(package: str) -> None:
+    page, module = ROOT / "docs" / "reference.md", import_module(package)
+    directives = re.findall(r"^\.\. auto\w+:: ([\w.]+)$", page.read_text(), re.M)
+    documented = [getattr(import_module(m), n) for m, _, n in (d.rpartition(".") for d in directives)]
+    code = "\n".join(b.code for b in blocks.blocks(page) if b.language == "python")
+    public = {n: getattr(module, n) for n in module.__all__}
+    types = [n for n, v in public.items() if inspect.isclass(v)]
+    named = [n for n, v in public.items() if inspect.isclass(v) or inspect.isfunction(v)]
+    assert [n for n in named if public[n] not in documented] == []
+    assert [n for n in types if not re.search(rf"\b{n}\b", code)] == []
 
 
 def test_blocks_that_are_not_run_are_few_and_say_why() -> None:
