@@ -53,7 +53,7 @@ def compile_command(
     try:
         check_output(output)
         if save:
-            from eqsat.runs.run import check_place
+            from eqsat.runs import check_place
 
             check_place(save)
         spec = compile_spec(target, system_config, memory_mode, config)
