@@ -13,6 +13,7 @@ ROOT = Path(__file__).parent.parent
 #: The rooms, from the ground up: a room sees those before it. A new room is given its place here.
 ROOMS = (
     "extraction",
+    "eqsat.drawing",
     "eqsat.files",
     "eqsat.versions",
     "eqsat.tensor",
@@ -34,7 +35,7 @@ ROOMS = (
     "eqsat.cli",
 )
 #: Rooms that see nothing of ours but themselves.
-ALONE = ("extraction", "eqsat.files", "eqsat.versions", "eqsat.tensor")
+ALONE = ("extraction", "eqsat.drawing", "eqsat.files", "eqsat.versions", "eqsat.tensor")
 PACKAGES = ("eqsat", "extraction", "cost_models")
 TORCH = ("torch", "torchao", "executorch")
 #: The rooms that may see torch at all.

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 import networkx as nx
 
+from eqsat import drawing
+from eqsat.drawing import Edge, Look
 from eqsat.explain.words import enode_text, type_text
 from eqsat.search.run import Run
 
 #: Candidates shown in a box, boxes in a region, characters in a line.
 _CANDIDATES, _LARGEST, _LINE = 5, 120, 46
-_WIDTH, _ROW, _GAP_X, _GAP_Y = 300, 14, 26, 34
+_LOOK = Look(width=300, line=14, first=13, last=9, gap_x=26, gap_y=34, centred=False)
 _STYLE = (
-    "text{font:10px monospace}.t{font-weight:bold}.y{font-weight:bold;fill:#00543d}.n{fill:#777}.c{fill:#e6f4ee;stroke:#009e73}"
-    ".r{fill:#f6f6f6;stroke:#bbb}.s{fill:#fff3d6;stroke:#e69f00}path{fill:none;stroke:#009e73}.d{stroke:#ccc;stroke-dasharray:4 3}"
+    "text{font:10px monospace}.title{font-weight:bold}.yes{font-weight:bold;fill:#00543d}.no{fill:#777}.chosen rect{fill:#e6f4ee;stroke:#009e73}"
+    ".rejected rect{fill:#f6f6f6;stroke:#bbb}.source rect{fill:#fff3d6;stroke:#e69f00}path{fill:none;stroke:#009e73}"
+    "path.rejected{stroke:#ccc;stroke-dasharray:4 3}"
 )
 
 
@@ -187,62 +189,14 @@ def dot(view: View) -> str:
 
 def svg(view: View, mark: int | None = None) -> str:
     """A picture that a browser shows; `mark` is the box to colour."""
-    place = _layout(view)
-    width = max((x for x, _ in place.values()), default=0) + _WIDTH + _GAP_X
-    height = max((y + _height(view.boxes[k]) for k, (_, y) in place.items()), default=0) + _GAP_Y
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">'
-        f"<style>{_STYLE}</style>"
-    ]
-    for a, b, chosen in sorted(view.edges, key=lambda e: e[2]):
-        (x, y), (u, v) = place[a], place[b]
-        sx, sy, ex = x + _WIDTH / 2, y + _height(view.boxes[a]), u + _WIDTH / 2
-        half = max(12.0, abs(v - sy) / 2)
-        out.append(
-            f'<path class="{"" if chosen else "d"}" d="M{sx:.0f} {sy:.0f}C{sx:.0f} {sy + half:.0f} {ex:.0f} {v - half:.0f} {ex:.0f} {v:.0f}"/>'
-        )
-    for k, box in view.boxes.items():
-        x, y = place[k]
-        kind = "s" if k == mark else "c" if box.chosen else "r"
-        out.append(
-            f'<rect class="{kind}" x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" height="{_height(box)}" rx="4"/>'
-            f'<text class="t" x="{x + 6:.0f}" y="{y + 13:.0f}">{escape(box.title)}</text>'
-        )
-        for i, text in enumerate(_texts(box)):
-            kind = "y" if text.startswith("*") else "n"
-            out.append(
-                f'<text class="{kind}" xml:space="preserve" x="{x + 6:.0f}" y="{y + 13 + _ROW * (i + 1):.0f}">{escape(text)}</text>'
-            )
-    if view.left_out:
-        out.append(
-            f'<text x="6" y="{height - 6:.0f}">{view.left_out} more classes at this distance are left out</text>'
-        )
-    return "".join(out) + "</svg>\n"
+    boxes = {
+        k: _drawn(b, "source" if k == mark else "chosen" if b.chosen else "rejected") for k, b in view.boxes.items()
+    }
+    edges = [Edge(a, b, "" if chosen else "rejected", weak=not chosen) for a, b, chosen in view.edges]
+    left_out = f"{view.left_out} more classes at this distance are left out" if view.left_out else ""
+    return drawing.svg(drawing.captioned(drawing.draw(boxes, edges, _LOOK), below=left_out), _STYLE) + "\n"
 
 
-def _height(box: Box) -> int:
-    return _ROW * (len(_texts(box)) + 1) + 8
-
-
-def _layout(view: View) -> dict[int, tuple[float, float]]:
-    """Left upper corners: rows by depth along chosen edges (then along all that make no cycle), in a row near the operands above."""
-    graph = nx.DiGraph()
-    graph.add_nodes_from(view.boxes)
-    for chosen in (True, False):
-        for a, b, c in view.edges:
-            if c == chosen and (chosen or not nx.has_path(graph, b, a)):
-                graph.add_edge(a, b)
-    place: dict[int, tuple[float, float]] = {}
-    top = float(_GAP_Y)
-    for row in nx.topological_generations(graph):
-
-        def wish(k: int) -> float:
-            over = [place[a][0] for a in graph.predecessors(k) if a in place]
-            return sum(over) / len(over) if over else 0.0
-
-        step = _WIDTH + _GAP_X
-        for i, k in enumerate(sorted(row, key=lambda k: (wish(k), k))):
-            place[k] = ((i - (len(row) - 1) / 2) * step, top)
-        top += max(_height(view.boxes[k]) for k in row) + _GAP_Y
-    left = min((x for x, _ in place.values()), default=0.0) - _GAP_X
-    return {k: (x - left, y) for k, (x, y) in place.items()}
+def _drawn(box: Box, kind: str) -> drawing.Box:
+    lines = [drawing.Text(t, "yes" if t.startswith("*") else "no") for t in _texts(box)]
+    return drawing.Box([drawing.Text(box.title, "title"), *lines], kind)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import Any
 
+from eqsat import drawing
+from eqsat.drawing import Box, Edge, Look, Text
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
@@ -22,7 +23,6 @@ MOVING = (
 )
 #: Characters that a label has room for.
 _ROOM = 20
-_WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _SWEEPS = 132, 30, 12, 22, 4
 
 
 def marks(before: TensorGraph, after: TensorGraph) -> tuple[set[int], set[int]]:
@@ -49,32 +49,17 @@ def counts(graph: TensorGraph, marked: set[int]) -> dict[str, tuple[int, int]]:
 def svg(graph: TensorGraph, marked: set[int], word: str) -> str:
     """The picture as an `<svg>` element; `word` is the class of marked nodes ("gone" or "new")."""
     nodes = shown(graph)
-    place = _layout(graph, nodes)
-    width = max(x for x, _ in place.values()) + _WIDTH + _GAP_X
-    height = max(y for _, y in place.values()) + _HEIGHT + _GAP_Y
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">'
-    ]
-    for n in nodes:
-        x, y = place[n]
-        for m in graph.nodes[n].inputs:
-            if m in place:
-                u, v = place[m]
-                sx, sy, ex, half = u + _WIDTH / 2, v + _HEIGHT, x + _WIDTH / 2, (y - v - _HEIGHT) / 2
-                parts.append(
-                    f'<path d="M{sx:.0f} {sy:.0f}C{sx:.0f} {sy + half:.0f} {ex:.0f} {y - half:.0f} {ex:.0f} {y:.0f}"/>'
-                )
-    for n in nodes:
-        x, y = place[n]
-        node = graph.nodes[n]
-        kind = "input" if node.op == "input" else node.op if node.op in MOVING else "other"
-        parts.append(
-            f'<g class="{kind}{" " + word if n in marked else ""}"><title>{escape(_details(graph, n))}</title>'
-            f'<rect x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" height="{_HEIGHT}" rx="4"/>'
-            f'<text x="{x + _WIDTH / 2:.0f}" y="{y + 13:.0f}">{escape(_label(graph, n))}</text>'
-            f'<text class="shape" x="{x + _WIDTH / 2:.0f}" y="{y + 25:.0f}">{escape(_shape(node))}</text></g>'
-        )
-    return "".join(parts) + "</svg>"
+    boxes = {n: box(graph, n, word if n in marked else "") for n in nodes}
+    edges = [Edge(m, n) for n in nodes for m in graph.nodes[n].inputs if m in boxes]
+    return drawing.svg(drawing.draw(boxes, edges, Look()), kind="graph")
+
+
+def box(graph: TensorGraph, n: int, word: str, aside: str = "") -> Box:
+    """A node: its operator, shape and dtype, coloured by its operator and `word`."""
+    node = graph.nodes[n]
+    kind = "input" if node.op == "input" else node.op if node.op in MOVING else "other"
+    lines = (Text(_label(graph, n)), Text(_shape(node), "shape"))
+    return Box(lines, f"{kind} {word}".strip(), _details(graph, n), aside)
 
 
 def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], str]]) -> dict[str, Any]:
@@ -140,30 +125,3 @@ def _shape(node) -> str:
 def _details(graph: TensorGraph, n: int) -> str:
     attrs = "\n".join(f"{k}: {str(v)[:120]}" for k, v in graph.nodes[n].attrs if not isinstance(v, Const))
     return f"{graph.nodes[n].op} → {_shape(graph.nodes[n])}\n{attrs}"
-
-
-def _layout(graph: TensorGraph, nodes: list[int]) -> dict[int, tuple[float, float]]:
-    """Left upper corners: a row by the longest path from the inputs, in a row by the mean place of the neighbours (Sugiyama's heuristic)."""
-    keep = set(nodes)
-    above = {n: [m for m in graph.nodes[n].inputs if m in keep] for n in nodes}
-    below: dict[int, list[int]] = {n: [] for n in nodes}
-    row: dict[int, int] = {}
-    for n in nodes:
-        row[n] = 1 + max((row[m] for m in above[n]), default=-1)
-        for m in above[n]:
-            below[m].append(n)
-    for n in reversed(nodes):  # inputs and what hangs on them alone go down to their readers
-        if not above[n] and below[n]:
-            row[n] = min(row[m] for m in below[n]) - 1
-    rows: list[list[int]] = [[] for _ in range(1 + max(row.values()))]
-    for n in nodes:
-        rows[row[n]].append(n)
-    at = {n: float(i) for r in rows for i, n in enumerate(r)}
-    for sweep in range(_SWEEPS):
-        near = above if sweep % 2 == 0 else below
-        for r in rows if sweep % 2 == 0 else reversed(rows):
-            r.sort(key=lambda n: sum(at[m] for m in near[n]) / len(near[n]) if near[n] else at[n])
-            for i, n in enumerate(r):
-                at[n] = i - (len(r) - 1) / 2
-    left = min(at.values())
-    return {n: (_GAP_X + (at[n] - left) * (_WIDTH + _GAP_X), _GAP_Y / 2 + row[n] * (_HEIGHT + _GAP_Y)) for n in nodes}

@@ -135,6 +135,19 @@ def products() -> TensorGraph:
     return finish(g, *outs)
 
 
+def indexed() -> TensorGraph:
+    """Ops that pick, place and stretch."""
+    g = TensorGraph()
+    x, v = g.add_input("x", (1, 4, 4, 2), "INT8"), g.add_input("v", (1, 8, 3), "INT8")
+    rows = g.add_const(np.array([[3, 0]]), "INT32")
+    picked = g.add("gather", (v, rows))
+    return finish(
+        g,
+        g.add("scatter", (v, rows, picked)),
+        g.add("resize", (x,), scale=(4, 2, 4, 2), offset=(0, 0), border=(0, 0), mode=2),
+    )
+
+
 def not_modelled() -> TensorGraph:
     """Opaque ops: shape operands, strings, several results; dtypes that numpy lacks."""
     g = TensorGraph()
@@ -188,6 +201,7 @@ def graphs() -> list[TensorGraph]:
         pointwise(),
         along_axes(),
         products(),
+        indexed(),
         not_modelled(),
         wide(),
         *(random_graph(s, RULE) for s in range(_RANDOM_GRAPHS)),

@@ -13,7 +13,7 @@ from eqsat.report.data import geometric_mean
 from eqsat.report.write import markdown
 from eqsat.tensor.graph import TensorGraph
 from tests.bench.runs import EXPLICIT, TARGET
-from tests.graphs import channel_shuffle, conv, finish, relu, transposed_relus
+from tests.graphs import conv, finish, relu, transposed_relus
 
 pytestmark = pytest.mark.slow
 
@@ -120,13 +120,6 @@ def test_marks_what_is_gone_and_new():
     assert graphs.counts(before, gone)["transpose"] == (2, 2) and graphs.marks(before, before) == (set(), set())
     picture = graphs.svg(before, gone, "gone")
     assert picture.count('class="transpose gone"') == 2 and picture.count("<rect") == len(graphs.shown(before))
-
-
-def test_places_in_a_picture_do_not_collide():
-    g = channel_shuffle()
-    places = graphs._layout(g, graphs.shown(g))
-    assert len(set(places.values())) == len(places)
-    assert all(places[m][1] < places[n][1] for n in places for m in g.nodes[n].inputs if m in places)
 
 
 def test_model_explorer_graphs_are_closed():

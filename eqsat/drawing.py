@@ -1,0 +1,190 @@
+"""Graphs as SVG: boxes with text in rows, edges from the top down. For pages that work without a network, and without scripts.
+
+>>> picture = draw({0: Box([Text("conv2d")]), 1: Box([Text("clamp")], "new")}, [Edge(0, 1)], Look())
+>>> picture.height, svg(picture).count("<rect")
+(91.0, 2)
+
+A box is in the row of its longest path from above, in a row by the mean place of its neighbours (Sugiyama's heuristic), networkx finding
+the rows. Of layout libraries none served: Graphviz and ELK want a binary or node, igraph and grandalf are under copyleft licences and
+the latter has had no release since 2023; ours is a page of code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import networkx as nx
+
+#: Passes over all rows, down and up in turn, that order the boxes of each.
+_SWEEPS = 4
+Places = dict[int, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A line of a box. kind: its class in the style sheet."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """kind: its classes in the style sheet. note: shown when the pointer rests on it. aside: text beside it, on the right."""
+
+    lines: Sequence[Text]
+    kind: str = ""
+    note: str = ""
+    aside: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """kind: its class in the style sheet. A weak edge decides about rows only where no other does."""
+
+    source: int
+    target: int
+    kind: str = ""
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Sizes in pixels. width: of a box. line: between baselines of its text; first: of the first one below its top; last: of the bottom below
+    the last one. gap_x, gap_y: between boxes, and around all. aside: room for text beside boxes. centred: text within boxes."""
+
+    width: int = 132
+    line: int = 12
+    first: int = 13
+    last: int = 5
+    gap_x: int = 12
+    gap_y: int = 22
+    aside: int = 0
+    centred: bool = True
+
+    def height(self, box: Box) -> int:
+        return self.first + self.line * (len(box.lines) - 1) + self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """SVG elements and their size."""
+
+    elements: str
+    width: float
+    height: float
+
+
+def draw(boxes: Mapping[int, Box], edges: Iterable[Edge], look: Look) -> Picture:
+    """Boxes by number, and what connects them."""
+    edges = list(edges)
+    place = layout(boxes, edges, look)
+    width = max((x for x, _ in place.values()), default=0.0) + look.width + look.aside + look.gap_x
+    height = max((y + look.height(boxes[k]) for k, (_, y) in place.items()), default=0.0) + look.gap_y
+    paths = (_path(e, place, boxes, look) for e in sorted(edges, key=lambda e: not e.weak))
+    return Picture("".join([*paths, *(_box(b, *place[k], look) for k, b in boxes.items())]), width, height)
+
+
+def beside(pictures: Sequence[Picture], gap: float) -> Picture:
+    """Pictures side by side."""
+    left, out = 0.0, []
+    for p in pictures:
+        out.append(f'<g transform="translate({left:.0f} 0)">{p.elements}</g>')
+        left += p.width + gap
+    return Picture("".join(out), left - gap, max(p.height for p in pictures))
+
+
+def captioned(picture: Picture, above: str = "", below: str = "", room: int = 30) -> Picture:
+    """A picture with a line of text above it, in its middle, or below it."""
+    shift = room if above else 0
+    head = f'<text class="caption" x="{picture.width / 2:.0f}" y="20">{escape(above)}</text>' if above else ""
+    height = picture.height + shift
+    foot = f'<text class="note" x="6" y="{height - 6:.0f}">{escape(below)}</text>' if below else ""
+    return Picture(
+        f'{head}<g transform="translate(0 {shift})">{picture.elements}</g>{foot}' if shift else picture.elements + foot,
+        picture.width,
+        height,
+    )
+
+
+def svg(picture: Picture, style: str = "", kind: str = "") -> str:
+    """The picture as an `<svg>` element. style: its own style sheet; kind: its class in the page's."""
+    size = f'width="{picture.width:.0f}" height="{picture.height:.0f}" viewBox="0 0 {picture.width:.0f} {picture.height:.0f}"'
+    sheet = f"<style>{style}</style>" if style else ""
+    return f'<svg xmlns="http://www.w3.org/2000/svg"{_class(kind)} {size}>{sheet}{picture.elements}</svg>'
+
+
+def _class(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
+
+
+def _path(e: Edge, place: Places, boxes: Mapping[int, Box], look: Look) -> str:
+    (x, y), (ex, ey) = place[e.source], place[e.target]
+    x, y, ex = x + look.width / 2, y + look.height(boxes[e.source]), ex + look.width / 2
+    half = max(look.gap_y / 2, abs(ey - y) / 2)
+    return f'<path{_class(e.kind)} d="M{x:.0f} {y:.0f}C{x:.0f} {y + half:.0f} {ex:.0f} {ey - half:.0f} {ex:.0f} {ey:.0f}"/>'
+
+
+def _box(box: Box, x: float, y: float, look: Look) -> str:
+    height, at = look.height(box), x + (look.width / 2 if look.centred else 6)
+    note = f"<title>{escape(box.note)}</title>" if box.note else ""
+    lines = "".join(
+        f'<text{_class(t.kind)} xml:space="preserve" x="{at:.0f}" y="{y + look.first + look.line * i:.0f}">'
+        f"{escape(t.text)}</text>"
+        for i, t in enumerate(box.lines)
+    )
+    aside = (
+        f'<text class="aside" x="{x + look.width + look.aside:.0f}" y="{y + height / 2 + 4:.0f}">{escape(box.aside)}</text>'
+        if box.aside
+        else ""
+    )
+    rect = f'<rect x="{x:.0f}" y="{y:.0f}" width="{look.width}" height="{height}" rx="4"/>'
+    return f"<g{_class(box.kind)}>{note}{rect}{lines}{aside}</g>"
+
+
+# ---- layout -----------------------------------------------------------------------------------------
+
+
+def layout(boxes: Mapping[int, Box], edges: Sequence[Edge], look: Look) -> Places:
+    """Left upper corners."""
+    graph = _acyclic(boxes, edges)
+    rows = _rows(graph)
+    at = {k: float(i) for row in rows for i, k in enumerate(row)}
+    for sweep in range(_SWEEPS):
+        near = graph.pred if sweep % 2 == 0 else graph.succ
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            row.sort(key=lambda k: sum(at[m] for m in near[k]) / len(near[k]) if near[k] else at[k])  # noqa: B023
+            at.update((k, i - (len(row) - 1) / 2) for i, k in enumerate(row))
+    left, top, place = min(at.values(), default=0.0), look.gap_y / 2, {}
+    for row in rows:
+        for k in row:
+            place[k] = look.gap_x + (at[k] - left) * (look.width + look.aside + look.gap_x), top
+        top += max(look.height(boxes[k]) for k in row) + look.gap_y
+    return place
+
+
+def _acyclic(boxes: Mapping[int, Box], edges: Sequence[Edge]) -> nx.DiGraph:
+    """The edges that rows are made by: all that close no cycle, the others first."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(boxes)
+    graph.add_edges_from((e.source, e.target) for e in edges if not e.weak)
+    for e in edges:
+        if e.weak and not nx.has_path(graph, e.target, e.source):
+            graph.add_edge(e.source, e.target)
+    return graph
+
+
+def _rows(graph: nx.DiGraph) -> list[list[int]]:
+    """By the longest path from above; what nothing is above, and what hangs on it alone, goes down to its readers."""
+    rows = [list(row) for row in nx.topological_generations(graph)]
+    number = {k: i for i, row in enumerate(rows) for k in row}
+    for k in rows[0] if rows else ():
+        if graph.succ[k]:
+            number[k] = min(number[m] for m in graph.succ[k]) - 1
+    out: list[list[int]] = [[] for _ in rows]
+    for row in rows:
+        for k in row:
+            out[number[k]].append(k)
+    return [row for row in out if row]
