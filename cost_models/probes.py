@@ -12,12 +12,16 @@ from cost_models.protocol import Unit
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Const, Type, attrs_of
+from eqsat.tensor.types import Attrs, Const, Type, attrs_of
 
 #: The RESCALEs in a probe: to INT8 behind sums (Vela fuses it), to INT32 before them (times one, which fuses on every target).
 _NARROWING, _WIDENING = makers.rescale("INT8", shift=38), makers.rescale("INT32")
-#: The RESCALE that fuses into a multiply-accumulate op, by the dtypes of its operand and of its sums. Of INT48 TOSA has 16-bit multipliers only.
-_MAC_NARROWING = {("INT8", "INT32"): _NARROWING, ("INT16", "INT48"): makers.rescale("INT16", shift=30, scale32=False)}
+
+
+def _mac_narrowing(operand: DType) -> Attrs:
+    """The RESCALE that fuses into a multiply-accumulate op, from its sums to its operand's dtype. Of INT48 TOSA has 16-bit multipliers only."""
+    scale32 = DType.of(operand.accumulator).bits <= 32
+    return makers.rescale(operand.name, shift=(30 if scale32 else 14) + operand.bits, scale32=scale32)
 
 
 def canonical(u: Unit) -> Unit:
@@ -71,7 +75,8 @@ class _Probe:
         self.unit, self.graph = u, TensorGraph()
         operand = u.operands[0]
         self.wide = is_wide_sum(u) or u.op == "reduce_sum" and operand.dtype == "INT32"
-        self.narrowing = _MAC_NARROWING.get((operand.dtype, u.result.dtype)) if u.op in MACS else None
+        sums = has_pad(operand) and u.result.dtype == DType.of(operand.dtype).accumulator
+        self.narrowing = _mac_narrowing(DType.of(operand.dtype)) if sums and u.op in MACS else None
         if self.wide:
             self.narrowing = _NARROWING
         result = u.result if self.narrowing is None else replace(u.result, dtype=dict(self.narrowing)["dtype"])

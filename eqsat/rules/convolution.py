@@ -28,6 +28,7 @@ from eqsat.egraph.kinds import (
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
 from eqsat.tensor import makers
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
 
@@ -126,7 +127,7 @@ def phases(
         first,
         second,
         Call("concat", attrs_of({"axis": 2})),
-        Type(joined, "INT32"),
+        Type(joined, DType.of(x.dtype).accumulator),
         Move.reshape(joined, (n, kh * height, kw * width, oc)),
     )
 

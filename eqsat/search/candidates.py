@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from cost_models.protocol import CostModel, Price, Steps, Unit
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.target import Family
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import GraphError, attrs_of
 from eqsat.vela.guards import misplaced
 
@@ -67,7 +68,7 @@ class Candidate:
     def is_widening(self) -> bool:
         """A RESCALE to INT32, which is written once per reader: it fuses into each, and sharing one gives wrong results on U55
         (pytorch/executorch issue 21415)."""
-        return self.enode.op == "rescale" and dict(self.enode.attrs)["dtype"] in ("INT32", "INT48")
+        return self.enode.op == "rescale" and DType.of(dict(self.enode.attrs)["dtype"]).is_accumulator
 
     def dearer(self, excess: float) -> Candidate:
         """The same for `excess` cycles more."""

@@ -29,6 +29,7 @@ import numpy as np
 
 from eqsat.egraph.encoding import Frozen
 from eqsat.search.choice import Choices
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import evaluate_op
@@ -42,7 +43,6 @@ _FEWEST, _MOST, _WORK = 8, 128, 1 << 20
 _CALL = 2000
 #: How often a boundary is moved down.
 _LARGER = 24
-_WIDE = ("INT32", "INT48")
 
 #: Smallest and largest value that a node of the source was seen to have, per index of the last axis; None: it was not seen.
 Seen = Callable[[int], tuple[np.ndarray, np.ndarray] | None]
@@ -231,7 +231,7 @@ class _Cutter:
     def _is_hidden(self, cls: int) -> bool:
         """Whether it is unknown within which limits the values of a class lie that cannot have all those of its dtype."""
         first = self.members[cls][0]
-        return self.source.nodes[first].dtype in _WIDE and self.seen(first) is None
+        return DType.of(self.source.nodes[first].dtype).is_accumulator and self.seen(first) is None
 
     def _region(self, n: int, s: int, banned: set[int]) -> _Region:
         """The region of a pair above the classes that are not banned."""
@@ -300,7 +300,7 @@ class _Cutter:
             nodes = [x[1]] if x[0] == "node" else self.members[x[1]]
             given = next((self.given[n] for n in nodes if n in self.given), None)
             t = self.source.type(nodes[0])
-            limits = self.seen(nodes[0]) if t.dtype in _WIDE else None
+            limits = self.seen(nodes[0]) if DType.of(t.dtype).is_accumulator else None
             low, high = limits or (None, None)
             out[x] = given or Domain(t, low, high, tuple(sorted(points.get(x, ()))))
         return out
