@@ -54,6 +54,7 @@ def _explain(
     removals: bool,
     user_rules: list[str],
 ) -> str:
+    """The text that is printed; writes the drawings and the JSON. Raises InputError."""
     from eqsat import runs
     from eqsat.checking import user_rules as own
     from eqsat.explain import ExplainError, explain, view

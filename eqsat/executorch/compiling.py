@@ -57,7 +57,7 @@ def compile_model(
     progress: Progress = lambda _: None,
     save: Path | None = None,
 ) -> CompileSummary:
-    """Lowers `model`, writes the .pte to `output` and tells what was gained. save: where to save the run; of several delegates each gets
+    """Lowers `model`, writes the .pte to `output` and gives the figures. save: where to save the run; of several delegates each gets
     a directory in there, by number. Raises InputError; others come from ExecuTorch."""
     seconds: dict[str, float] = {}
     started = time.perf_counter()
@@ -74,15 +74,8 @@ def compile_model(
     if not session.results and not session.stepped_back:
         raise InputError(f"no part of {model} can run on {spec.target}: the partitioner found no delegate")
     write_atomically(output, buffer)
-    if save is not None and session.results:
-        several = len(session.results) > 1
-        if several:
-            try:
-                save.mkdir(exist_ok=True)
-            except OSError as e:
-                raise InputError(f"cannot make {save}: {e.strerror or e}; choose a writable place with --save") from e
-        for i, result in enumerate(session.results):
-            runs.save(result, save / str(i) if several else save)
+    if save is not None:
+        _save(session, save)
     results = session.results
     return CompileSummary(
         model=model,
@@ -104,6 +97,18 @@ def compile_model(
         seconds={k: round(v, 3) for k, v in {**seconds, **_seconds(session)}.items()},
         warnings=[str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
     )
+
+
+def _save(session: Session, place: Path) -> None:
+    """Saves the run of each delegate; of several each in a directory of its number. Raises InputError."""
+    several = len(session.results) > 1
+    if several:
+        try:
+            place.mkdir(exist_ok=True)
+        except OSError as e:
+            raise InputError(f"cannot make {place}: {e.strerror or e}; choose a writable place with --save") from e
+    for i, result in enumerate(session.results):
+        runs.save(result, place / str(i) if several else place)
 
 
 def _seconds(session: Session) -> dict[str, float]:

@@ -82,6 +82,7 @@ class EqsatEthosUBackend(BackendDetails):
 
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+        """The payload of one delegate, from the chosen TOSA; stock's, with an EqsatWarning, where eqsat fails."""
         session = _SESSION.get()
         spec = EthosUCompileSpec._from_list(compile_specs)
         try:

@@ -149,6 +149,7 @@ def _optimized(
     trials: int,
     report: ProgramReport,
 ) -> Program:
+    """The rewritten program, `report` filled in on the way. Raises _SteppedBack where the program is to stay as it was."""
     with report.stage("import"):
         source = read(program)
         lifted = lift(source)

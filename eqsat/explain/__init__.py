@@ -79,7 +79,7 @@ class Explanation:
         return self._removals[node]
 
     def alternatives(self, node: int) -> list[dict[str, Any]]:
-        """The candidates for a node's value, the cheapest first: operator, operands, cycles standing alone, whether chosen."""
+        """The candidates for a node's value, the cheapest first: operator, operands, cycles on its own, whether chosen."""
         return sorted(self._verdicts.alternatives(node), key=lambda a: a["cycles"])
 
     # -- text -------------------------------------------------------------------------------------

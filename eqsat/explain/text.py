@@ -28,6 +28,7 @@ def few(items: list[str], most: int) -> str:
 
 
 def headline(e: Explanation) -> list[str]:
+    """The first lines: what became of how many operators, and of their cycles."""
     r = e.run.result
     out = [
         f"{e.run.name} on {e.run.target.accelerator}: {len(e.ops)} operators; "
@@ -83,6 +84,7 @@ def overview(e: Explanation, removals: bool) -> str:
 
 
 def detail(e: Explanation, node: int) -> str:
+    """All about one operator: verdict, proofs, candidates."""
     v = e.op(node)
     out = [line(e, v, False)]
     if v.verdict == "stayed":

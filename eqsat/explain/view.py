@@ -86,6 +86,7 @@ def _constant(run: Run, cls: int) -> bool:
 
 
 def _view(run: Run, wanted: Iterable[int]) -> View:
+    """The part of an e-graph that holds these classes."""
     choices = run.choices
     shown = sorted(c for c in wanted if not _constant(run, c))
     names: dict[int, list[int]] = {}

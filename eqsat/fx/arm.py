@@ -1,6 +1,6 @@
 """The point of ExecuTorch's Arm pipeline where eqsat takes over.
 
-The pipeline runs once up to the last rewrite that is not about layout (`RewriteMatmulPass` and the view fusion behind
+The pipeline runs once up to the last rewrite that is not about layout (`RewriteMatmulPass` and the view fusion after
 it). There the program is copied: the copy goes through the rest of the stock pipeline and gives stock's TOSA, the
 original goes on without the layout passes and gives TOSA in which every layout change is an explicit TRANSPOSE or RESHAPE.
 Both are serialised by ExecuTorch's own node visitors.
@@ -61,6 +61,7 @@ class _Split(ArmPassManager):
     passes: list[Any]  # ExecuTorch's class has no types
 
     def _transform(self, exported_program: ExportedProgram, graph_module: GraphModule) -> GraphModule:
+        """Runs the passes before the first layout pass, then both tails on copies; what they give goes into `hook`. Raises PipelineError."""
         names = [type(p).__name__ for p in self.passes]
         if names.count(_FIRST_LAYOUT_PASS) != 1:
             raise PipelineError(

@@ -85,6 +85,7 @@ class _Emitter:
         self.channels_first: set[Node] = set()  # FX nodes that the backend has channels last
 
     def run(self) -> Program:
+        """Writes the live nodes in order and finishes the program. Raises ProgramError."""
         for i in self.graph.inputs:
             leaf = self.lifted.leaves[self.graph.nodes[i].attr("name")]
             self.values[i] = self._plain(

@@ -141,6 +141,7 @@ def _stacked(
     formatter,
     names: Mapping[str, str] | None = None,
 ) -> str:
+    """Bars of cycles by operator kind, a group of configurations per model."""
     panels = {t: [b for m in run.models for b in bars(m, t)] for t in run.targets}
     panels = {t: b for t, b in panels.items() if b}
     if not panels:

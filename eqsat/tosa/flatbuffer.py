@@ -203,6 +203,7 @@ class _Reader:
             raise TosaError(f"tensor {name!r} is written twice: give every result a name of its own")
 
     def _operator(self, op: Any) -> None:
+        """Adds one operator of the file to the graph, opaque where the op table has none. Raises TosaError."""
         code = schema.OP_NAME[op.Op()]
         ins = [self._text(op.Inputs(i)) for i in range(op.InputsLength())]
         outs = [self._text(op.Outputs(i)) for i in range(op.OutputsLength())]
@@ -236,6 +237,7 @@ class _Reader:
             self._opaque(code, ins, outs, attrs)
 
     def _modelled(self, op: str, ins: list[str], out: str, attrs: dict[str, Any]) -> bool:
+        """Adds an operator that the op table has; False if a form of it is not modelled. Raises TosaError."""
         spec = OPS.get(op)
         if spec is None or not spec.tosa:
             return False
@@ -265,8 +267,10 @@ class _Reader:
         return True
 
     def _opaque(self, code: str, ins: list[str], outs: list[str], attrs: dict[str, Any]) -> None:
+        """Adds an operator as opaque, its further results as items."""
         types = [self.tensors[o][0] for o in outs]
-        operands, shapes = [], []
+        operands: list[int] = []
+        shapes: list[tuple[int, ...] | None] = []
         for i in ins:  # shape operands travel in an attribute, None marks a tensor operand
             if self._is_tensor(i):
                 operands.append(self._node(i))
