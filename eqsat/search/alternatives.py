@@ -95,7 +95,7 @@ class _Extractions:
         return extract(self.choices.graph, extractor, time_limit=limit, warm_start=found).unless_interrupted()
 
     def _rounds(self, extractor: str, extracted: Callable[[Extraction | None], Extraction]) -> Extraction:
-        """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each is told of the one before."""
+        """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each starts from the one before."""
         found = None
         for number in range(self.search.options.rounds):
             with self.search.clock.stage("extract"):

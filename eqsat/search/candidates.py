@@ -70,7 +70,7 @@ class Candidate:
         (pytorch/executorch issue 21415)."""
         return self.enode.op == "rescale" and DType.of(dict(self.enode.attrs)["dtype"]).is_accumulator
 
-    def dearer(self, excess: float) -> Candidate:
+    def with_more_cycles(self, excess: float) -> Candidate:
         """The same for `excess` cycles more."""
         return replace(self, price=replace(self.price, cycles=self.cycles + excess))
 

@@ -28,7 +28,7 @@ def corrected(choices: Choices, written: Written, rows: Sequence[Mapping[str, An
         excess = cycles[n] - priced
         if excess > _EXCESS * priced + _EXCESS_CYCLES:
             cost[origin[n]] += excess
-            candidates[origin[n]] = candidates[origin[n]].dearer(excess)
+            candidates[origin[n]] = candidates[origin[n]].with_more_cycles(excess)
             raised = True
         for m in graph.nodes[n].inputs:
             bonus = -pairs.get((origin[n], origin.get(m, -1)), 0.0)

@@ -29,8 +29,8 @@ from eqsat.workers.worker import Pool, WorkerError
 
 __all__ = ["Result", "optimize_tosa"]
 
-#: What warnings call the graphs that are given.
-_CALLED = {"explicit": "the explicit graph", "stock": "stock's graph"}
+#: What warnings say of a given graph that Vela does not take.
+_REFUSED = {"explicit": "Vela refuses the explicit graph", "stock": "Vela refuses stock's graph"}
 
 
 def optimize_tosa(
@@ -98,7 +98,7 @@ def _compile(given: _Given, search: Search) -> None:
             given.compiled[which] = Compiled(which, graph, given.buffers[which], estimate)
         except WorkerError as e:
             given.refusals[which] = e
-            search.warnings.append(f"Vela refuses {_CALLED[which]}: {e}")
+            search.warnings.append(f"{_REFUSED[which]}: {e}")
 
 
 def _alternatives(reference: TensorGraph, search: Search) -> tuple[Frozen | None, list[Compiled]]:

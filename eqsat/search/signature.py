@@ -3,7 +3,7 @@
 Vela leaves an input that no operator reads out of its binary (measured with 5.1), and the .pte's runtime counts on all of them. Nothing
 depends on the first part of `slice(concat(a, b))` where the slice cuts b out: the e-graph has b in the class of the slice, and
 no choice at all that reads a, since the concat would read itself. So the graph that is written gets a reader: one element of the input is
-put behind the smallest value there is, and cut off again.
+appended to the smallest value there is, and cut off again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _smallest(graph: TensorGraph, dtype: str) -> int | None:
 
 
 def _unchanged(out: TensorGraph, value: int, given: int) -> int:
-    """`value` with an element of `given` put behind it and cut off again."""
+    """`value` with an element of `given` appended and cut off again."""
     element, rank, shape = given, len(out.nodes[given].shape), out.nodes[value].shape
     if rank:
         element = out.add("slice", [element], start=(0,) * rank, size=(1,) * rank)

@@ -63,6 +63,20 @@ def test_a_model_becomes_a_stock_pte_with_fewer_cycles(target):
     assert b"EthosUBackend" in buffer and b"Eqsat" not in buffer
 
 
+class LargePermute(torch.nn.Module):
+    """Stock splits this permute for Ethos-U55; as it is, Vela refuses it there."""
+
+    def forward(self, x):
+        return torch.relu(x.permute(1, 0, 3, 2)).sigmoid()
+
+
+def test_a_permute_that_u55_has_no_room_for_is_no_step_back():
+    _, _, _, session = lower(LargePermute(), (torch.randn(280, 260, 3, 4),), "ethos-u55-128")
+    (result,) = session.results
+    assert session.stepped_back == 0 and result.explicit_cycles is None
+    assert result.verified and result.cycles <= result.stock_cycles
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_permute_that_stock_loses_is_kept(target):
     _, _, _, session = lower(SubPermute(), (torch.randn(1, 4, 6, 8),), target)
