@@ -33,12 +33,12 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import evaluate_op
-from eqsat.tensor.samples import Domain, domains, sample
+from eqsat.tensor.samples import INDEPENDENT, Domain, domains, sample
 from eqsat.tensor.types import GraphError
 from eqsat.tosa.reference import Claim
 
 #: Samples per region: at least, at most, and the elements to compute (multiply-accumulates count as such) that decide between.
-_FEWEST, _MOST, _WORK = 8, 128, 1 << 20
+_FEWEST, _MOST, _WORK = 5, 100, 1 << 19
 #: What calling numpy costs, in elements.
 _CALL = 2000
 #: How often a boundary is moved down.
@@ -268,7 +268,7 @@ class _Cutter:
         variables = self._domains(region)
         work = sum(_work(self.source, t) for t in region.source) + sum(_work(self.found, v) for v in region.found)
         for k in range(max(_FEWEST, min(_MOST, _WORK // max(1, work)))):
-            drawn = dict(zip(variables, sample(list(variables.values()), k, rng), strict=True))
+            drawn = dict(zip(variables, sample(list(variables.values()), INDEPENDENT + k, rng), strict=True))
             want = _value(self.source, s, region.source, {t: drawn[v] for t, v in region.source_leaves.items()})
             got = _value(
                 self.found,

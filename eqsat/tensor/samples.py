@@ -147,8 +147,10 @@ class _Drawing:
 
     def edges(self, shape: tuple[int, ...]) -> Array:
         which = self.rng.integers(0, 4 + len(self.points), shape)
-        near = [self.low, np.minimum(self.low + 1, self.high), self.high, np.maximum(self.high - 1, self.low)]
-        chosen: Array = np.choose(which, [*near, *(np.clip(p, self.low, self.high) for p in self.points)])
+        low, high = np.asarray(self.low), np.asarray(self.high)
+        near: list[Array] = [low, np.minimum(low + 1, high), high, np.maximum(high - 1, low)]
+        near += [np.clip(p, low, high) for p in self.points]
+        chosen: Array = np.choose(which, near) if low.ndim else np.array(near)[which]
         return chosen
 
 
@@ -172,9 +174,8 @@ def _planes(d: _Drawing) -> Array:
 def _impulses(d: _Drawing) -> Array:
     out = np.array(np.broadcast_to(d.values((1,) * len(d.shape)), d.shape))
     count = int(d.rng.integers(1, 4))
-    flat, other = out.reshape(-1), d.values(d.shape).reshape(-1)
-    at = d.rng.integers(0, flat.size, count)
-    flat[at] = other[at]
+    at = d.rng.integers(0, out.size, count)
+    out.reshape(-1)[at] = d.values(d.shape).reshape(-1)[at] if np.ndim(d.low) else d.values((count,))
     return out
 
 
@@ -201,6 +202,8 @@ _DRAWN: dict[str, Callable[[_Drawing], Array]] = {
     "gradient": _gradient,
     "constant": lambda d: np.broadcast_to(d.values((1,) * len(d.shape)), d.shape),
 }
+#: The first trial in which elements are drawn independently.
+INDEPENDENT = 2
 #: The kinds of the first trials; in the later ones each input has one of its own.
 _FIRST = ("low", "high", "edges", "uniform", "planes", "impulses", "gradient")
 _KINDS = ("edges", "uniform", "planes", "impulses", "uniform", "gradient", "edges", "planes", "constant")

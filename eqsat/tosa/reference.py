@@ -27,7 +27,7 @@ _MOST = 16
 #: How often a graph may end the model's process, which takes a second to begin again.
 _DEATHS = 12
 #: Elements of inner values that are kept.
-_KEPT = 1 << 24
+_KEPT = 10_000_000
 
 
 def run_reference(
@@ -143,11 +143,11 @@ class Reference:
     def _run(
         self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[np.ndarray]], deaths: int = _DEATHS
     ) -> Iterator[list[np.ndarray] | WorkerError]:
-        """Outputs and, of the first samples, inner values of a graph."""
-        first = min(len(drawn), self._inner_samples)
+        """Outputs and, of the last samples, which are drawn freely, inner values of a graph."""
+        plain = max(0, len(drawn) - self._inner_samples)
         shown = replace(graph, outputs=[*graph.outputs, *inner])
         parts: list[tuple[bytes, Sequence[Sequence[np.ndarray]]]] = []
-        for g, some in ((shown, drawn[:first]), (graph, drawn[first:])):
+        for g, some in ((graph, drawn[:plain]), (shown, drawn[plain:])):
             if some:
                 size = sum(g.type(o).bytes for o in g.outputs) + sum(x.nbytes for x in some[0])
                 step = max(1, min(_MESSAGE // size, math.ceil(len(some) / _workers(self._via))))
