@@ -47,7 +47,8 @@ def find(name: str) -> Callable[..., CostModel]:
         raise ValueError(
             f"no cost model is called {name!r}; there are {', '.join(sorted(available()))}, or give package.module:Class"
         )
-    return found
+    model: Callable[..., CostModel] = found
+    return model
 
 
 __all__ = ["DEFAULT", "CostModel", "Fusion", "NodeModel", "Price", "Traffic", "Unit", "available", "find"]

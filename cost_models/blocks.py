@@ -7,11 +7,14 @@ It is settled by two questions, here asked of all candidates at once, as arrays:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod, sqrt
+from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqsat.target.family import Shape, SharedMemory, SplitMemory
 
@@ -21,9 +24,30 @@ _WINDOW = 8
 _BRICK, _ACCUMULATOR = 16, 4
 
 
-def up(x, step):
-    """`x` in whole steps; integers, or arrays of them."""
+IntArray = NDArray[np.int64]
+
+
+@overload
+def up(x: int, step: int) -> int: ...
+
+
+@overload
+def up(x: IntArray, step: int) -> IntArray: ...
+
+
+def up(x: int | IntArray, step: int) -> int | IntArray:
+    """`x` in whole steps."""
     return -(-x // step) * step
+
+
+def _in_steps(shape: Shape, steps: Shape) -> Shape:
+    return as_shape(up(d, step) for d, step in zip(shape, steps))
+
+
+def as_shape(extents: Iterable[int]) -> Shape:
+    """(h, w, c) of three numbers."""
+    h, w, c = extents
+    return h, w, c
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +72,10 @@ class Work:
     @property
     def extent(self) -> tuple[int, int]:
         """Elements that the kernel spans, dilation included."""
-        return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation))
+        (ky, kx), (dy, dx) = self.kernel, self.dilation
+        return (ky - 1) * dy + 1, (kx - 1) * dx + 1
 
-    def window(self, axis: int, outputs, step: int):
+    def window(self, axis: int, outputs: IntArray, step: int) -> IntArray:
         """Input elements of `axis` that a row of `outputs` needs in one pass, in whole steps (E55, E85: GetArchIFMBlockSize)."""
         return up((outputs - 1) * self.stride[axis] + min(self.extent[axis], _WINDOW), step)
 
@@ -69,7 +94,7 @@ class _Candidates:
     """Blocks to choose from, as flat arrays in the order that settles ties (depth, height, width): `ofm` has the extents in whole micro
     blocks up to those of `end`, `ifm` what they read, `depth` channels at a time and in whole `unit`s."""
 
-    def __init__(self, w: Work, micro: Shape, end: Shape, unit: Shape, depth: int):
+    def __init__(self, work: Work, micro: Shape, end: Shape, unit: Shape, depth: int):
         depths = [
             c
             for c in range(micro[2], end[2] + 1, micro[2])
@@ -77,10 +102,14 @@ class _Candidates:
         ]  # bricks; a remainder of one micro block
         spans = [np.arange(m, e + 1, m) for m, e in zip(micro[:2], end[:2])]
         c, h, x = (a.ravel() for a in np.meshgrid(depths, *spans, indexing="ij"))
-        self.work, self.ofm = w, (h, x, c)
-        self.ifm = (w.window(0, h, unit[0]), w.window(1, x, unit[1]), c if w.channelwise else np.full_like(c, depth))
+        self.work, self.ofm = work, (h, x, c)
+        self.ifm = (
+            work.window(0, h, unit[0]),
+            work.window(1, x, unit[1]),
+            c if work.channelwise else np.full_like(c, depth),
+        )
 
-    def best(self, fits: np.ndarray) -> tuple[Shape, Shape] | None:
+    def best(self, fits: NDArray[np.bool_]) -> tuple[Shape, Shape] | None:
         """(input block, output block) that fetches least of those that fit; None if none does. Of equal ones it is the first, unless small
         blocks (or those of products) follow it: then the last of these that sees most of the input."""
         if not fits.any():
@@ -92,65 +121,70 @@ class _Candidates:
         if others:
             seen = [min(self.work.ifm[0], self.ifm[0][k]) * min(self.work.ifm[1], self.ifm[1][k]) for k in others]
             first = max(zip(seen, others))[1]
-        return tuple(int(a[first]) for a in self.ifm), tuple(int(a[first]) for a in self.ofm)
+        return as_shape(int(a[first]) for a in self.ifm), as_shape(int(a[first]) for a in self.ofm)
 
 
-def _fetched(w: Work, ifm: tuple, ofm: tuple) -> np.ndarray:
-    """Elements that come on chip per output of `w`, by block (E55, E85: the criterion of FindBlockConfig): inputs and weights, or the
+def _fetched(work: Work, ifm: tuple[IntArray, ...], ofm: tuple[IntArray, ...]) -> NDArray[np.float32]:
+    """Elements that come on chip per output of `work`, by block (E55, E85: the criterion of FindBlockConfig): inputs and weights, or the
     share of a block for ops without reuse. Single precision as there, since ties decide."""
-    total, area, block = np.float32(prod(w.ofm)), ifm[0] * ifm[1], prod(ofm).astype(np.float32)
-    if w.kind in ("elementwise", "product"):
+    total, area, block = np.float32(prod(work.ofm)), ifm[0] * ifm[1], (ofm[0] * ofm[1] * ofm[2]).astype(np.float32)
+    if work.kind in ("elementwise", "product"):
         fetched = total / block
     else:
-        rows, columns, slices = (np.float32(o) / b.astype(np.float32) for o, b in zip(w.ofm, ofm))
-        counts = [-(-o // b) for o, b in zip(w.ofm, ofm)]
-        passes = prod(up(e, _WINDOW) // _WINDOW for e in w.extent)
-        inputs = (area * w.ifm[2] * passes).astype(np.float32) * columns * rows
+        rows, columns, slices = (np.float32(o) / b.astype(np.float32) for o, b in zip(work.ofm, ofm))
+        counts = [-(-o // b) for o, b in zip(work.ofm, ofm)]
+        passes = prod(up(e, _WINDOW) // _WINDOW for e in work.extent)
+        inputs = (area * work.ifm[2] * passes).astype(np.float32) * columns * rows
         weights = (
-            np.float32(prod(w.kernel) * w.ifm[2]) * (counts[0] * counts[1])
-            if w.kind in ("conv", "depthwise")
+            np.float32(prod(work.kernel) * work.ifm[2]) * (counts[0] * counts[1])
+            if work.kind in ("conv", "depthwise")
             else np.float64(0)
         )
-        if not w.channelwise:  # the input once for every slice of the output's depth
+        if not work.channelwise:  # the input once for every slice of the output's depth
             inputs, weights = inputs * counts[2], weights * (slices * ofm[2].astype(np.float32))
         fetched = ((inputs + weights) / total).astype(np.float32)
     return np.where(
-        prod(w.ifm) < 2 * area * ifm[2], fetched / np.float32(2), fetched
+        prod(work.ifm) < 2 * area * ifm[2], fetched / np.float32(2), fetched
     )  # the input is on chip as a whole
 
 
 # ---- one memory for inputs, outputs, accumulators and tables (U55, U65) -----------------------------
 
 
-def _banks(memory: SharedMemory, size, bits: int):
+def _banks(memory: SharedMemory, size: IntArray, bits: int) -> IntArray:
     """Banks that two buffers of `size` bytes take, elements of `bits` (E55: TryBlockConfig)."""
     return up(2 * (up(size, 1024) // 1024), memory.granule * (2 if bits == 32 else 1))
 
 
+def _kernel_first(work: Work) -> bool:
+    """Whether the kernel's elements go before the channels: where that fills the MACs better (E55: ChooseKernelMethod)."""
+    c, taps = work.ifm[2], prod(work.kernel)
+    deep, few = (32, 4) if work.bits == 8 else (16, 2)
+    return work.kind == "conv" and (c <= 8 or c / up(c, 8) * (taps / up(taps, few)) >= c / up(c, deep))
+
+
 @lru_cache(maxsize=65536)
-def shared_memory_block(w: Work, micro: Shape, most: Shape, memory: SharedMemory, table: bool = False) -> Block:
+def shared_memory_block(work: Work, micro: Shape, most: Shape, memory: SharedMemory, table: bool = False) -> Block:
     """The blocks in one memory, none larger than `most`. table: a lookup table takes a bank too. Raises ValueError if nothing fits."""
-    c, size = w.ifm[2], w.bits // 8
-    deep, few = (32, 4) if w.bits == 8 else (16, 2)  # E55, ChooseKernelMethod: how well either order fills the MACs
-    taps = prod(w.kernel)
-    kernel_first = w.kind == "conv" and (c <= 8 or c / up(c, 8) * (taps / up(taps, few)) >= c / up(c, deep))
-    depth = up(min(c, 16), 4) if w.bits == 16 else up(min(c, 16 if kernel_first else 32), 8)
-    end = tuple(up(min(o, limit), m) for o, limit, m in zip(w.ofm, most, micro))
-    found = _Candidates(w, micro, end, micro, depth)
-    inputs = _banks(memory, found.ifm[0] * found.ifm[1] * up(found.ifm[2] * size, 8), w.bits)
+    c, size = work.ifm[2], work.bits // 8
+    kernel_first = _kernel_first(work)
+    depth = up(min(c, 16), 4) if work.bits == 16 else up(min(c, 16 if kernel_first else 32), 8)
+    end = as_shape(up(min(o, limit), m) for o, limit, m in zip(work.ofm, most, micro))
+    found = _Candidates(work, micro, end, micro, depth)
+    inputs = _banks(memory, found.ifm[0] * found.ifm[1] * up(found.ifm[2] * size, 8), work.bits)
     row = (
-        w.ofm[0] == w.kernel[0] == 1 and micro[0] == 2
+        work.ofm[0] == work.kernel[0] == 1 and micro[0] == 2
     )  # E55, FitBlockForOFM: no accumulators for a micro block's second row
-    if w.kind == "elementwise":
-        work = inputs if w.scalar and w.bits <= 16 else 2 * inputs
+    if work.kind == "elementwise":
+        needed = inputs if work.scalar and work.bits <= 16 else 2 * inputs
     else:
         h, x, d = found.ofm
-        work = inputs + _banks(memory, (np.minimum(h, 1) if row else h) * x * up(d, 8) * _ACCUMULATOR, 32)
+        needed = inputs + _banks(memory, (np.minimum(h, 1) if row else h) * x * up(d, 8) * _ACCUMULATOR, 32)
     reserved = 2 if memory.banks > 16 else int(table)
-    blocks = found.best(2 + work <= memory.banks - reserved)  # two banks are the output's
+    blocks = found.best(2 + needed <= memory.banks - reserved)  # two banks are the output's
     if blocks is None:
-        raise ValueError(f"no block of {w} fits")
-    if row and w.kind in ("conv", "product") and w.ofm[1] % 2 == 0:
+        raise ValueError(f"no block of {work} fits")
+    if row and work.kind in ("conv", "product") and work.ofm[1] % 2 == 0:
         micro = (1, 4, micro[2])
     return Block(*blocks, micro, kernel_first)
 
@@ -165,47 +199,47 @@ def _stored(memory: SplitMemory, micro: int, depth: int, bits: int) -> Shape:
 
 
 @lru_cache(maxsize=65536)
-def split_memory_block(w: Work, micros: tuple[Shape, ...], most: Shape, memory: SplitMemory, macs: int) -> Block:
+def split_memory_block(work: Work, micros: tuple[Shape, ...], most: Shape, memory: SplitMemory, macs: int) -> Block:
     """The blocks in split memories, none larger than `most`. Raises ValueError if nothing fits."""
     usable = (
         range(len(micros))
-        if w.bits > 8
+        if work.bits > 8
         else memory.products
-        if w.kind in ("conv", "product", "sum")
+        if work.kind in ("conv", "product", "sum")
         else memory.pooling
     )
-    k = min(usable, key=lambda k: prod(map(up, w.ofm, micros[k])))  # E85, FindUBlock: least padding
-    micro, c, taps = micros[k], w.ifm[2], prod(w.kernel)
+    k = min(usable, key=lambda k: prod(_in_steps(work.ofm, micros[k])))  # E85, FindUBlock: least padding
+    micro, c, taps = micros[k], work.ifm[2], prod(work.kernel)
     # E85, ChooseKernelFirst: how well either order fills the MACs
-    kernel_first = w.kind == "conv" and c / up(c, 16) * taps / (taps - taps % 5 + max(taps % 5, 2)) >= c / up(c, 64)
-    depth = 16 if kernel_first else 32 if w.bits == 32 or macs <= 256 and micro[2] == 16 else 64
+    kernel_first = work.kind == "conv" and c / up(c, 16) * taps / (taps - taps % 5 + max(taps % 5, 2)) >= c / up(c, 64)
+    depth = 16 if kernel_first else 32 if work.bits == 32 or macs <= 256 and micro[2] == 16 else 64
     granule = (*micro[:2], _BRICK)
-    if w.kind in ("pool", "depthwise", "sum"):
-        return _by_aspect(w, memory, k, micro, most, granule, depth if w.kind == "sum" else None, macs)
-    end = tuple(up(max(min(o, limit), g), m) for o, limit, g, m in zip(w.ofm, most, granule, micro))
-    unit = _stored(memory, k, depth, w.bits)
-    found = _Candidates(w, micro, end, unit, depth)
-    inputs = found.ifm[0] * found.ifm[1] * up(min(depth, c), unit[2]) * (w.bits // 8)  # bytes (E85: TryBlockConfig)
+    if work.kind in ("pool", "depthwise", "sum"):
+        return _by_aspect(work, memory, k, micro, most, granule, depth if work.kind == "sum" else None, macs)
+    end = as_shape(up(max(min(o, limit), g), m) for o, limit, g, m in zip(work.ofm, most, granule, micro))
+    unit = _stored(memory, k, depth, work.bits)
+    found = _Candidates(work, micro, end, unit, depth)
+    inputs = found.ifm[0] * found.ifm[1] * up(min(depth, c), unit[2]) * (work.bits // 8)  # bytes (E85: TryBlockConfig)
     accumulators = found.ofm[0] * found.ofm[1] * up(found.ofm[2], _BRICK) * _ACCUMULATOR
     for copies in (2, 1):  # two, so that one is filled while the other is worked on
         blocks = found.best((copies * inputs <= memory.inputs) & (copies * accumulators <= memory.accumulators))
         if blocks is not None:
             return Block((*blocks[0][:2], depth), blocks[1], micro, kernel_first)
-    raise ValueError(f"no block of {w} fits")
+    raise ValueError(f"no block of {work} fits")
 
 
 def _by_aspect(
-    w: Work, memory: SplitMemory, k: int, micro: Shape, limits: Shape, granule: Shape, depth: int | None, macs: int
+    work: Work, memory: SplitMemory, k: int, micro: Shape, limits: Shape, granule: Shape, depth: int | None, macs: int
 ) -> Block:
     """Of one area for every depth (E85: FindDepthwiseConfig, AreaFit) the first that covers the output, or else the one that misses least
     of it. An area has the output's aspect and is as large as the accumulators, cut down, rows first, until its inputs fit. depth: channels
     of the input at a time where they are not those of the output."""
-    elements, inputs = memory.accumulators // _ACCUMULATOR, memory.inputs * 8 // w.bits
-    whole, (gh, gx, _) = tuple(map(up, w.ofm, granule)), granule
-    most = tuple(map(min, whole, limits))
+    elements, inputs = memory.accumulators // _ACCUMULATOR, memory.inputs * 8 // work.bits
+    whole, (gh, gx, _) = _in_steps(work.ofm, granule), granule
+    most = as_shape(map(min, whole, limits))
     found: list[tuple[Shape, Shape]] = []
     for c in range(_BRICK, min(max(macs, elements // (gh * gx * _BRICK)), most[2]) + 1, _BRICK):
-        unit, area, channels = _stored(memory, k, depth or c, w.bits), elements // c, depth or c
+        unit, area, channels = _stored(memory, k, depth or c, work.bits), elements // c, depth or c
         x = min(most[1], max(gx, int(sqrt(area * whole[1] / whole[0])) // gx * gx, area // most[0]))
         h = min(most[0], max(gh, area // x // gh * gh))
         heights, widths = np.arange(h, 0, -gh), np.arange(x, 0, -gx)[1:]
@@ -213,8 +247,8 @@ def _by_aspect(
             np.append(heights, np.full_like(widths, heights[-1])),
             np.append(np.full_like(heights, x), widths),
         )
-        needs = w.window(0, heights, unit[0]), w.window(1, widths, unit[1])
-        fits = np.minimum(prod(needs) * up(channels, unit[2]), prod(map(up, w.ifm, unit))) <= inputs
+        needs = work.window(0, heights, unit[0]), work.window(1, widths, unit[1])
+        fits = np.minimum(needs[0] * needs[1] * up(channels, unit[2]), prod(_in_steps(work.ifm, unit))) <= inputs
         n = int(fits.argmax()) if fits.any() else -1
         block = int(heights[n]), int(widths[n]), c
         if prod(block) > elements:
@@ -222,10 +256,8 @@ def _by_aspect(
         found.append(((int(needs[0][n]), int(needs[1][n]), up(channels, unit[2])), block))
         if all(have >= o for have, o in zip(block, whole)):
             return Block(*found[-1], micro)
-    counted = slice(1, 3) if w.kernel == (1, 1) else slice(0, 2)  # the axes whose coverage counts
-    missed = [
-        (1 + abs(1 - prod(whole[counted]) / prod(b[counted]))) * (1 + abs(1 - most[2] / b[2]) / 10) for _, b in found
-    ]
+    i, j = (1, 2) if work.kernel == (1, 1) else (0, 1)  # the axes whose coverage counts
+    missed = [(1 + abs(1 - whole[i] * whole[j] / (b[i] * b[j]))) * (1 + abs(1 - most[2] / b[2]) / 10) for _, b in found]
     if not found:
-        raise ValueError(f"no block of {w} fits")
+        raise ValueError(f"no block of {work} fits")
     return Block(*found[missed.index(min(missed))], micro)

@@ -39,7 +39,7 @@ def default_path() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What `eqsat cache info` tells: entries, the limit on them, bytes on disk."""
+    """What `eqsat cache info` shows: entries, the limit on them, bytes on disk."""
 
     path: Path
     entries: int
@@ -55,6 +55,10 @@ def _valid(key: object, cycles: object, mark: object) -> bool:
     return (
         isinstance(key, str) and isinstance(cycles, float) and 0 <= cycles < float("inf") and mark == _mark(key, cycles)
     )
+
+
+def _count(db: sqlite3.Connection) -> int:
+    return int(db.execute("select count(*) from checked").fetchone()[0])
 
 
 class PriceCache:
@@ -92,28 +96,34 @@ class PriceCache:
         return db
 
     def get(self, keys: Sequence[str]) -> dict[str, float]:
+        """The prices that are known."""
         out: dict[str, float] = {}
+        if self._db:
+            with contextlib.suppress(*_FAILURES):
+                self._read(self._db, keys, out)
+        return out
+
+    @staticmethod
+    def _read(db: sqlite3.Connection, keys: Sequence[str], out: dict[str, float]) -> None:
+        """Adds to `out` what is found, notes its use and drops what is damaged."""
         wrong: list[str] = []
         stale: list[str] = []
         now = int(time.time())
-        with contextlib.suppress(*_FAILURES):
-            for i in range(0, len(keys) if self._db else 0, 500):
-                part = keys[i : i + 500]
-                marks = ",".join("?" * len(part))
-                for key, cycles, mark, used in self._db.execute(
-                    f"select key, cycles, mark, used from checked where key in ({marks})", part
-                ):
-                    if not _valid(key, cycles, mark):
-                        wrong.append(key)
-                        continue
-                    out[key] = cycles
-                    if not isinstance(used, int) or abs(now - used) > _FRESH:
-                        stale.append(key)
-            if wrong or stale:
-                with self._db:
-                    self._db.executemany("delete from checked where key = ?", [(k,) for k in wrong])
-                    self._db.executemany("update checked set used = ? where key = ?", [(now, k) for k in stale])
-        return out
+        for i in range(0, len(keys), 500):
+            part = keys[i : i + 500]
+            marks = ",".join("?" * len(part))
+            query = f"select key, cycles, mark, used from checked where key in ({marks})"
+            for key, cycles, mark, used in db.execute(query, part):
+                if not _valid(key, cycles, mark):
+                    wrong.append(key)
+                    continue
+                out[key] = cycles
+                if not isinstance(used, int) or abs(now - used) > _FRESH:
+                    stale.append(key)
+        if wrong or stale:
+            with db:
+                db.executemany("delete from checked where key = ?", [(k,) for k in wrong])
+                db.executemany("update checked set used = ? where key = ?", [(now, k) for k in stale])
 
     def put(self, prices: Mapping[str, float]) -> None:
         """Remembers prices; what is no number of cycles is left out."""
@@ -123,23 +133,18 @@ class PriceCache:
         if self._db and rows:
             with contextlib.suppress(*_FAILURES), self._db:
                 self._db.executemany("insert or replace into checked values (?, ?, ?, ?)", rows)
-                self._forget()
+                self._forget(self._db)
 
-    def _forget(self) -> None:
-        excess = self._count() - self.limit
+    def _forget(self, db: sqlite3.Connection) -> None:
+        excess = _count(db) - self.limit
         if excess > 0:
             drop = excess + int(_SPARE * self.limit)
-            self._db.execute(
-                "delete from checked where key in (select key from checked order by used limit ?)", (drop,)
-            )
-
-    def _count(self) -> int:
-        return self._db.execute("select count(*) from checked").fetchone()[0]
+            db.execute("delete from checked where key in (select key from checked order by used limit ?)", (drop,))
 
     def info(self) -> Info:
         entries = size = 0
         with contextlib.suppress(OSError, *_FAILURES):
-            entries = self._count() if self._db else 0
+            entries = _count(self._db) if self._db else 0
             size = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}*"))
         return Info(self.path, entries, self.limit, size)
 

@@ -8,10 +8,11 @@ output path for every block (`blocks.py`), plus one block of the other and one o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from cost_models.blocks import Block, Work, up
+from cost_models.blocks import Block, Work, as_shape, up
 from cost_models.machine import Machine, Memory, Place
 from eqsat.target.family import Shape
 
@@ -21,9 +22,9 @@ SCALES = 10
 _TABLE = {1: 256, 2: 2048}
 
 
-def _waste(m: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: Shape, shape: Shape) -> float:
+def _waste(machine: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: Shape, shape: Shape) -> float:
     """How many times as much a memory moves as is asked for: a burst that is shorter than the longest takes as long."""
-    whole, cores = bits * block[1] * block[2], 1 if reads else m.core.cores
+    whole, cores = bits * block[1] * block[2], 1 if reads else machine.core.cores
     if not rows:
         length = whole if shape[1] * bits * 2 == block[2] else 16 * bits * block[1] * cores
     elif shape[2] * bits // 8 == block[2] and (reads or block[2] <= 16):
@@ -33,17 +34,23 @@ def _waste(m: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block
     return memory.burst / min(memory.burst, max(1, length // 8))
 
 
-def _units(shape: Shape, unit: Shape) -> int:
+def _units(shape: Sequence[int], unit: Sequence[int]) -> int:
+    """The units, of this shape, that cover a shape."""
     return prod(ceil(d / u) for d, u in zip(shape, unit))
 
 
 def _within(a: Shape, b: Shape) -> Shape:
-    return tuple(map(min, a, b))
+    return as_shape(map(min, a, b))
+
+
+def _stored_depth(channels: int, rows: bool) -> int:
+    """Channels as they are stored: in rows, or in whole bricks."""
+    return channels if rows else up(channels, 16)
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Bytes of a multiply-accumulate op's constants, encoded, and cycles of the op before it, under which they can be fetched.
+    """Bytes of a multiply-accumulate op's constants, encoded, and cycles of the op before it, during which they can be fetched.
     ahead: None where that op is not known. whole: the op shares them with its neighbours and waits for all of them. sparse: at most two of four
     channels are not zero, which some families skip."""
 
@@ -54,8 +61,8 @@ class Weights:
 
 
 def mac(
-    m: Machine,
-    w: Work,
+    machine: Machine,
+    work: Work,
     place: Place,
     *,
     path: float,
@@ -66,55 +73,65 @@ def mac(
 ) -> float:
     """Cycles of what the MAC array does: convolutions, products, poolings and what runs as a 1x1 pooling, sums.
 
-    path: output cycles per element. table: a lookup table follows, fetched under the last `ahead` cycles of the op before.
+    path: output cycles per element. table: a lookup table follows, fetched during the last `ahead` cycles of the op before.
     """
-    return mac_and_npu(m, w, place, m.block(w, table), path, weights, out_bits, table, ahead)[0]
+    return mac_and_npu(machine, work, place, machine.block(work, table), path, weights, out_bits, table, ahead)[0]
 
 
 def mac_and_npu(
-    m: Machine,
-    w: Work,
+    machine: Machine,
+    work: Work,
     place: Place,
-    b: Block,
+    blocks: Block,
     path: float,
     weights: Weights | None = None,
     out_bits: int = 8,
     table: bool = False,
     ahead: float = 0.0,
 ) -> tuple[float, float]:
-    """The same in given blocks, and the cycles that the NPU computes, under which Vela fetches the constants of the next op."""
-    inside, fed = _within(b.ofm, w.ofm), _within(b.ifm, w.ifm)
-    n = _units(w.ofm, b.micro) / _units(inside, b.micro)
+    """The same in given blocks, and the cycles that the NPU computes, during which Vela fetches the constants of the next op."""
+    inside, fed = _within(blocks.ofm, work.ofm), _within(blocks.ifm, work.ifm)
+    n = _units(work.ofm, blocks.micro) / _units(inside, blocks.micro)
     waste = (
-        _waste(m, place.read, True, place.read_rows, w.bits, b.ifm, w.ifm),
-        _waste(m, place.write, False, place.write_rows, out_bits, b.ofm, w.ofm),
+        _waste(machine, place.read, True, place.read_rows, work.bits, blocks.ifm, work.ifm),
+        _waste(machine, place.write, False, place.write_rows, out_bits, blocks.ofm, work.ofm),
     )
-    tiles = _units(w.ofm[:2], b.ofm[:2])
-    work = _mac_block(m, w, b, inside, fed) / (2 if weights and weights.sparse and m.family.sparse_weights else 1)
-    staged, ready = _staging(m, weights, tiles, w.ofm[2], b.ofm[2], n * work) if weights else (False, 0.0)
-    source = m.activations if staged else m.constants
+    tiles = _units(work.ofm[:2], blocks.ofm[:2])
+    array = _mac_block(machine, work, blocks, inside, fed) / (
+        2 if weights and weights.sparse and machine.family.sparse_weights else 1
+    )
+    staged, ready = (
+        _staging(machine, weights, tiles, work.ofm[2], blocks.ofm[2], n * array) if weights else (False, 0.0)
+    )
+    source = machine.activations if staged else machine.constants
     output = max(ceil(path * prod(inside)), SCALES * inside[2] * source.latency / 256 if weights else 0)
-    first = place.read.latency + prod(fed) * w.bits / 8 * waste[0] / place.read.bandwidth
+    first = place.read.latency + prod(fed) * work.bits / 8 * waste[0] / place.read.bandwidth
     last = place.write.write_latency + prod(inside) * out_bits / 8 * waste[1] / place.write.bandwidth
-    issue = ((abs(last - first) if n > 1 else 0) + work + output) / 4
-    work, output = max(work, issue), max(output, issue)
-    npu = n * max(work, output) + min(work, output) + first + last
-    brick = lambda c, rows: c if rows else up(c, 16)  # noqa: E731
-    repeats = prod(ceil(k / 8) for k in w.kernel) * (tiles if w.channelwise else tiles * ceil(w.ofm[2] / b.ofm[2]))
+    issue = ((abs(last - first) if n > 1 else 0) + array + output) / 4
+    array, output = max(array, issue), max(output, issue)
+    npu = n * max(array, output) + min(array, output) + first + last
+    repeats = prod(ceil(k / 8) for k in work.kernel) * (
+        tiles if work.channelwise else tiles * ceil(work.ofm[2] / blocks.ofm[2])
+    )
     moved = (
-        (place.read, fed[0] * fed[1] * brick(w.ifm[2], place.read_rows) * repeats * w.bits / 8 * waste[0]),
-        (place.write, prod(w.ofm[:2]) * brick(w.ofm[2], place.write_rows) * out_bits / 8 * waste[1]),
+        (
+            place.read,
+            fed[0] * fed[1] * _stored_depth(work.ifm[2], place.read_rows) * repeats * work.bits / 8 * waste[0],
+        ),
+        (place.write, prod(work.ofm[:2]) * _stored_depth(work.ofm[2], place.write_rows) * out_bits / 8 * waste[1]),
     )
     fixed: list[tuple[Memory, float]] = []
     computed = npu
     if weights:
-        fixed = [(m.constants, tiles * SCALES * w.ofm[2]), (source, tiles * weights.encoded)]
+        fixed = [(machine.constants, tiles * SCALES * work.ofm[2]), (source, tiles * weights.encoded)]
         if staged:
             later = max(0.0, weights.encoded - ready)
-            fixed += [(m.constants, later), (m.activations, later)]
-            npu += _late(m, weights, ready, SCALES * w.ofm[2], npu)
+            fixed += [(machine.constants, later), (machine.activations, later)]
+            npu += _late(machine, weights, ready, SCALES * work.ofm[2], npu)
     if table:
-        npu += max(0.0, m.constants.latency + _TABLE.get(w.bits // 8, 2048) / m.constants.bandwidth - ahead)
+        npu += max(
+            0.0, machine.constants.latency + _TABLE.get(work.bits // 8, 2048) / machine.constants.bandwidth - ahead
+        )
     return max(npu, _memories((*moved, *fixed))), computed
 
 
@@ -126,23 +143,25 @@ def _memories(moved: tuple[tuple[Memory, float], ...]) -> float:
     return max(max(t / memory.bandwidth for memory, t in total.items()), max(t / memory.channel for memory, t in moved))
 
 
-def _transfer(m: Machine, count: float) -> float:
-    source, sink = m.constants, m.activations
+def _transfer(machine: Machine, count: float) -> float:
+    source, sink = machine.constants, machine.activations
     return max(count / source.bandwidth + source.latency, count / sink.bandwidth + source.write_latency)
 
 
-def _staging(m: Machine, weights: Weights, reads: int, depth: int, slice_depth: int, npu: float) -> tuple[bool, float]:
+def _staging(
+    machine: Machine, weights: Weights, reads: int, depth: int, slice_depth: int, npu: float
+) -> tuple[bool, float]:
     """Whether Vela fetches the weights into the memory of the activations, and how many bytes of them before the op starts.
 
     compiler/scheduler.cpp decides it by trying schedules; this is calibrated on Vela 5.1 (where only shared weights are taken to be
     fetched, the worst of 19 networks on U55 is off by 46 %)."""
-    if m.constants == m.activations:
+    if machine.constants == machine.activations:
         return False, 0.0
     count = weights.encoded + SCALES * depth
-    whole, ahead = _transfer(m, count), weights.ahead or 0.0
+    whole, ahead = _transfer(machine, count), weights.ahead or 0.0
     smallest = whole * min(1.0, 16 / depth)
-    unmoved = (count / m.constants.bandwidth + m.constants.latency) * reads
-    moved = (count / m.activations.bandwidth + m.activations.latency) * reads
+    unmoved = (count / machine.constants.bandwidth + machine.constants.latency) * reads
+    moved = (count / machine.activations.bandwidth + machine.activations.latency) * reads
     better = moved + max(0.0, whole - ahead) < unmoved
     if weights.whole:
         return better or npu <= unmoved, weights.encoded
@@ -152,55 +171,58 @@ def _staging(m: Machine, weights: Weights, reads: int, depth: int, slice_depth: 
     return True, share * weights.encoded
 
 
-def _late(m: Machine, weights: Weights, ready: float, scales: float, npu: float) -> float:
+def _late(machine: Machine, weights: Weights, ready: float, scales: float, npu: float) -> float:
     """Cycles that the weights come too late: calibrated on Vela 5.1 (without it the worst network on U55 is off by 74 %, of 19)."""
     if weights.ahead is None:
         return 0.0
     if weights.whole:
-        return max(0.0, _transfer(m, weights.encoded + scales) - weights.ahead)
+        return max(0.0, _transfer(machine, weights.encoded + scales) - weights.ahead)
     share = ready / max(1.0, weights.encoded)
     return max(
         0.0,
-        _transfer(m, ready) - weights.ahead,
-        _transfer(m, weights.encoded) - weights.ahead - npu * (1 - share) * share,
+        _transfer(machine, ready) - weights.ahead,
+        _transfer(machine, weights.encoded) - weights.ahead - npu * (1 - share) * share,
     )
 
 
-def _mac_block(m: Machine, w: Work, b: Block, inside: Shape, fed: Shape) -> float:
+def _mac_block(machine: Machine, work: Work, blocks: Block, inside: Shape, fed: Shape) -> float:
     """Cycles of the MAC array for one block.
 
     Depth first takes the channels of one kernel element at a time, part kernel four kernel elements (two of INT16) of 8 channels.
     """
-    h, x, d = (ceil(i / u) for i, u in zip(inside, b.micro))
-    size, plane = max(1, w.bits // 8), ceil(inside[0] / b.micro[0]) * ceil(inside[1] / b.micro[1])
-    split = m.family.split_outputs
-    feed = 32 * b.micro[2] // (8 * (1 if split else m.core.cores))
+    h, x, d = (ceil(i / u) for i, u in zip(inside, blocks.micro))
+    size, plane = max(1, work.bits // 8), ceil(inside[0] / blocks.micro[0]) * ceil(inside[1] / blocks.micro[1])
+    split = machine.family.split_outputs
+    feed = 32 * blocks.micro[2] // (8 * (1 if split else machine.core.cores))
     total = 0.0
-    for y in range(0, w.kernel[0], 8):
-        for z in range(0, w.kernel[1], 8):
-            taps, slices = min(8, w.kernel[0] - y) * min(8, w.kernel[1] - z), 1
-            if w.kind == "pool":
-                steps, cycles = 1, max(4, taps) * h * x * d * m.core.pooling * (size if m.core.pooling > 1 else 1)
-            elif w.kind == "depthwise":
+    for y in range(0, work.kernel[0], 8):
+        for z in range(0, work.kernel[1], 8):
+            taps, slices = min(8, work.kernel[0] - y) * min(8, work.kernel[1] - z), 1
+            if work.kind == "pool":
+                steps, cycles = (
+                    1,
+                    max(4, taps) * h * x * d * machine.core.pooling * (size if machine.core.pooling > 1 else 1),
+                )
+            elif work.kind == "depthwise":
                 steps = ceil(taps / 4)
                 cycles = max(feed, 4 * plane * size) * steps * d
-            elif b.part_kernel:
-                steps, slices = ceil(taps / (2 if w.bits == 16 else 4)), ceil(fed[2] / 8)
+            elif blocks.part_kernel:
+                steps, slices = ceil(taps / (2 if work.bits == 16 else 4)), ceil(fed[2] / 8)
                 cycles = max(feed, 4 * plane) * steps * d * slices
             else:
                 steps = taps
-                depth = m.family.mac_depth
+                depth = machine.family.mac_depth
                 cycles = max(feed, 4 * plane) if depth is None else max(feed, fed[2] // depth * plane) * size
                 cycles *= steps * d
             stall = 2 * (steps if d == 1 else (steps - 1) * d) * slices if plane == 1 else 0
             total += cycles + stall
-    if w.kind in ("conv", "product", "sum"):
-        total *= ceil(w.ifm[2] / fed[2])
-    return total // m.core.cores if split else total
+    if work.kind in ("conv", "product", "sum"):
+        total *= ceil(work.ifm[2] / fed[2])
+    return total // machine.core.cores if split else total
 
 
 def pool(
-    m: Machine,
+    machine: Machine,
     out: Shape,
     place: Place,
     bits: int = 8,
@@ -211,16 +233,22 @@ def pool(
     ahead: float = 0.0,
 ) -> float:
     """Cycles of what runs as a 1x1 pooling: RESCALE, CLAMP, TABLE, copies, and transposes where those are pooled. A copy of INT32 counts as two of INT16."""
-    path = max(m.core.byte, m.core.plain) if path is None else path
+    path = max(machine.core.byte, machine.core.plain) if path is None else path
     if bits == 32:
         out, bits, out_bits = (out[0], out[1], 2 * out[2]), 16, 16
     return mac(
-        m, Work("pool", out, out, bits=bits), place, path=path, out_bits=out_bits or bits, table=table, ahead=ahead
+        machine,
+        Work("pool", out, out, bits=bits),
+        place,
+        path=path,
+        out_bits=out_bits or bits,
+        table=table,
+        ahead=ahead,
     )
 
 
 def elementwise(
-    m: Machine,
+    machine: Machine,
     out: Shape,
     path: float,
     place: Place,
@@ -230,52 +258,60 @@ def elementwise(
     stored: Shape | None = None,
 ) -> float:
     """Cycles of an elementwise op. stored: shape of the operand that is a constant, in rows: it may be read anew for every output."""
-    full = out if place.write_rows else (out[0], out[1], up(out[2], 16))
-    read = out if place.read_rows else (out[0], out[1], up(out[2], 16))
+    full = (*out[:2], _stored_depth(out[2], place.write_rows))
+    read = (*out[:2], _stored_depth(out[2], place.read_rows))
     scalar = stored is not None and prod(stored) == 1
-    block = (
+    block: Shape = (
         (*full[:2], up(full[2], 16))
-        if not m.family.blocked_elementwise
-        else m.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
+        if not machine.family.blocked_elementwise
+        else machine.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
     )
     waste = (
-        _waste(m, place.read, True, place.read_rows, bits, block, out),
-        _waste(m, place.write, False, place.write_rows, out_bits, block, out),
+        _waste(machine, place.read, True, place.read_rows, bits, block, out),
+        _waste(machine, place.write, False, place.write_rows, out_bits, block, out),
     )
     npu = (
         prod(full) * path
-        if not m.family.blocked_elementwise
-        else prod(full) / prod(out) * _blocks(m, out, block, path, place, bits, out_bits)
+        if not machine.family.blocked_elementwise
+        else prod(full) / prod(out) * _blocks(machine, out, block, path, place, bits, out_bits)
     )
     moved = [(place.write, prod(full) * out_bits / 8 * waste[1])]
     moved += [(place.read, prod(read) * bits / 8 * waste[0])] * (operands - (stored is not None))
     if stored is not None and not scalar:
-        count = prod(read) if m.family.blocked_elementwise else prod(stored)
-        moved.append((m.constants, count * bits / 8 * _waste(m, m.constants, True, True, bits, block, stored)))
+        count = prod(read) if machine.family.blocked_elementwise else prod(stored)
+        moved.append(
+            (machine.constants, count * bits / 8 * _waste(machine, machine.constants, True, True, bits, block, stored))
+        )
     return max(npu, _memories(tuple(moved)))
 
 
-def matmul(m: Machine, batches: int, rows: int, columns: int, depth: int, size: int, place: Place) -> float:
+def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, size: int, place: Place) -> float:
     """Cycles of MATMUL: a product per batch, or per column a product by one row into scratch memory and a REDUCE_SUM."""
-    path = max(m.core.byte, m.core.plain)
-    if m.family.multiplies_matrices:
-        return batches * mac(m, Work("product", (1, rows, depth), (1, rows, columns), bits=8 * size), place, path=path)
+    path = max(machine.core.byte, machine.core.plain)
+    if machine.family.multiplies_matrices:
+        return batches * mac(
+            machine, Work("product", (1, rows, depth), (1, rows, columns), bits=8 * size), place, path=path
+        )
     whole, narrowed = (batches, rows, depth), (batches, rows, 1)
     axis, most = (0, 32) if batches > 32 else (1, 64)
     parts = next((d for d in (3, 2) if whole[axis] >= 4 * d), 1) if whole[axis] <= most else 1
     # the blocks are those of a part, so that the sum of one part need not wait for the product of another
-    fit, fit_out = (tuple(ceil(d / parts) if k == axis else d for k, d in enumerate(s)) for s in (whole, narrowed))
-    block = m.block(Work("elementwise", fit, fit, bits=8 * size)).ofm
-    scratch = replace(place, write=m.outer, write_rows=True)
-    product = _blocks(m, whole, block, max(m.core.product, m.core.plain), scratch, 8 * size, 32)
-    summed = m.block(Work("sum", fit, fit_out, bits=32))
+    fit, fit_out = (as_shape(ceil(d / parts) if k == axis else d for k, d in enumerate(s)) for s in (whole, narrowed))
+    block = machine.block(Work("elementwise", fit, fit, bits=8 * size)).ofm
+    scratch = replace(place, write=machine.outer, write_rows=True)
+    product = _blocks(machine, whole, block, max(machine.core.product, machine.core.plain), scratch, 8 * size, 32)
+    summed = machine.block(Work("sum", fit, fit_out, bits=32))
     _, total = mac_and_npu(
-        m, Work("sum", whole, narrowed, bits=8 * size), replace(place, read=m.outer, read_rows=True), summed, path
+        machine,
+        Work("sum", whole, narrowed, bits=8 * size),
+        replace(place, read=machine.outer, read_rows=True),
+        summed,
+        path,
     )
     return columns * (product + total)
 
 
-def _blocks(m: Machine, shape: Shape, block: Shape, path: float, place: Place, bits: int, out_bits: int) -> float:
+def _blocks(machine: Machine, shape: Shape, block: Shape, path: float, place: Place, bits: int, out_bits: int) -> float:
     """NPU cycles of an elementwise op: of the output path, or a quarter of what it and a memory take for a block."""
     inside = _within(block, shape)
     first = (
@@ -283,32 +319,34 @@ def _blocks(m: Machine, shape: Shape, block: Shape, path: float, place: Place, b
         + prod(inside)
         * bits
         / 8
-        * _waste(m, place.read, True, place.read_rows, bits, block, shape)
+        * _waste(machine, place.read, True, place.read_rows, bits, block, shape)
         / place.read.bandwidth
     )
     last = (
         prod(inside)
         * out_bits
         / 8
-        * _waste(m, place.write, False, place.write_rows, out_bits, block, shape)
+        * _waste(machine, place.write, False, place.write_rows, out_bits, block, shape)
         / place.write.bandwidth
     )
     return prod(shape) * max(path, (max(first, last + place.write.write_latency) / prod(block) + path) / 4)
 
 
-def transpose(m: Machine, shape: Shape, perm: tuple[int, int, int], size: int, place: Place) -> float:
+def transpose(machine: Machine, shape: Shape, perm: tuple[int, int, int], size: int, place: Place) -> float:
     """Cycles of one native TRANSPOSE of (h, w, c): a pooling of the result, or of memory alone."""
-    out = tuple(shape[p] for p in perm)
-    if m.family.transposes.pooled:
+    out = as_shape(shape[p] for p in perm)
+    if machine.family.transposes.pooled:
         bits = 8 * size
         if bits == 32:
             shape, out, bits = (*shape[:2], 2 * shape[2]), (*out[:2], 2 * out[2]), 16
         work = Work("pool", shape, shape, bits=bits)  # the block is that of what is read
-        path = m.core.byte * (2 if perm in m.family.transposes.doubled else 1)
-        return mac_and_npu(m, replace(work, ofm=out), place, m.block(work), path, out_bits=bits)[0]
-    block = (1, 2, up(min(shape[2], 32), 8))  # of which only the depth matters
-    read = prod(shape) * size * _waste(m, place.read, True, True, 8 * size, block, shape)
-    write = prod(shape) * size * _waste(m, place.write, False, True, 8 * size, (1, 2, up(min(out[2], 128), 8)), out)
+        path = machine.core.byte * (2 if perm in machine.family.transposes.doubled else 1)
+        return mac_and_npu(machine, replace(work, ofm=out), place, machine.block(work), path, out_bits=bits)[0]
+    block: Shape = (1, 2, up(min(shape[2], 32), 8))  # of which only the depth matters
+    read = prod(shape) * size * _waste(machine, place.read, True, True, 8 * size, block, shape)
+    write = (
+        prod(shape) * size * _waste(machine, place.write, False, True, 8 * size, (1, 2, up(min(out[2], 128), 8)), out)
+    )
     npu = max(
         read / place.read.bandwidth + place.read.latency, write / place.write.bandwidth + place.write.write_latency
     )

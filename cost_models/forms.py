@@ -171,12 +171,13 @@ def _elementwise(o: Operation) -> float:
 
 #: What an op is priced by; any other by `_elementwise`.
 _FORMS: dict[str, Callable[[Operation], float]] = {
+    **{name: _reduction for name in OPS if name.startswith("reduce_")},
+    "reduce_sum": _sum,
     "reshape": _reshape,
     "transpose": _transpose,
     "matmul": _matmul,
     "avg_pool2d": _pooling,
     "max_pool2d": _pooling,
-    "reduce_sum": _sum,
     "concat": _cut,
     "slice": _cut,
     "rescale": _rescale,
@@ -186,4 +187,4 @@ _FORMS: dict[str, Callable[[Operation], float]] = {
     "pad": _copy,
     "tile": _copy,
     "reverse": _copy,
-} | {name: _reduction for name in OPS if name.startswith("reduce_") and name != "reduce_sum"}
+}

@@ -18,8 +18,8 @@ ACTIVATIONS = ("clamp", "table")
 SUMS = ("add", "sub", "mul", "maximum", "minimum")
 #: Ops of one operator each, besides the arithmetic, that carry an activation; CONCAT, SLICE and TILE do not.
 _CARRYING = ("transpose", "reverse", "reduce_max", "reduce_min")
-#: Cycles per element up to which a native transpose is expected to fuse into its producer without loss, where any does.
-_FUSABLE_CYCLES = 1.5
+#: Cycles per element, and to start, up to which a native transpose is expected to fuse into its producer without loss, where any does.
+_FUSABLE_CYCLES, _FUSABLE_START = 1.5, 500
 
 
 def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -> Fusion | None:
@@ -59,10 +59,11 @@ def _fused_activation(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fu
 
 def _fused_transpose(reader: Unit, family: Family) -> Fusion | None:
     """Convolutions, depthwise ones and poolings write one of the native transposes themselves."""
-    native, shape = family.transposes.native_of(reader.attr("perms")), reader.operands[0].shape
+    native = family.transposes.native_of(reader.attr("perms"))
     if native is None:
         return None
-    if step_cycles(*shape[1:], native, 1, family) > _FUSABLE_CYCLES * shape[1] * shape[2] * shape[3] + 500:
+    _, h, w, c = reader.operands[0].shape
+    if step_cycles(h, w, c, native, 1, family) > _FUSABLE_CYCLES * h * w * c + _FUSABLE_START:
         return None  # deep or shallow shapes: fused it costs many times as much as by itself
     return Fusion(of_reader=0.5 if native in family.transposes.doubled else 1.0)
 

@@ -1,7 +1,7 @@
 """Prices above TOSA's level, where nothing can be given to Vela: what moving the data costs, by closed forms.
 
 Ops themselves cost the same in every alternative, except that a pointwise op costs more on a larger tensor. A reordering costs
-what its cheapest chain of native transposes does (`eqsat.staging`), a view next to nothing. In a quantized program (its tensors'
+what its cheapest chain of native transposes does (`eqsat/target/staging.py`), a view next to nothing. In a quantized program (its tensors'
 dtypes carry parameters, `eqsat/fx/lift.py`) floats are what lies outside the NPU: moving them there is no gain and priced so.
 """
 
@@ -19,10 +19,11 @@ from eqsat.tensor.types import Type, attrs_of
 
 #: How many times as much it costs to move or compute an element outside the NPU.
 _OUTSIDE = 16.0
+#: Cycles of what costs next to nothing, and per byte of a view.
 _VIEW = 1.0
 _VIEW_PER_BYTE = 0.02
-#: Cycles per element of a pointwise op, and of a copy per byte.
-_POINTWISE, _COPY = 0.5, 0.125
+#: Cycles per element of a pointwise op; per byte of a copy, and of a reordering that has no chain of native transposes.
+_POINTWISE, _COPY, _DECOMPOSED = 0.5, 0.125, 4.0
 
 
 def element_bytes(dtype: str) -> int:
@@ -40,41 +41,42 @@ class Layout(NodeModel):
         return [self._price(u, quantized) for u in units]
 
     def _price(self, u: Unit, quantized: bool) -> Price:
-        outside = _OUTSIDE if quantized and any(not t.dtype.startswith("Q:") for t in (*u.operands, u.result)) else 1.0
+        types = (*u.operands, u.result)
+        outside = _OUTSIDE if quantized and any(not t.dtype.startswith("Q:") for t in types) else 1.0
         if u.move is not None or u.op in ("transpose", "reshape"):
-            m = u.move or self._written_move(u)
-            steps = written(m, (m.squeezed(),)) if u.move is not None and not m.is_view else u.steps
-            steps = steps or (("reshape", attrs_of({"shape": m.out_shape})),)
-            constant = any(c is not None for c in u.constants)
-            return Price(_VIEW if constant else outside * self._move(m, u.result), steps)
+            return self._movement(u, outside)
         match OPS[u.op].fx:
             case "call" | "reduction":
-                return Price(_VIEW + outside * _POINTWISE * max(t.elements for t in (*u.operands, u.result)), u.steps)
+                return Price(_VIEW + outside * _POINTWISE * max(t.elements for t in types), u.steps)
             case "opaque" | "item" | "leaf":
                 return Price(_VIEW, u.steps)
             case "axial" | "concat":
-                moved = sum(t.elements * element_bytes(t.dtype) for t in (*u.operands, u.result))
+                moved = sum(t.elements * element_bytes(t.dtype) for t in types)
                 return Price(_VIEW + outside * _COPY * moved, u.steps)
             case "no" | "move":  # FX has no form for it; movements are priced above
                 return Price(float("inf"), u.steps)
 
-    @staticmethod
-    def _written_move(u: Unit) -> Move:
-        shape = u.operands[0].shape
-        return Move.transpose(shape, u.attr("perms")) if u.op == "transpose" else Move.reshape(shape, u.attr("shape"))
+    def _movement(self, u: Unit, outside: float) -> Price:
+        move, steps = u.move or _written_move(u), u.steps
+        if u.move is not None and not u.move.is_view:
+            steps = written(u.move, (u.move.squeezed(),))
+        steps = steps or (("reshape", attrs_of({"shape": move.out_shape})),)
+        constant = any(c is not None for c in u.constants)
+        return Price(_VIEW if constant else outside * self._cheapest(move, u.result), steps)
 
-    def _move(self, m: Move, result: Type) -> float:
-        size = element_bytes(result.dtype)
+    def _cheapest(self, m: Move, result: Type) -> float:
+        """Cycles of the cheapest chain of native transposes."""
+        size, family = element_bytes(result.dtype), self.target.family
         if m.is_view:
             return _VIEW + _VIEW_PER_BYTE * result.elements * size
-        sizes, perm = reordering(m)
-        chains = ways(sizes, perm, size, self.target.family)
-        costs = [
-            sum(
-                step_cycles(*shape[1:], tuple(p - 1 for p in native[1:]), size, self.target.family)
-                for shape, native in c
-            )
-            for c in chains
-            if all(len(shape) == 4 and shape[0] == 1 for shape, _ in c)
-        ]
-        return min(costs, default=4.0 * result.elements * size)
+        costs = []
+        for chain in ways(*reordering(m), size, family):
+            if all(len(shape) == 4 and shape[0] == 1 for shape, _ in chain):
+                steps = [(shape[1:], tuple(p - 1 for p in native[1:])) for shape, native in chain]
+                costs.append(sum(step_cycles(h, w, c, native, size, family) for (h, w, c), native in steps))
+        return min(costs, default=_DECOMPOSED * result.elements * size)
+
+
+def _written_move(u: Unit) -> Move:
+    shape = u.operands[0].shape
+    return Move.transpose(shape, u.attr("perms")) if u.op == "transpose" else Move.reshape(shape, u.attr("shape"))

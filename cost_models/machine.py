@@ -69,7 +69,7 @@ def machine_of(target: Target) -> Machine:
         ports, latency, burst = (
             system.getint(f"{name}_{k}", 1) for k in ("ports_used", "read_latency", "burst_length")
         )
-        bandwidth = target.family.port * system.getfloat(f"{name}_clock_scale") * ports
+        bandwidth = target.family.port * float(system[f"{name}_clock_scale"]) * ports
         # ChannelBW (ethos_u85_performance.cpp): four fifths of the reads under way, at four fifths of what they could fetch
         channel = (
             burst * system.getint(f"{name}_max_reads", 1) * ports * 0.64 / max(1, latency)
@@ -93,7 +93,6 @@ def _ini(name: str) -> Path:
     if Path(name).is_file():
         return Path(name)
     spec = importlib.util.find_spec("ethosu")
-    places = [
-        Path(p) / sub / "config_files" / name for p in spec.submodule_search_locations for sub in ("", "regor", "vela")
-    ]
+    packages = spec.submodule_search_locations if spec else None
+    places = [Path(p) / sub / "config_files" / name for p in packages or () for sub in ("", "regor", "vela")]
     return next(p for p in places if p.is_file())

@@ -14,7 +14,7 @@ def has_pad(t: Type) -> bool:
 
 
 def add_pad(graph: TensorGraph, x: int, cut: int) -> int:
-    """A CLAMP that cannot be told to be a no-op; `cut` tells two pads of one tensor apart."""
+    """A CLAMP that Vela cannot recognise as a no-op; `cut` makes two pads of one tensor differ."""
     dtype = graph.nodes[x].dtype
     return graph.add_with("clamp", [x], makers.clamp(dtype, high=DType.of(dtype).limits[1] - cut))
 

@@ -14,7 +14,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, Const, Type, attrs_of
 
-#: The RESCALEs in a probe: to INT8 behind sums (Vela fuses it), to INT32 before them (times one, which fuses on every target).
+#: The RESCALEs in a probe: to INT8 after sums (Vela fuses it), to INT32 before them (times one, which fuses on every target).
 _NARROWING, _WIDENING = makers.rescale("INT8", shift=38), makers.rescale("INT32")
 
 

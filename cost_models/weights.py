@@ -21,12 +21,12 @@ def stored_weights(u: Unit) -> Const | None:
     return u.constants[1] if len(u.constants) > 1 else None
 
 
-def encoded(m: Machine, u: Unit, kind: str, part_kernel: bool) -> float:
+def encoded(machine: Machine, u: Unit, kind: str, part_kernel: bool) -> float:
     """Bytes of the weights of `u`, which is done as `kind` (blocks.Work). Where there is a second format of plain bytes, it is whichever is
     decoded and fetched faster (ethos_u85_performance.cpp, WeightDecodeCycles)."""
     weights, known = u.operands[1], stored_weights(u)
     bits, zeros = _information(known) if known is not None else (_BITS, 0.0)
-    size, (part_depth, depth) = weights.elements, m.family.filled_depth
+    size, (part_depth, depth) = weights.elements, machine.family.filled_depth
     if u.op == "depthwise_conv2d":
         taps, channels = prod(weights.shape[:2]), weights.shape[2] if kind == "depthwise" else 1
     else:
@@ -38,16 +38,19 @@ def encoded(m: Machine, u: Unit, kind: str, part_kernel: bool) -> float:
     else:
         filled = up(channels, depth) / channels
     coded = _FRAME + size * _OVERHEAD * (bits + _mixing(filled)) / 8 * weights.bytes / size
-    if not m.family.plain_weights or kind == "depthwise":
+    if not machine.family.plain_weights or kind == "depthwise":
         return coded
     plain = _FRAME + weights.bytes * (up(taps, 5) * up(channels, 16) / (taps * channels) if part_kernel else filled)
-    rate = m.core.cores * (8 + 60 * (min(0.9, max(0.5, 1 - (1 - zeros) / filled)) - 0.5))
-    slow, fast = max(size * filled / rate, coded / m.constants.channel), max(plain / 32, plain / m.constants.channel)
+    rate = machine.core.cores * (8 + 60 * (min(0.9, max(0.5, 1 - (1 - zeros) / filled)) - 0.5))
+    slow, fast = (
+        max(size * filled / rate, coded / machine.constants.channel),
+        max(plain / 32, plain / machine.constants.channel),
+    )
     return coded if slow < fast else plain
 
 
 def _mixing(filled: float) -> float:
-    """Bits per weight that tell it from the zeros which fill up `filled` places per weight."""
+    """Bits per weight that distinguish it from the zeros which fill up `filled` places per weight."""
     share = 1 / filled
     return 0.0 if share == 1 else -(share * log2(share) + (1 - share) * log2(1 - share)) / share
 

@@ -49,7 +49,7 @@ def solve(
 
 
 class Messages:
-    """A Report that sends what it is given."""
+    """A SolverReport that sends what it is given."""
 
     def __init__(self, send: Callable[[Message], None]):
         self._send = send

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from . import exact
 from .check import Choice
 from .graph import ChoiceGraph
-from .protocol import Ending, Report
+from .protocol import Ending, SolverReport
 from .scaling import Scale
 from .structure import Component, SurchargeLevel, components, surcharge_levels
 
@@ -41,7 +41,7 @@ class Asp:
     ordered: bool = False
 
     def solve(
-        self, graph: ChoiceGraph, report: Report, *, deadline: float, seed: int, warm_start: Choice | None
+        self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
         encoding = Encoding(graph, self.options, seed, self.ordered)
         # Equal prices are allowed: the proof must not hinge on how the warm start was rounded.
@@ -201,7 +201,7 @@ class Encoding:
         return self.scale.round(level.high) - self.scale.round(level.low)
 
     def solve(
-        self, report: Report, deadline: float, *, assumptions: Iterable[int] = (), at_most: int | None = None
+        self, report: SolverReport, deadline: float, *, assumptions: Iterable[int] = (), at_most: int | None = None
     ) -> Ending:
         """Minimise until proved ("optimal"), impossible ("infeasible") or late ("limit").
 

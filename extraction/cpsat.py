@@ -14,7 +14,7 @@ from . import exact
 from .check import Choice
 from .components import cyclic_component_of
 from .graph import ChoiceGraph
-from .protocol import Ending, Report
+from .protocol import Ending, SolverReport
 from .scaling import Scale
 
 LARGEST = 2**40
@@ -26,11 +26,11 @@ class CpSat:
     """CP-SAT, with one worker."""
 
     def solve(
-        self, graph: ChoiceGraph, report: Report, *, deadline: float, seed: int, warm_start: Choice | None
+        self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
         from ortools.sat.python import cp_model
 
-        program = Program(graph)
+        program = ConstraintProgram(graph)
         if warm_start is not None:
             program.hint(warm_start)
 
@@ -53,7 +53,7 @@ class CpSat:
 extract = exact.extractor("cpsat", CpSat())
 
 
-class Program:
+class ConstraintProgram:
     """`graph`, which must be in normal form, as a model of CP-SAT: a literal for each e-node, and one for each class that it is active."""
 
     def __init__(self, graph: ChoiceGraph):

@@ -26,7 +26,7 @@ from . import exact
 from .check import Choice
 from .components import cyclic_component_of
 from .graph import ChoiceGraph
-from .protocol import Ending, Report
+from .protocol import Ending, SolverReport
 from .structure import components, surcharge_levels
 
 
@@ -35,11 +35,11 @@ class Ilp:
     """HiGHS, in one thread."""
 
     def solve(
-        self, graph: ChoiceGraph, report: Report, *, deadline: float, seed: int, warm_start: Choice | None
+        self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
         import highspy
 
-        program = Program(graph)
+        program = LinearProgram(graph)
         highs = highspy.Highs()  # type: ignore[no-untyped-call]
         for option, value in _OPTIONS.items():
             highs.setOptionValue(option, value)
@@ -93,7 +93,7 @@ class Rows:
         self.upper.append(upper)
 
 
-class Program:
+class LinearProgram:
     """The columns and rows of `graph`, which must be in normal form."""
 
     def __init__(self, graph: ChoiceGraph):

@@ -17,7 +17,7 @@ from .dag_greedy import extract as greedy
 from .errors import NoChoiceFound
 from .graph import ChoiceGraph
 from .neighbourhood import Neighbours
-from .protocol import Ending, Report
+from .protocol import Ending, SolverReport
 from .reduce import reduce
 
 OPTIONS = ("--opt-strategy=usc,oll,stratify",)
@@ -35,7 +35,7 @@ class Lns:
     """Searches until time is up; proves nothing."""
 
     def solve(
-        self, graph: ChoiceGraph, report: Report, *, deadline: float, seed: int, warm_start: Choice | None
+        self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
         if warm_start is None:
             try:
@@ -76,7 +76,7 @@ def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) 
 
 
 class _Last:
-    """A Report that keeps the last choice; a bound of a neighbourhood means nothing for the whole."""
+    """A SolverReport that keeps the last choice; a bound of a neighbourhood means nothing for the whole."""
 
     def __init__(self) -> None:
         self.last: Choice | None = None

@@ -27,7 +27,7 @@ Ending = Literal["optimal", "infeasible", "limit"]
 """How a solver ends: the last choice that it reported is optimal; there is no choice; or neither is proved beyond what it reported."""
 
 
-class Report(Protocol):
+class SolverReport(Protocol):
     """Takes what a solver finds, while it runs. Nothing of it is believed unchecked but the bounds."""
 
     def choice(self, choice: dict[int, int]) -> None:
@@ -45,7 +45,7 @@ class Solver(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def solve(
-        self, graph: ChoiceGraph, report: Report, *, deadline: float, seed: int, warm_start: Choice | None
+        self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
         """Search until proved or until `deadline`, on the clock of time.perf_counter.
 

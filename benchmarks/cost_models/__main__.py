@@ -17,16 +17,17 @@ import time
 from operator import itemgetter
 from pathlib import Path
 
+import cost_models
 from benchmarks.cost_models import table
 from benchmarks.cost_models.lowered import graphs, saved
-from benchmarks.cost_models.run import ORACLE, Cell, label, run_cell
+from benchmarks.cost_models.run import Cell, label, run_cell
 from benchmarks.cost_models.unseen import UNSEEN
 from benchmarks.models import ZOO
 from eqsat.bench.log import Log
 from eqsat.target import Target
 from eqsat.workers.worker import Pool
 
-MODELS = ("op_count", "bytes_moved", "analytic", "vela_groups", ORACLE)
+MODELS = tuple(cost_models.BUILT_IN)
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 

@@ -54,7 +54,7 @@ def brute_force(graph: ChoiceGraph) -> float | None:
 
 
 class Recorder:
-    """A Report that remembers the last choice and the best bound of a solver run in this process."""
+    """A SolverReport that remembers the last choice and the best bound of a solver run in this process."""
 
     def __init__(self) -> None:
         self.last: dict[int, int] | None = None
