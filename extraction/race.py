@@ -6,11 +6,14 @@ that the solver claims.
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ._worker import solve, solver_as_json
@@ -66,6 +69,15 @@ Inbox = queue.Queue["tuple[SolverProcess, dict[str, Any]]"]
 """Messages of all processes, with who sent them."""
 
 
+def _import_path(solver: Solver) -> str:
+    """Where a process finds this package and the solver's module, which may be a file of the user's that only this process knows of."""
+    module = sys.modules[type(solver).__module__]
+    depth = module.__name__.count(".") + hasattr(module, "__path__")
+    file = Path(module.__file__ or "").resolve()
+    homes = [str(Path(__file__).resolve().parents[1]), str(file.parents[depth])]
+    return os.pathsep.join([*dict.fromkeys(homes), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 class SolverProcess:
     """One solver at work on one graph. Raises OSError where no process can be started."""
 
@@ -80,7 +92,7 @@ class SolverProcess:
         warm_start: Choice | None,
     ):
         self.solver = solver
-        self._process = Process(type(solver).__module__)
+        self._process = Process(type(solver).__module__, env={"PYTHONPATH": _import_path(solver)})
         self._process.start()
         job = (solver_as_json(solver), graph_json, time_limit, seed, warm_start)
         limits = Limits(seconds=time_limit * (1 + GRACE_SHARE) + GRACE)

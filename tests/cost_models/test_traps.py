@@ -85,11 +85,10 @@ def test_a_noop_clamp_is_never_inserted() -> None:
 
 @pytest.mark.parametrize("make", [channel_shuffle, transposed_relus])
 def test_no_rule_writes_an_op_that_costs_nothing(make) -> None:
-    """RESIZE, GATHER and SCATTER are not in the op table: what a graph brings stays as it is, and nothing else becomes one."""
-    assert not {"resize", "gather", "scatter"} & OPS.keys()
+    """What a graph brings of RESIZE, GATHER and SCATTER stays; nothing else becomes one."""
     frozen = saturate(make(), PRESETS["all"], EXTERNS)
     ops = {e.op for nodes in frozen.classes for e in nodes}
-    assert ops <= {*OPS, "move"} and "opaque" not in ops
+    assert ops <= {*OPS, "move"} - {"resize", "gather", "scatter", "opaque"}
 
 
 # ---- U55 and U65 transposes are estimated far cheaper than copies -----------------------------------

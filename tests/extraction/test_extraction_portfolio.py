@@ -62,7 +62,6 @@ def rogue_solver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> 
         "    name: str = 'rogue'\n"
         "    def solve(self, graph, report, *, deadline, seed, warm_start):\n" + textwrap.indent(body, " " * 8)
     )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "rogue_solver", raising=False)
     return importlib.import_module("rogue_solver").Rogue()
