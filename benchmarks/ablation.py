@@ -19,7 +19,7 @@ from pathlib import Path
 
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
-from eqsat.egraph.engine import Rule
+from eqsat.egraph.rule import Rule
 from eqsat.report.data import geometric_mean
 from eqsat.rules import FAMILIES, RULES
 from eqsat.rules.presets import PRESETS

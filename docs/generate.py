@@ -36,8 +36,17 @@ def _first_line(module: ModuleType) -> str:
     return " ".join((module.__doc__ or "").split("\n\n")[0].split())
 
 
-def _rule_rows(family: ModuleType) -> list[tuple[str, str]]:
-    return [(f"`{r.name}`", _plain(r.statement)) for r in family.RULES if not r.analysis]
+def _code(text: str) -> str:
+    """Code in a cell of a table, where a bar would end the cell."""
+    return "`" + text.replace("|", "\\|") + "`"
+
+
+def _rules_of(family: ModuleType) -> str:
+    """A family's rules, then the functions that they call."""
+    written = _table(("rule", "identity"), [(f"`{r.name}`", _code(r.statement)) for r in family.RULES])
+    functions = {f.name: f.summary for r in family.RULES for f in r.functions}
+    called = _table(("function", "what it gives"), [(f"`{n}`", _plain(s)) for n, s in functions.items()])
+    return f"{written}\n{called}" if functions else written
 
 
 def rules() -> str:
@@ -45,8 +54,7 @@ def rules() -> str:
     from eqsat.rules import FAMILIES
 
     return "\n".join(
-        f"## {f.__name__.rpartition('.')[2]}\n\n{_plain(_first_line(f))}\n\n{_table(('rule', 'identity'), _rule_rows(f))}"
-        for f in FAMILIES
+        f"## {f.__name__.rpartition('.')[2]}\n\n{_plain(_first_line(f))}\n\n{_rules_of(f)}" for f in FAMILIES
     )
 
 
@@ -62,7 +70,7 @@ def presets() -> str:
 def tolerant() -> str:
     from eqsat.rules import tolerant as family
 
-    return f"Bound of every rule: **{family.BOUND} steps** of its result.\n\n{_table(('rule', 'identity and bound'), _rule_rows(family))}"
+    return f"Bound of every rule: **{family.BOUND} steps** of its result.\n\n{_rules_of(family)}"
 
 
 def extractors() -> str:

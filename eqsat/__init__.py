@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from eqsat import runs
     from eqsat.checking import user_rules
-    from eqsat.egraph.engine import Extern, Rule
+    from eqsat.egraph import kinds
+    from eqsat.egraph.attributes import Call
+    from eqsat.egraph.externs import extern
+    from eqsat.egraph.kinds import RuleError, op, such
+    from eqsat.egraph.rule import Rule, rule
+    from eqsat.egraph.terms import each, fact, let, symbols
     from eqsat.executorch.lowering import EqsatWarning, lower_with_session, to_edge_transform_and_lower
     from eqsat.executorch.program import ProgramReport, optimize
     from eqsat.search.optimizer import Result, optimize_tosa
@@ -33,23 +38,42 @@ _HOME = {
     "ProgramReport": "eqsat.executorch.program",
     "Target": "eqsat.target",
     "TargetError": "eqsat.target",
-    "Rule": "eqsat.egraph.engine",
-    "Extern": "eqsat.egraph.engine",
+    "Rule": "eqsat.egraph.rule",
+    "rule": "eqsat.egraph.rule",
+    "RuleError": "eqsat.egraph.kinds",
+    "op": "eqsat.egraph.kinds",
+    "such": "eqsat.egraph.kinds",
+    "extern": "eqsat.egraph.externs",
+    "Call": "eqsat.egraph.attributes",
+    "symbols": "eqsat.egraph.terms",
+    "let": "eqsat.egraph.terms",
+    "each": "eqsat.egraph.terms",
+    "fact": "eqsat.egraph.terms",
 }
-_MODULES = {"runs": "eqsat.runs", "user_rules": "eqsat.checking.user_rules"}
+_MODULES = {"kinds": "eqsat.egraph.kinds", "runs": "eqsat.runs", "user_rules": "eqsat.checking.user_rules"}
 __all__ = [
+    "Call",
     "EqsatWarning",
-    "Extern",
     "Options",
     "ProgramReport",
     "Result",
     "Rule",
+    "RuleError",
     "Target",
     "TargetError",
+    "each",
+    "extern",
+    "fact",
+    "kinds",
+    "let",
     "lower_with_session",
+    "op",
     "optimize",
     "optimize_tosa",
+    "rule",
     "runs",
+    "such",
+    "symbols",
     "to_edge_transform_and_lower",
     "user_rules",
 ]

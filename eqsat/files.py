@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import threading
+import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -120,7 +121,7 @@ def load_module(place: str) -> ModuleType:
         path = Path(place)
         if not path.is_file():
             raise InputError(f"{place} does not exist")
-        spec = importlib.util.spec_from_file_location(f"eqsat_user_{path.stem}", path)
+        spec = importlib.util.spec_from_file_location(f"eqsat_user_{path.stem}", path.absolute())
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
@@ -129,7 +130,9 @@ def load_module(place: str) -> ModuleType:
     except InputError:
         raise
     except Exception as e:  # noqa: BLE001 - a user's file can raise anything
-        raise InputError(f"cannot import {place}: {type(e).__name__}: {e}") from e
+        lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == os.path.abspath(place)]
+        where = f"{place}, line {lines[-1]}" if lines else place
+        raise InputError(f"cannot import {where}: {type(e).__name__}: {e}") from e
 
 
 def load_callable(name: str) -> Callable[..., Any]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from cost_models import CostModel
 from eqsat.egraph.encoding import Frozen, saturate
-from eqsat.rules import EXTERNS
 from eqsat.rules.presets import PRESETS
 from eqsat.search import choice
 from eqsat.tensor.graph import TensorGraph
@@ -32,7 +31,7 @@ class Sample:
 
 
 def saturated(explicit: bytes) -> Frozen:
-    return saturate(loads(explicit), PRESETS["all"], EXTERNS)
+    return saturate(loads(explicit), PRESETS["all"])
 
 
 def draw(frozen: Frozen, model: CostModel, wanted: int, seed: int = 0) -> list[Sample]:

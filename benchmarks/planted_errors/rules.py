@@ -17,7 +17,7 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Axial, Binary, Clamp, Pad, Rescale, Slice, Ternary, Unary, Value
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import symbols
-from eqsat.rules import EXTERNS, RULES
+from eqsat.rules import RULES
 from eqsat.search import choice
 from eqsat.search.regions import Correspondence, computed_classes, correspondence
 from eqsat.target import Target
@@ -103,7 +103,7 @@ WRONG = [
 def graphs_with(wrong: Rule, source: TensorGraph, seed: int) -> Iterator[tuple[TensorGraph, Correspondence]]:
     """Graphs that extraction by random prices finds in the e-graph of a source that has a wrong rule too."""
     try:
-        frozen = saturate(source, [wrong.for_engine(), *RULES], [*EXTERNS, *wrong.externs], _BUDGET)
+        frozen = saturate(source, [wrong, *RULES], _BUDGET)
         rng = np.random.default_rng(seed)
         choices = choice.build(frozen, Bytes(Target.of("ethos-u85-256"), rng))
     except (EngineError, GraphError):  # two types or two constants in one class: the e-graph itself notices

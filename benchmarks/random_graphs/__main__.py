@@ -27,8 +27,8 @@ from eqsat.bench.log import Log
 from eqsat.checking.random_graphs import random_graph
 from eqsat.checking.shrink import shrink
 from eqsat.checking.trial import run
-from eqsat.egraph.engine import Extern, Rule
-from eqsat.rules import EXTERNS, RULES
+from eqsat.egraph.rule import Rule
+from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
@@ -57,7 +57,6 @@ def graphs(
     seeds: Sequence[int],
     targets: Sequence[Target],
     rules: Sequence[Rule] = RULES,
-    externs: Sequence[Extern] = EXTERNS,
     full_every: int = 0,
 ) -> None:
     """Adds the records of the graphs of `seeds` that are not in `log` yet; each `full_every`-th goes through the whole optimizer too."""
@@ -69,7 +68,7 @@ def graphs(
                 continue
             graph = random_graph(seed)
             record = run(
-                graph, seed, target, pool, rules, externs, full=bool(full_every) and k // len(targets) % full_every == 0
+                graph, seed, target, pool, rules, full=bool(full_every) and k // len(targets) % full_every == 0
             )
             log.add({**record.as_dict(), "sources": version()})
             if record.failures:
@@ -77,7 +76,7 @@ def graphs(
                 print(seed, target.accelerator, record.failures[0], flush=True)
 
                 def fails(g: TensorGraph, seed=seed, target=target, kinds=kinds) -> bool:
-                    return bool(kinds & {_kind(f) for f in run(g, seed, target, pool, rules, externs).failures})
+                    return bool(kinds & {_kind(f) for f in run(g, seed, target, pool, rules).failures})
 
                 directory.mkdir(exist_ok=True)
                 (directory / f"{seed}.{target.accelerator}.tosa").write_bytes(dumps(graph))
@@ -110,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.zoo:
         for path in networks.saved(args.zoo):
             if path.name.removesuffix(".explicit.tosa") not in checked.records and args.match in path.name:
-                record = networks.check_file(path, RULES, EXTERNS)
+                record = networks.check_file(path, RULES)
                 checked.add({**record, "sources": version()})
                 print(json.dumps(record), flush=True)
     found = summary(list(log.records.values()), list(checked.records.values()), RULES)

@@ -10,7 +10,8 @@ from typing import Any
 
 from eqsat.checking.soundness import Unsound, check_frozen
 from eqsat.egraph.encoding import saturate
-from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
+from eqsat.egraph.engine import Budget, EngineError
+from eqsat.egraph.rule import Rule
 from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import loads
 
@@ -25,13 +26,13 @@ def saved(directory: Path) -> Iterator[Path]:
     yield from sorted(directory.glob("*.explicit.tosa"))
 
 
-def check_file(path: Path, rules: Sequence[Rule], externs: Sequence[Extern], budget: Budget = BUDGET) -> dict:
+def check_file(path: Path, rules: Sequence[Rule], budget: Budget = BUDGET) -> dict:
     """The record of one graph: e-nodes, how many have a value, how saturation stopped, seconds, peak memory of the process so far in MB."""
     started = time.perf_counter()
     record: dict[str, Any] = {"name": path.name.removesuffix(".explicit.tosa"), "failure": ""}
     try:
         graph = loads(path.read_bytes(), path.name)
-        frozen = saturate(graph, rules, externs, budget)
+        frozen = saturate(graph, rules, budget)
         record |= {
             "operators": sum(graph.op_counts().values()),
             "classes": sum(map(bool, frozen.classes)),

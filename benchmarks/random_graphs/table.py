@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from eqsat.egraph.engine import Rule
+from eqsat.egraph.rule import Rule
 
 
 def summary(records: Sequence[dict], zoo: Sequence[dict], rules: Sequence[Rule]) -> dict:

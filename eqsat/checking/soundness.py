@@ -1,10 +1,10 @@
 """The soundness checker: every e-node of a saturated e-graph is evaluated, and all of one class must agree to the bit.
 
->>> from eqsat.rules import EXTERNS, RULES
+>>> from eqsat.rules import RULES
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (2, 3), "INT8")
 >>> g.outputs = [g.add("transpose", (g.add("transpose", (x,), perms=(1, 0)),), perms=(1, 0))]
->>> checked = check(g, RULES, EXTERNS)
+>>> checked = check(g, RULES)
 >>> checked.evaluated == checked.frozen.n_nodes, "move-move" in checked.frozen.saturation.matches
 (True, True)
 
@@ -19,7 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsat.egraph.encoding import ENode, Frozen, saturate
-from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Extern, Rule
+from eqsat.egraph.engine import DEFAULT_BUDGET, Budget
+from eqsat.egraph.rule import Rule
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import evaluate_op
@@ -57,14 +58,13 @@ def data(t: Type, kind: str, seed: int = 0) -> np.ndarray:
 def check(
     graph: TensorGraph,
     rules: Sequence[Rule],
-    externs: Sequence[Extern],
     *,
     budget: Budget = DEFAULT_BUDGET,
     kinds: Iterable[str] = KINDS,
 ) -> Checked:
     """Saturates and checks the e-graph. Raises Unsound, EngineError (also where a rule changes a type) and GraphError, if the
     graph itself cannot be evaluated."""
-    return check_frozen(saturate(graph, rules, externs, budget), kinds)
+    return check_frozen(saturate(graph, rules, budget), kinds)
 
 
 def check_frozen(frozen: Frozen, kinds: Iterable[str] = KINDS) -> Checked:

@@ -14,8 +14,8 @@ import numpy as np
 
 from eqsat.checking.random_prices import Bytes
 from eqsat.checking.soundness import Unsound, check
-from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
-from eqsat.rules import EXTERNS
+from eqsat.egraph.engine import Budget, EngineError
+from eqsat.egraph.rule import Rule
 from eqsat.search import choice
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
@@ -68,7 +68,6 @@ def run(
     target: Target,
     pool: Pool,
     rules: Sequence[Rule],
-    externs: Sequence[Extern],
     *,
     random: int = 3,
     full: bool = False,
@@ -79,7 +78,7 @@ def run(
     counts = graph.op_counts()
     out = Record(seed, target.accelerator, sum(counts.values()), list(counts))
     try:
-        checked = check(graph, rules, externs, budget=budget)
+        checked = check(graph, rules, budget=budget)
         out.e_nodes, out.evaluated, out.stop = checked.frozen.n_nodes, checked.evaluated, checked.frozen.saturation.stop
         out.rules = sorted(checked.frozen.saturation.matches)
         rng = np.random.default_rng(seed)
@@ -103,7 +102,7 @@ def run(
             buffers.setdefault(dumps(found), f"extraction {k}")
         out.extracted = len(buffers)
         _compare(graph, buffers, pool, out)
-        _vela(graph, buffers, target, pool, full, rules, externs, out)
+        _vela(graph, buffers, target, pool, full, rules, out)
     except (Unsound, EngineError, GraphError, ExtractionError) as e:
         out.failures.append(f"{type(e).__name__}: {e}")
     out.seconds = round(time.perf_counter() - started, 3)
@@ -142,7 +141,6 @@ def _vela(
     pool: Pool,
     full: bool,
     rules: Sequence[Rule],
-    externs: Sequence[Extern],
     out: Record,
 ) -> None:
     """Whether Vela takes the source and the first extraction; the whole optimizer where it does."""
@@ -157,10 +155,7 @@ def _vela(
     except WorkerError as e:
         out.refused.append(f"Vela: {e}")
     if full:
-        own = tuple(e for e in externs if e not in EXTERNS)
-        options = Options(
-            preset="none", rules=tuple(rules), externs=own, budget=BUDGET, extractor="dag_greedy", rounds=2, trials=4
-        )
+        options = Options(preset="none", rules=tuple(rules), budget=BUDGET, extractor="dag_greedy", rounds=2, trials=4)
         result = optimize_tosa(source, target, options=options)
         out.optimized = result.chosen
         wrong = [w for w in result.warnings if "differs" in w or "reference model" in w or "guard" in w]

@@ -1,12 +1,13 @@
 """Rules of a user's own: found by name, checked before they are used.
 
     # my_rules.py
-    RULES = [Rule("clamp-twice", "mine", "clamp f (clamp f x) = clamp f x", ("(= t (P1 f (P1 f x)))",), ("(union t (P1 f x))",), ...)]
+    c = symbols("c", kinds.Clamp)
+    RULES = [rule("clamp-twice", c(c(x)), c(x))]
 
-    pack = eqsat.checking.user_rules.load("my_rules.py")           # or "package.module", or the name of an entry point
-    eqsat.optimize_tosa(tosa, target, options=Options(rules=pack.rules, externs=pack.externs))
+    pack = eqsat.user_rules.load("my_rules.py")           # or "package.module", or the name of an entry point
+    eqsat.optimize_tosa(tosa, target, options=Options(rules=pack.rules))
 
-A module has RULES, may have EXTERNS, and GRAPHS: TensorGraphs (or functions that return one) on which its rules should fire. An
+A module has RULES and may have GRAPHS: TensorGraphs (or functions that return one) on which its rules should fire. An
 installed package offers its module by an entry point in the group `eqsat.rules`; it is used only where it is asked for by name
 (`--user-rules NAME`). `load` runs the soundness checker on random graphs and on GRAPHS; whatever passes is still
 compared on the TOSA reference model before a result is used.
@@ -21,9 +22,10 @@ from typing import Any
 
 from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.checking.soundness import Checked, Unsound, check
-from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
+from eqsat.egraph.engine import Budget, EngineError
+from eqsat.egraph.rule import Rule
 from eqsat.files import InputError, load_module
-from eqsat.rules import EXTERNS, RULES
+from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 
 ENTRY_POINTS = "eqsat.rules"
@@ -40,11 +42,10 @@ class UnsoundRules(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A user's rules with what they need, and graphs to try them on."""
+    """A user's rules, and graphs to try them on."""
 
     name: str
     rules: tuple[Rule, ...]
-    externs: tuple[Extern, ...] = ()
     graphs: tuple[TensorGraph, ...] = ()
 
 
@@ -76,14 +77,16 @@ def find(name: str) -> Pack:
             raise InputError(f"the rules {name!r} cannot be loaded: {type(e).__name__}: {e}") from e
     else:
         module = load_module(name)
-    rules, externs, graphs = (tuple(getattr(module, k, ())) for k in ("RULES", "EXTERNS", "GRAPHS"))
+    rules, graphs = (tuple(getattr(module, k, ())) for k in ("RULES", "GRAPHS"))
     if not rules or not all(isinstance(r, Rule) for r in rules):
-        raise InputError(f"{name} has no RULES: a list of eqsat.Rule")
-    ours = {r.name for r in RULES} | {e.name for e in EXTERNS}
-    taken = sorted({x.name for x in (*rules, *externs)} & ours)
+        raise InputError(f"{name} has no RULES: a list of rules, each made by eqsat.rule")
+    names = [r.name for r in rules]
+    if twice := sorted({n for n in names if names.count(n) > 1}):
+        raise InputError(f"{name} has several rules of one name: {', '.join(twice)}")
+    taken = sorted({*names} & {r.name for r in RULES})
     if taken:
         raise InputError(f"{name} uses names that eqsat has: {', '.join(taken)}; choose others")
-    return Pack(name, rules, externs, tuple(g() if callable(g) else g for g in graphs))
+    return Pack(name, rules, tuple(g() if callable(g) else g for g in graphs))
 
 
 def load(name: str, graphs: int = GRAPHS) -> Pack:
@@ -114,17 +117,15 @@ def examine(
         if not any(not r.analysis for r in rules):
             break
         try:
-            _count(report, _check(graph, rules, pack, ours).frozen.saturation.matches)
+            _count(report, _check(graph, rules, ours).frozen.saturation.matches)
         except (Unsound, EngineError) as e:
             _blame(report, pack, rules, graph, ours, e)
         report.graphs += 1
     return report
 
 
-def _check(graph: TensorGraph, rules: Sequence[Rule], pack: Pack, ours: bool) -> Checked:
-    every = [*(RULES if ours else _HELPERS), *rules]
-    called = {extern for r in every for _, extern, _ in r.calls}
-    return check(graph, every, [e for e in (*EXTERNS, *pack.externs) if e.name in called], budget=_BUDGET)
+def _check(graph: TensorGraph, rules: Sequence[Rule], ours: bool) -> Checked:
+    return check(graph, [*(RULES if ours else _HELPERS), *rules], budget=_BUDGET)
 
 
 def _count(report: Report, matches: dict[str, int]) -> None:
@@ -138,7 +139,7 @@ def _blame(report: Report, pack: Pack, rules: Sequence[Rule], graph: TensorGraph
     for rule in (r for r in rules if not r.analysis):
         for part in _parts(graph):
             try:
-                _check(part, [*analyses, rule], pack, ours)
+                _check(part, [*analyses, rule], ours)
             except (Unsound, EngineError) as e:
                 report.unsound[rule.name] = f"{e}, on the graph {describe(part)}"
                 break

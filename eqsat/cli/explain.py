@@ -63,7 +63,7 @@ def _explain(
     packs = [own.find(name) for name in user_rules]
     try:
         with status.status(f"saturating {loaded.name} again"):
-            explanation = explain(loaded, [r for p in packs for r in p.rules], [e for p in packs for e in p.externs])
+            explanation = explain(loaded, [r for p in packs for r in p.rules])
             number = None if node is None else _number(node)
             text = explanation.text(removals) if number is None else explanation.op_text(number)
             if svg or dot or as_json:

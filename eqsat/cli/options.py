@@ -86,7 +86,6 @@ def _make(user_rules: list[str] | None, **values: Any) -> Options:
         return Options(
             **{_FIELDS.get(name, name): value for name, value in values.items()},
             rules=tuple(r for p in packs for r in p.rules),
-            externs=tuple(e for p in packs for e in p.externs),
         )
     except OptionError as e:
         raise InputError(str(e)) from e

@@ -1,5 +1,1 @@
-"""egglog behind one narrow module: load, step, saturate, freeze."""
-
-from eqsat.egraph.engine import Budget, Engine, EngineError, Extern, Iteration, Rule, Saturation
-
-__all__ = ["Budget", "Engine", "EngineError", "Extern", "Iteration", "Rule", "Saturation"]
+"""egglog behind one narrow module, and rules as typed terms: load, saturate, freeze."""

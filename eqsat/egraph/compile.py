@@ -14,6 +14,7 @@ from eqsat.egraph.terms import (
     Compute,
     Each,
     Fact,
+    Function,
     Joined,
     Let,
     Lookup,
@@ -30,9 +31,10 @@ from eqsat.tensor.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A query with the facts and postponed operators that it needs declared."""
+    """A query with the functions that it calls, and the facts and postponed operators that it needs declared."""
 
     query: Query
+    functions: tuple[Function, ...]
     facts: tuple[Fact, ...]
     postponed: tuple[Postponed, ...]
 
@@ -60,7 +62,8 @@ def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes:
         raise RuleError(f"{', '.join(map(str, unbound))} is on no left side: nothing binds it")
     atoms = tuple(a for a in pattern.atoms if a is not None)
     query = Query(atoms, tuple(pattern.demands), tuple(actions.made))
-    return Compiled(query, tuple(pattern.facts), tuple(pattern.postponed))
+    functions = tuple(dict.fromkeys(c.function for c in pattern.calls))
+    return Compiled(query, functions, tuple(pattern.facts), tuple(pattern.postponed))
 
 
 def _guard(pattern: Pattern) -> None:
@@ -69,7 +72,7 @@ def _guard(pattern: Pattern) -> None:
         a
         for call in pattern.calls
         for a, k in zip(call.arguments, call.function.takes(len(call.arguments)) or (), strict=True)
-        if isinstance(a, Symbol) and a.kind.includes(k)
+        if isinstance(a, Symbol) and k.implies(a.kind)
     }
     guards = [s for s in pattern.bound if s.kind.is_narrow and s not in looked]
     for s in sorted(guards, key=lambda s: s.name, reverse=True):
@@ -90,7 +93,7 @@ class _Actions:
 
     def know(self, left: Lookup, right: Term | None) -> None:
         """A fact."""
-        row = (left.fact.name, *self.pattern.keys(left, Role.KEY))
+        row = (left.fact.symbol, *self.pattern.keys(left, Role.KEY))
         if left.fact.gives is None:
             if right is not None:
                 raise RuleError(f"{left} holds or not: it cannot be {right}")

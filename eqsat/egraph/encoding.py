@@ -8,29 +8,24 @@ Constructors (first argument: interned attributes; T: a class):
   Cat       concat along an axis
   M1 M2 M3  multiply-accumulate ops: pools, matmul, convolutions
   Opq       everything that is not modelled, and its further results
-  Resized   a Move adjusted to its operand's size along one axis; only used by rules on concat, never extracted
-  Cut       a slice adjusted the same way; never extracted either
-Relations, that rules use to walk along the operands of a concat (`eqsat/rules/slicing.py`):
+Relations that rules use to walk along the operands of a concat:
   element   (vector, i, its i-th operand)
-  span      (concat, vector, i, its i-th operand, where that lies in the result)
   split     (vector, i, the operands before i, the others)
-  stripped  (vector, f, type, n) -> xs: the first n operands are f x, x of that type; one such xs, where there are several
-Facts about classes, one per class or pair. There may be several curves from an x to a t that differ outside x's range, and endlessly
-many where a class holds a function of itself; the first is kept, so saturation ends:
-  curve     (x, t) -> c: t = c(x) in every element, x INT8 (`eqsat/rules/quantized.py`)
-  scalar    t -> c: t is a constant of one element, as a curve
-  known     t -> k: t is the constant k (`eqsat/rules/channels.py`)
-  chain     (x, t) -> c: t = c(x) in every element, c given per channel, x INT8 (`eqsat/rules/tolerant.py`)
+Facts and postponed operators are declared where rules use them (`fact` and `postponed` of `eqsat/egraph/terms.py`).
 `type` gives shape and dtype of a class; two different ones for one class stop egglog: an unsound rule cannot pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from eqsat.egraph.attributes import Call, LeafValue, constructor
-from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Engine, Extern, Rule, Saturation, Watch
+from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, EgglogRule, Engine, EngineError, Extern, Saturation, Watch
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import OPERANDS, Value, every
+from eqsat.egraph.rule import Rule, rule
+from eqsat.egraph.terms import symbols, type_of
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer
@@ -52,88 +47,68 @@ DECLARATIONS = (
     "(constructor M2 (i64 T T) T)",
     "(constructor M3 (i64 T T T) T)",
     "(constructor Opq (i64 TV) T)",
-    "(constructor Resized (i64 i64 T) T)",
-    "(constructor Cut (i64 i64 T) T)",
     "(function type (T) i64 :no-merge)",
     "(relation position (i64))",
     "(relation element (TV i64 T))",
-    "(relation span (i64 TV i64 T i64))",
     "(relation split (TV i64 TV TV))",
-    "(function stripped (TV i64 i64 i64) TV :merge old)",
-    *(
-        f"(function {fact} ({classes}) i64 :merge (min old new))"
-        for fact, classes in (("curve", "T T"), ("scalar", "T"), ("known", "T"), ("chain", "T T"))
-    ),
 )
-#: Constructors that stand for an e-node that a rule has still to make.
-HELPERS = ("Resized", "Cut")
 
 
-def _infer(call: Call, *types: Type):
+@extern
+def inferred(call: Call, *operands: Type) -> Type | None:
+    """The type of an operator's result."""
     try:
-        return (infer(call.op, call.attrs, types),)
+        return infer(call.op, call.attrs, operands)
     except GraphError:
         return None
 
 
-def _move_type(m: Move, t: Type):
-    return (Type(m.out_shape, t.dtype),) if t.shape == m.in_shape else None
+@extern
+def moved(m: Move, operand: Type) -> Type | None:
+    """The type of what a movement makes."""
+    return Type(m.out_shape, operand.dtype) if operand.shape == m.in_shape else None
 
 
-EXTERNS = [
-    Extern("infer1", 2, 1, _infer),
-    Extern("infer2", 3, 1, _infer),
-    Extern("infer3", 4, 1, _infer),
-    Extern("move_type", 2, 1, _move_type),
-    Extern("leaf_type", 1, 1, lambda v: (Type(v.node.shape, v.node.dtype),)),
-]
+@extern
+def of_leaf(leaf: LeafValue) -> Type:
+    """The type of a leaf."""
+    return Type(leaf.node.shape, leaf.node.dtype)
 
 
-def _typing(name: str, operands: str, extern: str) -> Rule:
-    xs = operands.split()
-    body = (f"(= t ({name} a {operands}))", *(f"(= s{i} (type {x}))" for i, x in enumerate(xs)))
-    args = " ".join(["a", *(f"s{i}" for i in range(len(xs)))])
-    return Rule(
-        f"type-{name}",
-        "analysis",
-        f"type of {name}",
-        body,
-        ("(set (type t) r)",),
-        (("r", extern, args),),
-        analysis=True,
-    )
+def _typing(name: str) -> Rule:
+    call = symbols("f", every(name, "operator"))
+    operands = [symbols(f"x{i}", Value) for i, _ in enumerate(OPERANDS[name])]
+    return rule(f"type-{name}", type_of(call(*operands)), inferred(call, *operands), family="analysis")
 
 
-ANALYSES = [
-    _typing("P1", "x", "infer1"),
-    _typing("P2", "x y", "infer2"),
-    _typing("P3", "x y z", "infer3"),
-    _typing("Ax", "x", "infer1"),
-    _typing("M1", "x", "infer1"),
-    _typing("M2", "x y", "infer2"),
-    _typing("M3", "x y z", "infer3"),
-    _typing("Move", "x", "move_type"),
-    Rule(
-        "type-Leaf",
-        "analysis",
-        "type of a leaf",
-        ("(= t (Leaf a))",),
-        ("(set (type t) r)",),
-        (("r", "leaf_type", "a"),),
+_m, _leaf, _x = symbols("m", Move), symbols("leaf", LeafValue), symbols("x", Value)
+#: How types come about.
+TYPES = (
+    *(_typing(name) for name in ("P1", "P2", "P3", "Ax", "M1", "M2", "M3")),
+    rule("type-Move", type_of(_m(_x)), moved(_m, _x), family="analysis"),
+    rule("type-Leaf", type_of(_leaf), of_leaf(_leaf), family="analysis"),
+)
+#: How vectors are walked along: the rows that windows of patterns are made of.
+VECTORS = (
+    EgglogRule(
+        "element-Cat",
+        ("(= t (Cat a xs))", "(position i)", "(< i (vec-length xs))"),
+        ("(element xs i (vec-get xs i))",),
         analysis=True,
     ),
-    *(
-        Rule(
-            f"element-{c}",
-            "analysis",
-            "elements of a vector",
-            (f"(= t ({c} a xs))", "(position i)", "(< i (vec-length xs))"),
-            ("(element xs i (vec-get xs i))",),
-            analysis=True,
-        )
-        for c in ("Cat",)
+    EgglogRule(  # only vectors with a concat in them are split
+        "split-first",
+        ("(= t (Cat a xs))", "(element xs i (Cat a ys))"),
+        ("(split xs 0 (vec-empty) xs)",),
+        analysis=True,
     ),
-]
+    EgglogRule(
+        "split-next",
+        ("(split xs i p q)", "(< 0 (vec-length q))", "(= j (+ i 1))"),
+        ("(split xs j (vec-push p (vec-get q 0)) (vec-remove q 0))",),
+        analysis=True,
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +143,33 @@ class Frozen:
         return found
 
 
+def engine_for(rules: Sequence[Rule]) -> Engine:
+    """An empty e-graph with these rules and those of the language. Raises EngineError."""
+    every = [*TYPES, *rules]
+    declared = declarations(every)
+    externs: dict[str, Extern] = {e.name: e for r in every for e in r.externs}
+    return Engine([*DECLARATIONS, *declared.values()], externs.values(), [*VECTORS, *(r.for_engine() for r in every)])
+
+
+def declarations(rules: Iterable[Rule]) -> dict[str, str]:
+    """{name: command} of what these rules declare: facts and postponed operators. Raises EngineError where two share a name."""
+    out: dict[str, str] = {}
+    for r in rules:
+        for name, command in r.declarations.items():
+            if out.setdefault(name, command) != command:
+                raise EngineError(f"the rule {r.name} declares {name} as {command}, another one as {out[name]}")
+    return out
+
+
 def saturate(
     graph: TensorGraph,
     rules: Sequence[Rule],
-    externs: Sequence[Extern],
     budget: Budget = DEFAULT_BUDGET,
     watch: Watch | None = None,
 ) -> Frozen:
     """Loads `graph`, runs `rules` within `budget` and freezes the e-graph. `watch` is called after loading and at the end, with an empty
     name, and between as `Engine.saturate` says. Raises EngineError."""
-    with Engine(DECLARATIONS, [*EXTERNS, *externs], [*ANALYSES, *rules]) as engine:
+    with engine_for(rules) as engine:
         live = graph.live()
         _load(engine, graph, live)
         if watch:
@@ -197,6 +189,7 @@ def _load(engine: Engine, graph: TensorGraph, live: Sequence[int]) -> None:
         if node.op in ("input", "const"):
             tables.setdefault(("Leaf", 0), []).append((n, engine.intern.id(LeafValue(node))))
             continue
+        attribute: Move | Call
         if node.op == "transpose":
             attribute = Move.transpose(graph.nodes[node.inputs[0]].shape, node.attr("perms"))
         elif node.op == "reshape":
@@ -237,7 +230,7 @@ def _freeze(engine: Engine, graph: TensorGraph, live: Sequence[int], saturation:
         elif name == "Node":
             if args[0] in wanted:
                 handle[args[0]] = c
-        elif name not in HELPERS:
+        elif name in OPERANDS or name == "Opq":
             value = engine.intern[args[0]]
             children = args[1] if name in ("Cat", "Opq") else tuple(args[1:])
             if isinstance(value, Move):

@@ -57,36 +57,15 @@ class Extern:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """A rewrite. body and head are egglog facts and actions; calls are (result variables, extern, arguments), in order.
-
-    statement is the identity in one line, as documentation shows it. Analysis rules (`analysis=True`) run to
-    a fixpoint before each pass of rewrites.
-    """
+class EgglogRule:
+    """A rule in egglog's words, mostly made from terms (`eqsat/egraph/rule.py`). body and head are facts and actions; calls are (result
+    variables, extern, arguments), in order. Analysis rules (`analysis=True`) run to a fixpoint before each pass of rewrites."""
 
     name: str
-    family: str
-    statement: str
     body: tuple[str, ...]
     head: tuple[str, ...]
     calls: tuple[tuple[str, str, str], ...] = ()
     analysis: bool = False
-
-    @staticmethod
-    def of(family: str) -> Callable[..., Rule]:
-        """Makes a family's rules with one action: (name, statement, body, head, *calls, analysis=False)."""
-
-        def rule(
-            name: str,
-            statement: str,
-            body: tuple[str, ...],
-            head: str,
-            *calls: tuple[str, str, str],
-            analysis: bool = False,
-        ) -> Rule:
-            return Rule(name, family, statement, body, (head,), calls, analysis)
-
-        return rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +114,13 @@ Watch = Callable[["Engine", str], None]
 class Engine:
     """One e-graph. Not for use from two threads (egglog's binding forbids it); use as a context manager."""
 
-    def __init__(self, declarations: Sequence[str], externs: Iterable[Extern], rules: Iterable[Rule]):
+    def __init__(self, declarations: Sequence[str], externs: Iterable[Extern], rules: Iterable[EgglogRule]):
         self.intern = Interner()
         self._directory = tempfile.mkdtemp(prefix="eqsat-")
         self._egraph = bindings.EGraph(fact_directory=self._directory)
         self._externs = {e.name: e for e in externs}
         self._answered: dict[str, set[tuple[int, ...]]] = {e: set() for e in self._externs}
-        self._rules: list[Rule] = []
+        self._rules: list[EgglogRule] = []
         self._watch: Watch | None = None
         try:
             self._declare(declarations, rules)
@@ -149,7 +128,7 @@ class Engine:
             self.close()
             raise
 
-    def _declare(self, declarations: Sequence[str], rules: Iterable[Rule]) -> None:
+    def _declare(self, declarations: Sequence[str], rules: Iterable[EgglogRule]) -> None:
         self.run("(ruleset load)")
         self.run("(ruleset clear)")
         for line in declarations:
@@ -181,7 +160,7 @@ class Engine:
             f.writelines("\t".join(map(str, r)) + "\n" for r in rows)
         self.run(f'(input {relation} "{name}")')
 
-    def _add(self, r: Rule) -> None:
+    def _add(self, r: EgglogRule) -> None:
         self.run(f"(ruleset rs.{r.name})")
         self.run(f"(ruleset rs.{r.name}?)")
         body = list(r.body)
@@ -233,7 +212,7 @@ class Engine:
         return out
 
     def _step(
-        self, rules: Sequence[Rule], matches: dict[str, int], budget: Budget | None, started: float
+        self, rules: Sequence[EgglogRule], matches: dict[str, int], budget: Budget | None, started: float
     ) -> tuple[bool, str]:
         deadline = started + budget.seconds if budget else math.inf
         updated = self._demands(rules, deadline) > 0
@@ -254,7 +233,7 @@ class Engine:
                     return updated, "node limit"
         return updated, ""
 
-    def _demands(self, rules: Sequence[Rule], deadline: float) -> int:
+    def _demands(self, rules: Sequence[EgglogRule], deadline: float) -> int:
         stages = [r.name for r in rules if r.calls]
         total = 0
         for _ in range(16):  # an answer can enable the next stage of a rule

@@ -64,6 +64,19 @@ class Kind:
         )
 
     @property
+    def sort(self) -> str:
+        """How egglog holds it: classes, vectors of them, and numbers; attributes are interned."""
+        return "T" if self.type is Value else "TV" if self.type is Values else "i64"
+
+    def implies(self, other: Kind) -> bool:
+        """Whether what is of this kind is of another one, as the operands of an e-node are: by its class, its operator and its test."""
+        return (
+            self.type is other.type
+            and other.test in (None, self.test)
+            and (not other.ops or bool(self.ops) and self.ops <= other.ops)
+        )
+
+    @property
     def is_narrow(self) -> bool:
         """Whether a pattern's place alone does not say that a value is of this kind."""
         return bool(self.ops) or self.test is not None
@@ -96,6 +109,8 @@ def kind_of(annotation: Any) -> Kind:
             if isinstance(extra, Kind):
                 return extra
         return kind_of(annotation.__origin__)
+    if isinstance(annotation, Kind):
+        return annotation
     if not isinstance(annotation, type):
         raise RuleError(f"{annotation!r} is no kind: give a class, or Annotated with op(...) or such(...)")
     return _OF_CLASS.get(annotation) or Kind(annotation.__name__, annotation)
@@ -119,21 +134,22 @@ def op(*names: str, name: str = "", per_channel: bool = False) -> Kind:
     if len(made) != 1 or not made <= OPERANDS.keys():
         raise RuleError(f"no one kind of e-node holds {', '.join(names)}: {', '.join(sorted(made))}")
     (holder,) = made
-    every = {n for n in OPS if constructor_of(n, OPS[n].operands, False) == holder}
-    ops = frozenset() if every <= set(names) else frozenset(names)
+    held = {n for n in OPS if constructor_of(n, OPS[n].operands, False) == holder}
+    ops = frozenset() if held <= set(names) else frozenset(names)
     return Kind(name or "|".join(names), Call, None, holder, ops)
 
 
-def _any(name: str, constructor: str) -> Kind:
+def every(constructor: str, name: str) -> Kind:
+    """The kind of all calls that a constructor holds."""
     return Kind(name, Call, None, constructor)
 
 
 # ---- operators of a shape -----------------------------------------------------------------------
 
-Unary = Annotated[Call, _any("pointwise", "P1")]
-Binary = Annotated[Call, _any("pointwise", "P2")]
-Ternary = Annotated[Call, _any("pointwise", "P3")]
-Axial = Annotated[Call, _any("axial", "Ax")]
+Unary = Annotated[Call, every("P1", "pointwise")]
+Binary = Annotated[Call, every("P2", "pointwise")]
+Ternary = Annotated[Call, every("P3", "pointwise")]
+Axial = Annotated[Call, every("Ax", "axial")]
 Concat = Annotated[Call, op("concat")]
 
 # ---- single operators ---------------------------------------------------------------------------
@@ -143,6 +159,7 @@ Rescale = Annotated[Call, op("rescale")]
 ChannelRescale = Annotated[Call, op("rescale", name="channel_rescale", per_channel=True)]
 Slice = Annotated[Call, op("slice")]
 Pad = Annotated[Call, op("pad")]
+Reduction = Annotated[Call, op(*(n for n in OPS if n.startswith("reduce_")), name="reduction")]
 MaxPool = Annotated[Call, op("max_pool2d")]
 Pool = Annotated[Call, op("max_pool2d", "avg_pool2d", name="pool")]
 Matmul = Annotated[Call, op("matmul")]

@@ -132,7 +132,7 @@ class Pattern:
             if len(t.attributes) != len(t.postponed.attributes):
                 raise RuleError(f"{t.postponed.name} has {len(t.postponed.attributes)} attributes: {t}")
             pairs = zip(t.attributes, t.postponed.attributes, strict=True)
-            return t.postponed.name, tuple(self.slot(a, k, role) for a, k in pairs)
+            return t.postponed.symbol, tuple(self.slot(a, k, role) for a, k in pairs)
         if not isinstance(t, Symbol | Result) or not t.kind.constructor:
             raise RuleError(f"{t} is applied to operands and is no operator")
         return t.kind.constructor, (self.slot(t, t.kind, role),)
@@ -160,7 +160,7 @@ class Pattern:
             keys = self.keys(t, Role.USE if t.fact == type_of else Role.MATCH)
             out = self.fresh() if t.fact.gives else None
             self._slots[t] = out or 0
-            self.atoms.append(Atom(t.fact.name, keys, out))
+            self.atoms.append(Atom(t.fact.symbol, keys, out))
         return self._slots[t]
 
     def keys(self, t: Lookup, role: Role) -> tuple[Slot, ...]:

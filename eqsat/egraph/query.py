@@ -5,6 +5,8 @@ A slot is a variable of egglog (its name begins with a question mark) or a numbe
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eqsat.egraph.engine import Extern
@@ -25,10 +27,6 @@ class Atom:
     arguments: tuple[Slot, ...]
     result: Slot | None
 
-    def __str__(self) -> str:
-        call = text((self.function, *self.arguments))
-        return call if self.result is None else f"(= {self.result} {call})"
-
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -48,7 +46,29 @@ class Query:
     demands: tuple[Demand, ...]
     actions: tuple[tuple[Expr, ...], ...]
 
+    def body(self) -> list[str]:
+        """The atoms as egglog's facts: an e-node that is only an operand of another is written inside it."""
+        uses = Counter(_slots((tuple((*a.arguments, a.result or 0) for a in self.atoms), self.actions)))
+        uses.update(s for d in self.demands for s in d.arguments)
+        operands = {s for a in self.atoms if a.function not in PRIMITIVES for s in a.arguments}
+        inner = {a.result: a for a in self.atoms if a.function[0].isupper() and a.result in operands}
+        inner = {slot: a for slot, a in inner.items() if uses[slot] == 2}
+
+        def call(a: Atom) -> Expr:
+            return (a.function, *(call(inner[s]) if s in inner else s for s in a.arguments))
+
+        outer = [(a.result, text(call(a))) for a in self.atoms if a not in inner.values()]
+        return [written if result is None else f"(= {result} {written})" for result, written in outer]
+
 
 def text(e: Expr) -> str:
     """An expression as egglog reads it."""
     return f"({' '.join(map(text, e))})" if isinstance(e, tuple) else str(e)
+
+
+def _slots(e: Expr) -> Iterator[Slot]:
+    if isinstance(e, tuple):
+        for part in e:
+            yield from _slots(part)
+    else:
+        yield e

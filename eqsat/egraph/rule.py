@@ -19,7 +19,7 @@ from eqsat.egraph import engine
 from eqsat.egraph.compile import Compiled, compile_rule
 from eqsat.egraph.kinds import RuleError
 from eqsat.egraph.query import text
-from eqsat.egraph.terms import Let, Lookup, Term, term
+from eqsat.egraph.terms import Fact, Function, Let, Lookup, Postponed, Term, term
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,18 +58,29 @@ class Rule:
         )
 
     @property
+    def functions(self) -> tuple[Function, ...]:
+        """What it calls, in the order of use."""
+        return self.compiled.functions
+
+    @property
     def externs(self) -> list[engine.Extern]:
-        """The functions that it calls."""
+        """The tables of the functions that it calls."""
         return [d.extern for d in self.compiled.query.demands]
 
-    def for_engine(self) -> engine.Rule:
+    @property
+    def declarations(self) -> dict[str, str]:
+        """What egglog must know of before the rule: {name: command}, besides the language itself."""
+        declared: list[Fact | Postponed] = [*self.compiled.facts, *self.compiled.postponed]
+        return {x.symbol: x.declaration for x in declared if x.declaration}
+
+    def for_engine(self) -> engine.EgglogRule:
         """The rule as the engine takes it."""
         q = self.compiled.query
         calls = tuple(
             (" ".join(map(text, d.results)), d.extern.name, " ".join(map(text, d.arguments))) for d in q.demands
         )
-        body, head = tuple(map(str, q.atoms)), tuple(map(text, q.actions))
-        return engine.Rule(self.name, self.family, self.statement, body, head, calls, self.analysis)
+        body, head = tuple(q.body()), tuple(map(text, q.actions))
+        return engine.EgglogRule(self.name, body, head, calls, self.analysis)
 
 
 def rule(

@@ -18,7 +18,7 @@ from types import EllipsisType
 from typing import Any, Protocol
 
 from eqsat.egraph import engine
-from eqsat.egraph.kinds import VALUE, Kind, RuleError, kind_of
+from eqsat.egraph.kinds import INDEX, VALUE, VALUES, Kind, RuleError, kind_of
 from eqsat.tensor.types import Type
 
 
@@ -27,6 +27,9 @@ class Function(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str: ...
 
     def takes(self, arguments: int) -> tuple[Kind, ...] | None: ...
 
@@ -51,7 +54,9 @@ class Term:
         return Window(self, before, tuple(map(term, inside)), after)
 
     def __add__(self, other: Any) -> Term:
-        return Sum(self, other) if isinstance(other, int) else Joined(self, term(other))
+        if isinstance(other, int):
+            return Sum(self, other) if other else self
+        return Joined(self, term(other))
 
     def __iter__(self) -> Iterator[Term]:
         raise RuleError(f"{self} is one term: several results of a function are named with let()")
@@ -267,6 +272,24 @@ class Fact:
     name: str
     keys: tuple[Kind, ...]
     gives: Kind | None
+    #: Whether it is one of the language, which is declared there.
+    built_in: bool = False
+
+    @property
+    def symbol(self) -> str:
+        """How egglog knows it: as no function of the language, and no name plus digits."""
+        return self.name if self.built_in else f"{self.name}."
+
+    @property
+    def declaration(self) -> str:
+        """The command that declares it, nothing if the language does."""
+        keys = " ".join(k.sort for k in self.keys)
+        if self.built_in:
+            return ""
+        if self.gives is None:
+            return f"(relation {self.symbol} ({keys}))"
+        merge = "old" if self.gives.sort == "TV" else "(min old new)"
+        return f"(function {self.symbol} ({keys}) {self.gives.sort} :merge {merge})"
 
     def __call__(self, *keys: Any) -> Lookup:
         return Lookup(self, tuple(map(term, keys)))
@@ -279,6 +302,16 @@ class Postponed:
     name: str
     attributes: tuple[Kind, ...]
 
+    @property
+    def symbol(self) -> str:
+        """How egglog knows it: e-nodes are rows of functions in capitals."""
+        return f"Postponed.{self.name}."
+
+    @property
+    def declaration(self) -> str:
+        """The command that declares it."""
+        return f"(constructor {self.symbol} ({' '.join('i64' for _ in self.attributes)} T) T)"
+
     def __call__(self, *attributes: Any) -> Partial:
         return Partial(self, tuple(map(term, attributes)))
 
@@ -288,7 +321,9 @@ class Postponed:
 #: The left side of the rule as a value: `back(m, LHS, y)`.
 LHS = LeftSide()
 #: Shape and dtype of a value. A value where a function wants a Type stands for its type.
-type_of = Fact("type", (VALUE,), kind_of(Type))
+type_of = Fact("type", (VALUE,), kind_of(Type), built_in=True)
+#: That a vector has a value at a place.
+element = Fact("element", (VALUES, INDEX, VALUE), None, built_in=True)
 
 
 def symbols(names: str, kind: Any) -> Any:

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eqsat.egraph.engine import Budget, Extern, Rule
+from eqsat.egraph.engine import Budget
+from eqsat.egraph.rule import Rule
 from eqsat.explain.chains import ExplainError, Proof
 from eqsat.explain.cycles import Removal, by_choice, by_node, removal
 from eqsat.explain.joins import Link
@@ -28,11 +29,11 @@ from eqsat.tosa.flatbuffer import tensor_names
 __all__ = ["ExplainError", "Explanation", "Removal", "Verdict", "explain"]
 
 
-def explain(what: Run | Result, rules: Sequence[Rule] = (), externs: Sequence[Extern] = ()) -> Explanation:
-    """The explanation of a run, or of that of a result. rules, externs: the user's own that took part. Raises ExplainError, InputError for
+def explain(what: Run | Result, rules: Sequence[Rule] = ()) -> Explanation:
+    """The explanation of a run, or of that of a result. rules: the user's own that took part. Raises ExplainError, InputError for
     a result without a run."""
     run = what if isinstance(what, Run) else what.run_or_error()
-    return Explanation(run, Replay(run.source, run.rules, _as_far(run), rules, externs))
+    return Explanation(run, Replay(run.source, run.rules, _as_far(run), rules))
 
 
 def _as_far(run: Run) -> Budget:

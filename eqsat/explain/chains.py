@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from eqsat.explain.joins import Joins, Link, Neighbours
 from eqsat.explain.match import Matcher
-from eqsat.explain.record import FOREVER, SORTS, History, TableRow
+from eqsat.explain.record import FOREVER, History, TableRow
 
 #: Lengths of a step on the way of a proof: a rule, and a row rewritten because classes below it became one.
 _LINK, _REWRITTEN = 4, 5
@@ -127,7 +127,7 @@ class Chains:
     def _same(self, one: TableRow, other: TableRow, limit: int) -> list[Proof]:
         """Why two rows are the same call: proofs for the operands that were of different classes when the rows were written."""
         out = []
-        for a, b in zip(operands(one), operands(other)):
+        for a, b in zip(self.history.operands(one), self.history.operands(other)):
             if a != b:
                 joint = next(
                     (
@@ -193,14 +193,4 @@ class Chains:
         return self._neighbours[cls]
 
 
-def operands(row: TableRow) -> list[int]:
-    out: list[int] = []
-    for kind, value in zip(SORTS[row[0]], row[1]):
-        if kind == "T":
-            out.append(value)
-        elif kind == "TV":
-            out.extend(value)
-    return out
-
-
-__all__ = ["Chains", "ExplainError", "Proof", "operands"]
+__all__ = ["Chains", "ExplainError", "Proof"]

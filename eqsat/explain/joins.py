@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from eqsat.egraph.engine import Rule
-from eqsat.explain.match import Match, Matcher, Unsupported
+from eqsat.egraph.rule import Rule
+from eqsat.explain.match import Match, Matcher
 from eqsat.explain.record import FOREVER, History, TableRow
-from eqsat.explain.sexpr import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +93,8 @@ class Joins:
         if rule is None or rule.analysis:
             return out
         for c in classes:
-            try:
-                for m in self.matcher.matches(rule, step, c):
-                    out.append(Link(rule.name, step, m.left or self.history.origin_at(c, step - 1), m.right, m))
-            except Unsupported:
-                return out
+            for m in self.matcher.matches(rule, step, c):
+                out.append(Link(rule.name, step, m.left or self.history.origin_at(c, step - 1), m.right, m))
         return out
 
 
@@ -114,5 +110,4 @@ class _Graph:
 
 
 def _joins_two_names(rule: Rule) -> bool:
-    actions = parse(" ".join(rule.head))
-    return any(a[0] == "union" and isinstance(a[1], str) and isinstance(a[2], str) for a in actions)
+    return any(a[0] == "union" and isinstance(a[2], str) for a in rule.compiled.query.actions)

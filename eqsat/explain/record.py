@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eqsat.egraph.encoding import DECLARATIONS, EXTERNS, Frozen, saturate
-from eqsat.egraph.engine import Budget, Engine, Extern, Interner, Rule
-from eqsat.explain.sexpr import parse, text
+from eqsat.egraph.encoding import DECLARATIONS, TYPES, Frozen, declarations, saturate
+from eqsat.egraph.engine import Budget, Engine, Interner
+from eqsat.egraph.rule import Rule
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 
@@ -25,10 +25,10 @@ FOREVER = 1 << 60
 DELETES = ".deletes"
 
 
-def _sorts() -> dict[str, tuple[str, ...]]:
-    """{function: sorts of its arguments and of its result (none for a relation)} of the e-graph's language."""
+def sorts_of(rules: Iterable[Rule]) -> dict[str, tuple[str, ...]]:
+    """{function: sorts of its arguments and of its result (none for a relation)} of the e-graph's language with these rules."""
     out = {}
-    for line in DECLARATIONS:
+    for line in (*DECLARATIONS, *declarations(rules).values()):
         words = line.replace("(", " ").replace(")", " ").split()
         if words[0] in ("constructor", "function", "relation"):
             kinds = tuple(w for w in words[2:] if w in ("i64", "T", "TV"))
@@ -36,9 +36,9 @@ def _sorts() -> dict[str, tuple[str, ...]]:
     return out
 
 
-SORTS = _sorts()
-#: The functions whose rows are e-nodes; handles of the source graph are none.
-CONSTRUCTORS = frozenset(n for n in SORTS if n[0].isupper() and n != "Node")
+def is_enode(function: str) -> bool:
+    """Whether the rows of a function are e-nodes; handles of the source graph are none."""
+    return function[0].isupper() and function != "Node"
 
 
 @dataclass(slots=True)
@@ -47,6 +47,7 @@ class History:
     birth <= s < death, but for `gaps[row]`, between its deletion and when it was made again. `joined[class]` is (step, the class that it became part of)."""
 
     rules: dict[str, Rule]
+    sorts: dict[str, tuple[str, ...]]
     values: Interner = field(default_factory=Interner)
     steps: list[str] = field(default_factory=list)
     life: dict[TableRow, tuple[int, int]] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class History:
         for row in sorted(self.life, key=lambda r: self.life[r][0]):
             self._enter(row)
             name, _, out = row
-            if name in CONSTRUCTORS:
+            if is_enode(name):
                 self.lineage[self.cls(out)].append(row)
                 self.origin.setdefault(out, row)
         for row in self.facts:
@@ -80,6 +81,13 @@ class History:
         self.calls[name, args].append(row)
         for i, a in enumerate(args):
             self.by_argument[name, i, a].append(row)
+
+    def operands(self, row: TableRow) -> list[int]:
+        """The classes that a row is of."""
+        out: list[int] = []
+        for kind, value in zip(self.sorts[row[0]], row[1]):
+            out += [value] if kind == "T" else value if kind == "TV" else []
+        return out
 
     def alive(self, row: TableRow, step: int) -> bool:
         if row in self.facts:
@@ -96,7 +104,7 @@ class History:
     def at(self, row: TableRow, step: int) -> TableRow:
         """`row` as it is written after `step`."""
         name, args, out = row
-        kinds = SORTS[name]
+        kinds = self.sorts[name]
         result = self.value_at(kinds[-1], out, step) if len(kinds) > len(args) else None
         return name, tuple(self.value_at(k, a, step) for k, a in zip(kinds, args)), result
 
@@ -129,10 +137,10 @@ class History:
         return found
 
 
-def record(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern], budget: Budget) -> History:
+def record(graph: TensorGraph, rules: Sequence[Rule], budget: Budget) -> History:
     """Saturates `graph` again and keeps all that happened. Raises EngineError."""
-    history = History({r.name: r for r in rules})
-    names = {e.name for e in (*EXTERNS, *externs)}
+    history = History({r.name: r for r in rules}, sorts_of(rules))
+    names = {e.name for r in (*TYPES, *rules) for e in r.externs}
     number: dict[Any, int] = {}
     current: dict[TableRow, int] = {}
 
@@ -143,7 +151,7 @@ def record(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern],
             return
         step = len(history.steps)
         history.steps.append(rule.removesuffix(DELETES))
-        now = set(engine.rows(SORTS.__contains__, number))
+        now = set(engine.rows(history.sorts.__contains__, number))
         died = [r for r in current if r not in now]
         if died and not rule.endswith(DELETES):
             _join(history, died, current, now, step)
@@ -156,22 +164,16 @@ def record(graph: TensorGraph, rules: Sequence[Rule], externs: Sequence[Extern],
                     current[r], gone = history.life[r]
                     history.gaps[r].append((gone, step))
 
-    history.frozen = saturate(graph, _split_deletes(rules), externs, budget, look)
+    history.frozen = saturate(graph, _split_removals(rules), budget, look)
     history.life.update({r: (birth, FOREVER) for r, birth in current.items()})
     history.index()
     return history
 
 
-def _split_deletes(rules: Sequence[Rule]) -> list[Rule]:
+def _split_removals(rules: Sequence[Rule]) -> list[Rule]:
     out = []
     for r in rules:
-        actions = parse(" ".join(r.head))
-        kept = [a for a in actions if a[0] != "delete"]
-        if len(kept) < len(actions):
-            out.append(replace(r, head=tuple(map(text, kept))))
-            out.append(replace(r, name=r.name + DELETES))
-        else:
-            out.append(r)
+        out += [replace(r, removes=False), replace(r, name=r.name + DELETES)] if r.removes else [r]
     return out
 
 
@@ -179,10 +181,10 @@ def _join(
     history: History, died: Sequence[TableRow], current: Iterable[TableRow], now: set[TableRow], step: int
 ) -> None:
     """Finds what the classes that are gone became part of: their rows live on under another number."""
-    there = _classes(now)
-    gone = _classes(died) - there
-    calls = {(name, args): out for name, args, out in now if name in CONSTRUCTORS}
-    waiting = [r for r in died if r[0] in CONSTRUCTORS and r[2] in gone]
+    there = _classes(history, now)
+    gone = _classes(history, died) - there
+    calls = {(name, args): out for name, args, out in now if is_enode(name)}
+    waiting = [r for r in died if is_enode(r[0]) and r[2] in gone]
     while gone:
         later = []
         for row in waiting:
@@ -199,10 +201,10 @@ def _join(
         waiting = later
 
 
-def _classes(rows: Iterable[TableRow]) -> set[int]:
+def _classes(history: History, rows: Iterable[TableRow]) -> set[int]:
     out = set()
     for name, args, result in rows:
-        for kind, value in zip(SORTS[name], (*args, result)):
+        for kind, value in zip(history.sorts[name], (*args, result)):
             if kind == "T":
                 out.add(value)
             elif kind == "TV":

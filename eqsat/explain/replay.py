@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.egraph.attributes import Call, LeafValue, constructor
 from eqsat.egraph.encoding import ENode
-from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
+from eqsat.egraph.engine import Budget, EngineError
+from eqsat.egraph.rule import Rule
 from eqsat.explain.chains import Chains, ExplainError
-from eqsat.explain.record import CONSTRUCTORS, FOREVER, History, TableRow, record
-from eqsat.rules import EXTERNS, tolerant
+from eqsat.explain.record import FOREVER, History, TableRow, is_enode, record
+from eqsat.rules import tolerant
 from eqsat.rules.presets import PRESETS
 from eqsat.search.choice import Choices
 from eqsat.tensor.graph import Node, TensorGraph
@@ -22,7 +23,7 @@ def rules_of(names: Sequence[str], own: Sequence[Rule]) -> list[Rule]:
     missing = [n for n in names if n not in known]
     if missing:
         raise ExplainError(
-            f"the run used rules that are not at hand: {', '.join(missing)}; give them (in Python: rules=, externs=)"
+            f"the run used rules that are not at hand: {', '.join(missing)}; give them (in Python: rules=)"
         )
     return [known[n] for n in names]
 
@@ -36,12 +37,9 @@ class Replay:
         names: Sequence[str],
         budget: Budget,
         own: Sequence[Rule] = (),
-        externs: Sequence[Extern] = (),
     ):
         try:
-            self.history: History = record(
-                source, rules_of(names, own), [*EXTERNS, *tolerant.EXTERNS, *externs], budget
-            )
+            self.history: History = record(source, rules_of(names, own), budget)
         except EngineError as e:
             raise ExplainError(f"the saturation cannot be repeated: {e}") from e
         self.source = source
@@ -49,7 +47,7 @@ class Replay:
         h = self.history
         #: {node of the source: its class at loading}
         self.loaded = {r[1][0]: r[2] for r in h.by_name["Node"] if h.life[r][0] == 0}
-        self._first = {r[2]: r for r in h.life if r[0] in CONSTRUCTORS and h.life[r][0] == 0}
+        self._first = {r[2]: r for r in h.life if is_enode(r[0]) and h.life[r][0] == 0}
         self._labels: dict[int, dict[int, int]] = {}
 
     def explicit(self, node: int) -> TableRow:

@@ -7,7 +7,8 @@ from typing import Any
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.encoding import ENode
-from eqsat.explain.record import SORTS, History, TableRow
+from eqsat.egraph.kinds import OPERANDS
+from eqsat.explain.record import History, TableRow
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import numbers
@@ -56,7 +57,7 @@ def row_text(
 ) -> str:
     """A row as a term: operands that are in `inside` are written out, the others are named."""
     constructor, args, _ = row
-    kinds = SORTS[constructor]
+    kinds = history.sorts[constructor]
     head, operands = [], []
     for kind, a in zip(kinds, args):
         if kind == "i64":
@@ -64,7 +65,7 @@ def row_text(
         else:
             operands += [a] if kind == "T" else list(a)
     what = value_text(history.values[head[0]])
-    if constructor in ("Resized", "Cut"):
+    if constructor not in OPERANDS and constructor != "Opq":
         what = f"{what} fitted to its operand"
     if not operands:
         return what

@@ -90,7 +90,7 @@ def _channel_of(m: Move) -> tuple[int, ...] | None:
 # ---- concat -------------------------------------------------------------------------------------
 
 #: A movement adjusted to the size of its operand along one axis.
-resized = postponed("Resized", Move, int)
+resized = postponed("resized", Move, int)
 
 
 @extern

@@ -6,7 +6,7 @@ A convolution knows H from W only by the order of its kernel's axes, so both may
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from eqsat.egraph.kinds import (
     Constant,
     Conv2d,
     Convolution,
+    Kind,
     Pool,
     Rescale,
     TransposeConv2d,
@@ -25,17 +26,16 @@ from eqsat.egraph.kinds import (
     Values,
     such,
 )
-from eqsat.egraph.rule import Rule, rule
+from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
 from eqsat.tensor import makers
-from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
 
 #: Rows of the kernel of a transposed convolution that becomes as many convolutions.
 _PHASES = 2
 
-# ---- height and width exchanged ---------------------------------------------------------------------
+# ---- height and width ---------------------------------------------------------------------------
 
 _PAIRS = ("stride", "dilation", "kernel")
 _KERNEL_AXES = {"conv2d": (0, 2, 1, 3), "depthwise_conv2d": (1, 0, 2, 3), "transpose_conv2d": (0, 2, 1, 3)}
@@ -45,7 +45,7 @@ def _exchange(shape: Shape) -> Move:
     return Move.transpose(shape, (0, 2, 1, 3))
 
 
-#: A movement that exchanges H and W, and is no view.
+#: The exchange of H and W, where it moves something.
 Exchange = Annotated[
     Move, such("exchange", Move, lambda m: len(m.in_shape) == 4 and not m.is_view and m == _exchange(m.in_shape))
 ]
@@ -58,48 +58,51 @@ def _exchanged(call: Call) -> Call:
     return call.with_attrs(**swapped)
 
 
-def _exchanged_kernel(call: Call, w: LeafValue) -> LeafValue:
-    return LeafValue.constant(w.data.transpose(_KERNEL_AXES[call.op]), w.node.dtype)
+def _exchanged_kernel(call: Convolution, weights: Constant) -> Constant:
+    return LeafValue.constant(weights.data.transpose(_KERNEL_AXES[call.op]), weights.node.dtype)
 
 
-def _is_one_tap(call: Call, weights: Shape) -> bool:
+def _flat(x: Type, t: Type) -> bool:
+    """Whether exchanging them in both is a view: one of H and W is 1, on both sides."""
+    return _exchange(x.shape).is_view and _exchange(t.shape).is_view
+
+
+def _one_tap(call: Call, weights: Shape) -> bool:
     return (weights[:2] if call.op == "depthwise_conv2d" else weights[1:3]) == (1, 1)
 
 
 @extern
-def exchanged_both(
-    call: Convolution, x: Type, w: Constant, t: Type
-) -> tuple[Move, Convolution, LeafValue, Move] | None:
-    """t = call x w with H and W exchanged, offered where exchanging costs nothing and the kernel has several taps in a row."""
-    before, after = _exchange(x.shape), _exchange(t.shape)
-    is_free = before.is_view and after.is_view and x.shape[1] != x.shape[2]
-    if not is_free or _is_one_tap(call, w.data.shape):
+def exchanged(
+    call: Convolution, x: Type, weights: Constant, t: Type
+) -> tuple[Move, Convolution, Move, Constant] | None:
+    """call x weights = m' (call' (m x) weights'), offered where that costs nothing and the kernel has several taps in a row."""
+    if not _flat(x, t) or x.shape[1] == x.shape[2] or _one_tap(call, weights.node.shape):
         return None
-    return before, _exchanged(call), _exchanged_kernel(call, w), after.inverse()
+    return _exchange(t.shape).inverse(), _exchanged(call), _exchange(x.shape), _exchanged_kernel(call, weights)
 
 
 @extern
-def exchanged_operand(call: Convolution, x: Type, w: Constant) -> tuple[Convolution, Move, LeafValue]:
-    """exchange (call x w): the convolution, the exchange of x and the kernel."""
-    return _exchanged(call), _exchange(x.shape), _exchanged_kernel(call, w)
+def exchange_pushed(call: Convolution, x: Type, weights: Constant) -> tuple[Convolution, Move, Constant]:
+    """m (call x weights) = call' (m' x) weights'."""
+    return _exchanged(call), _exchange(x.shape), _exchanged_kernel(call, weights)
 
 
 @extern
-def exchanged_result(call: Convolution, w: Constant, t: Type) -> tuple[Move, Convolution, LeafValue]:
-    """t = call (exchange x) w: the exchange of the result, the convolution and the kernel."""
-    return _exchange(_exchange(t.shape).out_shape), _exchanged(call), _exchanged_kernel(call, w)
+def exchange_pulled(call: Convolution, weights: Constant, t: Type) -> tuple[Move, Convolution, Constant]:
+    """call (m x) weights = m' (call' x weights')."""
+    return _exchange(_exchange(t.shape).out_shape), _exchanged(call), _exchanged_kernel(call, weights)
 
 
 @extern
-def exchanged_pool_operand(pool: Pool, x: Type) -> tuple[Pool, Move]:
-    """exchange (pool x): the pool and the exchange of x."""
-    return _exchanged(pool), _exchange(x.shape)
+def exchange_pushed_pool(call: Pool, x: Type) -> tuple[Pool, Move]:
+    """m (call x) = call' (m' x)."""
+    return _exchanged(call), _exchange(x.shape)
 
 
 @extern
-def exchanged_pool_result(pool: Pool, t: Type) -> tuple[Move, Pool]:
-    """t = pool (exchange x): the exchange of the result and the pool."""
-    return _exchange(_exchange(t.shape).out_shape), _exchanged(pool)
+def exchange_pulled_pool(call: Pool, t: Type) -> tuple[Move, Pool]:
+    """call (m x) = m' (call' x)."""
+    return _exchange(_exchange(t.shape).out_shape), _exchanged(call)
 
 
 # ---- transposed convolution ---------------------------------------------------------------------
@@ -107,44 +110,49 @@ def exchanged_pool_result(pool: Pool, t: Type) -> tuple[Move, Pool]:
 
 @extern
 def phases(
-    call: TransposeConv2d, x: Type, w: Constant, b: Constant
-) -> tuple[Conv2d, LeafValue, LeafValue, LeafValue, Concat, Type, Move] | None:
+    call: TransposeConv2d, x: Type, weights: Constant, bias: Constant
+) -> tuple[Move, Concat, Type, Conv2d, Constant, Constant, Constant] | None:
     """TRANSPOSE_CONV2D whose kernel is its stride: each output row of a pixel is a 1x1 convolution with the columns as channels,
-    and rows laid beside each other along W are rows below each other. One convolution per output row, at most `_PHASES`."""
-    oc, kh, kw, ic = w.data.shape
+    and rows laid beside each other along W are rows below each other. One convolution per output row, at most `_PHASES`.
+    The view, the concat with its type, the convolution, the weights of each row, the bias of all."""
+    oc, kh, kw, ic = weights.data.shape
     n, height, width, _ = x.shape
     if any(call.attr("out_pad")) or x.dtype != "INT8" or (kh, kw) != call.attr("stride") or kh != _PHASES:
         return None
-    conv = Call("conv2d", makers.conv("INT8", in_zp=call.attr("in_zp")[0], w_zp=call.attr("w_zp")[0]))
-    bias = LeafValue.constant(np.tile(np.broadcast_to(b.data, (oc,)), kw), b.node.dtype)
     first, second = (
-        LeafValue.constant(w.data[:, k].transpose(1, 0, 2).reshape(kw * oc, 1, 1, ic), w.node.dtype) for k in range(kh)
+        LeafValue.constant(weights.data[:, k].transpose(1, 0, 2).reshape(kw * oc, 1, 1, ic), weights.node.dtype)
+        for k in range(kh)
     )
-    joined = (n, height, kh * width, kw * oc)
+    whole = (n, height, kh * width, kw * oc)
     return (
-        conv,
-        bias,
+        Move.reshape(whole, (n, kh * height, kw * width, oc)),
+        Call("concat", attrs_of({"axis": 2})),
+        Type(whole, "INT32"),
+        Call("conv2d", makers.conv("INT8", in_zp=call.attr("in_zp")[0], w_zp=call.attr("w_zp")[0])),
         first,
         second,
-        Call("concat", attrs_of({"axis": 2})),
-        Type(joined, DType.of(x.dtype).accumulator),
-        Move.reshape(joined, (n, kh * height, kw * width, oc)),
+        LeafValue.constant(np.tile(np.broadcast_to(bias.data, (oc,)), kw), bias.node.dtype),
     )
 
 
-# ---- one convolution for several ----------------------------------------------------------------
+# ---- one operator for several ----------------------------------------------------------------------
+
+#: With one scale or one per channel.
+AnyRescale = Annotated[Call, Kind("rescale", Call, ops=frozenset({"rescale"}))]
 
 
 @extern
 def joint_weights(
-    concat: Concat, v: Constant, w: Constant, b: Constant, d: Constant
-) -> tuple[LeafValue, LeafValue] | None:
+    concat: Concat, call: Conv2d, first: Constant, bias: Constant, second: Constant, other_bias: Constant
+) -> tuple[Constant, Constant] | None:
     """Weights and bias of two convolutions over one input, concatenated along the output channels."""
-    if concat.attr("axis") != 3 or v.data.shape[1:] != w.data.shape[1:] or v.node.dtype != w.node.dtype:
+    v, w = first.data, second.data
+    if concat.attr("axis") != 3 or v.shape[1:] != w.shape[1:] or first.node.dtype != second.node.dtype:
         return None
-    biases = [np.broadcast_to(bias.data, weights.data.shape[:1]) for bias, weights in ((b, v), (d, w))]
-    return LeafValue.constant(np.concatenate([v.data, w.data]), v.node.dtype), LeafValue.constant(
-        np.concatenate(biases), b.node.dtype
+    biases = [np.broadcast_to(b.data, k.shape[:1]) for b, k in ((bias, v), (other_bias, w))]
+    return (
+        LeafValue.constant(np.concatenate([v, w]), first.node.dtype),
+        LeafValue.constant(np.concatenate(biases), bias.node.dtype),
     )
 
 
@@ -154,67 +162,55 @@ def _per_channel(call: Call, x: Type, name: str) -> tuple[int, ...]:
 
 
 @extern
-def joint_rescale(concat: Concat, r: Call, s: Call, x: Type, y: Type) -> tuple[ChannelRescale, Type] | None:
-    """concat of two RESCALEs = one RESCALE per channel of the concat, of that type."""
-    if concat.attr("axis") != len(x.shape) - 1 or x.dtype != "INT32":
+def joint_rescale(concat: Concat, f: AnyRescale, g: AnyRescale, x: Type, y: Type) -> tuple[ChannelRescale, Type] | None:
+    """concat of two RESCALEs along channels = one RESCALE per channel of the concat, with the type of that concat."""
+    if concat.attr("axis") != len(x.shape) - 1:
         return None
-    if x.shape[:-1] != y.shape[:-1] or y.dtype != x.dtype:
+    if x.dtype != "INT32" or x.shape[:-1] != y.shape[:-1] or y.dtype != x.dtype:
         return None
-    scales = {name: (*_per_channel(r, x, name), *_per_channel(s, y, name)) for name in ("multiplier", "shift")}
-    if r.with_attrs(per_channel=True, **scales) != s.with_attrs(per_channel=True, **scales):
+    scales = {name: (*_per_channel(f, x, name), *_per_channel(g, y, name)) for name in ("multiplier", "shift")}
+    if f.with_attrs(per_channel=True, **scales) != g.with_attrs(per_channel=True, **scales):
         return None
-    return r.with_attrs(per_channel=True, **scales), Type((*x.shape[:-1], x.shape[-1] + y.shape[-1]), x.dtype)
+    return f.with_attrs(per_channel=True, **scales), Type((*x.shape[:-1], x.shape[-1] + y.shape[-1]), x.dtype)
 
 
-m, pool = symbols("m", Exchange), symbols("pool", Pool)
-f, conv, deconv = symbols("f", Convolution), symbols("conv", Conv2d), symbols("deconv", TransposeConv2d)
-x, y, bias = symbols("x y bias", Value)
-v, w, b, d = symbols("v w b d", Constant)
-xs, concat = symbols("xs", Values), symbols("concat", Concat)
+m = symbols("m", Exchange)
+conv, plain, transposed = symbols("conv", Convolution), symbols("plain", Conv2d), symbols("transposed", TransposeConv2d)
+pool, concat = symbols("pool", Pool), symbols("concat", Concat)
+w, v, c, d = symbols("w v c d", Constant)
+x, y, b = symbols("x y b", Value)
+xs = symbols("xs", Values)
 rule = partial(rule, family="convolution")
-#: Names of rules on RESCALEs, and what RESCALEs they are about: with a scale per channel, or with one.
-_RESCALES = {"Ax": ChannelRescale, "P1": Rescale}
-
-
-def _concat_rescale(name: str, first: Any, second: Any) -> Rule:
-    r, s = symbols("r", first), symbols("s", second)
-    return rule(
-        name,
-        concat(xs[..., r(x), s(y), ...]),
-        let(joint_rescale(concat, r, s, x, y), lambda joint, t: concat(xs[..., joint(typed(concat([x, y]), t)), ...])),
-    )
-
 
 RULES = [
-    rule(
-        "turn-conv",
-        f(x, w, bias),
-        let(exchanged_both(f, x, w, LHS), lambda before, g, v, after: after(g(before(x), v, bias))),
-    ),
-    rule(
-        "push-turn",
-        m(f(x, w, bias)),
-        let(exchanged_operand(f, x, w), lambda g, before, v: g(before(x), v, bias)),
-    ),
-    rule(
-        "pull-turn",
-        f(m(x), w, bias),
-        let(exchanged_result(f, w, LHS), lambda after, g, v: after(g(x, v, bias))),
-    ),
-    rule("push-turn-pool", m(pool(x)), let(exchanged_pool_operand(pool, x), lambda p, before: p(before(x)))),
-    rule("pull-turn-pool", pool(m(x)), let(exchanged_pool_result(pool, LHS), lambda after, p: after(p(x)))),
+    rule("turn-conv", conv(x, w, b), let(exchanged(conv, x, w, LHS), lambda back, c, n, v: back(c(n(x), v, b)))),
+    rule("push-turn", m(conv(x, w, b)), let(exchange_pushed(conv, x, w), lambda c, n, v: c(n(x), v, b))),
+    rule("pull-turn", conv(m(x), w, b), let(exchange_pulled(conv, w, LHS), lambda n, c, v: n(c(x, v, b)))),
+    rule("push-turn-pool", m(pool(x)), let(exchange_pushed_pool(pool, x), lambda p, n: p(n(x)))),
+    rule("pull-turn-pool", pool(m(x)), let(exchange_pulled_pool(pool, LHS), lambda n, p: n(p(x)))),
     rule(
         "transpose-conv-phases",
-        deconv(x, w, b),
+        transposed(x, w, c),
         let(
-            phases(deconv, x, w, b),
-            lambda g, d, v, u, c, t, after: after(typed(c([g(x, v, d), g(x, u, d)]), t)),
+            phases(transposed, x, w, c),
+            lambda view, concat, t, conv, w1, w2, bias: view(typed(concat([conv(x, w1, bias), conv(x, w2, bias)]), t)),
         ),
     ),
     rule(
         "concat-conv",
-        concat(xs[..., conv(x, v, b), conv(x, w, d), ...]),
-        let(joint_weights(concat, v, w, b, d), lambda u, e: concat(xs[..., conv(x, u, e), ...])),
+        concat(xs[..., plain(x, w, c), plain(x, v, d), ...]),
+        let(joint_weights(concat, plain, w, c, v, d), lambda both, bias: concat(xs[..., plain(x, both, bias), ...])),
     ),
-    *(_concat_rescale(f"concat-rescale-{a}-{b}", _RESCALES[a], _RESCALES[b]) for a in _RESCALES for b in _RESCALES),
+    *(
+        rule(
+            f"concat-rescale-{f.kind.constructor}-{g.kind.constructor}",
+            concat(xs[..., f(x), g(y), ...]),
+            let(
+                joint_rescale(concat, f, g, x, y),
+                lambda rescale, t: concat(xs[..., rescale(typed(concat([x, y]), t)), ...]),
+            ),
+        )
+        for f in (symbols("f", ChannelRescale), symbols("f", Rescale))
+        for g in (symbols("g", ChannelRescale), symbols("g", Rescale))
+    ),
 ]

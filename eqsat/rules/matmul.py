@@ -6,7 +6,7 @@ happens to n happens to both operands, h belongs to the left one, w to the right
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import Annotated
 
@@ -17,16 +17,16 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Constant, Conv2d, Matmul, Slice, Value, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
+from eqsat.rules.slicing import slice_call
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Axis, Move
 from eqsat.tensor.types import Shape, Type
 
-#: A movement that is no view.
-Reordering = Annotated[Move, such("reordering", Move, lambda m: not m.is_view)]
 #: Order of the atomic axes inside one dim, outermost first, as (size, stride within the dim).
 Inside = tuple[Axis, ...]
 
 
+@lru_cache(maxsize=65536)
 def separated(m: Move) -> tuple[Inside, ...] | None:
     """What `m` does inside each dim, when it takes no element from one dim to another; None if it does."""
     atoms = m.atoms()
@@ -47,7 +47,10 @@ def joined(shape: Shape, inside: tuple[Inside, ...]) -> Move:
         perm += [len(sizes) + before.index(axis) for axis in order]
         sizes += [size for size, _ in before]
     m = Move.reshape(shape, sizes).then(Move.transpose(sizes, perm))
-    return m.then(Move.reshape(m.out_shape, shape))
+    assert m is not None
+    whole = m.then(Move.reshape(m.out_shape, shape))
+    assert whole is not None
+    return whole
 
 
 def _plain(size: int) -> Inside:
@@ -58,23 +61,27 @@ def _back(size: int, order: Inside) -> Inside:
     return joined((size,), (order,)).inverse().axes
 
 
-@extern
-def moved_product(m: Reordering, left: Type, right: Type) -> tuple[Move, Move] | None:
-    """m (a b): the movements of a and of b."""
+#: A reordering inside batches, rows and columns.
+Inner = Annotated[Move, such("inner", Move, lambda m: not m.is_view and separated(m) is not None)]
+
+
+def _inside(m: Inner) -> tuple[Inside, ...]:
     inside = separated(m)
-    if inside is None:
-        return None
-    (_, _, c), (n, h, w) = left.shape, inside
+    assert inside is not None
+    return inside
+
+
+@extern
+def for_operands(m: Inner, left: Type, right: Type) -> tuple[Move, Move]:
+    """m (a b) = (m' a) (m'' b): m' and m''."""
+    (_, _, c), (n, h, w) = left.shape, _inside(m)
     return joined(left.shape, (n, h, _plain(c))), joined(right.shape, (n, _plain(c), w))
 
 
 @extern
-def product_of_moved_left(m: Reordering, right: Type) -> tuple[Move, Move] | None:
-    """(m a) b: the movements of the result and of b."""
-    inside = separated(m)
-    if inside is None:
-        return None
-    (n, h, c), w = inside, right.shape[2]
+def from_left(m: Inner, right: Type) -> tuple[Move, Move]:
+    """(m a) b = m' (a (m'' b)): m' and m''. A reordering of the summed axis goes to b."""
+    (n, h, c), w = _inside(m), right.shape[2]
     return (
         joined((*m.in_shape[:2], w), (n, h, _plain(w))),
         joined(right.shape, (_back(m.in_shape[0], n), _back(m.in_shape[2], c), _plain(w))),
@@ -82,12 +89,9 @@ def product_of_moved_left(m: Reordering, right: Type) -> tuple[Move, Move] | Non
 
 
 @extern
-def product_of_moved_right(m: Reordering, left: Type) -> tuple[Move, Move] | None:
-    """a (m b): the movements of the result and of a."""
-    inside = separated(m)
-    if inside is None:
-        return None
-    (n, c, w), h = inside, left.shape[1]
+def from_right(m: Inner, left: Type) -> tuple[Move, Move]:
+    """a (m b) = m' ((m'' a) b): m' and m''."""
+    (n, c, w), h = _inside(m), left.shape[1]
     return (
         joined((m.in_shape[0], h, m.in_shape[2]), (n, _plain(h), w)),
         joined(left.shape, (_back(m.in_shape[0], n), _plain(h), _back(m.in_shape[1], c))),
@@ -95,48 +99,47 @@ def product_of_moved_right(m: Reordering, left: Type) -> tuple[Move, Move] | Non
 
 
 @extern
-def transposed(f: Matmul, left: Type, right: Type) -> tuple[Move, Matmul, Move, Move]:
+def transposed(matmul: Matmul, left: Type, right: Type) -> tuple[Move, Matmul, Move, Move]:
     """a b = (b' a')': the transpose of the result, the product with its zero points exchanged, the transposes of b and of a."""
     (n, h, c), w = left.shape, right.shape[2]
-    result, of_b, of_a = (Move.transpose(s, (0, 2, 1)) for s in ((n, w, h), (n, c, w), (n, h, c)))
-    return result, f.with_attrs(in_zp=f.attr("w_zp"), w_zp=f.attr("in_zp")), of_b, of_a
+    back, of_b, of_a = (Move.transpose(s, (0, 2, 1)) for s in ((n, w, h), (n, c, w), (n, h, c)))
+    return back, matmul.with_attrs(in_zp=matmul.attr("w_zp"), w_zp=matmul.attr("in_zp")), of_b, of_a
 
 
 @extern
-def slice_of_product(s: Slice, left: Type) -> tuple[Slice, Slice]:
-    """slice (a b): the slices of a and of b."""
-    (n0, h0, w0), (n, h, w), c = s.attr("start"), s.attr("size"), left.shape[2]
-    return (
-        s.with_attrs(start=(n0, h0, 0), size=(n, h, c)),
-        s.with_attrs(start=(n0, 0, w0), size=(n, c, w)),
-    )
+def slices_of_operands(f: Slice, left: Type) -> tuple[Slice, Slice]:
+    """f (a b) = (f' a) (f'' b): f' and f''."""
+    (n0, h0, w0), (n, h, w), c = f.attr("start"), f.attr("size"), left.shape[2]
+    return slice_call((n0, h0, 0), (n, h, c)), slice_call((n0, 0, w0), (n, c, w))
 
 
 @extern
-def constant_product(f: Matmul, left: Type, k: Constant) -> tuple[Move, Conv2d, LeafValue, LeafValue, Move] | None:
+def as_convolution(matmul: Matmul, left: Type, right: Constant) -> tuple[Move, Conv2d, Constant, Constant, Move] | None:
     """x k for one batch = a 1x1 convolution: the view of x, the convolution, its weights and bias, the view of its result."""
     if left.shape[0] != 1 or left.dtype != "INT8":
         return None
-    (_, h, c), w = left.shape, k.data.shape[2]
-    conv = Call("conv2d", makers.conv("INT8", in_zp=f.attr("in_zp")[0], w_zp=f.attr("w_zp")[0]))
-    weights = LeafValue.constant(k.data[0].T.reshape(w, 1, 1, c), k.node.dtype)
+    _, h, c = left.shape
+    w = right.data.shape[2]
+    conv = Call("conv2d", makers.conv("INT8", in_zp=matmul.attr("in_zp")[0], w_zp=matmul.attr("w_zp")[0]))
+    weights = LeafValue.constant(right.data[0].T.reshape(w, 1, 1, c), right.node.dtype)
     bias = LeafValue.constant(np.zeros(w), "INT32")
     return Move.reshape(left.shape, (1, 1, h, c)), conv, weights, bias, Move.reshape((1, 1, h, w), (1, h, w))
 
 
-m, f, s = symbols("m", Reordering), symbols("f", Matmul), symbols("s", Slice)
-a, b, k = symbols("a", Value), symbols("b", Value), symbols("k", Constant)
+matmul, m, s = symbols("matmul", Matmul), symbols("m", Inner), symbols("s", Slice)
+a, b = symbols("a b", Value)
+k = symbols("k", Constant)
 rule = partial(rule, family="matmul")
 
 RULES = [
-    rule("matmul-transpose", f(a, b), let(transposed(f, a, b), lambda result, g, p, q: result(g(p(b), q(a))))),
-    rule("push-matmul", m(f(a, b)), let(moved_product(m, a, b), lambda p, q: f(p(a), q(b)))),
-    rule("pull-matmul-left", f(m(a), b), let(product_of_moved_left(m, b), lambda p, q: p(f(a, q(b))))),
-    rule("pull-matmul-right", f(a, m(b)), let(product_of_moved_right(m, a), lambda p, q: p(f(q(a), b)))),
-    rule("slice-matmul", s(f(a, b)), let(slice_of_product(s, a), lambda p, q: f(p(a), q(b)))),
+    rule("matmul-transpose", matmul(a, b), let(transposed(matmul, a, b), lambda n, mul, p, q: n(mul(p(b), q(a))))),
+    rule("push-matmul", m(matmul(a, b)), let(for_operands(m, a, b), lambda p, q: matmul(p(a), q(b)))),
+    rule("pull-matmul-left", matmul(m(a), b), let(from_left(m, b), lambda n, p: n(matmul(a, p(b))))),
+    rule("pull-matmul-right", matmul(a, m(b)), let(from_right(m, a), lambda n, p: n(matmul(p(a), b)))),
+    rule("slice-matmul", s(matmul(a, b)), let(slices_of_operands(s, a), lambda p, q: matmul(p(a), q(b)))),
     rule(
         "matmul-conv",
-        f(a, k),
-        let(constant_product(f, a, k), lambda before, conv, w, bias, after: after(conv(before(a), w, bias))),
+        matmul(a, k),
+        let(as_convolution(matmul, a, k), lambda view, conv, weights, bias, back: back(conv(view(a), weights, bias))),
     ),
 ]

@@ -10,10 +10,10 @@ import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Conv2d, MaxPool, Rescale, Value, op, such
+from eqsat.egraph.kinds import Constant, Conv2d, MaxPool, Rescale, Value, op, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.rules.weights import channel_order
+from eqsat.rules.weights import ChannelOrder, channels_of
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
@@ -22,23 +22,22 @@ from eqsat.tensor.types import Type
 _POOL_WINDOW = 256  # Vela's limit on a pool's height and width
 _POOL_CHANNELS = 128  # as many as one block of the NPU's output holds
 _MATRIX_CHANNELS = 512  # beyond this a 0/1 matrix costs more weights than any movement
-
+#: Most planes, and most elements of a row at once: what keeps a 0/1 kernel small and the NPU's channels filled.
+_PLANES, _STEP = 8, 16
 
 ReduceMax = Annotated[Call, op("reduce_max")]
 #: Reductions that may be made in two steps; a sum is exact in INT32 as long as the whole sum is, which TOSA demands of both.
-Reduction = Annotated[Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")]
+TwoStep = Annotated[Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")]
 Input = Annotated[LeafValue, such("input", LeafValue, lambda leaf: not leaf.is_const)]
 
 
 @extern
-def reduce_as_pool(call: ReduceMax, operand: Type) -> list[tuple[Move, MaxPool, Move]]:
-    """reduce_max along an axis = max_pool2d with a window of the whole axis, on [1, outer, axis, inner] as it lies, and for the
+def as_pool(call: ReduceMax, operand: Type) -> list[tuple[Move, MaxPool, Move]]:
+    """A reduction along an axis = max_pool2d with a window of the whole axis, on [1, outer, axis, inner] as it lies, and for the
     innermost axis also on [1, axis, outer / c, c], where the pool has channels to work on."""
-    if not DType.of(operand.dtype).is_activation:
-        return []
     axis, shape = call.attr("axis"), operand.shape
     size, outer, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
-    if not 1 < size <= _POOL_WINDOW:
+    if not DType.of(operand.dtype).is_activation or not 1 < size <= _POOL_WINDOW:
         return []
     after = (*shape[:axis], 1, *shape[axis + 1 :])
     out = [
@@ -48,47 +47,38 @@ def reduce_as_pool(call: ReduceMax, operand: Type) -> list[tuple[Move, MaxPool, 
     if inner == 1 and channels > 1:
         across = (1, size, outer // channels, channels)
         turned = Move.reshape(shape, (outer, size)).then(Move.transpose((outer, size), (1, 0)))
-        out.append(
-            (
-                turned.then(Move.reshape((size, outer), across)),
-                _max_pool(size, 1),
-                Move.reshape((1, 1, *across[2:]), after),
-            )
-        )
+        assert turned is not None
+        there = turned.then(Move.reshape((size, outer), across))
+        assert there is not None
+        out.append((there, _max_pool(size, 1), Move.reshape((1, 1, *across[2:]), after)))
     return out
 
 
-def _max_pool(height: int, width: int) -> Call:
+def _max_pool(height: int, width: int) -> MaxPool:
     return Call("max_pool2d", makers.max_pool((height, width)))
 
 
 @extern
-def order_as_conv(m: Move, operand: Type) -> tuple[Conv2d, LeafValue, LeafValue, Rescale] | None:
+def as_matrix(order: ChannelOrder, operand: Type) -> tuple[Conv2d, Constant, Constant, Rescale] | None:
     """An order of channels of an INT8 tensor = a 1x1 convolution with a 0/1 matrix and a RESCALE by one."""
-    order = channel_order(m)
-    if (
-        order is None
-        or operand.dtype != "INT8"
-        or len(m.in_shape) != 4
-        or m.in_shape != m.out_shape
-        or m.in_shape[0] != 1
-        or len(order) > _MATRIX_CHANNELS
-    ):
+    channels = channels_of(order)
+    size, shape = len(channels), order.in_shape
+    if operand.dtype != "INT8" or len(shape) != 4 or shape != order.out_shape or shape[0] != 1:
         return None
-    n = len(order)
-    matrix = np.zeros((n, 1, 1, n), np.int8)
-    matrix[np.arange(n), 0, 0, order] = 1
-    conv = Call("conv2d", makers.conv("INT8"))
+    if size > _MATRIX_CHANNELS:
+        return None
+    matrix = np.zeros((size, 1, 1, size), np.int8)
+    matrix[np.arange(size), 0, 0, channels] = 1
     return (
-        conv,
+        Call("conv2d", makers.conv("INT8")),
         LeafValue.constant(matrix, "INT8"),
-        LeafValue.constant(np.zeros(n, np.int32), "INT32"),
+        LeafValue.constant(np.zeros(size), "INT32"),
         Call("rescale", makers.rescale("INT8")),
     )
 
 
 @extern
-def one_reduction(f: Reduction, g: Reduction, x: Type) -> tuple[Move, Reduction, Move] | None:
+def one_reduction(f: TwoStep, g: TwoStep, x: Type) -> tuple[Move, TwoStep, Move] | None:
     """Two reductions of a kind along neighbouring axes = one along both as a single axis: view, reduction, view."""
     if f.op != g.op or abs(f.attr("axis") - g.attr("axis")) != 1:
         return None
@@ -102,9 +92,9 @@ def one_reduction(f: Reduction, g: Reduction, x: Type) -> tuple[Move, Reduction,
 
 
 @extern
-def interleaved(m: Move, leaf: Input) -> tuple[Move, Conv2d, LeafValue, LeafValue, Rescale, Move] | None:
+def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant, Rescale, Move] | None:
     """[planes, rest] to [rest, planes], few planes of an INT8 input (a picture from NCHW to NHWC) = a convolution with a 0/1
-    kernel as high as there are planes, on [1, planes, rest / k, k], that gives k * planes channels."""
+    kernel as high as there are planes, on [1, planes, rest / k, k], that gives k * planes channels, and a RESCALE by one."""
     if leaf.node.dtype != "INT8" or len(m.axes) != 2 or m.axes[1][1] == 1 or m.axes[1][0] > _PLANES:
         return None
     rest, planes = m.axes[0][0], m.axes[1][0]
@@ -114,10 +104,9 @@ def interleaved(m: Move, leaf: Input) -> tuple[Move, Conv2d, LeafValue, LeafValu
     kernel = np.zeros((k, planes, planes, 1, k), np.int8)
     for c in range(planes):
         kernel[np.arange(k), c, c, 0, np.arange(k)] = 1
-    conv = Call("conv2d", makers.conv("INT8"))
     return (
         Move.reshape(m.in_shape, (1, planes, rest // k, k)),
-        conv,
+        Call("conv2d", makers.conv("INT8")),
         LeafValue.constant(kernel.reshape(k * planes, planes, 1, k), "INT8"),
         LeafValue.constant(np.zeros(k * planes), "INT32"),
         Call("rescale", makers.rescale("INT8")),
@@ -125,25 +114,26 @@ def interleaved(m: Move, leaf: Input) -> tuple[Move, Conv2d, LeafValue, LeafValu
     )
 
 
-#: Most planes, and most elements of a row at once: what keeps the kernel small and the NPU's channels filled.
-_PLANES, _STEP = 8, 16
-
-m, x, i = symbols("m", Move), symbols("x", Value), symbols("i", Input)
-reduce_max = symbols("reduce_max", ReduceMax)
-f, g = symbols("f g", Reduction)
+m, order = symbols("m", Move), symbols("order", ChannelOrder)
+largest = symbols("largest", ReduceMax)
+f, g = symbols("f g", TwoStep)
+x, picture = symbols("x", Value), symbols("picture", Input)
 rule = partial(rule, family="operators")
 
 RULES = [
+    rule("reduce-pool", largest(x), let(as_pool(largest, x), lambda view, pool, back: back(pool(view(x))))),
     rule(
-        "reduce-pool",
-        reduce_max(x),
-        let(reduce_as_pool(reduce_max, x), lambda before, pool, after: after(pool(before(x)))),
+        "order-matrix",
+        order(x),
+        let(as_matrix(order, x), lambda conv, weights, bias, by_one: by_one(conv(x, weights, bias))),
     ),
-    rule("order-matrix", m(x), let(order_as_conv(m, x), lambda conv, w, b, rescale: rescale(conv(x, w, b)))),
-    rule("reduce-reduce", f(g(x)), let(one_reduction(f, g, x), lambda before, h, after: after(h(before(x))))),
+    rule("reduce-reduce", f(g(x)), let(one_reduction(f, g, x), lambda view, h, back: back(h(view(x))))),
     rule(
         "planes-conv",
-        m(i),
-        let(interleaved(m, i), lambda before, conv, w, b, rescale, after: after(rescale(conv(before(i), w, b)))),
+        m(picture),
+        let(
+            interleaving(m, picture),
+            lambda view, conv, kernel, bias, by_one, back: back(by_one(conv(view(picture), kernel, bias))),
+        ),
     ),
 ]

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from eqsat.egraph.engine import Rule
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Value
+from eqsat.egraph.rule import Rule
+from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES
+from eqsat.tensor.types import Type
 
 _BY_NAME: Mapping[str, Rule] = {r.name: r for r in RULES}
 
@@ -28,18 +32,18 @@ def _named(*names: str) -> tuple[Rule, ...]:
     return tuple(_BY_NAME[n] for n in names)
 
 
+@extern
+def one_element(x: Type) -> bool:
+    """Whether a tensor has one element."""
+    return x.elements == 1
+
+
 def _beside_one_element(name: str, other: str) -> Rule:
-    """A rule on two operands, for a constant of one element as the other operand: the broadcasting that no layout can disturb."""
+    """A rule on two operands, for one of one element as the other operand: the broadcasting that no layout can disturb."""
     rule = _BY_NAME[name]
-    return replace(
-        rule,
-        name=f"{name}-scalar",
-        statement=f"{rule.statement}; the other operand a constant of one element",
-        body=(*rule.body, f"(= c (scalar {other}))"),
-    )
+    return replace(rule, name=f"{name}-scalar", where=(*rule.where, one_element(symbols(other, Value))))
 
 
-_SCALARS = ("curve-constant", "curve-constant-unary")
 _MOVES = ("move-move", "move-identity", "move-const")
 
 CATALOGUE = (
@@ -49,9 +53,9 @@ CATALOGUE = (
         "fuse-tosa-transposes",
         "FuseTosaTransposesPass (pytorch/executorch pull request 18947): a transpose by the identity goes, inverse pairs cancel, neighbours "
         "compose, and a transpose goes down through unary ops and RESCALEs with one scale, and through ADD, MUL, SUB and the like beside "
-        "a constant of one element. Stronger: a reshape is a movement too, so chains with reshapes between compose",
+        "an operand of one element. Stronger: a reshape is a movement too, so chains with reshapes between compose",
         (
-            *_named("move-move", "move-identity", "pull-unary", *_SCALARS),
+            *_named("move-move", "move-identity", "pull-unary"),
             _beside_one_element("pull-binary-left", "y"),
             _beside_one_element("pull-binary-right", "x"),
         ),

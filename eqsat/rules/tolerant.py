@@ -4,33 +4,47 @@ These rules are in no preset; `Options(numerics="tolerant")` adds them. Each sta
 checks it where it applies: a rewrite that could differ by more is not made. Bounds of rewrites that follow each other add
 up, so the optimizer also measures the whole graph (`eqsat/search/deviation.py`).
 
-Several ops with constants per channel in a row (`Chain` of `eqsat/rules/channels.py`) round at each step; one convolution rounds
+Several ops with constants per channel in a row (`Chain` of `eqsat/rules/chains.py`) round at each step; one convolution rounds
 once. Its bound is computed in all 256 points of every channel, and holds wherever no step inside saturates: those limits come from
 calibration, the model in real numbers has none. A step whose zero point lies at an end of its dtype may be an activation (a ReLU
-folded into it): it must not saturate at all. The fact (chain x t) = c says t = c(x).
+folded into it): it must not saturate at all. The fact chain(x, y) = c says y = c(x).
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
-from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.egraph.engine import Extern, Rule
-from eqsat.rules.channels import Chain, Line, convolution_of, fits, integer_scale, integers, is_plain, real_scale
+from eqsat.egraph.attributes import Call
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import ChannelRescale, Constant, Rescale, Value
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import fact, let, symbols
+from eqsat.rules.chains import (
+    AsConvolution,
+    Chain,
+    Line,
+    convolution_of,
+    integer_scale,
+    integers,
+    is_plain,
+    real_scale,
+    varies_by_channel,
+)
+from eqsat.rules.channels import Arithmetic, known
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.rescale import INEXACT_ROUND
 from eqsat.tensor.types import Type
 
 #: The most steps of its result by which one rewrite may differ from what it replaces.
 BOUND = 3
+#: y = c(x) in every element, c given per channel, x INT8.
+chain = fact("chain", Value, Value, gives=Chain)
 
 
-def _rescale_rescale(g: Call, f: Call, middle: Type):
-    """g after f as one RESCALE, if f saturates where g does, or within the bound of it. Not to INT32: such a RESCALE is for an
-    operand of an elementwise op, and from INT32 to INT32 it gives zeros on U55 (see `eqsat/vela/guards.py`)."""
+def _joined(g: Call, f: Call, middle: Type) -> Call | None:
     if not (is_plain(f) and is_plain(g)) or INEXACT_ROUND in (f.attr("rounding_mode"), g.attr("rounding_mode")):
         return None
     if (
@@ -45,110 +59,89 @@ def _rescale_rescale(g: Call, f: Call, middle: Type):
     if max(math.floor(scale / 2) + 1, math.ceil(ends[0] - low), math.ceil(high - ends[1])) > BOUND:
         return None
     zero = (f.attr("out_zp")[0] - g.attr("in_zp")[0]) * scale + g.attr("out_zp")[0]
-    scales = [integer_scale(s * scale) for s in real_scale(f)]
-    if None in scales or zero != round(zero) or not low <= zero <= high:
+    scales = [found for s in real_scale(f) if (found := integer_scale(s * scale))]
+    if len(scales) < len(f.attr("multiplier")) or zero != round(zero) or not low <= zero <= high:
         return None
     multiplier, shift = zip(*scales, strict=True)
-    return (f.with_attrs(multiplier=multiplier, shift=shift, out_zp=(round(zero),), dtype=g.attr("dtype")),)
+    return f.with_attrs(multiplier=multiplier, shift=shift, out_zp=(round(zero),), dtype=g.attr("dtype"))
+
+
+@extern
+def joined(g: Rescale, f: Rescale, middle: Type) -> Rescale | None:
+    """g after f as one RESCALE to INT8 or INT16, if f saturates where g does, or within the bound of it. Not to INT32: such a RESCALE
+    is for an operand of an elementwise op, and from INT32 to INT32 it gives zeros on U55 (see `eqsat/vela/guards.py`)."""
+    return _joined(g, f, middle)
+
+
+@extern
+def joined_channels(g: Rescale, f: ChannelRescale, middle: Type) -> ChannelRescale | None:
+    """The same where f is per channel."""
+    return _joined(g, f, middle)
 
 
 # ---- chains -------------------------------------------------------------------------------------
 
 
-def _start(call: Call, x: Type):
-    return (
-        (Chain(((call, None, False),)),)
-        if is_plain(call) and (x.dtype, call.attr("dtype")) == ("INT8", "INT32")
-        else None
-    )
+@extern
+def widened(call: Rescale, x: Type) -> Chain | None:
+    """An INT8 value widened: where a chain begins."""
+    return Chain(()).then(call) if is_plain(call) and (x.dtype, call.attr("dtype")) == ("INT8", "INT32") else None
 
 
-def _rescaled(call: Call, chain: Chain):
-    """Without a constant so far there is nothing to gain by going on to INT8."""
-    useful = is_plain(call) and (call.attr("dtype") == "INT32" or call.attr("dtype") == "INT8" and chain.constants)
-    return (Chain((*chain.steps, (call, None, False))),) if useful else None
+@extern
+def rescaled(call: Rescale, c: Chain) -> Chain | None:
+    """A chain and a RESCALE. Without a constant so far there is nothing to gain by going on to INT8."""
+    useful = is_plain(call) and (call.attr("dtype") == "INT32" or call.attr("dtype") == "INT8" and c.constants)
+    return c.then(call) if useful else None
 
 
-def _constant(left: bool):
-    def follow(call: Call, chain: Chain, k: LeafValue):
-        return (Chain((*chain.steps, (call, k, left))),) if fits(call, k) else None
+@extern
+def with_constant(call: Arithmetic, c: Chain, constant: Constant) -> Chain | None:
+    """A chain and an op with a constant on the right."""
+    return c.then(call, constant) if varies_by_channel(constant) else None
 
-    return follow
+
+@extern
+def with_constant_left(call: Arithmetic, c: Chain, constant: Constant) -> Chain | None:
+    """A chain and an op with a constant on the left."""
+    return c.then(call, constant, on_the_left=True) if varies_by_channel(constant) else None
 
 
 @lru_cache(maxsize=1024)
-def tolerant_line(chain: Chain) -> Line | None:
+def tolerant_line(c: Chain) -> Line | None:
     """The Line nearest to the chain in real numbers; None if it differs from its integers by more than BOUND in any channel for any
     of the 256 values that saturates nowhere inside."""
-    exact, line = integers(chain), Line.of(chain)
+    exact, line = integers(c), Line.of(c)
     if exact is None or line is None:
         return None
     return line if np.abs(line.values().astype(int) - exact[0])[~exact[1]].max(initial=0) <= BOUND else None
 
 
-def _chain_convolution(chain: Chain, x: Type, t: Type):
-    return convolution_of(chain, x, t, tolerant_line) if len(chain.constants) > 1 else None
+@extern
+def as_convolution(c: Chain, x: Type, t: Type) -> AsConvolution | None:
+    """A chain with several constants as a depthwise convolution 1x1 and its RESCALE between views, within the bound where no step inside
+    saturates."""
+    return convolution_of(c, x, t, tolerant_line) if len(c.constants) > 1 else None
 
 
-EXTERNS = [
-    Extern("rescale_rescale", 3, 1, _rescale_rescale),
-    Extern("chain_start", 2, 1, _start),
-    Extern("chain_rescaled", 2, 1, _rescaled),
-    Extern("chain_constant_left", 3, 1, _constant(True)),
-    Extern("chain_constant_right", 3, 1, _constant(False)),
-    Extern("chain_convolution", 3, 6, _chain_convolution),
-]
+f, g = symbols("f g", Rescale)
+channels, call = symbols("channels", ChannelRescale), symbols("call", Arithmetic)
+x, y, z = symbols("x y z", Value)
+rule = partial(rule, family="tolerant")
 
-R = Rule.of("tolerant")
 RULES = [
-    *(
-        R(
-            f"rescale-rescale{suffix}",
-            f"rescale g (rescale f x) = rescale (g f) x,{where} to INT8 or INT16: within {BOUND} steps",
-            ("(= t (P1 g y))", f"(= y ({made} f x))", "(= s (type y))"),
-            f"(union t ({made} h x))",
-            ("h", "rescale_rescale", "g f s"),
-        )
-        for suffix, where, made in (("", "", "P1"), ("-channels", " f per channel,", "Ax"))
-    ),
-    R(
+    rule("rescale-rescale", g(f(x)), joined(g, f, f(x))(x)),
+    rule("rescale-rescale-channels", g(channels(x)), joined_channels(g, channels, channels(x))(x)),
+    rule(
         "channels-chain",
-        f"a chain of ADD, SUB, MUL with constants per channel = rescale (depthwise 1x1 x): within {BOUND} steps where no step "
-        "inside saturates",
-        ("(= c (chain x t))", "(= s (type x))", "(= u (type t))"),
-        "(union t (Move q (Ax r (M3 d (Move p x) (Leaf w) (Leaf b)))))",
-        ("p d w b r q", "chain_convolution", "c s u"),
+        y,
+        let(
+            as_convolution(chain(x, y), x, y),
+            lambda view, conv, weights, bias, rescale, back: back(rescale(conv(view(x), weights, bias))),
+        ),
     ),
-    R(
-        "chain-start",
-        "an INT8 value widened",
-        ("(= t (P1 f x))", "(= s (type x))"),
-        "(set (chain x t) c)",
-        ("c", "chain_start", "f s"),
-        analysis=True,
-    ),
-    R(
-        "chain-rescaled",
-        "rescale c(x)",
-        ("(= u (P1 f t))", "(= c (chain x t))"),
-        "(set (chain x u) d)",
-        ("d", "chain_rescaled", "f c"),
-        analysis=True,
-    ),
-    R(
-        "chain-right",
-        "f c(x) k for a constant k",
-        ("(= u (P2 f t y))", "(= c (chain x t))", "(= k (known y))"),
-        "(set (chain x u) d)",
-        ("d", "chain_constant_right", "f c k"),
-        analysis=True,
-    ),
-    R(
-        "chain-left",
-        "f k c(x)",
-        ("(= u (P2 f y t))", "(= c (chain x t))", "(= k (known y))"),
-        "(set (chain x u) d)",
-        ("d", "chain_constant_left", "f c k"),
-        analysis=True,
-    ),
+    rule("chain-start", chain(x, f(x)), widened(f, x)),
+    rule("chain-rescaled", chain(x, f(y)), rescaled(f, chain(x, y))),
+    rule("chain-right", chain(x, call(y, z)), with_constant(call, chain(x, y), known(z))),
+    rule("chain-left", chain(x, call(z, y)), with_constant_left(call, chain(x, y), known(z))),
 ]

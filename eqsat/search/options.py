@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any
 
 import cost_models
-from eqsat.egraph.engine import Budget, Extern, Rule
-from eqsat.rules import EXTERNS
+from eqsat.egraph.engine import Budget
+from eqsat.egraph.rule import Rule
 from eqsat.rules.presets import PRESETS
 from extraction import available
 
@@ -30,14 +30,13 @@ class Options:
     extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
     trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache: file of measured prices (None: the user's cache).
     numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
-    rules, externs: identities of the user's own, besides the preset's.
+    rules: identities of the user's own, besides the preset's.
     """
 
     preset: str = "all"
     extractor: str = "portfolio"
     cost_model: str = "vela_groups"
     rules: Sequence[Rule] = ()
-    externs: Sequence[Extern] = ()
     budget: Budget = Budget()
     time_limit: float = 10.0
     rounds: int = 3
@@ -63,12 +62,9 @@ class Options:
 
     def record(self) -> dict[str, Any]:
         """All of it but rules, which are code, and the place of the prices, as JSON holds it."""
-        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "externs", "cache")}
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache")}
         return {**named, "budget": asdict(self.budget)}
 
-    def identities(self, *families: ModuleType) -> tuple[list[Rule], list[Extern]]:
-        """(rules, externs) of the preset, of the user and of opt-in families."""
-        return (
-            [*PRESETS[self.preset], *self.rules, *(r for f in families for r in f.RULES)],
-            [*EXTERNS, *self.externs, *(e for f in families for e in f.EXTERNS)],
-        )
+    def identities(self, *families: ModuleType) -> list[Rule]:
+        """The rules of the preset, of the user and of opt-in families."""
+        return [*PRESETS[self.preset], *self.rules, *(r for f in families for r in f.RULES)]

@@ -13,18 +13,17 @@ from benchmarks.random_graphs.__main__ import graphs, opened
 from benchmarks.random_graphs.table import markdown, summary
 from eqsat.checking.random_graphs import NETWORK, random_graph
 from eqsat.checking.trial import run
-from eqsat.egraph.engine import Rule
-from eqsat.rules import EXTERNS, RULES
+from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.workers.worker import Pool
 from tests.graphs import finish, relu, rescale, transposed_relus
+from tests.planted import SWAPPED
 
 pytestmark = pytest.mark.slow
 
 TARGETS = [Target.of(t) for t in ("ethos-u85-256", "ethos-u55-128")]
-PLANTED = Rule("planted", "test", "operands swapped", ("(= t (P2 f x y))",), ("(union t (P2 f y x))",))
 
 
 def test_an_unsound_rule_is_caught_saved_and_shrunk(tmp_path: Path) -> None:
@@ -35,7 +34,7 @@ def test_an_unsound_rule_is_caught_saved_and_shrunk(tmp_path: Path) -> None:
         if {"sub"} <= random_graph(s, replace(NETWORK, most=12)).op_counts().keys()
         and {"sub"} <= random_graph(s).op_counts().keys()
     )
-    graphs(log, [seed], TARGETS, [PLANTED], ())
+    graphs(log, [seed], TARGETS, [SWAPPED])
     (record,) = log.records.values()
     assert record["failures"][0].startswith("Unsound: ")
     small = loads((tmp_path / f"failures/{seed}.ethos-u85-256.small.tosa").read_bytes())
@@ -54,17 +53,17 @@ def test_an_unsound_rule_is_caught_saved_and_shrunk(tmp_path: Path) -> None:
 def test_the_egraph_of_a_saved_network(tmp_path: Path) -> None:
     (tmp_path / "relus.0.ethos-u85-256.explicit.tosa").write_bytes(dumps(transposed_relus()))
     (path,) = networks.saved(tmp_path)
-    record = networks.check_file(path, RULES, EXTERNS)
+    record = networks.check_file(path, RULES)
     assert record["failure"] == "" and record["stop"] == "saturated" and record["evaluated"] == record["e_nodes"] > 10
     g = TensorGraph()
     x = g.add_input("x", (4,), "INT8")
     y = rescale(g, relu(g, x, 3), "INT32")
     path.write_bytes(dumps(finish(g, rescale(g, g.add("sub", (y, rescale(g, x, "INT32"))), "INT8"))))
-    assert networks.check_file(path, [PLANTED], ())["failure"].startswith("Unsound: ")
+    assert networks.check_file(path, [SWAPPED])["failure"].startswith("Unsound: ")
 
 
 def test_the_table_names_rules_that_never_match(pool: Pool) -> None:
-    record = run(transposed_relus(), 0, TARGETS[0], pool, RULES, EXTERNS, random=1).as_dict()
+    record = run(transposed_relus(), 0, TARGETS[0], pool, RULES, random=1).as_dict()
     found = summary([json.loads(json.dumps(record))], [], RULES)
     assert found["rules"]["pull-unary"] == 1 and "pull-unary" not in found["never"] and "pad-pad" in found["never"]
     assert "| moves | move-move | 1 |" in markdown(found, RULES) and found["failures"] == []

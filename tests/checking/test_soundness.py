@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.checking.soundness import Unsound
 from eqsat.egraph.attributes import Call
-from eqsat.egraph.engine import Budget, EngineError, Extern, Rule
-from eqsat.rules import EXTERNS, RULES
+from eqsat.egraph.engine import Budget, EngineError
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Axial, Concat, Slice, Unary, Value, Values
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import symbols
+from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
+from tests.planted import SWAPPED
 from tests.rules.checks import check, clamp, conv, cut, pad, rescale, table
-
-
-def planted(body: str, head: str, *calls: tuple[str, str, str]) -> Rule:
-    return Rule("planted", "test", "wrong", (body,), (head,), calls)
 
 
 def _chains() -> TensorGraph:
@@ -33,36 +34,37 @@ def _chains() -> TensorGraph:
     return g
 
 
-def _drop_start(f, g):
-    return (f,) if (f.op, g.op) == ("slice", "slice") else None
+@extern
+def start_lost(f: Slice, g: Slice) -> Slice:
+    """f, as if g began at 0."""
+    return f
 
+
+a, s, r = symbols("a", Axial), *symbols("s r", Slice)
+f, g, h = symbols("f g h", Unary)
+concat, xs = symbols("concat", Concat), symbols("xs", Values)
+x, y = symbols("x y", Value)
 
 PLANTED = {
-    "a clamp dropped": (planted("(= t (P1 f (P1 g x)))", "(union t (P1 f x))"), ()),
-    "operands swapped": (planted("(= t (P2 f x y))", "(union t (P2 f y x))"), ()),
-    "concat reordered": (
-        planted("(= t (Cat f xs))", "(union t (Cat f (vec-push (vec-remove xs 0) (vec-get xs 0))))"),
-        (),
-    ),
-    "the inner slice's start lost": (
-        planted("(= t (Ax f (Ax g x)))", "(union t (Ax r x))", ("r", "drop_start", "f g")),
-        (Extern("drop_start", 2, 1, _drop_start),),
-    ),
+    "a clamp dropped": rule("planted", f(g(x)), f(x)),
+    "operands swapped": SWAPPED,
+    "concat reordered": rule("planted", concat([x, y]), concat([y, x])),
+    "the inner slice's start lost": rule("planted", s(r(x)), start_lost(s, r)(x)),
 }
 
 
-@pytest.mark.parametrize(("rule", "externs"), PLANTED.values(), ids=PLANTED.keys())
-def test_planted_unsound_rules_are_caught(rule, externs):
+@pytest.mark.parametrize("wrong", PLANTED.values(), ids=PLANTED.keys())
+def test_planted_unsound_rules_are_caught(wrong):
     g = _chains()
     check(g, [])
     with pytest.raises(Unsound):
-        check(g, [rule], externs, budget=Budget(nodes=500, passes=6))
+        check(g, [wrong], budget=Budget(nodes=500, passes=6))
 
 
 def test_a_rule_that_changes_a_type_stops_the_engine():
     g = _chains()
     with pytest.raises(EngineError):
-        check(g, [planted("(= t (Ax f x))", "(union t x)")], ())
+        check(g, [rule("planted", a(x), x)])
 
 
 def test_an_off_by_one_in_a_single_element_is_caught():
@@ -73,19 +75,20 @@ def test_an_off_by_one_in_a_single_element_is_caught():
 
     original = Call("table", g.nodes[g.outputs[0]].attrs)
     spoiled = original.with_attrs(table=tuple(v ^ (i == 200) for i, v in enumerate(original.attr("table"))))
+
+    @extern
+    def spoil(f: Unary) -> Unary:
+        return spoiled
+
     with pytest.raises(Unsound, match="table"):
-        check(
-            g,
-            [planted("(= t (P1 f x))", "(union t (P1 r x))", ("r", "spoil", "f"))],
-            (Extern("spoil", 1, 1, lambda f: (spoiled,)),),
-        )
+        check(g, [rule("planted", f(x), spoil(f)(x))])
 
 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32 - 1))
 def test_all_rules_together_on_random_graphs(seed):
-    check(random_graph(seed, RULE), RULES, EXTERNS, budget=Budget(nodes=3000, seconds=5), kinds=("random", "extreme"))
+    check(random_graph(seed, RULE), RULES, budget=Budget(nodes=3000, seconds=5), kinds=("random", "extreme"))
 
 
 def test_all_rules_together_around_convolutions():

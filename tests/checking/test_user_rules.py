@@ -21,16 +21,14 @@ from eqsat.tosa import dumps, loads
 from tests.graphs import finish, relu
 
 EXAMPLE = str(Path(__file__).parents[2] / "examples" / "custom_rule.py")
-HEAD = "from eqsat.egraph.engine import Extern, Rule\n"
-DROPS = (
-    HEAD
-    + 'RULES = [Rule("drop-inner", "mine", "f (g x) = f x", ("(= t (P1 f (P1 g x)))",), ("(union t (P1 f x))",))]\n'
-)
-NEVER = (
-    HEAD
-    + 'RULES = [Rule("never", "mine", "", ("(= t (Opq f xs))", "(= u (Opq g ys))", "(!= f f)"), ("(union t u)",))]\n'
-)
-TYPES = HEAD + 'RULES = [Rule("wrong-type", "mine", "", ("(= t (Move m x))",), ("(union t x)",))]\n'
+HEAD = """from eqsat import extern, kinds, rule, symbols
+f, g, m = symbols("f", kinds.Unary), symbols("g", kinds.Unary), symbols("m", kinds.Move)
+x, y = symbols("x y", kinds.Value)
+"""
+DROPS = HEAD + 'RULES = [rule("drop-inner", f(g(x)), f(x))]\n'
+NEVER = HEAD + 'RULES = [rule("never", f(g(x)), x, where=never(f))]\n'
+NEVER = HEAD + "@extern\ndef never(f: kinds.Unary) -> bool:\n    return False\n" + NEVER.removeprefix(HEAD)
+TYPES = HEAD + 'RULES = [rule("wrong-type", m(x), x)]\n'
 
 
 def reversed_twice() -> TensorGraph:
@@ -61,7 +59,7 @@ def test_the_example_is_sound_and_fires() -> None:
 
 def test_the_example_improves_a_graph(tmp_path: Path) -> None:
     pack = user_rules.load(EXAMPLE, graphs=8)
-    options = Options(cache=tmp_path / "p", rules=pack.rules, externs=pack.externs)
+    options = Options(cache=tmp_path / "p", rules=pack.rules)
     result = optimize_tosa(dumps(reversed_twice()), Target.of("ethos-u85-256"), options=options)
     assert (
         result.verified and "reverse" not in loads(result.tosa).op_counts() and result.cycles < result.explicit_cycles
@@ -109,6 +107,10 @@ def test_a_rule_that_never_fires_is_not_called_sound(tmp_path: Path) -> None:
         ("", "has no RULES"),
         ("RULES = ['x']", "has no RULES"),
         (DROPS.replace("drop-inner", "move-move"), "names that eqsat has: move-move"),
+        (DROPS + "RULES *= 2", "several rules of one name: drop-inner"),
+        (HEAD + "RULES = [\n)", r"SyntaxError: .*own.py, line 5"),
+        (HEAD + "RULES = [rule('a', f(x), h(x))]", "own.py, line 4: NameError: name 'h'"),
+        (HEAD + "RULES = [rule('a', f(x), g(x))]", "own.py:4: the rule 'a' cannot be: g is on no left side"),
     ],
 )
 def test_bad_files_are_named(tmp_path: Path, text: str, words: str) -> None:
@@ -117,6 +119,21 @@ def test_bad_files_are_named(tmp_path: Path, text: str, words: str) -> None:
     assert run("check-rules", tmp_path / "own.py").exit_code == 2
     with pytest.raises(InputError, match="does not exist"):
         user_rules.find(str(tmp_path / "nothing.py"))
+
+
+def test_names_of_functions_and_variables_are_free(tmp_path: Path) -> None:
+    """A function may be called as a variable, a fact of ours or a word of egglog."""
+    text = HEAD + (
+        "from eqsat import fact\n"
+        "q, union = symbols('q', kinds.Unary), symbols('union', kinds.Unary)\n"
+        "def same(f: kinds.Unary, g: kinds.Unary) -> bool:\n    return f == g and f.op == 'clamp'\n"
+        "def named(name):\n    same.__name__ = name\n    return extern(same)\n"
+        "RULES = [rule(n, q(union(x)), q(x), where=named(n)(q, union)) for n in ('q', 'x', 'curve', 'type', 'Move', 'vec')]\n"
+    )
+    g = TensorGraph()
+    finish(g, relu(g, relu(g, g.add_input("x", (2, 3), "INT8")), -128))
+    report = user_rules.examine(user_rules.find(written(tmp_path, text)), 0, [g])
+    assert report.unsound == {} and all(report.matches.values()), report
 
 
 def test_an_entry_point_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 
 from eqsat.egraph.attributes import Call
-from eqsat.egraph.engine import Extern, Rule
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Clamp, Unary, Value
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import let, symbols
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
@@ -14,6 +17,7 @@ from tests.drills import ROOT, TARGET, Outcome, Process, clear_error, drill, eqs
 from tests.drills.workers import describe, optimized
 from tests.fuzzing.corpus import finish
 from tests.fuzzing.formats import FORMATS, transposes
+from tests.planted import DROPPED
 
 MODEL = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
 
@@ -116,8 +120,7 @@ def refused_by_target(place: Path) -> Outcome:
     "the candidate is dropped with a warning; the result is sound",
 )
 def wrong_identity(place: Path) -> Outcome:
-    wrong = Rule("wrong", "drill", "f x = x", ("(= t (P1 f x))", "(= s (type t))", "(= s (type x))"), ("(union t x)",))
-    sound, result = optimized(place, rules=(wrong,))
+    sound, result = optimized(place, rules=(DROPPED,))
     return sound and result.chosen == "explicit" and bool(result.warnings), describe(result)
 
 
@@ -127,22 +130,13 @@ def wrong_identity(place: Path) -> Outcome:
     "the candidate is dropped with a warning; the result is sound",
 )
 def wrong_target(place: Path) -> Outcome:
-    def rewrite(f: Call, t: Type) -> tuple[Call, Call] | None:
-        return (
-            (Call("cast", attrs_of({"dtype": "FP32"})), Call("cast", attrs_of({"dtype": t.dtype})))
-            if f.op == "clamp"
-            else None
-        )
+    @extern
+    def casts(f: Clamp, t: Type) -> tuple[Unary, Unary]:
+        return Call("cast", attrs_of({"dtype": "FP32"})), Call("cast", attrs_of({"dtype": t.dtype}))
 
-    rule = Rule(
-        "through-floats",
-        "drill",
-        "f x = cast(cast(x))",
-        ("(= t (P1 f x))", "(= s (type t))"),
-        ("(union t (P1 b (P1 a x)))", "(delete (P1 f x))"),
-        (("a b", "casts", "f s"),),
-    )
-    sound, result = optimized(place, rules=(rule,), externs=(Extern("casts", 2, 2, rewrite),))
+    f, x = symbols("f", Clamp), symbols("x", Value)
+    through_floats = rule("through-floats", f(x), let(casts(f, x), lambda a, b: b(a(x))), removes=True)
+    sound, result = optimized(place, rules=(through_floats,))
     return sound and result.chosen == "explicit" and bool(result.warnings), describe(result)
 
 

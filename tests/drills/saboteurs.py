@@ -13,7 +13,6 @@ import psutil
 
 from cost_models.protocol import Price, Unit
 from cost_models.vela_groups import VelaGroups
-from eqsat.egraph.engine import Extern, Rule
 
 
 def children(module: str) -> list[psutil.Process]:
@@ -91,22 +90,3 @@ class Raises(VelaGroups):
 def interrupt() -> None:
     """Ctrl-C in a terminal: SIGINT to the whole group."""
     os.killpg(os.getpgid(0), signal.SIGINT)
-
-
-RAISING_EXTERN = (
-    Rule("boom", "drill", "f x = x", ("(= t (P1 f x))",), ("(union t x)",), (("r", "explode", "f"),)),
-    Extern("explode", 1, 1, lambda f: 1 // 0),
-)
-PANIC = Rule("panics", "drill", "f x = x", ("(= t (P1 f x))",), ('(panic "on purpose")',))
-DIVIDES = Rule("divides", "drill", "f x = x", ("(= t (P1 f x))",), ("(position (/ 1 (- f f)))",))
-NO_SUCH = Rule("nosuch", "drill", "f x = x", ("(= t (NoSuch x))",), ("(union t x)",))
-EXPLODES = (
-    Rule("commutes", "drill", "f(x, y) = f(y, x)", ("(= t (P2 f x y))",), ("(union t (P2 f y x))",)),
-    Rule(
-        "associates",
-        "drill",
-        "f(f(x, y), z) = f(x, f(y, z))",
-        ("(= t (P2 f (P2 f x y) z))",),
-        ("(union t (P2 f x (P2 f y z)))",),
-    ),
-)

@@ -7,8 +7,8 @@ import pytest
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.encoding import DECLARATIONS, saturate
-from eqsat.egraph.engine import Budget, EngineError, Rule
-from eqsat.rules import EXTERNS, RULES
+from eqsat.egraph.engine import Budget, EngineError
+from eqsat.rules import RULES
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
@@ -27,6 +27,7 @@ from tests.graphs import (
     transpose,
     transposed_relus,
 )
+from tests.planted import RETYPED
 
 
 def everything() -> TensorGraph:
@@ -64,7 +65,7 @@ GRAPHS = (everything, residual, channel_shuffle, transposed_relus)
 @pytest.mark.parametrize("build", GRAPHS)
 def test_without_rules_the_e_graph_is_the_graph(build) -> None:
     graph = build()
-    frozen = saturate(graph, [], [])
+    frozen = saturate(graph, [])
     assert frozen.saturation.stop == "saturated" and frozen.source is graph
     assert set(frozen.handle) == set(graph.live())
     for n, c in frozen.handle.items():
@@ -86,7 +87,7 @@ def test_without_rules_the_e_graph_is_the_graph(build) -> None:
 @pytest.mark.parametrize("build", GRAPHS)
 def test_saturated_classes_have_one_type_each(build) -> None:
     graph = build()
-    frozen = saturate(graph, RULES, EXTERNS)
+    frozen = saturate(graph, RULES)
     assert frozen.saturation.stop == "saturated"
     for n, c in frozen.handle.items():
         assert frozen.types[c] == graph.type(n)
@@ -99,7 +100,7 @@ def test_saturated_classes_have_one_type_each(build) -> None:
 
 
 def test_saturation_is_deterministic() -> None:
-    first, second = (saturate(everything(), RULES, EXTERNS) for _ in range(2))
+    first, second = (saturate(everything(), RULES) for _ in range(2))
     assert first.saturation.matches == second.saturation.matches
     assert sorted(map(len, first.classes)) == sorted(map(len, second.classes))
 
@@ -109,7 +110,7 @@ def test_equal_ops_meet_in_one_class() -> None:
     x = g.add_input("x", (2, 3), "INT8")
     a, b = rescale(g, x, "INT32"), rescale(g, x, "INT32")
     finish(g, a, b, rescale(g, x, "INT32", shift=(31,)))
-    frozen = saturate(g, [], [])
+    frozen = saturate(g, [])
     assert frozen.handle[a] == frozen.handle[b] != frozen.handle[g.outputs[2]]
 
 
@@ -117,7 +118,7 @@ def test_a_pair_of_transposes_is_its_source() -> None:
     g = TensorGraph()
     x = g.add_input("x", (2, 3, 4), "INT8")
     finish(g, transpose(g, transpose(g, x, 2, 0, 1), 1, 2, 0))
-    frozen = saturate(g, RULES, EXTERNS)
+    frozen = saturate(g, RULES)
     assert frozen.handle[g.outputs[0]] == frozen.handle[x]
 
 
@@ -126,18 +127,17 @@ def test_a_deep_graph_loads() -> None:
     y = g.add_input("x", (1, 4), "INT8")
     for k in range(2000):
         y = relu(g, y, -128 + k % 90)
-    frozen = saturate(finish(g, y), [], [])
+    frozen = saturate(finish(g, y), [])
     assert frozen.n_nodes == 2001
 
 
 def test_a_rule_that_changes_a_type_stops_egglog() -> None:
-    wrong = Rule("wrong", "test", "Move m x = x", ("(= t (Move m x))",), ("(union t x)",))
     with pytest.raises(EngineError):
-        saturate(transposed_relus(), [wrong], [])
+        saturate(transposed_relus(), [RETYPED])
 
 
 def test_budget_is_kept() -> None:
-    frozen = saturate(transposed_relus(6), RULES, EXTERNS, Budget(passes=1))
+    frozen = saturate(transposed_relus(6), RULES, Budget(passes=1))
     assert frozen.saturation.stop == "pass limit" and len(frozen.saturation.iterations) == 1
     assert all(t is not None for t in (frozen.types[c] for c in frozen.handle.values()))
 
@@ -148,3 +148,12 @@ def test_calls_carry_attributes() -> None:
     assert call.attr("stride") == (1, 1) and call.with_attrs(stride=(2, 2)).attr("stride") == (2, 2)
     assert call.with_attrs(stride=(1, 1)) == call
     assert any("no-merge" in line for line in DECLARATIONS)
+
+
+def test_a_value_of_rank_0_saturates() -> None:
+    """A movement to rank 0, as `x[0, 1]` leaves it."""
+    g = TensorGraph()
+    x = g.add_input("x", (2, 3), "INT8")
+    one = g.add("slice", (x,), start=(0, 1), size=(1, 1))
+    frozen = saturate(finish(g, relu(g, g.add("reshape", (one,), shape=()))), RULES)
+    assert frozen.saturation.stop == "saturated"

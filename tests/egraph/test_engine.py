@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from eqsat.egraph import Budget, Engine, EngineError, Extern, Rule
+from eqsat.egraph.engine import Budget, EgglogRule, Engine, EngineError, Extern
 
 LANGUAGE = (
     "(sort T)",
@@ -17,12 +17,12 @@ LANGUAGE = (
     "(constructor All (TV) T)",
     "(function type (T) i64 :no-merge)",
 )
-GROW = Rule("grow", "toy", "n = n + 1 twice", ("(= t (Num a))",), ("(Twice (Num b))",), (("b", "next", "a"),))
+GROW = EgglogRule("grow", ("(= t (Num a))",), ("(Twice (Num b))",), (("b", "next", "a"),))
 NEXT = Extern("next", 1, 1, lambda n: (n + 1,))
 
 
-def rule(name: str, body: str, head: str, *calls: tuple[str, str, str], analysis: bool = False) -> Rule:
-    return Rule(name, "toy", "", (body,), (head,), calls, analysis)
+def rule(name: str, body: str, head: str, *calls: tuple[str, str, str], analysis: bool = False) -> EgglogRule:
+    return EgglogRule(name, (body,), (head,), calls, analysis)
 
 
 def toy(rules, externs=(), *facts: str) -> Engine:
@@ -137,7 +137,7 @@ def test_what_egglog_refuses_is_an_engine_error(text: str) -> None:
         rule("bad", "(= t (Num a))", "(Num b)", ("b", "no-extern", "a")),
     ],
 )
-def test_a_bad_rule_is_an_engine_error(bad: Rule) -> None:
+def test_a_bad_rule_is_an_engine_error(bad: EgglogRule) -> None:
     with pytest.raises(EngineError):
         toy([bad])
 

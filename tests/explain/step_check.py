@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from eqsat.egraph.attributes import LeafValue
-from eqsat.egraph.encoding import ANALYSES, DECLARATIONS
-from eqsat.egraph.encoding import EXTERNS as TYPING
+from eqsat.egraph.encoding import engine_for
 from eqsat.egraph.engine import Budget, Engine, EngineError
-from eqsat.explain.chains import operands
 from eqsat.explain.joins import Link
-from eqsat.explain.record import CONSTRUCTORS, SORTS, History, TableRow
-from eqsat.rules import EXTERNS, RULES
+from eqsat.explain.record import History, TableRow, is_enode
+from eqsat.rules import RULES
 from eqsat.tensor.graph import Node
 
 _DEPTH = 4
@@ -20,8 +18,7 @@ _ALONE = 1_000_000
 
 def holds(history: History, link: Link) -> bool:
     """Whether the rule of `link` makes its right side equal to its left e-node, which gets a class of its own here."""
-    rules = [*ANALYSES, *(r for r in RULES if r.analysis), history.rules[link.rule]]
-    with Engine(DECLARATIONS, [*TYPING, *EXTERNS], rules) as engine:
+    with engine_for([*(r for r in RULES if r.analysis), history.rules[link.rule]]) as engine:
         return _Step(history, link, engine).holds()
 
 
@@ -31,7 +28,7 @@ class _Step:
         self.made = dict(link.match.made) if link.match else {}
         self.by_class: dict[int, list[TableRow]] = {}
         for r in history.life:
-            if r[0] in CONSTRUCTORS and history.alive(r, link.step - 1):
+            if is_enode(r[0]) and history.alive(r, link.step - 1):
                 self.by_class.setdefault(r[2], []).append(r)
         self.inside = self._inside()
         self.declared: set[int] = set()
@@ -40,10 +37,10 @@ class _Step:
     def _inside(self) -> set[int]:
         """The classes around the left side, to a depth."""
         rows = (self.link.right, *self.made.values())
-        inside = {self.link.left[2], *(c for r in rows for c in operands(r) if c in self.by_class)}
+        inside = {self.link.left[2], *(c for r in rows for c in self.history.operands(r) if c in self.by_class)}
         border = set(inside)
         for _ in range(_DEPTH):
-            border = {c for b in border for r in self.by_class.get(b, ()) for c in operands(r)} - inside
+            border = {c for b in border for r in self.by_class.get(b, ()) for c in self.history.operands(r)} - inside
             inside |= border
         return inside
 
@@ -88,7 +85,7 @@ class _Step:
 
     def term(self, row: TableRow, below: dict[int, TableRow]) -> str:
         """A row as a term, rows of `below` written out where their class was not there before."""
-        return f"({row[0]} {' '.join(self.argument(k, a, below) for k, a in zip(SORTS[row[0]], row[1]))})"
+        return f"({row[0]} {' '.join(self.argument(k, a, below) for k, a in zip(self.history.sorts[row[0]], row[1]))})"
 
     def argument(self, kind: str, a: Any, below: dict[int, TableRow]) -> str:
         if kind == "i64":

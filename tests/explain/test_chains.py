@@ -9,9 +9,9 @@ import pytest
 
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget
-from eqsat.explain.chains import Chains, ExplainError, Proof, operands
-from eqsat.explain.record import CONSTRUCTORS, FOREVER, History, record
-from eqsat.rules import EXTERNS, RULES
+from eqsat.explain.chains import Chains, ExplainError, Proof
+from eqsat.explain.record import FOREVER, History, is_enode, record
+from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 from tests.explain.step_check import holds
 from tests.graphs import channel_shuffle, finish, relu, residual, transpose, transposed_relus
@@ -33,7 +33,7 @@ GRAPHS = [transposed_relus, channel_shuffle, halves]
 
 
 def history_of(graph: TensorGraph) -> History:
-    return record(graph, RULES, EXTERNS, BUDGET)
+    return record(graph, RULES, BUDGET)
 
 
 def all_proofs(history: History) -> list[Proof]:
@@ -85,7 +85,7 @@ def test_a_proof_is_a_chain_and_rests_on_the_past(build: Callable[[], TensorGrap
 
     def same(one, other, needs: list[Proof]) -> bool:
         given = {(p.start[2], p.end[2]) for p in needs} | {(p.end[2], p.start[2]) for p in needs}
-        pairs = [(a, b) for a, b in zip(operands(one), operands(other), strict=True) if a != b]
+        pairs = [(a, b) for a, b in zip(history.operands(one), history.operands(other), strict=True) if a != b]
         return one[0] == other[0] and all(p in given or history.origin[p[0]] == history.origin[p[1]] for p in pairs)
 
     for proof in all_proofs(history):
@@ -121,7 +121,7 @@ def test_the_chain_of_a_pair_of_transposes() -> None:
 
 def test_recording_gives_the_same_e_graph() -> None:
     for build in (residual, halves):
-        plain, recorded = saturate(build(), RULES, EXTERNS, BUDGET), history_of(build()).frozen
+        plain, recorded = saturate(build(), RULES, BUDGET), history_of(build()).frozen
         assert (recorded.n_nodes, recorded.saturation.stop) == (plain.n_nodes, plain.saturation.stop)
         assert sorted(sorted(e.op for e in c) for c in recorded.classes) == sorted(
             sorted(e.op for e in c) for c in plain.classes
@@ -132,5 +132,5 @@ def test_rows_have_one_life_and_classes_end_in_one() -> None:
     history = history_of(halves())
     for row, (birth, death) in history.life.items():
         assert 0 <= birth < death
-        if row[0] in CONSTRUCTORS and death == FOREVER:
+        if is_enode(row[0]) and death == FOREVER:
             assert history.at(row, FOREVER) == row

@@ -102,7 +102,6 @@ def _search(data: bytes, _: Path) -> str:
     from cost_models.op_count import OpCount
     from eqsat.egraph.encoding import saturate
     from eqsat.egraph.engine import Budget, EngineError
-    from eqsat.rules import EXTERNS
     from eqsat.rules.presets import PRESETS
     from eqsat.search import choice
     from eqsat.target import Target
@@ -111,7 +110,7 @@ def _search(data: bytes, _: Path) -> str:
 
     try:
         graph = loads(data)
-        frozen = saturate(graph, PRESETS["all"], EXTERNS, Budget(nodes=2000, seconds=1, passes=4))
+        frozen = saturate(graph, PRESETS["all"], Budget(nodes=2000, seconds=1, passes=4))
         choices = choice.build(frozen, OpCount(Target("ethos-u85-256", ())))
         dumps(choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)[0])
     except (TosaError, EngineError, GraphError, ExtractionError) as e:

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from eqsat.checking import soundness
 from eqsat.checking.soundness import data
 from eqsat.egraph.encoding import Frozen
-from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, Extern, Rule
-from eqsat.rules import EXTERNS, RULES
+from eqsat.egraph.engine import DEFAULT_BUDGET, Budget
+from eqsat.egraph.rule import Rule
+from eqsat.rules import RULES
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
@@ -39,18 +40,17 @@ def only(*names: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
 def check(
     graph: TensorGraph,
     rules: Sequence[Rule] = RULES,
-    externs: Sequence[Extern] = EXTERNS,
     *,
     budget: Budget = DEFAULT_BUDGET,
     kinds: Iterable[str] = soundness.KINDS,
 ) -> Frozen:
     """Saturates, evaluates every e-node on each kind of data and compares with the graph itself. Raises Unsound."""
-    return soundness.check(graph, rules, externs, budget=budget, kinds=kinds).frozen
+    return soundness.check(graph, rules, budget=budget, kinds=kinds).frozen
 
 
-def fires(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES, externs: Sequence[Extern] = EXTERNS) -> bool:
+def fires(graph: TensorGraph, *names: str, rules: Sequence[Rule] = RULES) -> bool:
     """Whether the first of the named rules matched on `graph`, under these rules alone; everything is checked."""
-    return check(graph, only(*names, rules=rules), externs).saturation.matches.get(names[0], 0) > 0
+    return check(graph, only(*names, rules=rules)).saturation.matches.get(names[0], 0) > 0
 
 
 def ops_of_output(frozen: Frozen, slot: int = 0) -> set[str]:

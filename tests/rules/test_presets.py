@@ -71,6 +71,12 @@ def add_constant(g: TensorGraph, x: int, shape: tuple[int, ...]) -> int:
     return rescale(g, g.add("add", (rescale(g, x, "INT32"), k)), "INT8", shift=(31,))
 
 
+def add_one_element(g: TensorGraph, x: int) -> int:
+    """x + an input of one element."""
+    other = rescale(g, g.add_input("other", (1, 1, 1, 1), "INT8"), "INT32", in_zp=3)
+    return rescale(g, g.add("add", (rescale(g, x, "INT32"), other)), "INT8", shift=(31,))
+
+
 def through(*between: Callable[[TensorGraph, int], int]) -> Callable[[TensorGraph, int], int]:
     """The ops between a transpose and its inverse."""
 
@@ -135,6 +141,7 @@ CASES = [
         0,
     ),
     ("fuse-tosa-transposes", "scalar", through(lambda g, y: add_constant(g, y, (1, 1, 1, 1))), reorders, 2, 0),
+    ("fuse-tosa-transposes", "an input of one element", through(add_one_element), reorders, 2, 0),
     ("fuse-tosa-transposes", "fan-out", fork_down, reorders, 4, 0),
     (
         "fuse-tosa-transposes",
@@ -243,7 +250,7 @@ def test_the_command_line_lists_rules_and_presets() -> None:
 
     shown = CliRunner().invoke(app, ["rules"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0 and all(p.name in shown.output for p in CATALOGUE)
-    assert "concat [x] = x" in shown.output and "channels-chain" in shown.output
+    assert "concat([x]) = x" in shown.output and "channels-chain" in shown.output
     record = json.loads(CliRunner().invoke(app, ["rules", "--json"]).stdout)
     listed = {r["name"]: r["statement"] for rules in record["families"].values() for r in rules}
     assert all(listed[r.name] == r.statement for r in RULES)

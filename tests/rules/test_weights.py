@@ -132,3 +132,7 @@ def test_all_rules_on_a_shuffle_unit():
     b = narrowed(g, conv(g, b, 4, (1, 1), zp=0))
     g.outputs = [narrowed(g, conv(g, shuffle(g, g.add("concat", (a, b), axis=3), 2), 4, (1, 1), zp=2))]
     check(g)
+
+
+def test_a_movement_to_rank_0_orders_no_channels() -> None:
+    assert channel_order(Move.reshape((1, 1), ())) is None

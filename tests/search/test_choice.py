@@ -12,7 +12,7 @@ import pytest
 from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
 from eqsat.egraph.encoding import Frozen, saturate
-from eqsat.rules import EXTERNS, RULES
+from eqsat.rules import RULES
 from eqsat.search.choice import Choices, build
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -55,7 +55,7 @@ def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterato
 
 
 def choices_of(graph: TensorGraph, model: VelaGroups) -> Choices:
-    return build(saturate(graph, RULES, EXTERNS), model)
+    return build(saturate(graph, RULES), model)
 
 
 def assert_equal(graph: TensorGraph, other: TensorGraph) -> None:
@@ -143,7 +143,7 @@ def test_dead_inputs_and_repeated_outputs_stay(model: VelaGroups) -> None:
 
 def test_an_output_without_a_candidate_is_an_error(model: VelaGroups) -> None:
     graph = residual()
-    frozen = saturate(graph, [], [])
+    frozen = saturate(graph, [])
     emptied = [[e for e in nodes if e.op != "conv2d"] for nodes in frozen.classes]
     with pytest.raises(GraphError, match="cannot be computed"):
         build(Frozen(emptied, frozen.types, frozen.handle, frozen.saturation, graph), model)

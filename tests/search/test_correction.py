@@ -11,7 +11,7 @@ import pytest
 from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
 from eqsat.egraph.encoding import saturate
-from eqsat.rules import EXTERNS, RULES
+from eqsat.rules import RULES
 from eqsat.search.choice import Choices, build
 from eqsat.search.correction import corrected
 from eqsat.target import Target
@@ -46,7 +46,7 @@ def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
     """Of outputs too, which have the user's name; where that looks like ours, all of ours look otherwise."""
     source = channel_shuffle()
     source.output_names = [name]
-    choices = build(saturate(source, RULES, EXTERNS), model)
+    choices = build(saturate(source, RULES), model)
     written = graph, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert changed(choices, corrected(choices, written, [])[0]) == [] and not corrected(choices, written, [])[1]
     for n in (*graph.outputs, next(n for n in origin if n not in graph.outputs)):
@@ -61,7 +61,7 @@ def test_a_fusion_into_what_others_read_is_dropped(model: VelaGroups, pool: Pool
     g = TensorGraph()
     y = conv(g, g.add_input("x", (1, 32, 32, 16), "INT8"), 16)
     table = g.add("table", [y], table=tuple(k // 2 for k in range(-128, 128)))
-    choices = build(saturate(finish(g, add(g, y, table)), [], []), model)
+    choices = build(saturate(finish(g, add(g, y, table)), []), model)
     found = extract(choices.graph, "ilp")
     written = choices.tensor_graph(found.choice)
     estimate = compile_graph(written[0], model.target, pool)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eqsat.egraph.engine import Budget, Rule
+from eqsat.egraph.engine import Budget
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
@@ -20,9 +20,9 @@ from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.guards import violations
 from eqsat.workers.worker import Worker, WorkerError
 from tests.graphs import channel_shuffle, conv, finish, relu, rescale, reshape, residual, transpose, transposed_relus
+from tests.planted import DROPPED, RAISES
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
-BAD = Rule("bad", "test", "", ("(= t (NoSuch x))",), ("(union t x)",))
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_stocks_own_failure_is_told(options: Options) -> None:
 @pytest.mark.parametrize("stock", [None, plain_relus, finish_early])
 def test_a_bad_rule_leaves_the_best_of_the_rest(stock, options: Options) -> None:
     result = optimize_tosa(
-        dumps(transposed_relus()), U55, stock=stock and dumps(stock()), options=replace(options, rules=(BAD,))
+        dumps(transposed_relus()), U55, stock=stock and dumps(stock()), options=replace(options, rules=(RAISES,))
     )
     assert result.chosen == ("stock" if stock is plain_relus else "explicit") and result.verified
     assert result.stop == "failed" and result.e_nodes == 0
@@ -117,8 +117,7 @@ def test_a_bad_rule_leaves_the_best_of_the_rest(stock, options: Options) -> None
 
 def test_an_unsound_rule_is_caught_by_the_comparison(options: Options, worker: Worker) -> None:
     """It drops every unary op of one type: types fit, values do not."""
-    wrong = Rule("wrong", "test", "f x = x", ("(= t (P1 f x))", "(= s (type t))", "(= s (type x))"), ("(union t x)",))
-    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, rules=(wrong,)))
+    result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, rules=(DROPPED,)))
     assert result.chosen == "explicit" and compare(transposed_relus(), loads(result.tosa), worker).equal
     assert any("differs" in w for w in result.warnings)
 
@@ -229,7 +228,7 @@ def test_a_refused_explicit_graph_is_still_the_reference(options: Options, worke
     assert compare(too_large_for_u55(), loads(result.tosa), worker, trials=4, seed=3).equal
     assert any(w.startswith("Vela refuses the explicit graph") for w in result.warnings)
     with pytest.raises(WorkerError) as e:
-        optimize_tosa(explicit, U55, stock=dumps(residual()), options=replace(options, rules=(BAD,)))
+        optimize_tosa(explicit, U55, stock=dumps(residual()), options=replace(options, rules=(RAISES,)))
     assert e.value.refused, "nothing else is equal"
 
 
@@ -247,13 +246,13 @@ def test_an_explicit_graph_that_breaks_a_guard_does_not_win_silently(options: Op
     assert violations(widened(True)) and not violations(widened(False))
     result = optimize_tosa(dumps(widened(True)), U85, options=replace(options, preset="none"))
     assert result.chosen == "eqsat" and violations(loads(result.tosa)) == []
-    only = optimize_tosa(dumps(widened(True)), U85, options=replace(options, rules=(BAD,)))
+    only = optimize_tosa(dumps(widened(True)), U85, options=replace(options, rules=(RAISES,)))
     assert only.chosen == "explicit" and "the explicit graph is used though it breaks a guard" in only.warnings[-1]
     assert "21415" in only.warnings[-1]
 
 
 def test_a_stock_graph_that_breaks_a_guard_is_told(options: Options) -> None:
-    bad = replace(options, rules=(BAD,))
+    bad = replace(options, rules=(RAISES,))
     result = optimize_tosa(dumps(widened(True)), U85, stock=dumps(widened(True)), options=bad)
     assert (result.chosen, result.stock_verified) == ("stock", True)
     assert "stock ExecuTorch is used though it breaks a guard" in result.warnings[-1]

@@ -12,7 +12,7 @@ from eqsat.checking.random_graphs import random_graph
 from eqsat.checking.random_prices import Bytes
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget
-from eqsat.rules import EXTERNS, RULES
+from eqsat.rules import RULES
 from eqsat.search import choice
 from eqsat.search.regions import Correspondence, Seen, compare_regions, computed_classes, correspondence
 from eqsat.target import Target
@@ -155,7 +155,7 @@ def test_moved_values_are_known_by_their_move() -> None:
 def test_no_sound_extraction_is_refused(seed: int) -> None:
     """With random prices, so that all kinds of e-nodes are met."""
     graph = random_graph(seed)
-    frozen = saturate(graph, RULES, EXTERNS, Budget(nodes=1200, seconds=10))
+    frozen = saturate(graph, RULES, Budget(nodes=1200, seconds=10))
     rng = np.random.default_rng(seed)
     choices = choice.build(frozen, Bytes(Target.of("ethos-u85-256"), rng))
     for _ in range(2):

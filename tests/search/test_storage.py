@@ -38,7 +38,7 @@ def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, tmp_
     model = VelaGroups(Target.of(target), pool, PriceCache(tmp_path / "prices"))
     for shapes in ((A,), (B,), (B, B), (A, B), (A, C), (B, C), (A, B, C)):
         graph = viewed(*shapes)
-        choices = build(saturate(graph, [], []), model)
+        choices = build(saturate(graph, []), model)
         found = extract(choices.graph)
         written, _ = choices.tensor_graph(found.choice)
         rows = [
@@ -53,7 +53,7 @@ def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, tmp_
 def test_the_last_shape_is_the_dearest(pool: Pool, tmp_path) -> None:
     """It is the only one that is not copied; the producer's shape can be it, too."""
     model = VelaGroups(Target.of("ethos-u85-256"), pool, PriceCache(tmp_path / "prices"))
-    choices = build(saturate(viewed(A, B, C), [], []), model)
+    choices = build(saturate(viewed(A, B, C), []), model)
     found = extract(choices.graph)
     for copied in (False, True):
         settled = choices.settled(extract(choices.relaxed(copied), "dag_greedy").choice)

@@ -1,0 +1,268 @@
+"""Chains of ops with constants per channel, and the convolution that makes the same of an INT8 value.
+
+In each channel a chain is a function of one INT8 value, so whether a convolution with one weight and one bias per channel, and its
+RESCALE, give the same integers is decided by evaluating both in all 256 points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.attributes import Call, LeafValue
+from eqsat.egraph.kinds import ChannelRescale, DepthwiseConv2d
+from eqsat.tensor import makers
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import evaluate_op, infer
+from eqsat.tensor.types import GraphError, Type
+
+#: Every INT8 value, as a column.
+POINTS = np.arange(-128, 128)[:, None]
+#: The largest weight: with it the bias, in the same unit, is finest.
+_WEIGHT = 127
+#: A bias stays below 2**28: a scale is made as large as that takes.
+_BIAS_BITS = 28
+
+#: A view of x as [1, height, width, channels], the convolution with its weights and bias, the RESCALE, the view back.
+AsConvolution = tuple[Move, DepthwiseConv2d, LeafValue, LeafValue, ChannelRescale, Move]
+
+
+# ---- scales -------------------------------------------------------------------------------------
+
+
+def real_scale(call: Call) -> NDArray[Any]:
+    """What a RESCALE multiplies by, per channel if it has several scales."""
+    scales: NDArray[Any] = np.array(call.attr("multiplier"), float) * 2.0 ** -np.array(call.attr("shift"), float)
+    return scales
+
+
+def integer_scale(scale: float) -> tuple[int, int] | None:
+    """(multiplier, shift) with multiplier * 2**-shift nearest to `scale` > 0, the multiplier of 31 bits as in TOSA's RESCALE."""
+    mantissa, exponent = math.frexp(scale)
+    multiplier = round(mantissa * 2**31)
+    if multiplier == 2**31:
+        multiplier, exponent = 2**30, exponent + 1
+    return (multiplier, 31 - exponent) if 2 <= 31 - exponent <= 62 else None
+
+
+def is_plain(call: Call) -> bool:
+    """A RESCALE of signed values."""
+    return call.op == "rescale" and not (call.attr("input_unsigned") or call.attr("output_unsigned"))
+
+
+# ---- chains -------------------------------------------------------------------------------------
+
+
+class Step(NamedTuple):
+    """An op of a chain with its constant operand, which may be the left one. RESCALEs have none."""
+
+    call: Call
+    constant: LeafValue | None
+    on_the_left: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Steps from an INT8 value."""
+
+    steps: tuple[Step, ...]
+
+    def then(self, call: Call, constant: LeafValue | None = None, on_the_left: bool = False) -> Chain:
+        """The chain with one step more."""
+        return Chain((*self.steps, Step(call, constant, on_the_left)))
+
+    @property
+    def constants(self) -> list[LeafValue]:
+        return [s.constant for s in self.steps if s.constant is not None]
+
+    @property
+    def channels(self) -> int:
+        return max((constant.node.shape[-1] for constant in self.constants), default=1)
+
+
+def varies_by_channel(constant: LeafValue) -> bool:
+    """Whether a constant varies along the last axis at most."""
+    return prod(constant.node.shape[:-1]) == 1
+
+
+def _values(constant: LeafValue) -> NDArray[Any]:
+    values: NDArray[Any] = constant.data.reshape(1, -1)
+    return values
+
+
+@lru_cache(maxsize=1024)
+def integers(chain: Chain) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """(what the chain makes of each INT8 value in each channel, where a step inside saturates), both [256, channels]; None if a
+    step saturates whose zero point lies at an end of its dtype: that may be an activation. Raises GraphError."""
+    x, dtype = np.repeat(POINTS, chain.channels, 1).astype(np.int8), "INT8"
+    saturated = np.zeros(x.shape, bool)
+    for n, (call, constant, on_the_left) in enumerate(chain.steps):
+        operands = [(x, dtype)]
+        if constant is not None:
+            operands.insert(0 if on_the_left else 1, (_values(constant), constant.node.dtype))
+        t = infer(call.op, call.attrs, [Type(values.shape, d) for values, d in operands])
+        x, dtype = evaluate_op(call.op, call.attrs, [values for values, _ in operands], t), t.dtype
+        if call.op == "rescale" and n < len(chain.steps) - 1:
+            at_limit = np.isin(x, DType.of(dtype).limits)
+            if at_limit.any() and call.attr("out_zp")[0] in DType.of(dtype).limits:
+                return None
+            saturated |= at_limit
+    return x, saturated
+
+
+def affine(chain: Chain) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(slope, offset) per channel of the chain in real numbers, without rounding and saturation."""
+    slope, offset = np.ones(chain.channels), np.zeros(chain.channels)
+    for call, constant, on_the_left in chain.steps:
+        if constant is None:
+            scale = real_scale(call)
+            slope, offset = slope * scale, (offset - call.attr("in_zp")[0]) * scale + call.attr("out_zp")[0]
+            continue
+        value = _values(constant)[0].astype(float)
+        if call.op == "mul":
+            value = value * 2.0 ** -call.attr("shift")[0]
+            slope, offset = slope * value, offset * value
+        elif call.op == "add":
+            offset = offset + value
+        else:
+            slope, offset = (-slope, value - offset) if on_the_left else (slope, offset - value)
+    return slope, offset
+
+
+# ---- a chain as a convolution -------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Line:
+    """round((weight * (x - in_zp) + bias) * multiplier * 2**-shift) + out_zp in each channel: a convolution 1x1 and its RESCALE."""
+
+    in_zp: int
+    out_zp: int
+    weight: NDArray[Any]
+    bias: NDArray[Any]
+    multiplier: NDArray[Any]
+    shift: NDArray[Any]
+
+    @staticmethod
+    def of(chain: Chain, weight: float = _WEIGHT) -> Line | None:
+        """What comes nearest to the chain in real numbers with weights up to `weight`, or None if no scale does it."""
+        slope, offset = affine(chain)
+        in_zp, out_zp = chain.steps[0].call.attr("in_zp")[0], chain.steps[-1].call.attr("out_zp")[0]
+        offset = offset + slope * in_zp - out_zp
+        scale = np.maximum(np.maximum(np.abs(slope) / weight, np.abs(offset) * 2.0**-_BIAS_BITS), 2.0**-_BIAS_BITS)
+        scales = [found for s in scale if (found := integer_scale(float(s)))]
+        if len(scales) < len(scale):
+            return None
+        multiplier, shift = (np.array(v) for v in zip(*scales, strict=True))
+        return Line(
+            in_zp,
+            out_zp,
+            np.rint(slope / scale).astype(np.int64),
+            np.rint(offset / scale).astype(np.int64),
+            multiplier,
+            shift,
+        )
+
+    def rescale(self) -> Call:
+        return Call(
+            "rescale", makers.rescale("INT8", self.multiplier.tolist(), self.shift.tolist(), out_zp=self.out_zp)
+        )
+
+    def values(self) -> NDArray[Any]:
+        """Of every INT8 value in every channel, [256, channels]."""
+        sums = ((POINTS - self.in_zp) * self.weight + self.bias).astype(DType.of("INT32").storage)
+        return evaluate_op("rescale", self.rescale().attrs, [sums], Type(sums.shape, "INT8"))
+
+    def fitted(self, wanted: NDArray[Any], bias: int) -> Line:
+        """With `bias` added, and each scale in the middle of those that give the `wanted` values, where there are any."""
+        line = Line(self.in_zp, self.out_zp, self.weight, self.bias + bias, self.multiplier.copy(), self.shift.copy())
+        sums, y = (POINTS - self.in_zp) * line.weight + line.bias, wanted.astype(float) - self.out_zp
+        least, most = np.where(wanted == -128, -np.inf, y - 0.5), np.where(wanted == 127, np.inf, y + 0.5)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low = np.where(sums == 0, 0, np.where(sums > 0, least, most) / sums).max(0)
+            high = np.where(sums == 0, np.inf, np.where(sums > 0, most, least) / sums).min(0)
+        for c in np.flatnonzero((low < high) & np.isfinite(high)):
+            if found := integer_scale(float(low[c] + high[c]) / 2):
+                line.multiplier[c], line.shift[c] = found
+        return line
+
+    def at(self, channels: NDArray[Any]) -> Line:
+        """The line of some channels."""
+        return Line(
+            self.in_zp,
+            self.out_zp,
+            self.weight[channels],
+            self.bias[channels],
+            self.multiplier[channels],
+            self.shift[channels],
+        )
+
+    def put(self, channels: NDArray[Any], line: Line) -> None:
+        """Takes another line's parameters in some channels."""
+        for name in ("weight", "bias", "multiplier", "shift"):
+            getattr(self, name)[channels] = getattr(line, name)
+
+    def convolution(self) -> tuple[DepthwiseConv2d, LeafValue, LeafValue, ChannelRescale]:
+        """(DEPTHWISE_CONV2D, weights, bias, RESCALE)."""
+        conv = Call("depthwise_conv2d", makers.conv("INT8", in_zp=self.in_zp))
+        return (
+            conv,
+            LeafValue.constant(self.weight.reshape(1, 1, -1, 1), "INT8"),
+            LeafValue.constant(self.bias, "INT32"),
+            self.rescale(),
+        )
+
+
+@lru_cache(maxsize=1024)
+def exact_line(chain: Chain) -> Line | None:
+    """The Line that equals the chain in all 256 points of every channel. Weights are tried from the largest down, with the biases
+    next to the nearest one: with each the scales that serve are others. Channel by channel the first that leaves no difference is taken."""
+    known, best = integers(chain), Line.of(chain)
+    if known is None or best is None:
+        return None
+    wrong = np.flatnonzero((best.values() != known[0]).any(0))
+    for weight, bias in ((w, b) for w in range(_WEIGHT, 0, -1) for b in (0, 1, -1)):
+        line = Line.of(chain, weight)
+        if not len(wrong) or line is None:
+            break
+        wanted = known[0][:, wrong]
+        tried = line.at(wrong).fitted(wanted, bias)
+        right = (tried.values() == wanted).all(0)
+        best.put(wrong[right], tried.at(np.flatnonzero(right)))
+        wrong = wrong[~right]
+    return None if len(wrong) else best
+
+
+def as_convolution(line: Line, x: Type, t: Type) -> AsConvolution:
+    """A line from x to t as a convolution."""
+    shape = x.shape if len(x.shape) == 4 and x.shape[0] == 1 else (1, 1, prod(x.shape[:-1]), x.shape[-1])
+    return Move.reshape(x.shape, shape), *line.convolution(), Move.reshape(shape, t.shape)
+
+
+def spans_channels(chain: Chain, x: Type, t: Type) -> bool:
+    """Whether the chain's constants vary along all channels of x, and leads to INT8 of its shape."""
+    return (
+        (x.dtype, t.dtype) == ("INT8", "INT8")
+        and x.shape == t.shape
+        and bool(x.shape)
+        and 1 < chain.channels == x.shape[-1]
+    )
+
+
+def convolution_of(chain: Chain, x: Type, t: Type, line: Callable[[Chain], Line | None]) -> AsConvolution | None:
+    """The chain from x to t as a convolution, by a `line` that may not exist."""
+    if not spans_channels(chain, x, t):
+        return None
+    try:
+        found = line(chain)
+    except GraphError:
+        return None
+    return None if found is None else as_convolution(found, x, t)

@@ -1,0 +1,185 @@
+"""Concat: with slices, pointwise ops and constants.
+
+A concat goes both ways, but never where its operands would be wider than now. A vector of operands is rewritten with egglog's own
+vector primitives, so these rules hold for any number of operands; only a slice that spans operands has a rule per number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from eqsat.egraph.attributes import LeafValue
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Concat, Constant, Index, Slice, Unary, Value, Values
+from eqsat.egraph.rule import Rule, rule
+from eqsat.egraph.terms import LHS, Term, each, element, fact, length, let, postponed, symbols, term, typed
+from eqsat.rules.slicing import slice_call
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.types import Shape, Type
+
+#: The most operands that a slice may span; wider spans are rare and every number is a rule of its own.
+MOST_SPANNED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where an operand of a concat lies: it begins at `start` along `axis` of the result."""
+
+    axis: int
+    start: int
+    shape: Shape
+
+    @property
+    def end(self) -> int:
+        return self.start + self.shape[self.axis]
+
+
+#: Where the operand at a place of a concat that is sliced lies in the result.
+span = fact("span", Concat, Values, Index, Value, gives=Span)
+#: The first n operands of a vector without the f that they share, when all of them are of one type; one such vector, where there are several.
+stripped = fact("stripped", Values, Unary, Type, Index, gives=Values)
+
+
+@extern
+def first_span(concat: Concat, x: Type) -> Span:
+    """Where the first operand lies."""
+    return Span(concat.attr("axis"), 0, x.shape)
+
+
+@extern
+def next_span(before: Span, x: Type) -> Span:
+    """Where an operand lies that comes after another."""
+    return Span(before.axis, before.end, x.shape)
+
+
+@extern
+def parts(f: Slice, *spans: Span) -> tuple[Slice, ...] | None:
+    """What slice f takes of each of these neighbouring operands, when these are all that it takes and it takes of each."""
+    axis, start = spans[0].axis, f.attr("start")[spans[0].axis]
+    if start < spans[0].start or start + f.attr("size")[axis] > spans[-1].end:
+        return None
+    taken = tuple(_part(f, s) for s in spans)
+    return tuple(t for t in taken if t is not None) if None not in taken else None
+
+
+def _part(f: Slice, s: Span) -> Slice | None:
+    """What slice f takes from the operand at s, or None."""
+    start, size = list(f.attr("start")), list(f.attr("size"))
+    low = max(start[s.axis], s.start)
+    high = min(start[s.axis] + size[s.axis], s.end)
+    if low >= high:
+        return None
+    start[s.axis], size[s.axis] = low - s.start, high - low
+    return slice_call(start, size)
+
+
+#: A slice adjusted to the size of its operand along one axis.
+cut = postponed("cut", Slice, int)
+
+
+@extern
+def whole_axis(f: Slice, concat: Concat, result: Type) -> int | None:
+    """The axis of a concat, if slice f leaves it whole."""
+    axis: int = concat.attr("axis")
+    size = f.attr("size")
+    return axis if size != result.shape and size[axis] == result.shape[axis] else None
+
+
+@extern
+def adjusted_slice(f: Slice, axis: int, x: Type) -> Slice:
+    """The slice that takes all of x along the axis."""
+    start, size = list(f.attr("start")), list(f.attr("size"))
+    start[axis], size[axis] = 0, x.shape[axis]
+    return slice_call(start, size)
+
+
+@extern
+def both(concat: Concat, f: Slice, g: Slice) -> Slice | None:
+    """Slices f and g of one tensor as one, where g begins where f ends along the axis of the concat."""
+    axis, start, size = concat.attr("axis"), list(f.attr("start")), list(f.attr("size"))
+    start[axis] += size[axis]
+    size[axis] = g.attr("size")[axis]
+    if (tuple(start), tuple(size)) != (g.attr("start"), g.attr("size")):
+        return None
+    size[axis] += f.attr("size")[axis]
+    return slice_call(f.attr("start"), size)
+
+
+@extern
+def both_constants(concat: Concat, j: Constant, k: Constant) -> Constant:
+    """Two constants in a row as one."""
+    return LeafValue.constant(np.concatenate([j.data, k.data], concat.attr("axis")), j.node.dtype)
+
+
+@extern
+def no_wider(x: Type, y: Type) -> bool:
+    """Whether an element of x takes no more bytes than one of y."""
+    return DType.of(x.dtype).size <= DType.of(y.dtype).size
+
+
+@extern
+def same_dtype(x: Type, y: Type) -> bool:
+    """Whether two tensors are of one dtype."""
+    return x.dtype == y.dtype
+
+
+@extern
+def with_dtype_of(x: Type, y: Type) -> Type:
+    """The shape of x with the dtype of y."""
+    return Type(x.shape, y.dtype)
+
+
+s, r = symbols("s r", Slice)
+f, concat = symbols("f", Unary), symbols("concat", Concat)
+x, y = symbols("x y", Value)
+xs, ys = symbols("xs ys", Values)
+j, k = symbols("j k", Constant)
+i, axis, t = symbols("i", Index), symbols("axis", int), symbols("t", Type)
+shared = concat(xs[f(x), ...])
+rule = partial(rule, family="slicing")
+
+
+def spanning(count: int) -> Rule:
+    """A slice of a concat that takes of so many neighbouring operands is a concat of as many slices."""
+    operands = [symbols(f"x{n}", Value) for n in range(count)]
+    spans = (span(concat, xs, i + n, x) for n, x in enumerate(operands))
+
+    def sliced(*taken: Term) -> Term:
+        slices = [t(x) for t, x in zip(taken, operands, strict=True)]
+        return slices[0] if count == 1 else term(concat(slices))
+
+    return rule(f"slice-concat-{count}", s(concat(xs)), let(parts(s, *spans), sliced))
+
+
+RULES = [
+    rule("concat-single", concat([x]), x, removes=True),
+    *(spanning(count) for count in range(1, MOST_SPANNED + 1)),
+    rule("slice-concat-beside", s(concat(xs)), concat(each(cut(s, whole_axis(s, concat, concat(xs))), xs))),
+    rule("concat-slices", concat(xs[..., s(x), r(x), ...]), concat(xs[..., both(concat, s, r)(x), ...])),
+    rule("concat-const", concat(xs[..., j, k, ...]), concat(xs[..., both_constants(concat, j, k), ...])),
+    rule("concat-flat", concat(xs[..., concat(ys), ...]), concat(xs[..., ys, ...])),
+    rule("push-concat-unary", f(concat(xs)), concat(each(f, xs)), where=no_wider(LHS, concat(xs))),
+    rule(
+        "pull-concat-unary",
+        concat(xs),
+        f(typed(concat(stripped(xs, f, t, length(xs))), with_dtype_of(LHS, t))),
+    ),
+    rule("span-first", span(concat, xs, 0, x), first_span(concat, x), where=s(concat(xs[x, ...]))),
+    rule(
+        "span-next",
+        span(concat, xs, i + 1, y),
+        next_span(span(concat, xs, i, x), y),
+        where=element(xs, i + 1, y),
+    ),
+    rule("cut", cut(s, axis)(x), adjusted_slice(s, axis, x)(x)),
+    rule("strip-first", stripped(xs, f, x, 1), [x], where=(shared, no_wider(x, shared))),
+    rule(
+        "strip-next",
+        stripped(xs, f, t, i + 1),
+        stripped(xs, f, t, i) + [x],
+        where=(element(xs, i, f(x)), same_dtype(x, t)),
+    ),
+]

@@ -1,0 +1,38 @@
+"""Rules that are wrong on purpose: unsound ones, and ones that fail."""
+
+from __future__ import annotations
+
+from eqsat.egraph.attributes import Call
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Binary, Unary, Value
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import LHS, symbols
+from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Type
+
+
+@extern
+def same_type(x: Type, y: Type) -> bool:
+    """Whether two values have one shape and dtype."""
+    return x == y
+
+
+@extern
+def explode(f: Call) -> bool:
+    """Raises ZeroDivisionError."""
+    return bool(1 // 0)
+
+
+m, f, g = symbols("m", Move), symbols("f", Unary), symbols("g", Binary)
+x, y, z = symbols("x y z", Value)
+
+#: A pointwise op dropped, where types fit.
+DROPPED = rule("dropped", f(x), x, where=same_type(LHS, x), family="test")
+#: A movement dropped, where types fit.
+UNMOVED = rule("unmoved", m(x), x, where=same_type(LHS, x), family="test")
+#: A movement dropped: a class with two types stops egglog.
+RETYPED = rule("retyped", m(x), x, family="test")
+#: A function that raises.
+RAISES = rule("raises", f(x), x, where=explode(f), family="test")
+SWAPPED = rule("swapped", g(x, y), g(y, x), family="test")
+ASSOCIATED = rule("associated", g(g(x, y), z), g(x, g(y, z)), family="test")
