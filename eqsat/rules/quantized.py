@@ -19,13 +19,12 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Binary, ChannelRescale, Clamp, Constant, Unary, Value, op
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import fact, symbols
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import evaluate_op, infer
-from eqsat.tensor.types import GraphError, Type, attrs_of
+from eqsat.tensor.types import GraphError, Type
 
 _POINTS = np.arange(-128, 128)
-#: TOSA's NanPropagationMode PROPAGATE, as ExecuTorch writes it on integers.
-_PROPAGATE = 1
 
 #: Operators that may leave every value as it is.
 MaybeIdentity = Annotated[Call, op("clamp", "rescale", "identity")]
@@ -103,9 +102,8 @@ def as_one_op(c: Curve) -> ClampOrTable | None:
         return None
     low, high = int(c.points.min()), int(c.points.max())
     if np.array_equal(c.points, np.clip(_POINTS, low, high)):
-        limits = {"min_val": np.int8(low).tobytes(), "max_val": np.int8(high).tobytes()}
-        return Call("clamp", attrs_of({**limits, "nan_mode": _PROPAGATE}))
-    return Call("table", attrs_of({"table": tuple(c.points.tolist())}))
+        return Call("clamp", makers.clamp(c.dtype, low, high))
+    return Call("table", makers.table(c.points.tolist()))
 
 
 @extern
@@ -118,7 +116,7 @@ def is_identity(c: Curve) -> bool:
 
 
 def _limits(f: Clamp, dtype: str) -> tuple[int, int]:
-    low, high = (np.frombuffer(f.attr(name), DType.of(dtype).storage)[0] for name in ("min_val", "max_val"))
+    low, high = (DType.of(dtype).from_bytes(f.attr(name)) for name in ("min_val", "max_val"))
     return int(low), int(high)
 
 
@@ -127,9 +125,7 @@ def clamped(f: Clamp, g: Clamp, x: Type) -> Clamp | None:
     """The CLAMP that is f after g: both are monotone, so it maps g's ends to f of them."""
     if not DType.of(x.dtype).is_integral:
         return None
-    low, high = (
-        np.clip(v, *_limits(f, x.dtype)).astype(DType.of(x.dtype).storage).tobytes() for v in _limits(g, x.dtype)
-    )
+    low, high = (DType.of(x.dtype).to_bytes(int(np.clip(v, *_limits(f, x.dtype)))) for v in _limits(g, x.dtype))
     return f.with_attrs(min_val=low, max_val=high)
 
 
