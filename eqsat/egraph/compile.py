@@ -9,7 +9,7 @@ from eqsat.egraph.externs import is_of
 from eqsat.egraph.kinds import VALUE, VALUES, RuleError, kind_of
 from eqsat.egraph.pattern import Pattern, Role, is_leaf, operands_of
 from eqsat.egraph.query import Atom, Demand, Expr, Query, Slot
-from eqsat.egraph.terms import (
+from eqsat.egraph.tree import (
     Apply,
     Compute,
     Each,

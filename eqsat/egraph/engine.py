@@ -185,7 +185,8 @@ class Engine:
         analyses = [r for r in self._rules if r.analysis]
         nodes = self.size()
         for index in range(budget.passes):
-            before, matches, changed = time.perf_counter(), {}, False
+            before, changed = time.perf_counter(), False
+            matches: dict[str, int] = {}
             for group in (analyses, rewrites):
                 while True:
                     updated, stop = self._step(group, matches, budget, started)

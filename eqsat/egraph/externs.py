@@ -21,7 +21,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from eqsat.egraph import engine
 from eqsat.egraph.kinds import Kind, RuleError, kind_of
-from eqsat.egraph.terms import Compute, Result, term
+from eqsat.egraph.tree import Compute, Result, term
 
 P = ParamSpec("P")
 R = TypeVar("R")

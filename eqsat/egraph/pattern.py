@@ -9,7 +9,8 @@ from enum import Enum
 
 from eqsat.egraph.kinds import INDEX, LEAF, OPERANDS, VALUE, VALUES, Kind, RuleError
 from eqsat.egraph.query import Atom, Demand, Slot
-from eqsat.egraph.terms import (
+from eqsat.egraph.terms import type_of
+from eqsat.egraph.tree import (
     Apply,
     Compute,
     Fact,
@@ -26,7 +27,6 @@ from eqsat.egraph.terms import (
     Vector,
     Window,
     Wrong,
-    type_of,
 )
 from eqsat.tensor.types import Type
 

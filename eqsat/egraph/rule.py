@@ -19,7 +19,7 @@ from eqsat.egraph import engine
 from eqsat.egraph.compile import Compiled, compile_rule
 from eqsat.egraph.kinds import RuleError
 from eqsat.egraph.query import text
-from eqsat.egraph.terms import Fact, Function, Let, Lookup, Postponed, Term, term
+from eqsat.egraph.tree import Fact, Function, Let, Lookup, Postponed, Term, term
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,8 @@ from eqsat.egraph.attributes import LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Concat, Constant, Index, Slice, Unary, Value, Values
 from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import LHS, Term, each, element, fact, length, let, postponed, symbols, term, typed
+from eqsat.egraph.terms import LHS, each, element, fact, length, let, postponed, symbols, typed
+from eqsat.egraph.tree import Term, term
 from eqsat.rules.slicing import slice_call
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape, Type
