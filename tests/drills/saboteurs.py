@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psutil
 
@@ -74,10 +74,13 @@ class KillsProbes(VelaGroups):
 
     killed = 0
 
-    def _measure(self, buffer: bytes, pads: frozenset[str]) -> float:
-        if not KillsProbes.killed:
-            KillsProbes.killed = kill_at_work("eqsat.workers.worker")
-        return super()._measure(buffer, pads)
+    def _recall(self, keys: Sequence[str], measure: Callable[[str], float]) -> dict[str, float]:
+        def killing(key: str) -> float:
+            if not KillsProbes.killed:
+                KillsProbes.killed = kill_at_work("eqsat.workers.worker")
+            return measure(key)
+
+        return super()._recall(keys, killing)
 
 
 class Raises(VelaGroups):

@@ -38,6 +38,7 @@ def _announced(module: Any, name: str, stage: str) -> None:
 def _prepare() -> None:
     import eqsat.cli.optimize
     import eqsat.executorch.compiling
+    import eqsat.executorch.loading
     import extraction.exact
     from eqsat.search.clock import Clock
 
@@ -51,7 +52,7 @@ def _prepare() -> None:
 
     Clock.stage = stage
     _announced(extraction.exact, "reduce", "search")
-    _announced(eqsat.executorch.compiling, "quantize", "quantizing")
+    _announced(eqsat.executorch.loading, "quantize", "quantizing")
     _announced(eqsat.executorch.compiling, "lower_with_session", "lowering")
     _announced(eqsat.executorch.compiling, "write_atomically", "write")
     _announced(eqsat.cli.optimize, "write_atomically", "write")
