@@ -73,8 +73,25 @@ def _known(names: Iterable[str]) -> None:
 
 #: As networks are.
 NETWORK = Profile()
-#: A few operators on a few elements: what one rule needs to match, and a person can read.
-RULE = Profile(2, 8, 600, _SMALL_SHAPES, ("INT8",), {"reverse": 8.0, "unary": 3.0, "products": 0.5}, some=False)
+#: A few operators on a few elements: what one rule needs to match, and a person can read. Rules are often about what networks seldom have,
+#: so that is drawn oftener.
+RULE = Profile(
+    fewest=3,
+    most=9,
+    largest=600,
+    shapes=_SMALL_SHAPES,
+    dtypes=("INT8",),
+    weights={
+        "moving": 0.5,
+        "pieces": 1.5,
+        "reverse": 16,
+        "unary": 3,
+        "arithmetic": 0.5,
+        "reductions": 0.7,
+        "products": 0.3,
+    },
+    some=False,
+)
 #: What Vela 5.1 refuses on U55 and U65, of the operators that random graphs have (measured, a block at a time).
 REFUSED = frozenset(
     {
