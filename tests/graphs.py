@@ -8,7 +8,6 @@ import numpy as np
 
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Type
 
 SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3
 _SCALE = 1 << 30  # a multiplier of 2**30 and a shift of 30: times one
@@ -78,18 +77,8 @@ def reshape(g: TensorGraph, x: int, *shape: int) -> int:
 
 
 def gather(g: TensorGraph, x: int, index: int) -> int:
-    """GATHER of rows of x [N, K, C] at index [N, W]; an operator without rules."""
-    (n, _, c), (_, w), dtype = g.nodes[x].shape, g.nodes[index].shape, g.nodes[x].dtype
-    return g.add(
-        "opaque",
-        [x, index],
-        tosa="GATHER",
-        fields=(),
-        shape_operands=(None, None),
-        shape=(n, w, c),
-        dtype=dtype,
-        results=(Type((n, w, c), dtype),),
-    )
+    """GATHER of rows of x [N, K, C] at index [N, W]."""
+    return g.add("gather", [x, index])
 
 
 def finish(g: TensorGraph, *outputs: int) -> TensorGraph:

@@ -82,6 +82,16 @@ def test_a_noop_clamp_is_never_inserted() -> None:
 # ---- RESIZE, GATHER and SCATTER cost nothing on U85 ------------------------------------------------
 
 
+FREE = ("resize", "gather", "scatter")
+
+
+@pytest.mark.parametrize("rule", PRESETS["all"], ids=lambda r: r.name)
+def test_no_rule_states_an_op_that_costs_nothing(rule) -> None:
+    """What a graph brings may be moved about: it is on the left side too."""
+    left, _, right = rule.statement.partition(" = ")
+    assert all(op not in right or op in left for op in FREE)
+
+
 @pytest.mark.parametrize("make", [channel_shuffle, transposed_relus])
 def test_no_rule_writes_an_op_that_costs_nothing(make) -> None:
     """What a graph brings of RESIZE, GATHER and SCATTER stays; nothing else becomes one."""
