@@ -118,3 +118,15 @@ def test_only_the_search_sees_everything() -> None:
     assert seen == set(inner)
     doors = ("eqsat.fx", "eqsat.executorch", "eqsat.bench", "eqsat.report")
     assert [(m, i) for m, f in MODULES.items() if within(m, doors) for i in imports(f) if within(i, inner)] == []
+
+
+def test_only_tests_of_the_studies_import_them() -> None:
+    """What other tests need does not live in benchmarks/, but for the networks of the zoo."""
+    files = [f for f in (ROOT / "tests").rglob("*.py") if not f.is_relative_to(ROOT / "tests" / "benchmarks")]
+    wrong = [
+        (f.relative_to(ROOT).as_posix(), i)
+        for f in files
+        for i in imports(f)
+        if within(i, ("benchmarks",)) and not within(i, ("benchmarks.models",))
+    ]
+    assert wrong == []
