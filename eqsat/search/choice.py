@@ -87,7 +87,8 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     roots = [position[c] for c in root_classes]
     found = candidates(frozen, classes, model)
     views = view_costs([frozen.type_of(c).shape for c in classes], found, roots)
-    kept, rows = set(roots), []
+    kept = set(roots)
+    rows: list[list[tuple[float, list[int]]]] = []
     for cls, numbers in enumerate(by_class(found, len(classes))):
         rows.append([])
         for n in numbers:
