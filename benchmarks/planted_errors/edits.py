@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqsat.search.regions import Correspondence
 from eqsat.tensor.dtypes import DType
@@ -74,6 +77,14 @@ def edits(graph: TensorGraph) -> Iterator[Edit]:
             *_constants(node),
         ):
             yield Edit(kind, n, build)
+
+
+def _operand(i: int, g: TensorGraph, at: Callable[[int], int]) -> int:
+    return at(i)
+
+
+def _constant(value: NDArray[Any], dtype: str, g: TensorGraph, at: Callable[[int], int]) -> int:
+    return g.add_const(value, dtype)
 
 
 def _with(node: Node, **values: object) -> Build:
@@ -165,7 +176,7 @@ def _operands(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
         yield "another operator", lambda g, at: g.add_with(_SWAPS[node.op], [at(i) for i in ins], node.attrs)
     for i in ins[1:] if node.op == "select" else ins:
         if graph.nodes[i].shape == node.shape and graph.nodes[i].dtype == node.dtype:
-            yield f"dropped {node.op}", lambda g, at, i=i: at(i)
+            yield f"dropped {node.op}", partial(_operand, i)
 
 
 def _around(graph: TensorGraph, node: Node) -> Iterator[tuple[str, Build]]:
@@ -227,4 +238,4 @@ def _constants(node: Node) -> Iterator[tuple[str, Build]]:
         limits = DType.of(node.dtype).limits
         data.flat[k] += 1 if data.flat[k] < limits[1] else -1
         value = Const(data, node.dtype).data
-        yield "wrong constant", lambda g, at, value=value: g.add_const(value, node.dtype)
+        yield "wrong constant", partial(_constant, value, node.dtype)

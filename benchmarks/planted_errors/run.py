@@ -73,7 +73,9 @@ class Trial:
                 t, (low, high) = d.type, DType.of(d.type.dtype).limits
                 count = t.shape[-1] if t.shape else 1
                 if k < _PLANES and len(given) == 1:
-                    codes = low + (np.arange(count) + k * count) * max(1, (high - low + 1) // 256) % (high - low + 1)
+                    codes: NDArray[Any] = low + (np.arange(count) + k * count) * max(1, (high - low + 1) // 256) % (
+                        high - low + 1
+                    )
                 else:
                     codes = rng.integers(low, high, count, endpoint=True)
                 xs.append(np.broadcast_to(codes if t.shape else codes[0], t.shape).astype(DType.of(t.dtype).storage))
