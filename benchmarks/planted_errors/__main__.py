@@ -28,14 +28,16 @@ _NETWORKS = ("pixel_shuffle", "ds_cnn", "streaming_tcn", "attention")
 _PACKAGES = ("eqsat", "tosa-tools", "numpy", "egglog")
 
 
-def run(graphs: list[subjects.Subject], count: int, rules_every: int) -> list[Planted]:
-    """Plants up to `count` edits per graph, and all wrong rules in each `rules_every`-th (0: in none)."""
+def run(graphs: list[subjects.Subject], count: int, rules_every: int, out_dir: Path) -> list[Planted]:
+    """Plants up to `count` edits per graph, and all wrong rules in each `rules_every`-th (0: in none); writes after each graph."""
+    about = {"commit": _commit(), **versions(_PACKAGES)}
     out: list[Planted] = []
     with Pool() as pool:
         for k, subject in enumerate(graphs):
             started = time.perf_counter()
             new = list(in_subject(subject, k, count, bool(rules_every) and k % rules_every == 0, pool))
             out += new
+            _write(out, about, out_dir)
             figures = " ".join(f"{name} {n}" for name, n in summary(new).items())
             print(f"{subject.name}: {figures} in {time.perf_counter() - started:.0f} s", flush=True)
     return out
@@ -46,11 +48,18 @@ def _commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
+def _write(planted: list[Planted], about: dict[str, str], place: Path) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    found = {"about": about, "summary": summary(planted), "planted": [p.as_dict() for p in planted]}
+    (place / "planted_errors.json").write_text(json.dumps(found, indent=1) + "\n")
+    (place / "table.md").write_text(markdown(planted, about))
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--zoo", type=Path, help="directory of saved networks")
-    parser.add_argument("--random", type=int, default=20, help="random graphs")
-    parser.add_argument("--edits", type=int, default=6, help="errors per graph, at most")
+    parser.add_argument("--random", type=int, default=16, help="random graphs")
+    parser.add_argument("--edits", type=int, default=4, help="errors per graph, at most")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/planted_errors")
     args = parser.parse_args(argv)
@@ -59,12 +68,7 @@ def main(argv: list[str] | None = None) -> int:
     else:
         networks = subjects.saved(args.zoo, _NETWORKS) if args.zoo else ()
         graphs = list(chain(subjects.heads(), subjects.random_subjects(args.random), networks))
-    planted = run(graphs, 3 if args.smoke else args.edits, 0 if args.smoke else 6)
-    about = {"commit": _commit(), **versions(_PACKAGES)}
-    args.out.mkdir(parents=True, exist_ok=True)
-    found = {"about": about, "summary": summary(planted), "planted": [p.as_dict() for p in planted]}
-    (args.out / "planted_errors.json").write_text(json.dumps(found, indent=1) + "\n")
-    (args.out / "table.md").write_text(markdown(planted, about))
+    planted = run(graphs, 3 if args.smoke else args.edits, 0 if args.smoke else 6, args.out)
     print(json.dumps(summary(planted)))
     return 1 if summary(planted)["passes"] else 0
 

@@ -114,6 +114,8 @@ def _numbers(graph: TensorGraph, node: Node, by: int) -> Iterator[tuple[str, Bui
     for name, what in _OFF.items():
         if name in attrs and node.op != "const":
             for k in range(min(len(attrs[name]), 4)):
+                if name == "shift" and attrs[name][k] + by < 0:
+                    continue
                 yield what, _with(node, **{name: _bumped(attrs[name], k, by)})
 
 

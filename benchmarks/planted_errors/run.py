@@ -18,7 +18,6 @@ from eqsat.search.verification import Verifier
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
-from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
 from eqsat.workers.worker import Pool, WorkerError
@@ -103,7 +102,7 @@ class Trial:
         try:
             if not self.changes(found):
                 return Planted(*facts, changes=False)
-        except GraphError:
+        except (ArithmeticError, IndexError, ValueError):
             return None
         try:
             reference = self.verifier.reference()

@@ -34,7 +34,6 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import evaluate_op
 from eqsat.tensor.samples import INDEPENDENT, Domain, domains, sample
-from eqsat.tensor.types import GraphError
 from eqsat.tosa.reference import Claim
 
 #: Samples per region: at least, at most, and the elements to compute (multiply-accumulates count as such) that decide between.
@@ -156,7 +155,11 @@ class _Cutter:
                 continue
             try:
                 differs = self._differs(n, s, move, np.random.default_rng((self.seed, k)))
-            except GraphError:
+            except (
+                ArithmeticError,
+                IndexError,
+                ValueError,
+            ):  # GraphError is one; or values that an operator does not take
                 out.left += 1
                 continue
             out.compared += 1
