@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eqsat.egraph.attributes import LeafValue
-from eqsat.egraph.encoding import engine_for
+from eqsat.egraph.encoding import declarations, engine_for
 from eqsat.egraph.engine import Budget, Engine, EngineError
 from eqsat.explain.joins import Link
 from eqsat.explain.record import History, TableRow, is_enode
@@ -18,7 +18,11 @@ _ALONE = 1_000_000
 
 def holds(history: History, link: Link) -> bool:
     """Whether the rule of `link` makes its right side equal to its left e-node, which gets a class of its own here."""
-    with engine_for([*(r for r in RULES if r.analysis), history.rules[link.rule]]) as engine:
+    rules = [*(r for r in RULES if r.analysis), history.rules[link.rule]]
+    with engine_for(rules) as engine:
+        for name, command in declarations(history.rules.values()).items():
+            if name not in declarations(rules):
+                engine.run(command)
         return _Step(history, link, engine).holds()
 
 
