@@ -34,6 +34,7 @@ def edited(file: Path, old: str, new: str) -> str:
         file.write_text(text)
 
 
+@pytest.mark.slow
 def test_a_docstring_or_a_comment_keeps_the_key_and_code_changes_it(clone: Path) -> None:
     key = fingerprint(MEASURING, base=clone)
     assert key == fingerprint(MEASURING)
@@ -45,6 +46,7 @@ def test_a_docstring_or_a_comment_keeps_the_key_and_code_changes_it(clone: Path)
         assert edited(file, "from __future__", "LIMIT = 7\nfrom __future__") != key
 
 
+@pytest.mark.slow
 def test_what_cannot_change_a_measurement_is_not_in_its_key(clone: Path) -> None:
     key = fingerprint(MEASURING, base=clone)
     for name in ("executorch/pt2.py", "report/write.py", "cli/bench.py", "bench/run.py"):

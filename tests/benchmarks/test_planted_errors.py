@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.planted_errors import rules
 from benchmarks.planted_errors.__main__ import main
 from benchmarks.planted_errors.edits import applied, edits
@@ -14,6 +16,7 @@ from benchmarks.planted_errors.table import markdown, summary
 from eqsat.workers.worker import Pool
 
 
+@pytest.mark.slow
 def test_none_of_a_few_passes(tmp_path: Path) -> None:
     assert main(["--smoke", "--out", str(tmp_path)]) == 0
     found = json.loads((tmp_path / "planted_errors.json").read_text())

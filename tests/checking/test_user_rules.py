@@ -47,6 +47,7 @@ def run(*args):
     return CliRunner().invoke(app, [str(a) for a in args])
 
 
+@pytest.mark.slow
 def test_the_example_is_sound_and_fires() -> None:
     done = run("check-rules", EXAMPLE, "--graphs", 24, "--json")
     assert done.exit_code == 0, done.output
@@ -57,6 +58,7 @@ def test_the_example_is_sound_and_fires() -> None:
     assert report.unused == [] and report.unsound == {} and report.graphs == 4
 
 
+@pytest.mark.slow
 def test_the_example_improves_a_graph(tmp_path: Path) -> None:
     pack = user_rules.load(EXAMPLE, graphs=8)
     options = Options(cache=tmp_path / "p", rules=pack.rules)
@@ -71,6 +73,7 @@ def test_the_example_improves_a_graph(tmp_path: Path) -> None:
     assert missing.exit_code == 2 and "reverse-reverse" in missing.stderr.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_an_unsound_rule_has_a_small_counterexample(tmp_path: Path) -> None:
     done = run("check-rules", written(tmp_path, DROPS), "--graphs", 12)
     assert done.exit_code == 5

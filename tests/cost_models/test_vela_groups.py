@@ -214,6 +214,7 @@ def test_convolutions_of_int16_have_a_price(model: VelaGroups) -> None:
     assert all(0 < p.cycles < math.inf for p in model.price(macs))
 
 
+@pytest.mark.slow
 def test_a_network_of_int16_gets_better(model: VelaGroups, tmp_path: Path) -> None:
     result = optimize_tosa(
         a16w8.explicit(model.target.accelerator), model.target, options=Options(cache=tmp_path / "p", time_limit=2)

@@ -119,6 +119,7 @@ def test_the_chain_of_a_pair_of_transposes() -> None:
         Chains(history).prove(history.origin[loaded[y]], history.origin[loaded[x]], limit=1)
 
 
+@pytest.mark.slow
 def test_recording_gives_the_same_e_graph() -> None:
     for build in (residual, halves):
         plain, recorded = saturate(build(), RULES, BUDGET), history_of(build()).frozen

@@ -242,6 +242,7 @@ def test_ctrl_c_returns_the_incumbent(tmp_path):
     assert process.wait() == -signal.SIGINT
 
 
+@pytest.mark.slow
 def test_k_best_is_distinct_valid_and_best_first():
     graph = hard_graph()
     found = k_best(graph, 6, time_limit=30, seed=0, max_ratio=1.05)

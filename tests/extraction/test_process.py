@@ -144,6 +144,7 @@ def test_what_a_function_started_ends_with_its_process(process: Process) -> None
     assert gone(child)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_outlives_a_caller_that_is_killed(process: Process, end: int) -> None:
     """Also not a process that is busy."""

@@ -61,6 +61,7 @@ def test_and_before_one():
     assert fires(g, "pull-turn", *PLAIN)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(convolutions(flat=True))
 def test_time_along_height_or_width(case):

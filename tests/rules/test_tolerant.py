@@ -200,6 +200,7 @@ def options(tmp_path: Path) -> Options:
     return Options(time_limit=2, rounds=1, extractor="dag_greedy", cache=tmp_path / "prices", numerics="tolerant")
 
 
+@pytest.mark.slow
 def test_a_tolerant_result_is_cheaper_nearer_and_says_so(options: Options, worker: Worker) -> None:
     g = batch_norm()
     result = optimize_tosa(dumps(g), U55, options=options)
@@ -213,6 +214,7 @@ def test_a_tolerant_result_is_cheaper_nearer_and_says_so(options: Options, worke
     assert f"{d.error_before[0]:.2f} before, {d.error_after[0]:.2f} after" in d.text
 
 
+@pytest.mark.slow
 def test_a_tolerance_that_nothing_meets_leaves_the_exact_result(options: Options) -> None:
     result = optimize_tosa(dumps(batch_norm()), U55, options=replace(options, tolerance=0))
     assert result.verified and result.deviation is None and result.chosen == "eqsat"

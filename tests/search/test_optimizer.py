@@ -53,6 +53,7 @@ def test_a_useless_pair_of_transposes_vanishes(target: Target, options: Options,
     assert result.stock_cycles is None and result.stock_verified is None and result.stock_by_kind == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [residual, channel_shuffle, transposed_relus])
 @pytest.mark.parametrize("target", [U55, U85])
 def test_never_worse_than_either_graph(build, target: Target, options: Options, worker: Worker) -> None:
@@ -226,6 +227,7 @@ def too_large_for_u55() -> TensorGraph:
     return finish(g, relu(g, transpose(g, g.add_input("x", (280, 260, 3, 4), "INT8"), 1, 0, 3, 2)))
 
 
+@pytest.mark.slow
 def test_a_refused_explicit_graph_is_still_the_reference(options: Options, worker: Worker) -> None:
     explicit = dumps(too_large_for_u55())
     with pytest.raises(WorkerError):

@@ -54,6 +54,7 @@ def cut_off() -> TensorGraph:
     return finish(g, y, relu(g, g.add("slice", [joined], start=(0, 4, 0, 0), size=(1, 4, 12, 20)), -3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [passed_through, cancelled, cut_off])
 @pytest.mark.parametrize("name", ["ethos-u55-128", "ethos-u85-256"])
 def test_an_input_that_needs_no_operator_loses_no_gains(source, name: str, options: Options) -> None:
