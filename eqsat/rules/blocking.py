@@ -1,0 +1,182 @@
+"""Convolutions in another spelling (`eqsat/tensor/blocking.py`): on blocks of pixels, undilated, in phases, untransposed.
+
+The NPU runs strides above 3 and dilations above 2 as many convolutions, and fills its array with channels; which spelling
+suits it depends on its family and on what is around. So there are many spellings and the rules are made for a graph with
+`choose`, which leaves the few that can win by themselves: `rules(choose)`. Movements at both ends are left to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.egraph.attributes import Call, LeafValue
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Constant, Convolution, Pad, Slice, Value, such
+from eqsat.egraph.rule import Rule, rule
+from eqsat.egraph.terms import let, symbols
+from eqsat.tensor.blocking import Spelling, blocked, phased, transposed, undilated
+from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Shape, Type, attrs_of
+
+#: How many strides a block may have, beside what makes the stride smaller.
+_BLOCKS = (1, 2, 4, 8)
+#: Most channels of a block, weights of a kernel, and how many times the multiplications of the old one.
+_MOST_CHANNELS, _MOST_WEIGHTS, _MOST_WORK = 1024, 1 << 21, 8
+#: A depthwise convolution of more channels is never better off as one with zeros.
+_MOST_DEPTHWISE_CHANNELS = 16
+
+Weights = Annotated[
+    LeafValue, such("INT8 constant", Constant, lambda leaf: leaf.is_const and leaf.node.dtype == "INT8")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A spelling with its operator's attributes and constants as the e-graph holds them."""
+
+    call: Call
+    weights: LeafValue
+    bias: LeafValue
+    spelling: Spelling
+
+    @property
+    def operand(self) -> Shape:
+        """Shape of what the convolution reads."""
+        return self.spelling.read.out_shape
+
+    @property
+    def result(self) -> Shape:
+        """Shape of what it gives."""
+        return self.spelling.write.in_shape
+
+
+#: (convolution, type of its operand, its weights and bias, its spellings) -> those that are worth having.
+Choose = Callable[[Call, Type, LeafValue, LeafValue, Sequence[Spelled]], Sequence[Spelled]]
+
+
+def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
+    """All spellings of a convolution within the bounds of this module."""
+    weights, out = w.data, _channels_out(call, w.data.shape)
+    bias = np.broadcast_to(b.data, (out,))
+    if call.attr("w_zp") != (0,):
+        return []
+    made = (s for s in _every(call, x.shape, weights, bias) if s is not None and s.weights.size <= _MOST_WEIGHTS)
+    work = _work(call.op, weights, x.shape)
+    kept = {k: v for k, v in dict(call.attrs).items() if k not in ("stride", "pad", "dilation", "out_pad")}
+    return [
+        Spelled(
+            Call(s.op, attrs_of({**kept, **s.attributes})),
+            LeafValue.constant(s.weights, w.node.dtype),
+            LeafValue.constant(s.bias, b.node.dtype),
+            s,
+        )
+        for s in made
+        if call.op == "transpose_conv2d" or _work(s.op, s.weights, s.write.in_shape) <= _MOST_WORK * work
+    ]
+
+
+def _every(call: Call, shape: Shape, weights: NDArray[Any], bias: NDArray[Any]) -> Iterator[Spelling | None]:
+    attributes = dict(call.attrs)
+    if call.op == "transpose_conv2d":
+        yield transposed(shape, weights, bias, attributes)
+        return
+    height, width = attributes["dilation"]
+    for dilation in ((h, w) for h in range(1, height + 1) for w in range(1, width + 1)):
+        if dilation != (height, width):
+            yield undilated(call.op, shape, weights, bias, attributes, dilation)
+    yield phased(call.op, shape, weights, bias, attributes)
+    if call.op == "depthwise_conv2d" and shape[-1] > _MOST_DEPTHWISE_CHANNELS:
+        return
+    along_h, along_w = (_blocks(s, n) for s, n in zip(attributes["stride"], shape[1:3], strict=True))
+    for block in ((h, w) for h in along_h for w in along_w):
+        if (block != (1, 1) or call.op == "depthwise_conv2d") and prod(block) * shape[-1] <= _MOST_CHANNELS:
+            yield blocked(call.op, shape, weights, bias, attributes, block)
+
+
+def _blocks(stride: int, size: int) -> list[int]:
+    """Blocks of an axis: strides, several of them, and parts of one."""
+    found = {1, *(k * stride for k in _BLOCKS), *(k for k in range(2, stride) if stride % k == 0)}
+    return sorted(b for b in found if b <= max(1, size))
+
+
+def _channels_out(call: Call, weights: Shape) -> int:
+    return weights[2] * weights[3] if call.op == "depthwise_conv2d" else weights[0]
+
+
+def _work(op: str, weights: NDArray[Any], result: Shape) -> int:
+    """Multiplications, as many for each place of the result as there are weights."""
+    return weights.size * prod(result[1:3])
+
+
+def rules(choose: Choose) -> list[Rule]:
+    """The family for one graph. Convolutions that it has made are not spelled again."""
+    made: set[LeafValue] = set()
+
+    def chosen(call: Call, x: Type, w: LeafValue, b: LeafValue) -> Sequence[Spelled]:
+        if x.dtype not in ("INT8", "INT16") or w in made:
+            return ()
+        found = choose(call, x, w, b, spellings(call, x, w, b))
+        made.update(s.weights for s in found)
+        return found
+
+    @extern
+    def spelled(
+        call: Convolution, x: Type, w: Weights, b: Constant
+    ) -> list[tuple[Slice, Move, Convolution, LeafValue, LeafValue, Move, Pad]]:
+        """Other convolutions of the same integers: what is cut off and moved behind, the convolution with its weights and bias, what
+        is moved and appended before."""
+        found = []
+        for s in chosen(call, x, w, b):
+            rows, columns = s.spelling.appended
+            pad = Call("pad", attrs_of({"pads": (0, 0, 0, rows, 0, columns, 0, 0), "value": call.attr("in_zp")}))
+            out = s.spelling.write.out_shape
+            cut = Call("slice", attrs_of({"start": (0, 0, 0, 0), "size": (out[0], *s.spelling.results, out[3])}))
+            found.append((cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, pad))
+        return found
+
+    @extern
+    def spelled_of_slice(
+        call: Convolution, cut: Slice, whole: Type, x: Type, w: Weights, b: Constant
+    ) -> list[tuple[Slice, Move, Convolution, LeafValue, LeafValue, Move, Slice]]:
+        """The same of a slice, where it can cut off less and nothing is appended."""
+        found = []
+        for s in chosen(call, x, w, b):
+            more = (0, *s.spelling.appended, 0)
+            size = tuple(a + m for a, m in zip(cut.attr("size"), more, strict=True))
+            ends = (a + m for a, m in zip(cut.attr("start"), size, strict=True))
+            fits = all(e <= n for e, n in zip(ends, whole.shape, strict=True))
+            if any(more) and fits and not s.spelling.appended_is_padding:
+                out = s.spelling.write.out_shape
+                after = cut.with_attrs(start=(0, 0, 0, 0), size=(out[0], *s.spelling.results, out[3]))
+                before = cut.with_attrs(size=size)
+                found.append((after, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, before))
+        return found
+
+    f, cut = symbols("f", Convolution), symbols("cut", Slice)
+    x, w, b = symbols("x", Value), symbols("w", Weights), symbols("b", Constant)
+    make = partial(rule, family="blocking")
+    return [
+        make(
+            "spelled-conv",
+            f(x, w, b),
+            let(
+                spelled(f, x, w, b),
+                lambda after, write, g, v, d, read, before: after(write(g(read(before(x)), v, d))),
+            ),
+        ),
+        make(
+            "spelled-conv-slice",
+            f(cut(x), w, b),
+            let(
+                spelled_of_slice(f, cut, x, cut(x), w, b),
+                lambda after, write, g, v, d, read, before: after(write(g(read(before(x)), v, d))),
+            ),
+        ),
+    ]

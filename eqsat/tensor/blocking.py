@@ -1,0 +1,327 @@
+"""The same convolution in other spellings: on blocks of pixels, with other strides, dilations and channels.
+
+A convolution with constant weights is an integer-linear map. Along an axis, read its elements in blocks, which become
+channels, and write its results in blocks too: that is a convolution over blocks whose kernel has the old weights in
+the right places and zeros elsewhere. Zero weights add nothing to the accumulator (weights have zero point 0), so every
+spelling is equal to the bit. Strides, dilations, space-to-depth, PixelShuffle and transposed convolutions are cases.
+
+>>> blocked = Axis(size=391, kernel=21, stride=10).blocked(10)
+>>> blocked.blocks, blocked.kernel, blocked.stride, blocked.appended
+(40, 3, 1, 9)
+
+For W of an NHWC tensor both regroupings are views; for H they are permutes that may cancel elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.tensor.movement import Move
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A convolution along one axis: `size` elements in, `kernel` taps, `low` and `high` elements of padding."""
+
+    size: int
+    kernel: int
+    stride: int = 1
+    dilation: int = 1
+    low: int = 0
+    high: int = 0
+
+    @property
+    def results(self) -> int:
+        """Number of results (TOSA 1.0, CONV2D)."""
+        return (self.size - 1 + self.low + self.high - (self.kernel - 1) * self.dilation) // self.stride + 1
+
+    def blocked(self, block: int) -> BlockedAxis | None:
+        """In blocks of `block` elements; None unless the stride divides the block or the block the stride.
+
+        Result r of a block reads the elements stride * r - low + dilation * t, counted from the block's first.
+        """
+        if block % self.stride == 0:
+            outputs, stride = block // self.stride, 1
+        elif self.stride % block == 0:
+            outputs, stride = 1, self.stride // block
+        else:
+            return None
+        reads = [
+            (r, t, self.stride * r - self.low + self.dilation * t) for r in range(outputs) for t in range(self.kernel)
+        ]
+        first = min(e for _, _, e in reads) // block
+        taps = tuple((e // block - first, r, e % block, t) for r, t, e in reads)
+        kernel = 1 + max(tap[0] for tap in taps)
+        blocks, result_blocks = -(-self.size // block), -(-self.results // outputs)
+        high = (result_blocks - 1) * stride + kernel + first - blocks
+        return BlockedAxis(
+            block,
+            outputs,
+            stride,
+            kernel,
+            -first,
+            high,
+            blocks,
+            blocks * block - self.size,
+            self.results,
+            taps,
+            self.high > 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TransposedAxis:
+    """A transposed convolution along one axis: element i adds tap t to result stride * i + low + t (TOSA: out_pad)."""
+
+    size: int
+    kernel: int
+    stride: int
+    low: int = 0
+    high: int = 0
+
+    @property
+    def results(self) -> int:
+        return (self.size - 1) * self.stride + self.low + self.high + self.kernel
+
+    def blocked(self) -> BlockedAxis | None:
+        """As a convolution with `stride` results per block of one element; None if it does not read all of its input."""
+        reads = [
+            (r, t, (r - self.low - t) // self.stride)
+            for r in range(self.stride)
+            for t in range(self.kernel)
+            if (r - self.low - t) % self.stride == 0
+        ]
+        first, last = min(e for *_, e in reads), max(e for *_, e in reads)
+        result_blocks = -(-self.results // self.stride)
+        high = result_blocks + last - self.size
+        taps = tuple((e - first, r, 0, t) for r, t, e in reads)
+        made = BlockedAxis(
+            1,
+            self.stride,
+            1,
+            last - first + 1,
+            -first,
+            high,
+            self.size,
+            0,
+            self.results,
+            taps,
+            appended_is_padding=False,
+        )
+        return made if made.low >= 0 and high >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedAxis:
+    """A convolution over blocks along one axis.
+
+    block: elements of a block; outputs: results of a block of results. stride, kernel, low, high: of the convolution
+    over `blocks` blocks. appended: elements that the input lacks to be whole blocks. results: how many results count.
+    taps: (place in the kernel, result in its block, element in its block, old tap). appended_is_padding: results that
+    count see the appended elements, in place of padding.
+    """
+
+    block: int
+    outputs: int
+    stride: int
+    kernel: int
+    low: int
+    high: int
+    blocks: int
+    appended: int
+    results: int
+    taps: tuple[tuple[int, int, int, int], ...] = field(repr=False)
+    appended_is_padding: bool
+
+    @property
+    def result_blocks(self) -> int:
+        return (self.blocks + self.low + self.high - self.kernel) // self.stride + 1
+
+    @property
+    def surplus(self) -> int:
+        """Results of the last block that the convolution did not have."""
+        return self.result_blocks * self.outputs - self.results
+
+    def weights(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Weights [taps, channels out, other axis, channels in] as [kernel, outputs * out, other, block * in].
+
+        Channels out are ordered (result in the block, old channel), channels in (element of the block, old channel).
+        """
+        _, out, other, channels = values.shape
+        laid = np.zeros((self.kernel, self.outputs, out, other, self.block, channels), values.dtype)
+        for place, result, element, tap in self.taps:
+            laid[place, result, :, :, element] = values[tap]
+        return laid.reshape(self.kernel, self.outputs * out, other, self.block * channels)
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """Another convolution for the same integers, and what is done before and behind it.
+
+    x [N, H, W, C] gets `appended` rows and columns at its ends, goes through `read` to the convolution `op` with
+    `attributes` (stride, pad, dilation), `weights` and `bias`, and through `write`; then the first `results` rows and
+    columns count. appended_is_padding: appended elements must be the input's zero point; else they may be anything.
+    """
+
+    op: str
+    attributes: Mapping[str, Any]
+    weights: NDArray[Any]
+    bias: NDArray[Any]
+    read: Move
+    write: Move
+    appended: tuple[int, int] = (0, 0)
+    appended_is_padding: bool = False
+
+    results: tuple[int, int] = (0, 0)
+
+    @property
+    def has_surplus(self) -> bool:
+        return self.write.out_shape[1:3] != self.results
+
+
+def on_blocks(
+    shape: Shape, weights: NDArray[Any], bias: NDArray[Any], height: BlockedAxis, width: BlockedAxis
+) -> Spelling:
+    """A CONV2D, or TRANSPOSE_CONV2D, with weights [OC, KH, KW, IC] on blocks of H and W."""
+    laid = width.weights(weights.transpose(2, 0, 1, 3)).transpose(2, 1, 0, 3)
+    laid = height.weights(laid).transpose(1, 0, 2, 3)
+    (n, *_, c), out = shape, len(bias)
+    read = space_to_depth((n, height.blocks * height.block, width.blocks * width.block, c), (height.block, width.block))
+    results = (n, height.result_blocks * height.outputs, width.result_blocks * width.outputs, out)
+    return Spelling(
+        "conv2d",
+        {
+            "stride": (height.stride, width.stride),
+            "pad": (height.low, height.high, width.low, width.high),
+            "dilation": (1, 1),
+        },
+        np.ascontiguousarray(laid),
+        np.tile(bias, height.outputs * width.outputs),
+        read,
+        space_to_depth(results, (height.outputs, width.outputs)).inverse(),
+        (height.appended, width.appended),
+        any(a.appended and a.appended_is_padding for a in (height, width)),
+        (height.results, width.results),
+    )
+
+
+def space_to_depth(shape: Shape, block: tuple[int, int]) -> Move:
+    """Blocks of H and W of [N, H, W, C] as channels, ordered (row in the block, column in the block, old channel)."""
+    n, h, w, c = shape
+    (bh, bw), rows, columns = block, h // block[0], w // block[1]
+    return _regrouped(shape, (n, rows, bh, columns, bw, c), (0, 1, 3, 2, 4, 5), (n, rows, columns, bh * bw * c))
+
+
+def _regrouped(shape: Shape, split: Shape, perm: tuple[int, ...], out: Shape) -> Move:
+    moved = Move.reshape(shape, split).then(Move.transpose(split, perm))
+    made = moved and moved.then(Move.reshape(moved.out_shape, out))
+    assert made is not None  # views between whole axes always compose
+    return made
+
+
+def blocked(
+    op: str,
+    shape: Shape,
+    weights: NDArray[Any],
+    bias: NDArray[Any],
+    attributes: Mapping[str, Any],
+    block: tuple[int, int],
+) -> Spelling | None:
+    """A CONV2D or DEPTHWISE_CONV2D on blocks of (H, W) elements, as a CONV2D; None where a stride does not go with it."""
+    if op == "depthwise_conv2d":
+        weights = dense(weights)
+    height, width = (a.blocked(b) for a, b in zip(axes_of(shape, weights.shape, attributes), block, strict=True))
+    return on_blocks(shape, weights, bias, height, width) if height and width else None
+
+
+def axes_of(shape: Shape, weights: Shape, attributes: Mapping[str, Any]) -> tuple[Axis, Axis]:
+    """H and W of a CONV2D on x of `shape` [N, H, W, C] with weights [OC, KH, KW, IC]."""
+    top, bottom, left, right = attributes["pad"]
+    (sy, sx), (dy, dx) = attributes["stride"], attributes["dilation"]
+    return Axis(shape[1], weights[1], sy, dy, top, bottom), Axis(shape[2], weights[2], sx, dx, left, right)
+
+
+def transposed(
+    shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
+) -> Spelling | None:
+    """A TRANSPOSE_CONV2D as a CONV2D with a block of results per pixel; None if it crops more than a kernel."""
+    top, bottom, left, right = attributes["out_pad"]
+    sy, sx = attributes["stride"]
+    height = TransposedAxis(shape[1], weights.shape[1], sy, top, bottom).blocked()
+    width = TransposedAxis(shape[2], weights.shape[2], sx, left, right).blocked()
+    return on_blocks(shape, weights, bias, height, width) if height and width else None
+
+
+def undilated(
+    op: str,
+    shape: Shape,
+    weights: NDArray[Any],
+    bias: NDArray[Any],
+    attributes: Mapping[str, Any],
+    dilation: tuple[int, int],
+) -> Spelling | None:
+    """The same with zeros between the taps and a smaller dilation of (H, W); None if it does not divide the present one."""
+    first = 0 if op == "depthwise_conv2d" else 1
+    old = attributes["dilation"]
+    if any(o % d for o, d in zip(old, dilation, strict=True)):
+        return None
+    laid = spread(spread(weights, first, old[0] // dilation[0]), first + 1, old[1] // dilation[1])
+    same, results = Move.reshape(shape, shape), _result_shape(op, shape, laid, {**attributes, "dilation": dilation})
+    kept = {"stride": attributes["stride"], "pad": attributes["pad"], "dilation": dilation}
+    return Spelling(op, kept, laid, bias, same, Move.reshape(results, results), results=(results[1], results[2]))
+
+
+def phased(
+    op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
+) -> Spelling | None:
+    """A convolution along W with a dilation, as one without: elements of each phase become a row of their own.
+
+    None unless the kernel is flat (1 in H, no stride or padding there) and the dilation divides W and its padding.
+    """
+    top, bottom, left, right = attributes["pad"]
+    kernel_height = weights.shape[0 if op == "depthwise_conv2d" else 1]
+    (n, h, w, c), phases = shape, attributes["dilation"][1]
+    flat = kernel_height == 1 and not (top or bottom) and attributes["stride"] == (1, 1)
+    if not flat or phases == 1 or w % phases or left % phases or right % phases:
+        return None
+    read = _regrouped(shape, (n, h, w // phases, phases, c), (0, 1, 3, 2, 4), (n, h * phases, w // phases, c))
+    kept = {"stride": (1, 1), "pad": (0, 0, left // phases, right // phases), "dilation": (1, 1)}
+    _, _, columns, out = _result_shape(op, read.out_shape, weights, kept)
+    results = (n, h, columns * phases, out)
+    write = _regrouped((n, h * phases, columns, out), (n, h, phases, columns, out), (0, 1, 3, 2, 4), results)
+    return Spelling(op, kept, weights, bias, read, write, results=results[1:3])
+
+
+def _result_shape(op: str, shape: Shape, weights: NDArray[Any], attributes: Mapping[str, Any]) -> Shape:
+    if op == "depthwise_conv2d":
+        kh, kw, channels, multiplier = weights.shape
+        kernel = (channels * multiplier, kh, kw, 1)
+    else:
+        kernel = weights.shape
+    height, width = axes_of(shape, kernel, attributes)
+    return (shape[0], height.results, width.results, kernel[0])
+
+
+def spread(weights: NDArray[Any], axis: int, factor: int) -> NDArray[Any]:
+    """A kernel with `factor` - 1 zeros between its taps along an axis."""
+    shape = list(weights.shape)
+    shape[axis] = (shape[axis] - 1) * factor + 1
+    out = np.zeros(shape, weights.dtype)
+    out[(slice(None),) * axis + (slice(None, None, factor),)] = weights
+    return out
+
+
+def dense(weights: NDArray[Any]) -> NDArray[Any]:
+    """Weights [KH, KW, C, M] of a DEPTHWISE_CONV2D as those of a CONV2D, [C * M, KH, KW, C]."""
+    kh, kw, channels, multiplier = weights.shape
+    out = np.zeros((channels, multiplier, kh, kw, channels), weights.dtype)
+    for c in range(channels):
+        out[c, ..., c] = weights[:, :, c].transpose(2, 0, 1)
+    return out.reshape(channels * multiplier, kh, kw, channels)
