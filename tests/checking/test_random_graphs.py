@@ -46,7 +46,7 @@ def test_graphs_for_a_rule_are_small_differ_and_pass_without_rules() -> None:
     assert len({str(g.op_counts()) for g in graphs}) > 40
     assert max(sum(g.op_counts().values()) for g in graphs) <= 30
     for g in graphs[:10]:
-        check(g, (), ())
+        check(g, ())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -70,8 +70,7 @@ def test_a_rule_that_changes_a_type_stops_the_engine():
 def test_an_off_by_one_in_a_single_element_is_caught():
     """One wrong table entry of 256, met by the tagged data."""
     g = TensorGraph()
-    x = g.add_input("x", (16, 16), "INT8")
-    g.outputs = [table(g, x, 1)]
+    g.outputs = [table(g, g.add_input("x", (16, 16), "INT8"), 1)]
 
     original = Call("table", g.nodes[g.outputs[0]].attrs)
     spoiled = original.with_attrs(table=tuple(v ^ (i == 200) for i, v in enumerate(original.attr("table"))))

@@ -83,7 +83,7 @@ class Browser:
     def _until(self, done: Callable[[], bool], timeout: float = 120) -> None:
         end = time.monotonic() + timeout
         while not done():
-            assert select.select([self._in], [], max(0, end - time.monotonic()))[0], "the browser does not answer"
+            assert select.select([self._in], [], [], max(0, end - time.monotonic()))[0], "the browser does not answer"
             piece = os.read(self._in, 1 << 20)
             assert piece, "the browser is gone"
             *messages, self._buffer = (self._buffer + piece).split(b"\0")
