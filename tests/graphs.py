@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Type, attrs_of
 
 SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3
 _SCALE = 1 << 30  # a multiplier of 2**30 and a shift of 30: times one
@@ -116,3 +118,24 @@ def channel_shuffle(groups: int = 2) -> TensorGraph:
     n, h, w, c = g.nodes[x].shape
     y = transpose(g, reshape(g, x, n * h * w, groups, c // groups), 0, 2, 1)
     return finish(g, conv(g, reshape(g, y, n, h, w, c), 8, seed=4))
+
+
+def opaque(
+    g: TensorGraph,
+    code: str,
+    operands: Sequence[int],
+    results: Sequence[Type],
+    shapes: tuple | None = None,
+    **fields: Any,
+) -> int:
+    """An operator that the op table does not have; `shapes` are its shape operands, None standing for a tensor."""
+    return g.add(
+        "opaque",
+        operands,
+        tosa=code,
+        fields=attrs_of(fields),
+        shape_operands=shapes or (None,) * len(operands),
+        shape=results[0].shape,
+        dtype=results[0].dtype,
+        results=tuple(results),
+    )

@@ -56,6 +56,12 @@ class Spelled:
         """Shape of what it gives."""
         return self.spelling.write.in_shape
 
+    @property
+    def cut(self) -> Call:
+        """The slice that leaves the results that count."""
+        n, *_, channels = self.spelling.write.out_shape
+        return Call("slice", attrs_of({"start": (0, 0, 0, 0), "size": (n, *self.spelling.results, channels)}))
+
 
 #: (convolution, type of its operand, its weights and bias, its spellings) -> those that are worth having.
 Choose = Callable[[Call, Type, LeafValue, LeafValue, Sequence[Spelled]], Sequence[Spelled]]
@@ -68,7 +74,7 @@ def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
     if call.attr("w_zp") != (0,):
         return []
     made = (s for s in _every(call, x.shape, weights, bias) if s is not None and s.weights.size <= _MOST_WEIGHTS)
-    work = _work(call.op, weights, x.shape)
+    work = _work(weights, x.shape)
     kept = {k: v for k, v in dict(call.attrs).items() if k not in ("stride", "pad", "dilation", "out_pad")}
     return [
         Spelled(
@@ -78,7 +84,7 @@ def spellings(call: Call, x: Type, w: LeafValue, b: LeafValue) -> list[Spelled]:
             s,
         )
         for s in made
-        if call.op == "transpose_conv2d" or _work(s.op, s.weights, s.write.in_shape) <= _MOST_WORK * work
+        if call.op == "transpose_conv2d" or _work(s.weights, s.write.in_shape) <= _MOST_WORK * work
     ]
 
 
@@ -110,7 +116,7 @@ def _channels_out(call: Call, weights: Shape) -> int:
     return weights[2] * weights[3] if call.op == "depthwise_conv2d" else weights[0]
 
 
-def _work(op: str, weights: NDArray[Any], result: Shape) -> int:
+def _work(weights: NDArray[Any], result: Shape) -> int:
     """Multiplications, as many for each place of the result as there are weights."""
     return weights.size * prod(result[1:3])
 
@@ -136,9 +142,7 @@ def rules(choose: Choose) -> list[Rule]:
         for s in chosen(call, x, w, b):
             rows, columns = s.spelling.appended
             pad = Call("pad", attrs_of({"pads": (0, 0, 0, rows, 0, columns, 0, 0), "value": call.attr("in_zp")}))
-            out = s.spelling.write.out_shape
-            cut = Call("slice", attrs_of({"start": (0, 0, 0, 0), "size": (out[0], *s.spelling.results, out[3])}))
-            found.append((cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, pad))
+            found.append((s.cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, pad))
         return found
 
     @extern
@@ -153,10 +157,8 @@ def rules(choose: Choose) -> list[Rule]:
             ends = (a + m for a, m in zip(cut.attr("start"), size, strict=True))
             fits = all(e <= n for e, n in zip(ends, whole.shape, strict=True))
             if any(more) and fits and not s.spelling.appended_is_padding:
-                out = s.spelling.write.out_shape
-                after = cut.with_attrs(start=(0, 0, 0, 0), size=(out[0], *s.spelling.results, out[3]))
                 before = cut.with_attrs(size=size)
-                found.append((after, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, before))
+                found.append((s.cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, before))
         return found
 
     f, cut = symbols("f", Convolution), symbols("cut", Slice)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from eqsat.checking.random_graphs import RULE, random_graph
@@ -12,6 +9,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type, attrs_of
+from tests.graphs import opaque
 
 _RANDOM_GRAPHS = 12
 
@@ -24,27 +22,6 @@ def finish(g: TensorGraph, *outputs: int) -> TensorGraph:
 
 def rescale(g: TensorGraph, x: int, dtype: str, multiplier: int = 1 << 30, shift: int = 30) -> int:
     return g.add_with("rescale", (x,), makers.rescale(dtype, multiplier, shift))
-
-
-def opaque(
-    g: TensorGraph,
-    code: str,
-    operands: Sequence[int],
-    results: Sequence[Type],
-    shapes: tuple | None = None,
-    **fields: Any,
-) -> int:
-    """An operator that the op table does not have; `shapes` are its shape operands, None standing for a tensor."""
-    return g.add(
-        "opaque",
-        operands,
-        tosa=code,
-        fields=attrs_of(fields),
-        shape_operands=shapes or (None,) * len(operands),
-        shape=results[0].shape,
-        dtype=results[0].dtype,
-        results=tuple(results),
-    )
 
 
 def pointwise() -> TensorGraph:

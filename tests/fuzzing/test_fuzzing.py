@@ -15,6 +15,7 @@ from tests.fuzzing import corpus
 from tests.fuzzing.formats import FORMATS
 from tests.fuzzing.mutate import MUTATORS, mutated
 from tests.fuzzing.reading import run
+from tests.graphs import opaque
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +111,7 @@ def test_a_folded_constant_of_another_dtype_is_carried_not_cut() -> None:
     g = TensorGraph()
     x = g.add_input("x", (1, 4), "INT8")
     zero = g.add_const(np.array([1 << 20]), "INT32")
-    corpus.finish(g, corpus.opaque(g, "NEGATE", [x, zero, zero], [g.type(x)]))
+    corpus.finish(g, opaque(g, "NEGATE", [x, zero, zero], [g.type(x)]))
     (n,) = [n for n in loads(dumps(g)).nodes if n.op not in ("input", "const")]
     assert n.op == "opaque" and n.attr("tosa") == "NEGATE"
 

@@ -17,22 +17,18 @@ from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.flatbuffer import pack, tensor_names, unpack, written_names
 from eqsat.tosa.reference import compare, run_reference
 from eqsat.workers.worker import Worker
-from tests.graphs import channel_shuffle, conv, conv_graph, finish, relu, rescale, residual, transpose, transposed_relus
-
-
-def opaque(
-    g: TensorGraph, code: str, operands: list[int], results: list[Type], shapes: tuple | None = None, **fields
-) -> int:
-    return g.add(
-        "opaque",
-        operands,
-        tosa=code,
-        fields=attrs_of(fields),
-        shape_operands=shapes or (None,) * len(operands),
-        shape=results[0].shape,
-        dtype=results[0].dtype,
-        results=tuple(results),
-    )
+from tests.graphs import (
+    channel_shuffle,
+    conv,
+    conv_graph,
+    finish,
+    opaque,
+    relu,
+    rescale,
+    residual,
+    transpose,
+    transposed_relus,
+)
 
 
 def item(g: TensorGraph, n: int, k: int) -> int:
