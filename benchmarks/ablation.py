@@ -35,7 +35,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class DelegateGraph:
     """One delegate's graph before the layout passes (`explicit`) and as stock lowers it."""
 
     model: str
@@ -45,13 +45,13 @@ class Graph:
     stock: Path
 
 
-def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] = ()) -> Iterator[Graph]:
+def graphs(directory: Path, models: Sequence[str] = (), targets: Sequence[str] = ()) -> Iterator[DelegateGraph]:
     """The saved graphs that have both files; `models`, `targets`: only these, if given."""
     for explicit in sorted(directory.glob("*.explicit.tosa")):
         model, delegate, target = explicit.name.removesuffix(".explicit.tosa").rsplit(".", 2)
         stock = explicit.with_name(explicit.name.replace(".explicit.", ".stock."))
         if stock.exists() and (not models or model in models) and (not targets or target in targets):
-            yield Graph(model, delegate, target, explicit, stock)
+            yield DelegateGraph(model, delegate, target, explicit, stock)
 
 
 def families() -> list[str]:
@@ -64,7 +64,7 @@ def rule_sets() -> dict[str, tuple[Rule, ...]]:
     return {ALL: tuple(RULES), **without, **{name: tuple(rules) for name, rules in PRESETS.items() if name != ALL}}
 
 
-def measure(graph: Graph, rules: Sequence[Rule], options: Mapping) -> dict:
+def measure(graph: DelegateGraph, rules: Sequence[Rule], options: Mapping) -> dict:
     """Cycles of stock and of eqsat with `rules` and nothing else."""
     started = time.perf_counter()
     result = optimize_tosa(
@@ -138,7 +138,7 @@ def table(records: Sequence[Mapping]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run(found: Sequence[Graph], out: Path, options: Mapping, columns: Sequence[str] = ()) -> str:
+def run(found: Sequence[DelegateGraph], out: Path, options: Mapping, columns: Sequence[str] = ()) -> str:
     """Fills `out`/records.jsonl and writes `out`/table.md, whose text it returns."""
     out.mkdir(parents=True, exist_ok=True)
     version = measuring_fingerprint()

@@ -16,7 +16,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.target.family import Shape, SharedMemory, SplitMemory
+from eqsat.target.family import HWC, SharedMemory, SplitMemory
 
 #: One pass takes a kernel's window of up to 8 x 8 elements.
 _WINDOW = 8
@@ -40,11 +40,11 @@ def up(x: int | IntArray, step: int) -> int | IntArray:
     return -(-x // step) * step
 
 
-def _in_steps(shape: Shape, steps: Shape) -> Shape:
+def _in_steps(shape: HWC, steps: HWC) -> HWC:
     return as_shape(up(d, step) for d, step in zip(shape, steps))
 
 
-def as_shape(extents: Iterable[int]) -> Shape:
+def as_shape(extents: Iterable[int]) -> HWC:
     """(h, w, c) of three numbers."""
     h, w, c = extents
     return h, w, c
@@ -56,8 +56,8 @@ class Work:
     element of the input. scalar: one operand of an elementwise op is a number."""
 
     kind: str
-    ifm: Shape
-    ofm: Shape
+    ifm: HWC
+    ofm: HWC
     kernel: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)
@@ -81,12 +81,12 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockConfig:
     """Blocks of the input and the output, the micro blocks of the latter, and whether the kernel's elements go before the channels."""
 
-    ifm: Shape
-    ofm: Shape
-    micro: Shape
+    ifm: HWC
+    ofm: HWC
+    micro: HWC
     part_kernel: bool = False
 
 
@@ -94,7 +94,7 @@ class _Candidates:
     """Blocks to choose from, as flat arrays in the order that settles ties (depth, height, width): `ofm` has the extents in whole micro
     blocks up to those of `end`, `ifm` what they read, `depth` channels at a time and in whole `unit`s."""
 
-    def __init__(self, work: Work, micro: Shape, end: Shape, unit: Shape, depth: int):
+    def __init__(self, work: Work, micro: HWC, end: HWC, unit: HWC, depth: int):
         depths = [
             c
             for c in range(micro[2], end[2] + 1, micro[2])
@@ -109,7 +109,7 @@ class _Candidates:
             c if work.channelwise else np.full_like(c, depth),
         )
 
-    def best(self, fits: NDArray[np.bool_]) -> tuple[Shape, Shape] | None:
+    def best(self, fits: NDArray[np.bool_]) -> tuple[HWC, HWC] | None:
         """(input block, output block) that fetches least of those that fit; None if none does. Of equal ones it is the first, unless small
         blocks (or those of products) follow it: then the last of these that sees most of the input."""
         if not fits.any():
@@ -164,7 +164,7 @@ def _kernel_first(work: Work) -> bool:
 
 
 @lru_cache(maxsize=65536)
-def shared_memory_block(work: Work, micro: Shape, most: Shape, memory: SharedMemory, table: bool = False) -> Block:
+def shared_memory_block(work: Work, micro: HWC, most: HWC, memory: SharedMemory, table: bool = False) -> BlockConfig:
     """The blocks in one memory, none larger than `most`. table: a lookup table takes a bank too. Raises ValueError if nothing fits."""
     c, size = work.ifm[2], work.bits // 8
     kernel_first = _kernel_first(work)
@@ -186,20 +186,20 @@ def shared_memory_block(work: Work, micro: Shape, most: Shape, memory: SharedMem
         raise ValueError(f"no block of {work} fits")
     if row and work.kind in ("conv", "product") and work.ofm[1] % 2 == 0:
         micro = (1, 4, micro[2])
-    return Block(*blocks, micro, kernel_first)
+    return BlockConfig(*blocks, micro, kernel_first)
 
 
 # ---- a memory for inputs, one for accumulators (U85) ---------------------------------------------------
 
 
-def _stored(memory: SplitMemory, micro: int, depth: int, bits: int) -> Shape:
+def _stored(memory: SplitMemory, micro: int, depth: int, bits: int) -> HWC:
     """Elements that the input is stored in, of `depth` at a time (E85: CalcIfmAUSize)."""
     h, x, granules = memory.units[micro][np.searchsorted((128, 256), depth * bits)]
     return h, x, granules * 128 // bits
 
 
 @lru_cache(maxsize=65536)
-def split_memory_block(work: Work, micros: tuple[Shape, ...], most: Shape, memory: SplitMemory, macs: int) -> Block:
+def split_memory_block(work: Work, micros: tuple[HWC, ...], most: HWC, memory: SplitMemory, macs: int) -> BlockConfig:
     """The blocks in split memories, none larger than `most`. Raises ValueError if nothing fits."""
     usable = (
         range(len(micros))
@@ -224,20 +224,20 @@ def split_memory_block(work: Work, micros: tuple[Shape, ...], most: Shape, memor
     for copies in (2, 1):  # two, so that one is filled while the other is worked on
         blocks = found.best((copies * inputs <= memory.inputs) & (copies * accumulators <= memory.accumulators))
         if blocks is not None:
-            return Block((*blocks[0][:2], depth), blocks[1], micro, kernel_first)
+            return BlockConfig((*blocks[0][:2], depth), blocks[1], micro, kernel_first)
     raise ValueError(f"no block of {work} fits")
 
 
 def _by_aspect(
-    work: Work, memory: SplitMemory, k: int, micro: Shape, limits: Shape, granule: Shape, depth: int | None, macs: int
-) -> Block:
+    work: Work, memory: SplitMemory, k: int, micro: HWC, limits: HWC, granule: HWC, depth: int | None, macs: int
+) -> BlockConfig:
     """Of one area for every depth (E85: FindDepthwiseConfig, AreaFit) the first that covers the output, or else the one that misses least
     of it. An area has the output's aspect and is as large as the accumulators, cut down, rows first, until its inputs fit. depth: channels
     of the input at a time where they are not those of the output."""
     elements, inputs = memory.accumulators // _ACCUMULATOR, memory.inputs * 8 // work.bits
     whole, (gh, gx, _) = _in_steps(work.ofm, granule), granule
     most = as_shape(map(min, whole, limits))
-    found: list[tuple[Shape, Shape]] = []
+    found: list[tuple[HWC, HWC]] = []
     for c in range(_BRICK, min(max(macs, elements // (gh * gx * _BRICK)), most[2]) + 1, _BRICK):
         unit, area, channels = _stored(memory, k, depth or c, work.bits), elements // c, depth or c
         x = min(most[1], max(gx, int(sqrt(area * whole[1] / whole[0])) // gx * gx, area // most[0]))
@@ -255,9 +255,9 @@ def _by_aspect(
             break
         found.append(((int(needs[0][n]), int(needs[1][n]), up(channels, unit[2])), block))
         if all(have >= o for have, o in zip(block, whole)):
-            return Block(*found[-1], micro)
+            return BlockConfig(*found[-1], micro)
     i, j = (1, 2) if work.kernel == (1, 1) else (0, 1)  # the axes whose coverage counts
     missed = [(1 + abs(1 - whole[i] * whole[j] / (b[i] * b[j]))) * (1 + abs(1 - most[2] / b[2]) / 10) for _, b in found]
     if not found:
         raise ValueError(f"no block of {work} fits")
-    return Block(*found[missed.index(min(missed))], micro)
+    return BlockConfig(*found[missed.index(min(missed))], micro)

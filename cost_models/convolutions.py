@@ -7,7 +7,7 @@ from math import ceil, prod, sqrt
 
 from cost_models import estimator
 from cost_models.blocks import Work
-from cost_models.estimator import Weights
+from cost_models.estimator import WeightFetch
 from cost_models.protocol import Unit
 from cost_models.setting import Operation, spatial
 from cost_models.weights import encoded, stored_weights, two_of_four
@@ -41,7 +41,7 @@ def convolution(o: Operation) -> tuple[float, float]:
         work = replace(work, ofm=(h, w, c))  # the block stays that of the result as it was
     share = parts.count if parts.divided else 1
     sparse = work.kind == "conv" and two_of_four(parts.depth, stored_weights(u))
-    weights = Weights(encoded(machine, u, work.kind, block.part_kernel) / share, s.ahead, sparse=sparse)
+    weights = WeightFetch(encoded(machine, u, work.kind, block.part_kernel) / share, s.ahead, sparse=sparse)
     total, npu = estimator.mac_and_npu(
         machine, work, o.place, block, o.path, weights, table=table, ahead=s.ahead or 0.0
     )

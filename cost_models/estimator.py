@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from cost_models.blocks import Block, Work, as_shape, up
+from cost_models.blocks import BlockConfig, Work, as_shape, up
 from cost_models.machine import Machine, Memory, Place
-from eqsat.target.family import Shape
+from eqsat.target.family import HWC
 
 #: Bytes of scale and bias per output channel.
 SCALES = 10
@@ -22,7 +22,7 @@ SCALES = 10
 _TABLE = {1: 256, 2: 2048}
 
 
-def _waste(machine: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: Shape, shape: Shape) -> float:
+def _waste(machine: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: HWC, shape: HWC) -> float:
     """How many times as much a memory moves as is asked for: a burst that is shorter than the longest takes as long."""
     whole, cores = bits * block[1] * block[2], 1 if reads else machine.core.cores
     if not rows:
@@ -39,7 +39,7 @@ def _units(shape: Sequence[int], unit: Sequence[int]) -> int:
     return prod(ceil(d / u) for d, u in zip(shape, unit))
 
 
-def _within(a: Shape, b: Shape) -> Shape:
+def _within(a: HWC, b: HWC) -> HWC:
     return as_shape(map(min, a, b))
 
 
@@ -49,7 +49,7 @@ def _stored_depth(channels: int, rows: bool) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class WeightFetch:
     """Bytes of a multiply-accumulate op's constants, encoded, and cycles of the op before it, during which they can be fetched.
     ahead: None where that op is not known. whole: the op shares them with its neighbours and waits for all of them. sparse: at most two of four
     channels are not zero, which some families skip."""
@@ -66,7 +66,7 @@ def mac(
     place: Place,
     *,
     path: float,
-    weights: Weights | None = None,
+    weights: WeightFetch | None = None,
     out_bits: int = 8,
     table: bool = False,
     ahead: float = 0.0,
@@ -82,9 +82,9 @@ def mac_and_npu(
     machine: Machine,
     work: Work,
     place: Place,
-    blocks: Block,
+    blocks: BlockConfig,
     path: float,
-    weights: Weights | None = None,
+    weights: WeightFetch | None = None,
     out_bits: int = 8,
     table: bool = False,
     ahead: float = 0.0,
@@ -149,7 +149,7 @@ def _transfer(machine: Machine, count: float) -> float:
 
 
 def _staging(
-    machine: Machine, weights: Weights, reads: int, depth: int, slice_depth: int, npu: float
+    machine: Machine, weights: WeightFetch, reads: int, depth: int, slice_depth: int, npu: float
 ) -> tuple[bool, float]:
     """Whether Vela fetches the weights into the memory of the activations, and how many bytes of them before the op starts.
 
@@ -171,7 +171,7 @@ def _staging(
     return True, share * weights.encoded
 
 
-def _late(machine: Machine, weights: Weights, ready: float, scales: float, npu: float) -> float:
+def _late(machine: Machine, weights: WeightFetch, ready: float, scales: float, npu: float) -> float:
     """Cycles that the weights come too late: calibrated on Vela 5.1 (without it the worst network on U55 is off by 74 %, of 19)."""
     if weights.ahead is None:
         return 0.0
@@ -185,7 +185,7 @@ def _late(machine: Machine, weights: Weights, ready: float, scales: float, npu: 
     )
 
 
-def _mac_block(machine: Machine, work: Work, blocks: Block, inside: Shape, fed: Shape) -> float:
+def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, fed: HWC) -> float:
     """Cycles of the MAC array for one block.
 
     Depth first takes the channels of one kernel element at a time, part kernel four kernel elements (two of INT16) of 8 channels.
@@ -223,7 +223,7 @@ def _mac_block(machine: Machine, work: Work, blocks: Block, inside: Shape, fed: 
 
 def pool(
     machine: Machine,
-    out: Shape,
+    out: HWC,
     place: Place,
     bits: int = 8,
     path: float | None = None,
@@ -249,19 +249,19 @@ def pool(
 
 def elementwise(
     machine: Machine,
-    out: Shape,
+    out: HWC,
     path: float,
     place: Place,
     bits: int = 8,
     out_bits: int = 8,
     operands: int = 2,
-    stored: Shape | None = None,
+    stored: HWC | None = None,
 ) -> float:
     """Cycles of an elementwise op. stored: shape of the operand that is a constant, in rows: it may be read anew for every output."""
     full = (*out[:2], _stored_depth(out[2], place.write_rows))
     read = (*out[:2], _stored_depth(out[2], place.read_rows))
     scalar = stored is not None and prod(stored) == 1
-    block: Shape = (
+    block: HWC = (
         (*full[:2], up(full[2], 16))
         if not machine.family.blocked_elementwise
         else machine.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
@@ -311,7 +311,7 @@ def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, 
     return columns * (product + total)
 
 
-def _blocks(machine: Machine, shape: Shape, block: Shape, path: float, place: Place, bits: int, out_bits: int) -> float:
+def _blocks(machine: Machine, shape: HWC, block: HWC, path: float, place: Place, bits: int, out_bits: int) -> float:
     """NPU cycles of an elementwise op: of the output path, or a quarter of what it and a memory take for a block."""
     inside = _within(block, shape)
     first = (
@@ -332,7 +332,7 @@ def _blocks(machine: Machine, shape: Shape, block: Shape, path: float, place: Pl
     return prod(shape) * max(path, (max(first, last + place.write.write_latency) / prod(block) + path) / 4)
 
 
-def transpose(machine: Machine, shape: Shape, perm: tuple[int, int, int], size: int, place: Place) -> float:
+def transpose(machine: Machine, shape: HWC, perm: tuple[int, int, int], size: int, place: Place) -> float:
     """Cycles of one native TRANSPOSE of (h, w, c): a pooling of the result, or of memory alone."""
     out = as_shape(shape[p] for p in perm)
     if machine.family.transposes.pooled:
@@ -342,7 +342,7 @@ def transpose(machine: Machine, shape: Shape, perm: tuple[int, int, int], size: 
         work = Work("pool", shape, shape, bits=bits)  # the block is that of what is read
         path = machine.core.byte * (2 if perm in machine.family.transposes.doubled else 1)
         return mac_and_npu(machine, replace(work, ofm=out), place, machine.block(work), path, out_bits=bits)[0]
-    block: Shape = (1, 2, up(min(shape[2], 32), 8))  # of which only the depth matters
+    block: HWC = (1, 2, up(min(shape[2], 32), 8))  # of which only the depth matters
     read = prod(shape) * size * _waste(machine, place.read, True, True, 8 * size, block, shape)
     write = (
         prod(shape) * size * _waste(machine, place.write, False, True, 8 * size, (1, 2, up(min(out[2], 128), 8)), out)

@@ -14,13 +14,13 @@ from math import ceil, prod
 from cost_models import estimator
 from cost_models.blocks import Work
 from cost_models.convolutions import convolution
-from cost_models.estimator import Weights
+from cost_models.estimator import WeightFetch
 from cost_models.machine import Place, machine_of
 from cost_models.protocol import Unit
 from cost_models.setting import Operation, Setting, batches, spatial
 from cost_models.transposes import swap, transpose
 from eqsat.target import Target
-from eqsat.target.family import Shape
+from eqsat.target.family import HWC
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
@@ -54,7 +54,7 @@ def part(target: Target, t: Type, place: Place) -> float:
 @lru_cache(maxsize=65536)
 def _pooled(
     target: Target,
-    out: Shape,
+    out: HWC,
     place: Place,
     bits: int,
     path: float | None = None,
@@ -104,13 +104,13 @@ def _sum(o: Operation) -> float:
     moved = swap(o.machine, (outer, n, inner), size, o.place) if inner > 1 and n > 1 else 0.0
     rows = spatial((outer, inner, n) if inner > 1 else (*o.unit.operands[0].shape[: o.unit.attr("axis")], n))
     if o.setting.narrow and o.machine.family.summed_by_convolution:
-        work, weights = Work("conv", rows, (*rows[:2], 1)), Weights(n, o.setting.ahead)
+        work, weights = Work("conv", rows, (*rows[:2], 1)), WeightFetch(n, o.setting.ahead)
         return moved + estimator.mac(o.machine, work, o.place, path=o.plain_path, weights=weights)
     work = Work("sum", rows, (*rows[:2], 1), bits=8 * size)
     return moved + estimator.mac(o.machine, work, o.place, path=o.plain_path, out_bits=32)
 
 
-def _around_axis(u: Unit) -> Shape:
+def _around_axis(u: Unit) -> HWC:
     """Elements before a reduction's axis, along it, and after it."""
     shape, axis = u.operands[0].shape, u.attr("axis")
     return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])

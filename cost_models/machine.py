@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from cost_models.blocks import Block, Work, shared_memory_block, split_memory_block
+from cost_models.blocks import BlockConfig, Work, shared_memory_block, split_memory_block
 from eqsat.target import Family, Target
 from eqsat.target.family import Core, SharedMemory, SplitMemory
 
@@ -36,7 +36,7 @@ class Machine:
     constants: Memory
     cache: float = float("inf")
 
-    def block(self, w: Work, table: bool = False) -> Block:
+    def block(self, w: Work, table: bool = False) -> BlockConfig:
         match self.core.memory:
             case SplitMemory() as memory:
                 return split_memory_block(w, self.core.micro, self.family.largest_block, memory, self.core.macs)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from cost_models.cache import PriceCache
 from cost_models.legality import legal
-from cost_models.protocol import Fusion, Granularity, Price, Steps, Traffic, Unit
+from cost_models.protocol import Fusion, Granularity, Price, Traffic, Unit
 from cost_models.unit_graph import UnitGraph
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
@@ -23,7 +23,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer
-from eqsat.tensor.types import Attrs, Type
+from eqsat.tensor.types import Attrs, Steps, Type
 from eqsat.workers.worker import Pool
 
 

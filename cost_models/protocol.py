@@ -15,10 +15,7 @@ from typing import Any, Literal, Protocol
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Attrs, Const, Type
-
-#: TOSA ops in a row, each reading the one before: (name as in `eqsat.tensor.ops.OPS`, attributes).
-Steps = tuple[tuple[str, Attrs], ...]
+from eqsat.tensor.types import Const, Steps, Type
 
 Granularity = Literal["node", "group", "graph"]
 

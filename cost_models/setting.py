@@ -8,7 +8,7 @@ from math import prod
 from cost_models.machine import Machine, Place
 from cost_models.protocol import Unit
 from eqsat.target import Target
-from eqsat.target.family import Shape
+from eqsat.target.family import HWC
 from eqsat.tensor.dtypes import DType
 
 
@@ -73,7 +73,7 @@ class Operation:
         return self.machine.core.byte if self.setting.activation == "clamp" else self.plain_path
 
 
-def spatial(shape: tuple[int, ...]) -> Shape:
+def spatial(shape: tuple[int, ...]) -> HWC:
     """A shape as (h, w, c): leading axes count as height."""
     shape = (1, 1, 1, *shape)
     return prod(shape[:-2]), shape[-2], shape[-1]

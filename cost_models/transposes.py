@@ -9,11 +9,11 @@ from cost_models import estimator
 from cost_models.machine import Machine, Place, machine_of
 from cost_models.setting import spatial
 from eqsat.target import Target
-from eqsat.target.family import Shape
+from eqsat.target.family import HWC
 from eqsat.tensor.types import Type
 
 
-def swap(machine: Machine, shape: Shape, size: int, place: Place) -> float:
+def swap(machine: Machine, shape: HWC, size: int, place: Place) -> float:
     """Cycles of swapping the last two axes of (h, w, c), elements of `size` bytes."""
     return estimator.transpose(machine, shape, (0, 2, 1), size, place)
 

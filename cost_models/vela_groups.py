@@ -25,16 +25,16 @@ from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses
 from cost_models.legality import legal, legal_transpose
 from cost_models.pads import has_pad
 from cost_models.probes import canonical, is_wide_sum, probe, with_narrow_constant
-from cost_models.protocol import Fusion, Granularity, Price, Steps, Unit
+from cost_models.protocol import Fusion, Granularity, Price, Unit
 from cost_models.unmeasured import copied, unmeasured
 from cost_models.windows import Windows, group_cycles
 from eqsat.target import Target
-from eqsat.target.staging import Transposes, reordering, ways, written
+from eqsat.target.staging import TransposeSteps, reordering, ways, written
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import GraphError, Shape, Type
+from eqsat.tensor.types import GraphError, Shape, Steps, Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
@@ -98,7 +98,7 @@ class VelaGroups:
             for u, p in zip(units, out, strict=True)
         ]
 
-    def _chains(self, moves: Sequence[_Reordering]) -> list[tuple[float, Transposes]]:
+    def _chains(self, moves: Sequence[_Reordering]) -> list[tuple[float, TransposeSteps]]:
         """The cheapest legal chain of each reordering, measured."""
         family = self.target.family
         options = [

@@ -41,7 +41,7 @@ class BlockError(Exception):
 
 
 @dataclass(slots=True)
-class Block:
+class CodeBlock:
     language: str
     code: str
     line: int
@@ -53,7 +53,7 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def blocks(page: Path) -> list[Block]:
+def blocks(page: Path) -> list[CodeBlock]:
     """The blocks of a page with the line of their first line of code. Raises BlockError for a language that cannot be run."""
     text, out = page.read_text(encoding="utf-8"), []
     for m in _FENCE.finditer(text):
@@ -65,11 +65,11 @@ def blocks(page: Path) -> list[Block]:
             raise BlockError(
                 f"{page.name}:{line}: no block of the language {language!r} can be run; use {', '.join(LANGUAGES)}"
             )
-        out.append(Block(language, m["code"], line, m.start("code"), m.end("code")))
+        out.append(CodeBlock(language, m["code"], line, m.start("code"), m.end("code")))
     return out
 
 
-def run(page: Path, directory: Path) -> list[tuple[Block, str]]:
+def run(page: Path, directory: Path) -> list[tuple[CodeBlock, str]]:
     """Runs a page's blocks in `directory`; gives each `text` block and what it should say. Raises BlockError."""
     for name in ("examples", "benchmarks"):
         (directory / name).symlink_to(ROOT / name)
@@ -123,7 +123,7 @@ def _bash(code: str, directory: Path, shell: dict[str, str], where: str) -> str:
     return done.stdout
 
 
-def _python(block: Block, page: Path, names: dict[str, Any], where: str) -> str:
+def _python(block: CodeBlock, page: Path, names: dict[str, Any], where: str) -> str:
     out = io.StringIO()
     try:
         with contextlib.redirect_stdout(out):

@@ -12,7 +12,6 @@ copyright = "the eqsat authors, Apache-2.0"
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-suppress_warnings = ["ref.python"]  # eqsat.runs.Run and eqsat.report.Run, where a signature says Run
 myst_heading_anchors = 3
 smartquotes = False  # `--option` in running text
 html_theme = "furo"

@@ -24,12 +24,12 @@ def solve(graph: ChoiceGraph, upper_bound: float = math.inf, deadline: float = m
 
     Raises GiveUp after MAX_STEPS decisions or at `deadline` (time.perf_counter).
     """
-    search = _Search(graph, upper_bound, deadline)
+    search = _BranchAndBound(graph, upper_bound, deadline)
     search.run(list(graph.roots), 0.0)
     return search.best
 
 
-class _Search:
+class _BranchAndBound:
     def __init__(self, graph: ChoiceGraph, upper_bound: float, deadline: float):
         self.graph = graph
         self.limit = upper_bound

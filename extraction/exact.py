@@ -32,7 +32,7 @@ def extractor(name: str, solver: Solver) -> Extractor:
         graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
     ) -> Extraction:
         """Raises Infeasible, NoChoiceFound, and SolverUnavailable if the solver failed from the start."""
-        run = Run(graph, time_limit, name)
+        run = ExactSearch(graph, time_limit, name)
         with run.interruptible():
             state = run.start(seed, warm_start)
             if not run.proved:
@@ -44,7 +44,7 @@ def extractor(name: str, solver: Solver) -> Extractor:
     return extract
 
 
-class Run:
+class ExactSearch:
     """One extraction under way: the incumbent, the reduced graph, and what is known of it.
 
     Works in whole numbers where the costs have a unit: `graph`, `cost`, `trace` and `lower_bound` count units.

@@ -15,7 +15,7 @@ import time
 from . import branch
 from .asp import Asp
 from .check import Choice
-from .exact import Run
+from .exact import ExactSearch
 from .graph import ChoiceGraph
 from .ilp import Ilp
 from .lns import Lns
@@ -45,7 +45,7 @@ def extract(
     graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
 ) -> Extraction:
     """The best that all of them find. Raises Infeasible, NoChoiceFound."""
-    run = Run(graph, time_limit, "portfolio")
+    run = ExactSearch(graph, time_limit, "portfolio")
     with run.interruptible():
         state = run.start(seed, warm_start)
         if not run.proved:

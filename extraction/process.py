@@ -114,7 +114,7 @@ class Process:
         request = pack({"function": name, "args": args, "streams": on_message is not None})
         process = self.start()
         self._calls += 1
-        watch = _Watch(process, limits)
+        watch = _CallPipes(process, limits)
         try:
             watch.write(request)
             while "message" in (answer := unpack(watch.read)):
@@ -163,7 +163,7 @@ class Process:
         self.close()
 
 
-class _Watch:
+class _CallPipes:
     """The pipes of a process during one call. Raises _LimitPassed, and EOFError where the process is gone."""
 
     def __init__(self, process: subprocess.Popen[bytes], limits: Limits):

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from benchmarks.models._seeded import seeded
 
-Model = tuple[nn.Module, tuple[Tensor, ...]]
+NetworkWithInputs = tuple[nn.Module, tuple[Tensor, ...]]
 
 
 class Inception(nn.Module):
@@ -116,31 +116,31 @@ class Channels1d(nn.Module):
         return torch.cat([self.near(y[:, -8:]), self.far(y[:, :8])], 1)
 
 
-def inception() -> Model:
+def inception() -> NetworkWithInputs:
     return seeded(Inception, (1, 8, 20, 20))
 
 
-def squeeze() -> Model:
+def squeeze() -> NetworkWithInputs:
     return seeded(Squeeze, (1, 3, 32, 32))
 
 
-def mixer() -> Model:
+def mixer() -> NetworkWithInputs:
     return seeded(Mixer, (1, 3, 24, 24))
 
 
-def space_to_depth() -> Model:
+def space_to_depth() -> NetworkWithInputs:
     return seeded(SpaceToDepth, (1, 3, 24, 24))
 
 
-def grouped() -> Model:
+def grouped() -> NetworkWithInputs:
     return seeded(Grouped, (1, 24, 16, 16))
 
 
-def excited() -> Model:
+def excited() -> NetworkWithInputs:
     return seeded(Excited, (1, 16, 16, 16))
 
 
-def channels_1d() -> Model:
+def channels_1d() -> NetworkWithInputs:
     return seeded(Channels1d, (1, 4, 64))
 
 

@@ -20,7 +20,7 @@ class ChannelNorm(nn.LayerNorm):
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
-class Block(nn.Module):
+class ConvNeXtBlock(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.depthwise = nn.Conv2d(dim, dim, 7, padding=3, groups=dim)
@@ -42,7 +42,7 @@ class ConvNeXt(nn.Module):
             if i > 0:
                 self.features.append(ChannelNorm(widths[i - 1]))
                 self.features.append(nn.Conv2d(widths[i - 1], width, 2, stride=2))
-            self.features.extend(Block(width) for _ in range(depth))
+            self.features.extend(ConvNeXtBlock(width) for _ in range(depth))
         self.head = nn.Sequential(nn.LayerNorm(widths[-1]), nn.Linear(widths[-1], classes))
 
     def forward(self, x: Tensor) -> Tensor:

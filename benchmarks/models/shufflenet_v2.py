@@ -26,7 +26,7 @@ def depthwise_bn(c: int, stride: int) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(c, c, 3, stride, 1, groups=c, bias=False), nn.BatchNorm2d(c))
 
 
-class Unit(nn.Module):
+class ShuffleUnit(nn.Module):
     """Stride 1: half the channels pass untouched. Stride 2: both branches see all channels, halve H and W."""
 
     def __init__(self, c_in: int, c_out: int, stride: int) -> None:
@@ -54,7 +54,7 @@ class ShuffleNetV2(nn.Module):
         channels = 24
         for width, repeats in ((48, 4), (96, 8), (192, 4)):
             for i in range(repeats):
-                self.stages.append(Unit(channels, width, stride=2 if i == 0 else 1))
+                self.stages.append(ShuffleUnit(channels, width, stride=2 if i == 0 else 1))
                 channels = width
         self.last = conv_bn_relu(channels, 1024, 1)
         self.head = nn.Linear(1024, classes)

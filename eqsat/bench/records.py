@@ -18,11 +18,11 @@ from eqsat.bench.cells import all_versions
 from eqsat.bench.log import Log, Record, read
 from eqsat.files import InputError, write_atomically
 
-Place = tuple[str, str, str]
+CellKey = tuple[str, str, str]
 _RECORDS = "records.jsonl"
 
 
-def place(record: Record) -> Place:
+def place(record: Record) -> CellKey:
     return record["model"], record["target"], record["configuration"]
 
 
@@ -90,7 +90,7 @@ class RunFiles:
         write_atomically(self.directory / "run.json", (json.dumps(about, indent=1) + "\n").encode())
 
 
-def chosen_path(directory: Path, where: Place, delegate: str) -> Path:
+def chosen_path(directory: Path, where: CellKey, delegate: str) -> Path:
     model, target, configuration = where
     return directory / "chosen" / f"{model}.{delegate}.{target}.{re.sub(r'[^A-Za-z0-9=]+', '_', configuration)}.tosa"
 

@@ -18,17 +18,17 @@ from eqsat.bench import isolated, litert, lowering
 from eqsat.bench.cells import LITERT, STOCK, Configuration, Model, lowering_fingerprint, measuring_fingerprint
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.log import Record
-from eqsat.bench.records import Place, RunFiles
+from eqsat.bench.records import CellKey, RunFiles
 from eqsat.files import InputError
 from eqsat.target import ACCELERATORS, TargetError
 from eqsat.workers.worker import Limits, WorkerError
 
 #: Called with (lowerings and cells done, their number in all, what happened).
-Progress = Callable[[int, int, str], None]
+CellProgress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TaskOutcome:
     """What came of a task, as data that any executor can carry: a value, or an error, which may be `lost` and not the task's own."""
 
     value: Any = None
@@ -37,13 +37,13 @@ class Outcome:
     lost: bool = False
 
 
-def attempt(function: str, args: tuple, limits: Limits) -> Outcome:
+def attempt(function: str, args: tuple, limits: Limits) -> TaskOutcome:
     """`isolated.call` with failures as values; runs in a thread here or on a Dask worker."""
     try:
         value, peak = isolated.call(function, args, limits)
-        return Outcome(value, round(peak, 1))
+        return TaskOutcome(value, round(peak, 1))
     except WorkerError as e:
-        return Outcome(error=f"{e} ({e.place})" if e.place else str(e), lost=not e.refused)
+        return TaskOutcome(error=f"{e} ({e.place})" if e.place else str(e), lost=not e.refused)
 
 
 @contextmanager
@@ -83,7 +83,7 @@ def run(
     limits: Limits | None = None,
     cold: bool = False,
     litert_environment: Path | None = None,
-    progress: Progress = lambda done, total, what: None,
+    progress: CellProgress = lambda done, total, what: None,
 ) -> list[Record]:
     """Measures every cell that `out` does not hold yet and gives all records of the plan in its order.
 
@@ -108,7 +108,7 @@ def run(
     )
     with closing(files), nullcontext(pool) if pool else executor(jobs, scheduler) as chosen:
         width = jobs if pool is None and scheduler is None else sys.maxsize
-        return _Run(plan, files, chosen, width, limits or isolated.LIMITS, cold, progress).all()
+        return _Scheduler(plan, files, chosen, width, limits or isolated.LIMITS, cold, progress).all()
 
 
 class _Plan:
@@ -137,16 +137,23 @@ class _Plan:
             and not (model.reference.endswith(".pt2") and c.kind == LITERT)
         ]
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[CellKey]:
         return [(m.name, t, c.name) for m, t in self.pairs for c in self.of(m)]
 
 
-class _Run:
+class _Scheduler:
     """Tasks wait here until one of `width` places is free: lowerings, then cells, then the LiteRT path, so that a process seldom has
     to change its work."""
 
     def __init__(
-        self, plan: _Plan, files: RunFiles, pool: Executor, width: int, limits: Limits, cold: bool, progress: Progress
+        self,
+        plan: _Plan,
+        files: RunFiles,
+        pool: Executor,
+        width: int,
+        limits: Limits,
+        cold: bool,
+        progress: CellProgress,
     ):
         self.plan, self.files, self.pool, self.width, self.limits, self.cold, self.progress = (
             plan,
@@ -157,8 +164,8 @@ class _Run:
             cold,
             progress,
         )
-        self.ready: list[tuple[int, int, Callable[[Outcome], None], str, tuple]] = []
-        self.pending: dict[Future, Callable[[Outcome], None]] = {}
+        self.ready: list[tuple[int, int, Callable[[TaskOutcome], None], str, tuple]] = []
+        self.pending: dict[Future, Callable[[TaskOutcome], None]] = {}
         self.number = count()
         lowerings = sum(any(c.kind != LITERT for c in plan.of(m)) for m, _ in plan.pairs)
         self.total, self.done = len(plan.places()) + lowerings, 0
@@ -174,7 +181,7 @@ class _Run:
                     try:
                         outcome = future.result()
                     except Exception as e:  # noqa: BLE001 - a scheduler's own failure is this cell's loss
-                        outcome = Outcome(error=f"{type(e).__name__}: {e}", lost=True)
+                        outcome = TaskOutcome(error=f"{type(e).__name__}: {e}", lost=True)
                     then(outcome)
         finally:
             for future in self.pending:
@@ -182,7 +189,7 @@ class _Run:
             self.files.log.sort(self.plan.places())
         return [self.files.log.records[p] for p in self.plan.places()]
 
-    def _add_task(self, rank: int, then: Callable[[Outcome], None], function: str, *args: Any) -> None:
+    def _add_task(self, rank: int, then: Callable[[TaskOutcome], None], function: str, *args: Any) -> None:
         heapq.heappush(self.ready, (rank, next(self.number), then, function, args))
 
     def _fill(self) -> bool:
@@ -210,15 +217,15 @@ class _Run:
         key = digest(self.plan.fingerprints[model.name], target, lowering_fingerprint())
         saved = self.files.graphs(model.name, target)
         if saved and saved[1]["key"] == key:
-            self._lowered(key, model, target, Outcome(saved))
+            self._lowered(key, model, target, TaskOutcome(saved))
         elif model.reference.endswith(".tosa"):
-            self._lowered(key, model, target, Outcome(lowering.as_given(Path(model.reference), target)))
+            self._lowered(key, model, target, TaskOutcome(lowering.as_given(Path(model.reference), target)))
         else:
             self._add_task(
                 0, partial(self._lowered, key, model, target), "eqsat.bench.lowering:prepare", model.reference, target
             )
 
-    def _lowered(self, key: str, model: Model, target: str, outcome: Outcome) -> None:
+    def _lowered(self, key: str, model: Model, target: str, outcome: TaskOutcome) -> None:
         mine = [c for c in self.plan.of(model) if c.kind != LITERT]
         if outcome.error:
             self._count(f"{model.name} {target}: the lowering failed")
@@ -257,7 +264,7 @@ class _Run:
             self._count(f"{model.name} {target} {c.name}: there already")
         return known
 
-    def _measured(self, key: str, model: Model, target: str, c: Configuration, outcome: Outcome) -> None:
+    def _measured(self, key: str, model: Model, target: str, c: Configuration, outcome: TaskOutcome) -> None:
         if outcome.error:
             self._add(
                 {"key": key, "error": outcome.error, **({"lost": True} if outcome.lost else {})}, model, target, c

@@ -8,11 +8,12 @@ import numpy as np
 
 from cost_models.bytes_moved import BytesMoved
 from cost_models.legality import legal
-from cost_models.protocol import Steps, Unit
+from cost_models.protocol import Unit
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Steps
 
 #: Beyond this the search for chains of native transposes takes longer than the rest of a trial.
 _MOST_ATOMS = 4

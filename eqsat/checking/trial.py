@@ -37,7 +37,7 @@ _SAMPLES = (0, 2, 3)
 
 
 @dataclass(slots=True)
-class Record:
+class TrialRecord:
     """What happened to one graph. failures: in words, empty if all is well; refused: extractions that the cost model or Vela forbid.
 
     vela: Vela accepts the source graph. optimized: what the full optimizer chose, "" where it did not run.
@@ -72,11 +72,11 @@ def run(
     random: int = 3,
     full: bool = False,
     budget: Budget = BUDGET,
-) -> Record:
+) -> TrialRecord:
     """Checks `graph`; `random`: number of random extractions; `full`: also by the whole optimizer, with Vela's prices."""
     started = time.perf_counter()
     counts = graph.op_counts()
-    out = Record(seed, target.accelerator, sum(counts.values()), list(counts))
+    out = TrialRecord(seed, target.accelerator, sum(counts.values()), list(counts))
     try:
         checked = check(graph, rules, budget=budget)
         out.e_nodes, out.evaluated, out.stop = checked.frozen.n_nodes, checked.evaluated, checked.frozen.saturation.stop
@@ -109,7 +109,7 @@ def run(
     return out
 
 
-def _compare(graph: TensorGraph, buffers: dict[bytes, str], pool: Pool, out: Record) -> None:
+def _compare(graph: TensorGraph, buffers: dict[bytes, str], pool: Pool, out: TrialRecord) -> None:
     """Every extraction, written and read again, against the source graph: signature, and values on the reference model."""
     source = dumps(graph)
     same = {b: loads(b).signature() == graph.signature() for b in buffers}
@@ -141,7 +141,7 @@ def _vela(
     pool: Pool,
     full: bool,
     rules: Sequence[Rule],
-    out: Record,
+    out: TrialRecord,
 ) -> None:
     """Whether Vela takes the source and the first extraction; the whole optimizer where it does."""
     source = dumps(graph)

@@ -28,11 +28,11 @@ def report(
     """Write a run's tables and pictures: RUN/report/index.html, which needs no network, and report.md."""
     quiet()
     try:
-        from eqsat.report import Run, compare, write
+        from eqsat.report import RecordedRun, compare, write
         from eqsat.report.compare import markdown
 
-        new = Run.read(run)
-        comparison = compare(new, Run.read(against), noise) if against else None
+        new = RecordedRun.read(run)
+        comparison = compare(new, RecordedRun.read(against), noise) if against else None
         written = write(new, out or run / "report", comparison)
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e

@@ -19,18 +19,18 @@ from eqsat.egraph.tree import (
     Let,
     Lookup,
     Postponed,
+    Sublist,
     Symbol,
     Term,
     Typed,
     Vector,
-    Window,
     Wrong,
 )
 from eqsat.tensor.types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledRule:
     """A query with the functions that it calls, and the facts and postponed operators that it needs declared."""
 
     query: Query
@@ -39,7 +39,7 @@ class Compiled:
     postponed: tuple[Postponed, ...]
 
 
-def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes: bool) -> Compiled:
+def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes: bool) -> CompiledRule:
     """The rule `left = right`, where all of `where` holds; removes: the e-node on the left goes. Raises RuleError."""
     pattern = Pattern()
     if not isinstance(left, Lookup):
@@ -63,7 +63,7 @@ def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes:
     atoms = tuple(a for a in pattern.atoms if a is not None)
     query = Query(atoms, tuple(pattern.demands), tuple(actions.made))
     functions = tuple(dict.fromkeys(c.function for c in pattern.calls))
-    return Compiled(query, functions, tuple(pattern.facts), tuple(pattern.postponed))
+    return CompiledRule(query, functions, tuple(pattern.facts), tuple(pattern.postponed))
 
 
 def _guard(pattern: Pattern) -> None:
@@ -154,15 +154,15 @@ class _Actions:
         if isinstance(t, Each):
             name, attributes = self.pattern.operator(t.operator, Role.USE)
             return ("unstable-vec-map", ("unstable-fn", f'"{name}"', *attributes), self._vector(t.vector))
-        if isinstance(t, Window):
+        if isinstance(t, Sublist):
             return self._replaced(t)
         return self.pattern.slot(t, VALUES, Role.USE)
 
-    def _replaced(self, t: Window) -> Expr:
-        """The vector with other operands in its window."""
-        there, start = self.pattern.windows.get(t.vector, (None, 0))
+    def _replaced(self, t: Sublist) -> Expr:
+        """The vector with other operands in its sublist."""
+        there, start = self.pattern.sublists.get(t.vector, (None, 0))
         if there is None or (there.before, there.after) != (t.before, t.after):
-            raise RuleError(f"the pattern has no such window as {t}")
+            raise RuleError(f"the pattern has no such sublist as {t}")
         vector, old = self.pattern.slot(t.vector, VALUES, Role.USE), len(there.items)
         if len(t.items) == 1 and not _is_vector(t.items[0]):
             rest: Expr = vector
@@ -180,4 +180,4 @@ class _Actions:
 
 def _is_vector(t: Term) -> bool:
     kind = t.kind if isinstance(t, Symbol) else t.fact.gives if isinstance(t, Lookup) else None
-    return kind == VALUES or isinstance(t, Vector | Joined | Each | Window)
+    return kind == VALUES or isinstance(t, Vector | Joined | Each | Sublist)

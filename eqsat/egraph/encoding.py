@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from eqsat.egraph.attributes import Call, LeafValue, constructor
-from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, EgglogRule, Engine, EngineError, Extern, Saturation, Watch
+from eqsat.egraph.engine import DEFAULT_BUDGET, Budget, EgglogRule, Engine, EngineError, ExternTable, Saturation, Watch
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import OPERANDS, Value, every
 from eqsat.egraph.rule import Rule, rule
@@ -88,7 +88,7 @@ TYPES = (
     rule("type-Move", type_of(_m(_x)), moved(_m, _x), family="analysis"),
     rule("type-Leaf", type_of(_leaf), of_leaf(_leaf), family="analysis"),
 )
-#: How vectors are walked along: the rows that windows of patterns are made of.
+#: How vectors are walked along: the rows that sublists of patterns are made of.
 VECTORS = (
     EgglogRule(
         "element-Cat",
@@ -147,7 +147,7 @@ def engine_for(rules: Sequence[Rule]) -> Engine:
     """An empty e-graph with these rules and those of the language. Raises EngineError."""
     every = [*TYPES, *rules]
     declared = declarations(every)
-    externs: dict[str, Extern] = {e.name: e for r in every for e in r.externs}
+    externs: dict[str, ExternTable] = {e.name: e for r in every for e in r.externs}
     return Engine([*DECLARATIONS, *declared.values()], externs.values(), [*VECTORS, *(r.for_engine() for r in every)])
 
 

@@ -1,6 +1,6 @@
 """The e-graph engine: egglog 13.2 or 14.x through its low-level bindings.
 
-Every attribute is interned to an i64. A computation that egglog cannot do is an `Extern`: a relation from arguments
+Every attribute is interned to an i64. A computation that egglog cannot do is an `ExternTable`: a relation from arguments
 to results and a demand relation beside it. A rule with extern calls becomes demand stages and a final stage; between
 steps Python answers the new demands and loads the rows. No Python runs inside egglog.
 One ruleset per rule gives exact attribution of matches and growth, and limits are checked between rules.
@@ -47,7 +47,7 @@ class Interner:
 
 
 @dataclass(frozen=True, slots=True)
-class Extern:
+class ExternTable:
     """A partial, possibly multi-valued function on interned values: `fn(*values)` gives None, one tuple or a list of tuples."""
 
     name: str
@@ -114,7 +114,7 @@ Watch = Callable[["Engine", str], None]
 class Engine:
     """One e-graph. Not for use from two threads (egglog's binding forbids it); use as a context manager."""
 
-    def __init__(self, declarations: Sequence[str], externs: Iterable[Extern], rules: Iterable[EgglogRule]):
+    def __init__(self, declarations: Sequence[str], externs: Iterable[ExternTable], rules: Iterable[EgglogRule]):
         self.intern = Interner()
         self._directory = tempfile.mkdtemp(prefix="eqsat-")
         self._egraph = bindings.EGraph(fact_directory=self._directory)

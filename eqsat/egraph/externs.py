@@ -21,7 +21,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from eqsat.egraph import engine
 from eqsat.egraph.kinds import Kind, RuleError, kind_of
-from eqsat.egraph.tree import Compute, Result, term
+from eqsat.egraph.tree import CallResult, Compute, term
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,7 +47,7 @@ class Extern(Generic[P, R]):
     def __call__(self, *arguments: Any) -> Any:
         call = Compute(self, tuple(map(term, arguments)))
         single = not self.condition and self.per_rest is None and len(self.results) == 1
-        return Result(call, 0) if single else call
+        return CallResult(call, 0) if single else call
 
     @property
     def summary(self) -> str:
@@ -71,7 +71,7 @@ class Extern(Generic[P, R]):
         """The name of its table for so many arguments. No name is another one plus digits: egglog 13.2 makes names so."""
         return f"{self.fn.__module__}.{self.name}[{arguments}]"
 
-    def table(self, arguments: int) -> engine.Extern:
+    def table(self, arguments: int) -> engine.ExternTable:
         """The function as the engine calls it."""
         kinds, results = self.takes(arguments), self.results_of(arguments)
         assert kinds is not None
@@ -86,7 +86,7 @@ class Extern(Generic[P, R]):
             many = found if self.several else [found]
             return [self._checked(() if self.condition else row, results) for row in many]
 
-        return engine.Extern(self.symbol(arguments), arguments, len(results), answers)
+        return engine.ExternTable(self.symbol(arguments), arguments, len(results), answers)
 
     def _checked(self, row: Any, results: tuple[Kind, ...]) -> tuple[Any, ...]:
         values: tuple[Any, ...] = row if len(results) != 1 or self.per_rest is not None else (row,)

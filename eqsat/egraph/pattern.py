@@ -12,6 +12,7 @@ from eqsat.egraph.query import Atom, Demand, Slot
 from eqsat.egraph.terms import type_of
 from eqsat.egraph.tree import (
     Apply,
+    CallResult,
     Compute,
     Fact,
     LeftSide,
@@ -20,12 +21,11 @@ from eqsat.egraph.tree import (
     Number,
     Partial,
     Postponed,
-    Result,
+    Sublist,
     Sum,
     Symbol,
     Term,
     Vector,
-    Window,
     Wrong,
 )
 from eqsat.tensor.types import Type
@@ -49,8 +49,8 @@ class Pattern:
         self.symbols: dict[Symbol, None] = {}
         self.facts: dict[Fact, None] = {}
         self.postponed: dict[Postponed, None] = {}
-        #: What each vector's window is, with the place where it begins.
-        self.windows: dict[Term, tuple[Window, Slot]] = {}
+        #: What each vector's sublist is, with the place where it begins.
+        self.sublists: dict[Term, tuple[Sublist, Slot]] = {}
         self.root: Slot | None = None
         self.calls: dict[Compute, tuple[Slot, ...]] = {}
         self._slots: dict[Term, Slot] = {}
@@ -79,8 +79,8 @@ class Pattern:
             return self._index(t, role)
         if isinstance(t, Apply) and kind == VALUE:
             return self._apply(t, role)
-        if isinstance(t, Window | Vector) and kind == VALUES and role is not Role.USE:
-            return self._window(t)
+        if isinstance(t, Sublist | Vector) and kind == VALUES and role is not Role.USE:
+            return self._sublist(t)
         return self._attribute(t, kind, role)
 
     def _symbol(self, s: Symbol, kind: Kind, role: Role) -> Slot:
@@ -97,7 +97,7 @@ class Pattern:
     def _attribute(self, t: Term, kind: Kind, role: Role) -> Slot:
         if isinstance(t, Lookup) and t.fact.gives is not None:
             given = t.fact.gives
-        elif isinstance(t, Result) and role is not Role.MATCH:
+        elif isinstance(t, CallResult) and role is not Role.MATCH:
             given = t.kind
         else:
             raise RuleError(f"{t} stands where a {kind.name} is wanted")
@@ -133,7 +133,7 @@ class Pattern:
                 raise RuleError(f"{t.postponed.name} has {len(t.postponed.attributes)} attributes: {t}")
             pairs = zip(t.attributes, t.postponed.attributes, strict=True)
             return t.postponed.symbol, tuple(self.slot(a, k, role) for a, k in pairs)
-        if not isinstance(t, Symbol | Result) or not t.kind.constructor:
+        if not isinstance(t, Symbol | CallResult) or not t.kind.constructor:
             raise RuleError(f"{t} is applied to operands and is no operator")
         return t.kind.constructor, (self.slot(t, t.kind, role),)
 
@@ -183,16 +183,16 @@ class Pattern:
 
     # -- vectors ----------------------------------------------------------------------------------
 
-    def _window(self, t: Window | Vector) -> Slot:
-        window = t if isinstance(t, Window) else Window(t, False, t.items, False)
-        if window.vector in self.windows:
-            raise RuleError(f"{window.vector} has two windows in the pattern")
-        vector = self.slot(window.vector, VALUES) if isinstance(t, Window) else self.fresh()
-        start: Slot = self.fresh() if window.before else 0
-        self.windows[window.vector] = window, start
-        if not window.after:
-            self.atoms.append(Atom("vec-length", (vector,), self.place(start, len(window.items))))
-        for k, item in enumerate(window.items):
+    def _sublist(self, t: Sublist | Vector) -> Slot:
+        sublist = t if isinstance(t, Sublist) else Sublist(t, False, t.items, False)
+        if sublist.vector in self.sublists:
+            raise RuleError(f"{sublist.vector} has two sublists in the pattern")
+        vector = self.slot(sublist.vector, VALUES) if isinstance(t, Sublist) else self.fresh()
+        start: Slot = self.fresh() if sublist.before else 0
+        self.sublists[sublist.vector] = sublist, start
+        if not sublist.after:
+            self.atoms.append(Atom("vec-length", (vector,), self.place(start, len(sublist.items))))
+        for k, item in enumerate(sublist.items):
             place, row = self.place(start, k), self._reserved()
             self.atoms[row] = Atom("element", (vector, place, self.slot(item, VALUE)), None)
         return vector
@@ -225,7 +225,7 @@ class Pattern:
 
 def is_leaf(t: Term) -> bool:
     """Whether a term is the attribute of a leaf, which is an operand too."""
-    return isinstance(t, Symbol | Result) and LEAF.includes(t.kind)
+    return isinstance(t, Symbol | CallResult) and LEAF.includes(t.kind)
 
 
 def is_value(t: Term) -> bool:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from eqsat.egraph.engine import Extern
+from eqsat.egraph.engine import ExternTable
 
 Slot = str | int
 #: A function of egglog with its arguments.
@@ -32,7 +32,7 @@ class Atom:
 class Demand:
     """An extern's answer for some arguments."""
 
-    extern: Extern
+    extern: ExternTable
     arguments: tuple[Slot, ...]
     results: tuple[Slot, ...]
 

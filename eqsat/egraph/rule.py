@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from eqsat.egraph import engine
-from eqsat.egraph.compile import Compiled, compile_rule
+from eqsat.egraph.compile import CompiledRule, compile_rule
 from eqsat.egraph.kinds import RuleError
 from eqsat.egraph.query import text
 from eqsat.egraph.tree import Fact, Function, Let, Lookup, Postponed, Term, term
@@ -33,7 +33,7 @@ class Rule:
     where: tuple[Term, ...] = ()
     removes: bool = False
     place: str = ""
-    compiled: Compiled = field(init=False, repr=False)
+    compiled: CompiledRule = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         try:
@@ -63,7 +63,7 @@ class Rule:
         return self.compiled.functions
 
     @property
-    def externs(self) -> list[engine.Extern]:
+    def externs(self) -> list[engine.ExternTable]:
         """The tables of the functions that it calls."""
         return [d.extern for d in self.compiled.query.demands]
 

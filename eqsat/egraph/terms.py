@@ -5,7 +5,7 @@
     rule("push-binary", m(f(x, y)), f(seen_by(m, x)(x), seen_by(m, y)(y)))
 
 An operator applied to operands is a term: `f(x, y)`. A function of attributes (`extern`) gives an operator, a leaf or any other attribute:
-`seen_by(m, x)` is a movement. A fact is looked up: `curve(x, y)`. Vectors of operands have windows: `xs[..., f(x), ...]`.
+`seen_by(m, x)` is a movement. A fact is looked up: `curve(x, y)`. Vectors of operands have sublists: `xs[..., f(x), ...]`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from eqsat.egraph.kinds import INDEX, VALUE, VALUES, RuleError, kind_of
 from eqsat.egraph.tree import (
+    CallResult,
     Compute,
     Each,
     Fact,
@@ -23,7 +24,6 @@ from eqsat.egraph.tree import (
     Length,
     Let,
     Postponed,
-    Result,
     Symbol,
     Term,
     Typed,
@@ -68,7 +68,7 @@ def let(call: Term, build: Callable[..., Any]) -> Term:
     names = _names(build, len(call.results))
     if len(names) != len(call.results):
         return Wrong(f"{call} gives {len(call.results)} results, and {len(names)} are named: {', '.join(names)}")
-    return Let(call, names, term(build(*(Result(call, k, n) for k, n in enumerate(names)))))
+    return Let(call, names, term(build(*(CallResult(call, k, n) for k, n in enumerate(names)))))
 
 
 def _names(build: Callable[..., Any], count: int) -> tuple[str, ...]:

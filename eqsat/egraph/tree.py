@@ -28,7 +28,7 @@ class Function(Protocol):
 
     def results_of(self, arguments: int) -> tuple[Kind, ...]: ...
 
-    def table(self, arguments: int) -> engine.Extern: ...
+    def table(self, arguments: int) -> engine.ExternTable: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Term:
         before, after = isinstance(parts[0], EllipsisType), isinstance(parts[-1], EllipsisType)
         if len(parts) != len(inside) + before + after or not inside:
             return Wrong(f"{self}[...] has its ellipses at the ends, and something between them")
-        return Window(self, before, tuple(map(term, inside)), after)
+        return Sublist(self, before, tuple(map(term, inside)), after)
 
     def __add__(self, other: Any) -> Term:
         if isinstance(other, int):
@@ -110,7 +110,7 @@ def _operator(t: Term) -> str:
 
 
 def _kind(t: Term) -> Kind | None:
-    return t.kind if isinstance(t, Symbol | Result) else None
+    return t.kind if isinstance(t, Symbol | CallResult) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Compute(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Result(Term):
+class CallResult(Term):
     """Result number k of a call; `name` is for reading."""
 
     call: Compute
@@ -199,7 +199,7 @@ class Vector(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Window(Term):
+class Sublist(Term):
     """On the left: a vector with these operands somewhere in a row (before: others may come before them; after: behind them). On the
     right: the vector with these in their place, where a vector stands for its operands."""
 

@@ -21,7 +21,7 @@ from eqsat.files import InputError, write_atomically
 from eqsat.search.deviation import Deviation
 from eqsat.search.options import Options
 
-_Number = TypeVar("_Number", int, float)
+_Numeric = TypeVar("_Numeric", int, float)
 
 
 @dataclass(slots=True)
@@ -119,9 +119,9 @@ def _seconds(session: Session) -> dict[str, float]:
     return {**seconds, "executorch lowering": session.seconds["total"] - ours}
 
 
-def _total(tables: Iterable[Mapping[str, _Number]]) -> dict[str, _Number]:
+def _total(tables: Iterable[Mapping[str, _Numeric]]) -> dict[str, _Numeric]:
     """Sums by key."""
-    out: dict[str, _Number] = {}
+    out: dict[str, _Numeric] = {}
     for table in tables:
         for key, value in table.items():
             out[key] = out[key] + value if key in out else value

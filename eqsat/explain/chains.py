@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from eqsat.explain.joins import Joins, Link, Neighbours
+from eqsat.explain.joins import Adjacency, Joins, Link
 from eqsat.explain.match import Matcher
 from eqsat.explain.record import FOREVER, History, TableRow
 
@@ -71,7 +71,7 @@ class Chains:
         self.history = history
         self.joins = Joins(history, Matcher(history))
         self._proofs: dict[tuple[TableRow, TableRow, int], Proof | None] = {}
-        self._neighbours: dict[int, Neighbours] = {}
+        self._neighbours: dict[int, Adjacency] = {}
 
     def prove(self, start: TableRow, end: TableRow, limit: int = FOREVER) -> Proof:
         """A short chain from `start` to `end`, using nothing after step `limit`. Raises ExplainError if there is none."""
@@ -187,7 +187,7 @@ class Chains:
         """Length of a link: more where what its rule saw has to be proved in its turn."""
         return _LINK * (1 + sum(self.history.origin_at(r[2], link.step - 1) != r for r in self._assumed(link)))
 
-    def _graph(self, cls: int) -> Neighbours:
+    def _graph(self, cls: int) -> Adjacency:
         if cls not in self._neighbours:
             self._neighbours[cls] = self.joins.neighbours(cls)
         return self._neighbours[cls]

@@ -32,7 +32,7 @@ class Link:
 
 
 #: {row: (neighbour, link or None for the same call rewritten, step)}, in both directions.
-Neighbours = dict[TableRow, list[tuple[TableRow, Link | None, int]]]
+Adjacency = dict[TableRow, list[tuple[TableRow, Link | None, int]]]
 
 
 class Joins:
@@ -43,7 +43,7 @@ class Joins:
         #: Rules that only say that an e-node is its operand. What they join is in one class already, but they are the shortest proof.
         self._removals = [r for r in history.rules.values() if not r.analysis and _joins_two_names(r)]
 
-    def neighbours(self, cls: int) -> Neighbours:
+    def neighbours(self, cls: int) -> Adjacency:
         """What joins the rows that ended up in class `cls`."""
         h, out = self.history, _Graph()
         rows = h.lineage[cls]
@@ -100,7 +100,7 @@ class Joins:
 
 class _Graph:
     def __init__(self) -> None:
-        self.neighbours: Neighbours = defaultdict(list)
+        self.neighbours: Adjacency = defaultdict(list)
 
     def join(self, a: TableRow, b: TableRow, link: Link | None, step: int) -> None:
         """Joins two rows, by `link` from a to b or as one call rewritten."""

@@ -28,7 +28,7 @@ _STYLE = (
 
 
 @dataclass(slots=True)
-class Box:
+class ClassBox:
     """A class, or a run of them. lines: (candidate, cycles, chosen); hidden: candidates left out."""
 
     title: str
@@ -43,7 +43,7 @@ class Box:
 class View:
     """Boxes by number and edges (operand, reader, whether the choice has it)."""
 
-    boxes: dict[int, Box]
+    boxes: dict[int, ClassBox]
     edges: list[tuple[int, int, bool]]
     left_out: int = 0
 
@@ -103,7 +103,7 @@ def _view(run: Run, wanted: Iterable[int]) -> View:
             (enode_text(choices.candidates[k].enode), choices.candidates[k].cycles, run.choice.get(c) == k)
             for k in nodes[:_CANDIDATES]
         ]
-        boxes[c] = Box(
+        boxes[c] = ClassBox(
             f"{label} {type_text(choices.frozen.types[cls])}",
             lines,
             c in run.choice,
@@ -129,7 +129,7 @@ def _join_runs(view: View) -> None:
         order = list(nx.topological_sort(graph.subgraph(run)))
         boxes = [view.boxes.pop(c) for c in order]
         last = boxes[-1]
-        view.boxes[order[-1]] = Box(
+        view.boxes[order[-1]] = ClassBox(
             f"{last.title} ({len(boxes)} in a row)",
             [b.lines[0] for b in boxes],
             last.chosen,
@@ -165,7 +165,7 @@ def as_dict(view: View) -> dict[str, Any]:
     }
 
 
-def _texts(box: Box) -> list[str]:
+def _texts(box: ClassBox) -> list[str]:
     out = []
     for text, cycles, chosen in box.lines:
         price = f"{cycles:,.0f}" if cycles < float("inf") else "refused"
@@ -198,6 +198,6 @@ def svg(view: View, mark: int | None = None) -> str:
     return drawing.svg(drawing.captioned(drawing.draw(boxes, edges, _LOOK), below=left_out), _STYLE) + "\n"
 
 
-def _drawn(box: Box, kind: str) -> drawing.Box:
+def _drawn(box: ClassBox, kind: str) -> drawing.Box:
     lines = [drawing.Text(t, "yes" if t.startswith("*") else "no") for t in _texts(box)]
     return drawing.Box([drawing.Text(box.title, "title"), *lines], kind)

@@ -33,7 +33,7 @@ _EITHER_LAYOUT = ("call", "reduction", "axial", "concat")
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class PendingValue:
     """`pending` of an FX node, or of a constant (`data`) whose FX node, if it has one, may lack leading unit dims."""
 
     base: Node | None
@@ -59,7 +59,7 @@ class _Emitter:
     def __init__(self, lifted: Lifted, graph: TensorGraph, family: Family):
         self.lifted, self.graph, self.family = lifted, graph, family
         self.builder = ProgramBuilder(lifted.source)
-        self.values: dict[int, Value] = {}
+        self.values: dict[int, PendingValue] = {}
         self.written: dict[tuple[Any, ...], Node] = {}
         edge = any(type(n.target).__name__ == "EdgeOpOverload" for n in lifted.source.graph.nodes)
         self.ops = _edge_ops() if edge else _aten_ops()
@@ -72,7 +72,7 @@ class _Emitter:
             "reverse": self._reverse,
         }
         #: By the form that an op has in FX.
-        self.write: dict[str, Callable[[TensorNode, list[Value]], Value]] = {
+        self.write: dict[str, Callable[[TensorNode, list[PendingValue]], PendingValue]] = {
             "move": self._move,
             "call": self._fx,
             "reduction": self._axial,
@@ -115,16 +115,16 @@ class _Emitter:
 
     # ---- values -----------------------------------------------------------------------------------
 
-    def _plain(self, node: Node, shape: Shape) -> Value:
-        return Value(node, Move.reshape(shape, shape))
+    def _plain(self, node: Node, shape: Shape) -> PendingValue:
+        return PendingValue(node, Move.reshape(shape, shape))
 
-    def _constant(self, node: TensorNode) -> Value:
+    def _constant(self, node: TensorNode) -> PendingValue:
         value = node.attr("value")
         origin, _ = self.lifted.constants.get(value.digest, (None, False))
         base = self.builder.constant(origin) if origin is not None else None
-        return Value(base, Move.reshape(node.shape, node.shape), torch.from_numpy(value.data.copy()))
+        return PendingValue(base, Move.reshape(node.shape, node.shape), torch.from_numpy(value.data.copy()))
 
-    def _settled(self, v: Value, dtype: str, first: bool = False) -> Node:
+    def _settled(self, v: PendingValue, dtype: str, first: bool = False) -> Node:
         """The FX node that has the value, its pending movement written. first: it is channels first for an op with a layout."""
         key: tuple[Any, ...]
         if v.data is None:
@@ -142,7 +142,7 @@ class _Emitter:
             self.written[key] = self.builder.new_constant(moved)
         return self.written[key]
 
-    def _broadcast(self, v: Value, dtype: str, first: bool) -> Node:
+    def _broadcast(self, v: PendingValue, dtype: str, first: bool) -> Node:
         """As `_settled` for an operand of a pointwise op, where leading unit dims need not be written."""
         rank = len(v.pending.out_shape)
         if v.base is not None and v.pending.is_view:
@@ -194,28 +194,28 @@ class _Emitter:
         return wanted
 
     @staticmethod
-    def _turned(v: Value) -> Value | None:
+    def _turned(v: PendingValue) -> PendingValue | None:
         """The value channels first, if that is expressible as one movement."""
         rank = len(v.pending.out_shape)
         m = v.pending.then(Move.transpose(v.pending.out_shape, channels_first(rank)))
-        return None if m is None else Value(v.base, m, v.data)
+        return None if m is None else PendingValue(v.base, m, v.data)
 
-    def _waiting(self, node: Node) -> Value:
+    def _waiting(self, node: Node) -> PendingValue:
         self.channels_first.add(node)
-        return Value(node, to_last(tuple(node.meta["val"].shape)))
+        return PendingValue(node, to_last(tuple(node.meta["val"].shape)))
 
     # ---- ops --------------------------------------------------------------------------------------
 
-    def _move(self, node: TensorNode, xs: list[Value]) -> Value:
+    def _move(self, node: TensorNode, xs: list[PendingValue]) -> PendingValue:
         (v,) = xs
         before = v.pending.out_shape
         m = Move.transpose(before, node.attr("perms")) if node.op == "transpose" else Move.reshape(before, node.shape)
         joined = v.pending.then(m)
         if joined is not None:
-            return Value(v.base, joined, v.data)
-        return Value(self._settled(v, node.dtype), m)
+            return PendingValue(v.base, joined, v.data)
+        return PendingValue(self._settled(v, node.dtype), m)
 
-    def _operands(self, node: TensorNode, xs: list[Value]) -> tuple[list[Value], bool]:
+    def _operands(self, node: TensorNode, xs: list[PendingValue]) -> tuple[list[PendingValue], bool]:
         """Operands as FX will read them, and whether they are channels first while the node is channels last: whichever moves less."""
         if len(node.shape) < 3 or any(len(v.pending.out_shape) != len(node.shape) for v in xs):
             return xs, False
@@ -231,10 +231,10 @@ class _Emitter:
     def _dtypes(self, node: TensorNode) -> list[str]:
         return [self.graph.nodes[i].dtype for i in node.inputs]
 
-    def _result(self, made: Node, node: TensorNode, waits: bool) -> Value:
+    def _result(self, made: Node, node: TensorNode, waits: bool) -> PendingValue:
         return self._waiting(made) if waits else self._plain(made, node.shape)
 
-    def _fx(self, node: TensorNode, xs: list[Value]) -> Value:
+    def _fx(self, node: TensorNode, xs: list[PendingValue]) -> PendingValue:
         if node.attr("call") < 0:
             return xs[0]  # the same integers under another name
         xs, waits = self._operands(node, xs)
@@ -264,7 +264,7 @@ class _Emitter:
         args = torch.fx.node.map_arg(args, lambda m: known[m])
         return self.builder.call(n.target, *args, meta=dict(n.meta), **kwargs)
 
-    def _axial(self, node: TensorNode, xs: list[Value]) -> Value:
+    def _axial(self, node: TensorNode, xs: list[PendingValue]) -> PendingValue:
         xs, waits = self._operands(node, xs)
         rank = len(node.shape)
         axes = channels_last(rank) if waits else tuple(range(rank))
@@ -297,13 +297,13 @@ class _Emitter:
             return self._apply("expand", [x], node.dtype, [m * n for m, n in zip(multiples, shape, strict=True)])
         return self._apply("repeat", [x], node.dtype, multiples)
 
-    def _concat(self, node: TensorNode, xs: list[Value]) -> Value:
+    def _concat(self, node: TensorNode, xs: list[PendingValue]) -> PendingValue:
         xs, waits = self._operands(node, xs)
         axis = channels_last(len(node.shape))[node.attr("axis")] if waits else node.attr("axis")
         operands = [self._settled(v, node.dtype, waits) for v in xs]
         return self._result(self._apply("cat", operands, node.dtype, axis), node, waits)
 
-    def _opaque(self, node: TensorNode, xs: list[Value]) -> Value:
+    def _opaque(self, node: TensorNode, xs: list[PendingValue]) -> PendingValue:
         call = self.lifted.calls[node.attr("call")]
         if not call.layout:
             return self._plain(
@@ -314,10 +314,10 @@ class _Emitter:
         if v is None:
             settled = self._settled(xs[0], dtype)
             shape = tuple(settled.meta["val"].shape)
-            v = Value(settled, Move.transpose(shape, channels_first(len(shape))))
+            v = PendingValue(settled, Move.transpose(shape, channels_first(len(shape))))
         return self._waiting(self._copied(call, [self._settled(v, dtype, True)]))
 
-    def _item(self, node: TensorNode, xs: list[Value]) -> Value:
+    def _item(self, node: TensorNode, xs: list[PendingValue]) -> PendingValue:
         made = self.builder.call(operator.getitem, xs[0].node, node.attr("index"))
         return self._plain(made, node.shape)
 
@@ -330,7 +330,7 @@ def _placed(values: Sequence[Any], axes: Sequence[int]) -> list[Any]:
     return out
 
 
-def _work(operands: Sequence[Value]) -> tuple[int, int]:
+def _work(operands: Sequence[PendingValue]) -> tuple[int, int]:
     """What it takes to settle operands: elements that move, and among how many atomic axes."""
     moving = [v.pending for v in operands if v.data is None and not v.pending.is_view]
     return sum(prod(m.out_shape) for m in moving), sum(len(m.axes) for m in moving)

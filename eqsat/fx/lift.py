@@ -31,7 +31,7 @@ from eqsat.fx.aten import (
 )
 from eqsat.fx.moves import is_movement, move, sources
 from eqsat.fx.program import ProgramError, Source
-from eqsat.fx.regions import Definition, Regions, is_list
+from eqsat.fx.regions import Definition, QuantizedRegions, is_list
 from eqsat.fx.route import channels_first, channels_last
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import GraphError
@@ -102,7 +102,7 @@ class _Lifter:
 
     def _definitions(self, outputs: list[Node]) -> list[tuple[Node, Definition]]:
         """How the outputs and all that they are made of are made, operands first."""
-        regions = Regions(self.source)
+        regions = QuantizedRegions(self.source)
         found = []
         demanded = set(outputs)
         for n in reversed(self.source.graph.nodes):

@@ -32,7 +32,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class _Region:
+class _QuantizedRegion:
     """`dequantizes; compute; quantize`, each in the order of the graph."""
 
     dequantizes: list[Node]
@@ -51,7 +51,7 @@ def is_list(n: Node) -> bool:
     return isinstance(n.meta["val"], (list, tuple))
 
 
-class Regions:
+class QuantizedRegions:
     """Answers for one program."""
 
     def __init__(self, source: Source):
@@ -83,7 +83,7 @@ class Regions:
             return True
         return all(self._is_constant(x) for x in n.all_input_nodes)
 
-    def _region(self, quantize: Node) -> _Region | None:
+    def _region(self, quantize: Node) -> _QuantizedRegion | None:
         """What is computed between `quantize` and the dequantizes before it, if that is little and nobody else reads it, else None."""
         found: set[Node] = set()
         stack = [operand(quantize)]
@@ -101,9 +101,9 @@ class Regions:
         inside = found | {quantize}
         if len(compute) > _MOST_FUSED or any(not (is_movement(n) or set(n.users) <= inside) for n in compute):
             return None
-        return _Region([n for n in ordered if is_dequantize(n)], compute, quantize)
+        return _QuantizedRegion([n for n in ordered if is_dequantize(n)], compute, quantize)
 
-    def _fused(self, region: _Region) -> Definition:
+    def _fused(self, region: _QuantizedRegion) -> Definition:
         """A region as one op on quantized tensors."""
         compute, quantize = region.compute, region.quantize
         if region.moves_integers:

@@ -19,7 +19,7 @@ _EXTREME = 1e3
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProgramComparison:
     """equal: bit for bit, or within the tolerance if that was asked for; the largest absolute difference; what differed, in words."""
 
     equal: bool
@@ -102,7 +102,7 @@ def run(program: Program, values: dict[str, torch.Tensor]) -> list[Any]:
     return torch.utils._pytree.tree_leaves(result)
 
 
-def compare(source: Source, new: Program, trials: int, exact: bool, seed: int = 0) -> Outcome:
+def compare(source: Source, new: Program, trials: int, exact: bool, seed: int = 0) -> ProgramComparison:
     """Runs both programs on `samples` and compares every output, to the bit or within the tolerance for floats."""
     largest, names = 0.0, [n.name for n in source.inputs]
     for xs in samples(source, trials, seed):
@@ -111,13 +111,13 @@ def compare(source: Source, new: Program, trials: int, exact: bool, seed: int = 
             if not isinstance(a, torch.Tensor):
                 continue
             if a.shape != b.shape or a.dtype != b.dtype:
-                return Outcome(
+                return ProgramComparison(
                     False, float("inf"), f"output {slot} is {tuple(b.shape)} {b.dtype}, not {tuple(a.shape)} {a.dtype}"
                 )
             largest = max(largest, _difference(a, b))
             if not _equal(a, b, exact):
-                return Outcome(False, largest, f"output {slot} differs by up to {_difference(a, b):g}")
-    return Outcome(True, largest)
+                return ProgramComparison(False, largest, f"output {slot} differs by up to {_difference(a, b):g}")
+    return ProgramComparison(True, largest)
 
 
 def _equal(a: torch.Tensor, b: torch.Tensor, exact: bool) -> bool:
@@ -138,4 +138,4 @@ def _difference(a: torch.Tensor, b: torch.Tensor) -> float:
     return float(finite.max()) if finite.numel() else 0.0
 
 
-__all__ = ["ABSOLUTE", "RELATIVE", "Outcome", "compare", "run", "samples"]
+__all__ = ["ABSOLUTE", "RELATIVE", "ProgramComparison", "compare", "run", "samples"]

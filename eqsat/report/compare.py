@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eqsat.bench.cells import EQSAT
-from eqsat.report.data import Run
+from eqsat.report.data import RecordedRun
 
 #: Vela's cycles are deterministic. A saturation or an extraction that stops at its time limit is not: another machine, or a busy one, may
 #: end with another choice. Cells of eqsat may therefore differ by this share; all others not at all.
@@ -26,7 +26,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """Changes beyond noise, the worst first; cells that only one run has; the number of cells that both have."""
 
     changes: tuple[Change, ...]
@@ -40,7 +40,7 @@ class Comparison:
         return tuple(c for c in self.changes if c.regression)
 
 
-def compare(new: Run, old: Run, noise: float = NOISE) -> Comparison:
+def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComparison:
     """Changes of `new` against `old`. A regression is a cell with more cycles (by more than the share `noise` for eqsat's), one that fails
     now, or one whose result is no longer equal to the bit."""
     changes = []
@@ -59,7 +59,7 @@ def compare(new: Run, old: Run, noise: float = NOISE) -> Comparison:
         if broken or mended or (ratio is not None and abs(ratio - 1) > allowed):
             changes.append(Change(*place, before, after, ratio, broken or (ratio is not None and ratio > 1 + allowed)))
     changes.sort(key=lambda c: (not c.regression, -(c.ratio if c.ratio is not None else float("inf"))))
-    return Comparison(
+    return RunComparison(
         tuple(changes), len(new.records) - len(common), len(old.records) - len(common), len(common), noise
     )
 
@@ -70,7 +70,7 @@ def _state(record: dict) -> str:
     return f"{record['cycles']:,}" + (" (not bit-exact)" if record["verified"] is False else "")
 
 
-def markdown(c: Comparison) -> str:
+def markdown(c: RunComparison) -> str:
     lines = [
         f"{c.common} cells compared, {len(c.regressions)} regressions, {len(c.changes) - len(c.regressions)} improvements beyond noise "
         f"({c.noise:.1%} for eqsat's cells, none for others); {c.only_new} only in the new run, {c.only_old} only in the old one.",

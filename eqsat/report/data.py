@@ -80,7 +80,7 @@ class Tolerant:
 
 
 @dataclass(slots=True)
-class Run:
+class RecordedRun:
     """Records of a run by (model, target, configuration). The baseline of a cell is stock's if it has figures, else that of the graph
     without layout passes (a `.tosa` file has no other)."""
 
@@ -89,7 +89,7 @@ class Run:
     about: dict[str, Any] = field(default_factory=dict)
 
     @staticmethod
-    def read(directory: Path) -> Run:
+    def read(directory: Path) -> RecordedRun:
         """Raises InputError if there are no records."""
         records = {place(r): r for r in read_records(directory)}
         if not records:
@@ -100,7 +100,7 @@ class Run:
             about = json.loads((directory / "run.json").read_text())
         except (OSError, ValueError):
             about = {}
-        return Run(directory, records, about)
+        return RecordedRun(directory, records, about)
 
     def _parts(self, i: int) -> list[str]:
         return list(dict.fromkeys(p[i] for p in self.records))

@@ -14,7 +14,7 @@ from matplotlib import pyplot  # noqa: E402 - after the backend is chosen
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentFormatter  # noqa: E402
 
 from eqsat.bench.records import Record  # noqa: E402
-from eqsat.report.data import KINDS, OWN_STAGES, STAGES, Run  # noqa: E402
+from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun  # noqa: E402
 
 #: Arithmetic in greys and blues, what eqsat is after in warm colours; Okabe and Ito's, which people tell apart who do not see red and green alike.
 KIND_COLOURS = dict(
@@ -38,7 +38,7 @@ _STYLE: Any = {  # matplotlib names each key that there is
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 
 
-def cycles_by_kind(run: Run, configuration: str) -> str:
+def cycles_by_kind(run: RecordedRun, configuration: str) -> str:
     """Per target: each model's baseline and, below it, `configuration`, as shares of the baseline's cycles."""
 
     def pair(model: str, target: str) -> Bars:
@@ -56,7 +56,7 @@ def cycles_by_kind(run: Run, configuration: str) -> str:
     )
 
 
-def seconds_by_stage(run: Run, configuration: str) -> str:
+def seconds_by_stage(run: RecordedRun, configuration: str) -> str:
     """Per target: wall seconds of `configuration` by stage; ExecuTorch's are grey."""
 
     def one(model: str, target: str) -> Bars:
@@ -72,7 +72,7 @@ def seconds_by_stage(run: Run, configuration: str) -> str:
     return _stacked(run, one, used, f"wall seconds, {configuration}", None, names)
 
 
-def predicted_against_vela(run: Run, configuration: str) -> str:
+def predicted_against_vela(run: RecordedRun, configuration: str) -> str:
     """Every choice that was compiled whole: its cost in the choice graph, in the cost model's unit, against Vela's total, both logarithmic."""
     figure, axes = pyplot.subplots(figsize=(6.4, 4.6))
     axes.set(
@@ -134,7 +134,7 @@ def _shares(record: Record, whole: int) -> dict[str, float]:
 
 
 def _stacked(
-    run: Run,
+    run: RecordedRun,
     bars: Callable[[str, str], Bars],
     colours: Mapping[str, str],
     label: str,

@@ -10,9 +10,9 @@ from eqsat.bench.cells import LITERT, STOCK
 from eqsat.bench.records import Record
 from eqsat.files import InputError, write_atomically
 from eqsat.report import graphs
-from eqsat.report.compare import Comparison
+from eqsat.report.compare import RunComparison
 from eqsat.report.compare import markdown as comparison_markdown
-from eqsat.report.data import KINDS, OWN_STAGES, STAGES, Run, Summary, deviations, geometric_mean, total
+from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun, Summary, deviations, geometric_mean, total
 from eqsat.tosa.flatbuffer import loads
 
 TOLERANT = (
@@ -22,7 +22,7 @@ TOLERANT = (
 )
 
 
-def write(run: Run, directory: Path, comparison: Comparison | None = None) -> list[Path]:
+def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
     """Writes the report into `directory` and gives the files. Raises InputError if the drawing library is missing or the place is not writable."""
     try:
         import jinja2
@@ -84,7 +84,7 @@ def write(run: Run, directory: Path, comparison: Comparison | None = None) -> li
     return [directory / name for name in out]
 
 
-def _page(run: Run, model: str, target: str) -> dict[str, Any]:
+def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
     """What the page of a model on a target shows: its records, and stock's graph beside that of each of eqsat's configurations."""
     records = {c: run.records[model, target, c] for c in run.configurations if (model, target, c) in run.records}
     views, explorer, base = [], {}, run.baseline(model, target)
@@ -134,7 +134,7 @@ def _page(run: Run, model: str, target: str) -> dict[str, Any]:
     }
 
 
-def markdown(run: Run, comparison: Comparison | None = None) -> str:
+def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
     """The report as Markdown: summary, a table per target, failures."""
     lines = [
         "# Benchmark report",
@@ -188,7 +188,7 @@ def markdown(run: Run, comparison: Comparison | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def headline(run: Run) -> list[str]:
+def headline(run: RecordedRun) -> list[str]:
     """A table of all models on all targets: stock's cycles, those of the first configuration of eqsat, their ratio."""
     if not run.optimized:
         return []
@@ -216,7 +216,7 @@ def headline(run: Run) -> list[str]:
     ]
 
 
-def notes(run: Run) -> list[str]:
+def notes(run: RecordedRun) -> list[str]:
     """How to read the figures, and what they were made with."""
     out = [
         "Cycles are Vela's estimate of the whole network. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is over the models "
@@ -251,7 +251,7 @@ def _summary_row(s: Summary) -> str:
     )
 
 
-def _cell(run: Run, record: Record | None) -> str:
+def _cell(run: RecordedRun, record: Record | None) -> str:
     if record is None:
         return ""
     if "error" in record:
@@ -275,7 +275,7 @@ def _verified(cells: list[Record | None]) -> str:
     return f"not {', '.join(wrong)}" if wrong else "yes" if told else "-"
 
 
-def _seconds(run: Run, model: str, target: str) -> str:
+def _seconds(run: RecordedRun, model: str, target: str) -> str:
     record = next((r for c in run.optimized if (r := run.get(model, target, c))), None)
     if record is None:
         return "- | -"

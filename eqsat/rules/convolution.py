@@ -19,7 +19,7 @@ from eqsat.egraph.kinds import (
     Conv2d,
     Convolution,
     Kind,
-    Pool,
+    Pooling,
     Rescale,
     TransposeConv2d,
     Value,
@@ -94,13 +94,13 @@ def exchange_pulled(call: Convolution, weights: Constant, t: Type) -> tuple[Move
 
 
 @extern
-def exchange_pushed_pool(call: Pool, x: Type) -> tuple[Pool, Move]:
+def exchange_pushed_pool(call: Pooling, x: Type) -> tuple[Pooling, Move]:
     """m (call x) = call' (m' x)."""
     return _exchanged(call), _exchange(x.shape)
 
 
 @extern
-def exchange_pulled_pool(call: Pool, t: Type) -> tuple[Move, Pool]:
+def exchange_pulled_pool(call: Pooling, t: Type) -> tuple[Move, Pooling]:
     """call (m x) = m' (call' x)."""
     return _exchange(_exchange(t.shape).out_shape), _exchanged(call)
 
@@ -176,7 +176,7 @@ def joint_rescale(concat: Concat, f: AnyRescale, g: AnyRescale, x: Type, y: Type
 
 m = symbols("m", Exchange)
 conv, plain, transposed = symbols("conv", Convolution), symbols("plain", Conv2d), symbols("transposed", TransposeConv2d)
-pool, concat = symbols("pool", Pool), symbols("concat", Concat)
+pool, concat = symbols("pool", Pooling), symbols("concat", Concat)
 w, v, c, d = symbols("w v c d", Constant)
 x, y, b = symbols("x y b", Value)
 xs = symbols("xs", Values)

@@ -19,11 +19,11 @@ from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules.slicing import slice_call
 from eqsat.tensor import makers
-from eqsat.tensor.movement import Axis, Move
+from eqsat.tensor.movement import Move, StridedAxis
 from eqsat.tensor.types import Shape, Type
 
 #: Order of the atomic axes inside one dim, outermost first, as (size, stride within the dim).
-Inside = tuple[Axis, ...]
+Inside = tuple[StridedAxis, ...]
 
 
 @lru_cache(maxsize=65536)

@@ -19,7 +19,7 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import ChannelRescale, Constant, Conv2d, DepthwiseConv2d, Slice, Value, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
-from eqsat.tensor.movement import Axis, Move, split
+from eqsat.tensor.movement import Move, StridedAxis, split
 from eqsat.tensor.types import Shape, Type
 
 _MAX_CHANNELS = 2048
@@ -31,7 +31,7 @@ def channel_order(m: Move) -> tuple[int, ...] | None:
     if m.is_view or m.out_shape[-1] > _MAX_CHANNELS:
         return None
     channels, outer = m.out_shape[-1], prod(m.out_shape[:-1])
-    pieces: list[Axis] = []
+    pieces: list[StridedAxis] = []
     for size, stride in m.axes:
         cut = split(size, stride, [channels])
         if cut is None:
@@ -101,7 +101,7 @@ def _order_on(
     return moved, taken(weights, channels, 2), taken(bias, channels, 0)
 
 
-def _on_last_axis(shape: Shape, inner: Sequence[Axis]) -> Move | None:
+def _on_last_axis(shape: Shape, inner: Sequence[StridedAxis]) -> Move | None:
     if prod(size for size, _ in inner) != shape[-1]:
         return None
     outer = prod(shape[:-1])

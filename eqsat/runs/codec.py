@@ -32,7 +32,7 @@ def unpack(data: bytes) -> Any:
     return json.loads(gzip.decompress(data))
 
 
-class _Writer:
+class _RunWriter:
     """Interns attribute lists and movements, collects constants."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class _Writer:
 
 def write(choices: Choices) -> dict[str, bytes]:
     """The files of priced choices and their e-graph; the source graph is not among them."""
-    w, frozen = _Writer(), choices.frozen
+    w, frozen = _RunWriter(), choices.frozen
     place = {id(e): (c, i) for c, nodes in enumerate(frozen.classes) for i, e in enumerate(nodes)}
     data = {
         "classes": [[w.enode(e) for e in nodes] for nodes in frozen.classes],

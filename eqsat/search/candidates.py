@@ -15,11 +15,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cost_models.protocol import CostModel, Price, Steps, Unit
+from cost_models.protocol import CostModel, Price, Unit
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.target import Family
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.types import GraphError, attrs_of
+from eqsat.tensor.types import GraphError, Steps, attrs_of
 from eqsat.vela.guards import misplaced
 
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from networkx.utils import UnionFind
 
 from eqsat.search.candidates import Candidate
+from eqsat.tensor.types import Shape
 
-Shape = tuple[int, ...]
 #: {value: {shape: who reads it in this shape, as numbers of candidates; None is the outside world}}
 Readers = dict[int, dict[Shape, list[int | None]]]
 

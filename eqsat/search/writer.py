@@ -29,12 +29,12 @@ def write(
 ) -> Written:
     """The graph of `choice` ({position in `classes`: number of a candidate}), with the source's inputs and outputs in order; last_shapes:
     {position: the shape that its value is viewed in last}."""
-    writer = _Writer(frozen, classes, candidates, last_shapes, choice)
+    writer = _GraphWriter(frozen, classes, candidates, last_shapes, choice)
     writer.run()
     return writer.graph, writer.origin
 
 
-class _Writer:
+class _GraphWriter:
     def __init__(
         self,
         frozen: Frozen,

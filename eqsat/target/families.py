@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eqsat.target.family import Core, Family, Shape, SharedMemory, SplitMemory, Transposes
+from eqsat.target.family import HWC, Core, Family, SharedMemory, SplitMemory, Transposes
 
 _SMALL, _MIDDLE, _LARGE = SharedMemory(16, 2), SharedMemory(24, 4), SharedMemory(48, 8)
 
@@ -68,7 +68,7 @@ U65 = replace(
 def _split(
     inputs: int,
     accumulators: int,
-    units: tuple[tuple[Shape, Shape, Shape], ...],
+    units: tuple[tuple[HWC, HWC, HWC], ...],
     pooling: tuple[int, ...],
     products: tuple[int, ...],
 ) -> SplitMemory:

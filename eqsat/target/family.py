@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 #: (h, w, c), in elements.
-Shape = tuple[int, int, int]
+HWC = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class SplitMemory:
 
     inputs: int
     accumulators: int
-    units: tuple[tuple[Shape, Shape, Shape], ...]
+    units: tuple[tuple[HWC, HWC, HWC], ...]
     pooling: tuple[int, ...]
     products: tuple[int, ...]
 
@@ -41,7 +41,7 @@ class Core:
     it). cores: how many work on one operator. pooling: passes per byte of a pooled element."""
 
     macs: int
-    micro: tuple[Shape, ...]
+    micro: tuple[HWC, ...]
     byte: float
     add: float
     mul: float
@@ -115,7 +115,7 @@ class Family:
     bounded_channels: bool
     bandwidth: float
     copy: float
-    largest_block: Shape
+    largest_block: HWC
     mac_depth: int | None
     split_outputs: bool
     filled_depth: tuple[int, int]

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import prod
 
-from eqsat.target.family import Family, Shape
+from eqsat.target.family import HWC, Family
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Attrs, attrs_of
+from eqsat.tensor.types import Steps, attrs_of
 
-Steps = tuple[tuple[str, Attrs], ...]
-Transposes = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+#: (shape, permutation) of each step.
+TransposeSteps = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 #: ((H, W, C), native permutation) of each step.
-Chain = tuple[tuple[Shape, tuple[int, ...]], ...]
+NativeChain = tuple[tuple[HWC, tuple[int, ...]], ...]
 
 _MAX_ATOMS = 6
 _MAX_STEPS = 4
@@ -49,7 +49,7 @@ def _ideal_step(element_bytes: int, family: Family) -> tuple[float, float]:
 @lru_cache(maxsize=4096)
 def chains(
     sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family, keep: int = 4
-) -> tuple[Chain, ...]:
+) -> tuple[NativeChain, ...]:
     """The `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`, as ((h, w, c), native perm) each.
 
     A* over the orders of the axes: what remains costs at least its least number of steps, each at its ideal.
@@ -59,8 +59,8 @@ def chains(
     ideal, per_element = _ideal_step(element_bytes, family)
     ideal += prod(sizes) * per_element
     done: dict[tuple[int, ...], int] = {}
-    out: list[Chain] = []
-    heap: list[tuple[float, int, float, tuple[int, ...], Chain]] = [(0.0, 0, 0.0, start, ())]
+    out: list[NativeChain] = []
+    heap: list[tuple[float, int, float, tuple[int, ...], NativeChain]] = [(0.0, 0, 0.0, start, ())]
     tick = 0
     while heap and len(out) < keep:
         _, _, cost, order, path = heapq.heappop(heap)
@@ -95,7 +95,7 @@ def _distances(n: int, family: Family) -> dict[tuple[int, ...], int]:
 
 def _moves(
     order: tuple[int, ...], sizes: tuple[int, ...], family: Family
-) -> Iterator[tuple[Shape, tuple[int, ...], tuple[int, ...]]]:
+) -> Iterator[tuple[HWC, tuple[int, ...], tuple[int, ...]]]:
     """(shape as H, W, C, native permutation, order of the axes after it) of every native step from `order`."""
     n = len(order)
     for i in range(n):
@@ -117,13 +117,13 @@ def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(axes[i][0] for i in order), tuple(order.index(i) for i in range(len(axes)))
 
 
-def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family) -> list[Transposes]:
+def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family) -> list[TransposeSteps]:
     """Candidate chains of (shape, perm) for a reordering: natives, and the plain transpose that Vela decomposes by itself."""
     found = chains(sizes, perm, element_bytes, family) if len(sizes) <= _MAX_ATOMS else ()
     return [tuple(((1, *hwc), (0, *(p + 1 for p in native))) for hwc, native in c) for c in found] or [((sizes, perm),)]
 
 
-def written(m: Move, transposes: Transposes) -> Steps:
+def written(m: Move, transposes: TransposeSteps) -> Steps:
     """TOSA steps for a chain, with the reshapes between them and at its ends."""
     steps, current = [], m.in_shape
     for shape, perm in transposes:

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.tensor.movement import Move
-
-Shape = tuple[int, ...]
+from eqsat.tensor.types import Shape
 
 
 @dataclass(frozen=True, slots=True)

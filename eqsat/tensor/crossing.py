@@ -11,7 +11,7 @@ from math import prod
 
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS, infer
-from eqsat.tensor.ops.op import Placement
+from eqsat.tensor.ops.op import AxisPlacement
 from eqsat.tensor.types import Attrs, GraphError, Shape, Type, attrs_of
 
 #: The most axes that a tensor has (TOSA 1.0, level 8K).
@@ -50,7 +50,7 @@ def carry(
             to[d], inner[d] = atom.out_dim, m.out_shape[atom.out_dim] // operand.shape[d]
     if len(set(to.values())) != len(to):
         return None
-    changed = along.across(dict(attrs), Placement(m.out_shape, to, inner))
+    changed = along.across(dict(attrs), AxisPlacement(m.out_shape, to, inner))
     if changed is None:
         return None
     result = infer(op, attrs, [operand]).shape

@@ -25,7 +25,7 @@ import numpy as np
 
 from eqsat.tensor.types import Array, Shape
 
-Axis = tuple[int, int]  # size, stride
+StridedAxis = tuple[int, int]  # size, stride
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
@@ -36,8 +36,8 @@ def _strides(shape: Sequence[int]) -> list[int]:
     return out[::-1]
 
 
-def _canonical(axes: Sequence[Axis]) -> tuple[Axis, ...]:
-    out: list[Axis] = []
+def _canonical(axes: Sequence[StridedAxis]) -> tuple[StridedAxis, ...]:
+    out: list[StridedAxis] = []
     for size, stride in axes:
         if size == 1:
             continue
@@ -48,7 +48,7 @@ def _canonical(axes: Sequence[Axis]) -> tuple[Axis, ...]:
     return tuple(out)
 
 
-def split(size: int, stride: int, boundaries: Sequence[int]) -> list[Axis] | None:
+def split(size: int, stride: int, boundaries: Sequence[int]) -> list[StridedAxis] | None:
     """Cut an axis wherever it crosses a boundary (a stride of the space that it walks through); None if it cannot."""
     pieces = []
     for b in sorted(boundaries, reverse=True):
@@ -62,7 +62,7 @@ def split(size: int, stride: int, boundaries: Sequence[int]) -> list[Axis] | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Atom:
+class AtomicAxis:
     """One atomic axis of a Move: `in_dim`/`out_dim` are the dims that it is a factor of; strides in elements."""
 
     size: int
@@ -78,7 +78,7 @@ class Move:
 
     in_shape: Shape
     out_shape: Shape
-    axes: tuple[Axis, ...]
+    axes: tuple[StridedAxis, ...]
 
     @staticmethod
     def transpose(shape: Sequence[int], perm: Sequence[int]) -> Move:
@@ -136,7 +136,7 @@ class Move:
         if self.out_shape != after.in_shape:
             raise ValueError(f"cannot compose: {self.out_shape} is not {after.in_shape}")
         mid = _strides([n for n, _ in self.axes])
-        axes: list[Axis] = []
+        axes: list[StridedAxis] = []
         for size, stride in after.axes:
             pieces = split(size, stride, mid)
             if pieces is None:
@@ -149,7 +149,7 @@ class Move:
                 axes.append((n, self.axes[j][1] * (s // mid[j])))
         return Move(self.in_shape, after.out_shape, _canonical(axes))
 
-    def atoms(self) -> tuple[Atom, ...] | None:
+    def atoms(self) -> tuple[AtomicAxis, ...] | None:
         """Atomic axes in output order, cut at the dims of both shapes; None if the dims have no common refinement."""
         return _atoms(self)
 
@@ -190,7 +190,7 @@ class Move:
             ]
         return Move(tuple(operand), tuple(shape), _canonical(kept))
 
-    def whole(self, in_dim: int) -> Atom | None:
+    def whole(self, in_dim: int) -> AtomicAxis | None:
         """The atom that is `in_dim` unsplit and outermost within its output dim, or None."""
         atoms = self.atoms() or ()
         found = [a for a in atoms if a.in_dim == in_dim]
@@ -253,9 +253,9 @@ class Move:
 
 
 @lru_cache(maxsize=65536)
-def _atoms(m: Move) -> tuple[Atom, ...] | None:
+def _atoms(m: Move) -> tuple[AtomicAxis, ...] | None:
     ins, outs = _strides(m.in_shape), _strides(m.out_shape)
-    out: list[Atom] = []
+    out: list[AtomicAxis] = []
     position = prod(m.out_shape)
     for size, stride in m.axes:
         for n, s in split(size, stride, ins) or [(0, 0)]:
@@ -268,7 +268,7 @@ def _atoms(m: Move) -> tuple[Atom, ...] | None:
             for pn, ps in pieces:
                 if pn > 1:
                     step = s * (ps // position)
-                    out.append(Atom(pn, _dim(m.in_shape, ins, step), _dim(m.out_shape, outs, ps), step, ps))
+                    out.append(AtomicAxis(pn, _dim(m.in_shape, ins, step), _dim(m.out_shape, outs, ps), step, ps))
     return tuple(out)
 
 

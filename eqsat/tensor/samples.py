@@ -22,16 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
-from eqsat.tensor.types import GraphError, Type
+from eqsat.tensor.types import Array, GraphError, Type
 
-Array = NDArray[Any]
 #: Bits of INT32 and INT48 inputs, by trial: few enough that sums do not overflow, which TOSA leaves undefined; where a graph
 #: multiplies them even fewer do.
 _WIDE_BITS = (20, 20, 12, 20, 7, 20)

@@ -16,6 +16,8 @@ from eqsat.tensor.dtypes import DType
 Shape = tuple[int, ...]
 Array = NDArray[Any]
 Attrs = tuple[tuple[str, Any], ...]
+#: TOSA ops in a row, each reading the one before: (name as in `eqsat.tensor.ops.OPS`, attributes).
+Steps = tuple[tuple[str, Attrs], ...]
 
 
 class GraphError(ValueError):

@@ -80,7 +80,7 @@ class Unjudged(WorkerError):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Outcome of a comparison: `equal`, the largest absolute difference seen, what differed in words, and on how many samples they were compared (0
+    """What came of a comparison: `equal`, the largest absolute difference seen, what differed in words, and on how many samples they were compared (0
     where the signatures already differ)."""
 
     equal: bool

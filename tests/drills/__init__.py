@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).parents[2]
-Outcome = tuple[bool, str]
+DrillOutcome = tuple[bool, str]
 TARGET = "ethos-u85-256"
 _TOKEN = "EQSAT_DRILL"
 
@@ -36,16 +36,18 @@ class Drill:
     name: str
     done: str
     expected: str
-    run: Callable[[Path], Outcome]
+    run: Callable[[Path], DrillOutcome]
 
 
 DRILLS: dict[str, Drill] = {}
 
 
-def drill(name: str, done: str, expected: str) -> Callable[[Callable[[Path], Outcome]], Callable[[Path], Outcome]]:
+def drill(
+    name: str, done: str, expected: str
+) -> Callable[[Callable[[Path], DrillOutcome]], Callable[[Path], DrillOutcome]]:
     """Registers a drill."""
 
-    def register(run: Callable[[Path], Outcome]) -> Callable[[Path], Outcome]:
+    def register(run: Callable[[Path], DrillOutcome]) -> Callable[[Path], DrillOutcome]:
         DRILLS[name] = Drill(name, done, expected, run)
         return run
 
@@ -53,7 +55,7 @@ def drill(name: str, done: str, expected: str) -> Callable[[Callable[[Path], Out
 
 
 @dataclass(slots=True)
-class Process:
+class CommandProcess:
     """A command of ours, whose descendants can be found again wherever they went."""
 
     args: Sequence[str]
@@ -62,7 +64,7 @@ class Process:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     process: subprocess.Popen | None = None
 
-    def start(self) -> Process:
+    def start(self) -> CommandProcess:
         env = {**os.environ, "PYTHONPATH": str(ROOT), **self.env, _TOKEN: self.token}
         self.process = subprocess.Popen(
             [sys.executable, *map(str, self.args)],
@@ -104,9 +106,11 @@ class Process:
             return False
 
 
-def eqsat(*args: object, env: Mapping[str, str] | None = None, preexec: Callable[[], None] | None = None) -> Process:
+def eqsat(
+    *args: object, env: Mapping[str, str] | None = None, preexec: Callable[[], None] | None = None
+) -> CommandProcess:
     """The command line."""
-    return Process(["-m", "eqsat.cli", *map(str, args)], env or {}, preexec)
+    return CommandProcess(["-m", "eqsat.cli", *map(str, args)], env or {}, preexec)
 
 
 def message(err: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from eqsat.tosa import dumps
-from tests.drills import TARGET, NotPossible, Outcome, clear_error, drill, eqsat, message
+from tests.drills import TARGET, DrillOutcome, NotPossible, clear_error, drill, eqsat, message
 from tests.fuzzing.formats import transposes
 
 
@@ -58,7 +58,7 @@ def _optimize(place: Path, out: Path, preexec=None, **env: str) -> tuple[int, st
     return code, stdout, err, len(process.survivors(5))
 
 
-def _as_undisturbed(place: Path, out: Path, outcome: tuple[int, str, str, int]) -> Outcome:
+def _as_undisturbed(place: Path, out: Path, outcome: tuple[int, str, str, int]) -> DrillOutcome:
     """Whether the result is the one of a calm run."""
     calm = place / "calm.tosa"
     _optimize(place, calm)
@@ -75,7 +75,7 @@ def _as_undisturbed(place: Path, out: Path, outcome: tuple[int, str, str, int]) 
     "the .tosa goes to a disk with no byte left, over an older file",
     "one line of error; the old file whole, nothing beside it",
 )
-def full_output(place: Path) -> Outcome:
+def full_output(place: Path) -> DrillOutcome:
     with mounted(place) as disk:
         out = disk / "out.tosa"
         out.write_bytes(b"precious")
@@ -90,7 +90,7 @@ def full_output(place: Path) -> Outcome:
 @drill(
     "full disk, cache", "the cache of prices is on a disk with no byte left", "the same result as with an empty cache"
 )
-def full_cache(place: Path) -> Outcome:
+def full_cache(place: Path) -> DrillOutcome:
     with mounted(place) as disk:
         fill(disk)
         return _as_undisturbed(
@@ -103,7 +103,7 @@ def full_cache(place: Path) -> Outcome:
     "TMPDIR is on a disk with no byte left",
     "a result with a warning, or one line of error; nothing left behind",
 )
-def full_temporary(place: Path) -> Outcome:
+def full_temporary(place: Path) -> DrillOutcome:
     with mounted(place) as disk:
         fill(disk)
         out = place / "out.tosa"
@@ -119,7 +119,7 @@ def full_temporary(place: Path) -> Outcome:
     "RLIMIT_FSIZE of 100 bytes: every larger write fails",
     "a result with a warning, or one line of error; no half-written file",
 )
-def limited_files(place: Path) -> Outcome:
+def limited_files(place: Path) -> DrillOutcome:
     out = place / "out.tosa"
     code, stdout, err, left = _optimize(place, out, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
     beside = [p.name for p in place.iterdir() if p.name.startswith(".out")]
@@ -132,7 +132,7 @@ def limited_files(place: Path) -> Outcome:
     "the cache is on a disk that is mounted read-only, with prices in it",
     "the same result as undisturbed",
 )
-def read_only(place: Path) -> Outcome:
+def read_only(place: Path) -> DrillOutcome:
     with mounted(place, "4m") as disk:
         _optimize(place, place / "first.tosa", EQSAT_CACHE=str(disk / "cache"))
         if subprocess.run(["mount", "-o", "remount,ro", str(disk)], capture_output=True).returncode:
@@ -147,7 +147,7 @@ def read_only(place: Path) -> Outcome:
     "as another user, who may not write to the cache's directory",
     "the same result as undisturbed",
 )
-def foreign(place: Path) -> Outcome:
+def foreign(place: Path) -> DrillOutcome:
     if os.getuid():
         raise NotPossible("becoming another user needs root")
     (place / "cache").mkdir()
@@ -168,7 +168,7 @@ def foreign(place: Path) -> Outcome:
     "two optimizations start at once with one empty cache",
     "both give the same result as undisturbed",
 )
-def two_processes(place: Path) -> Outcome:
+def two_processes(place: Path) -> DrillOutcome:
     source = _source(place)
     outs = [place / f"out{i}.tosa" for i in range(2)]
     both = [
@@ -181,7 +181,7 @@ def two_processes(place: Path) -> Outcome:
 
 
 @drill("corrupted cache", "the file of prices is overwritten with noise", "the same result as undisturbed")
-def corrupted(place: Path) -> Outcome:
+def corrupted(place: Path) -> DrillOutcome:
     _optimize(place, place / "first.tosa")
     path = place / "cache" / "prices.sqlite"
     path.write_bytes(b"noise" * (path.stat().st_size // 5))

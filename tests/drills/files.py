@@ -13,7 +13,7 @@ from eqsat.egraph.terms import let, symbols
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
-from tests.drills import ROOT, TARGET, Outcome, Process, clear_error, drill, eqsat, message
+from tests.drills import ROOT, TARGET, CommandProcess, DrillOutcome, clear_error, drill, eqsat, message
 from tests.drills.workers import describe, optimized
 from tests.fuzzing.corpus import finish
 from tests.fuzzing.formats import FORMATS, transposes
@@ -24,7 +24,7 @@ MODEL = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
 
 def _refused(
     place: Path, *args: object, code: int = 2, words: tuple[str, ...] = (), env: dict[str, str] | None = None
-) -> Outcome:
+) -> DrillOutcome:
     """A command that must end with an exit code and one line of error that has the words; nothing is written."""
     out = place / "out.bin"
     process = eqsat(*args, "-o", out, env={"EQSAT_CACHE": str(place / "cache"), **(env or {})}).start()
@@ -37,7 +37,7 @@ def _refused(
 @drill(
     "truncated .tosa", "a file is cut at every 16th byte", "TosaError at every length, and exit code 2 of the command"
 )
-def truncated_tosa(place: Path) -> Outcome:
+def truncated_tosa(place: Path) -> DrillOutcome:
     whole, refused, read = dumps(transposes()), 0, []
     for end in range(0, len(whole), 16):
         try:
@@ -51,7 +51,7 @@ def truncated_tosa(place: Path) -> Outcome:
 
 
 @drill("truncated .pt2", "a saved program is cut in half", "exit code 2 and a line that names the file and the remedy")
-def truncated_pt2(place: Path) -> Outcome:
+def truncated_pt2(place: Path) -> DrillOutcome:
     FORMATS["pt2"].prepare(place)
     whole = (place / "small.pt2").read_bytes()
     (place / "cut.pt2").write_bytes(whole[: len(whole) // 2])
@@ -63,7 +63,7 @@ def truncated_pt2(place: Path) -> Outcome:
     "the last line of records.jsonl is cut in the middle, and bytes that are no text stand behind it",
     "the run's other cells are reported; the same command measures the lost one again",
 )
-def truncated_record(place: Path) -> Outcome:
+def truncated_record(place: Path) -> DrillOutcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
     bench = [
         "bench",
@@ -98,7 +98,7 @@ def truncated_record(place: Path) -> Outcome:
     "an addition of floats, which no Ethos-U has",
     "exit code 3 and Vela's reason; nothing written",
 )
-def refused_by_target(place: Path) -> Outcome:
+def refused_by_target(place: Path) -> DrillOutcome:
     g = TensorGraph()
     x = g.add_input("x", (1, 4, 4, 8), "FP32")
     finish(g, g.add("add", (x, x)))
@@ -119,7 +119,7 @@ def refused_by_target(place: Path) -> Outcome:
     "a user's rule drops clamps",
     "the candidate is dropped with a warning; the result is sound",
 )
-def wrong_identity(place: Path) -> Outcome:
+def wrong_identity(place: Path) -> DrillOutcome:
     sound, result = optimized(place, rules=(DROPPED,))
     return sound and result.chosen == "explicit" and bool(result.warnings), describe(result)
 
@@ -129,7 +129,7 @@ def wrong_identity(place: Path) -> Outcome:
     "a user's rule takes a clamp's values through floats, which no Ethos-U has",
     "the candidate is dropped with a warning; the result is sound",
 )
-def wrong_target(place: Path) -> Outcome:
+def wrong_target(place: Path) -> DrillOutcome:
     @extern
     def casts(f: Clamp, t: Type) -> tuple[Unary, Unary]:
         return Call("cast", attrs_of({"dtype": "FP32"})), Call("cast", attrs_of({"dtype": t.dtype}))
@@ -157,7 +157,7 @@ def without(place: Path, *names: str) -> dict[str, str]:
 
 
 @drill("no Vela installed, .tosa", "ethosu cannot be imported", "one line of error with the remedy; nothing written")
-def no_vela(place: Path) -> Outcome:
+def no_vela(place: Path) -> DrillOutcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
     return _refused(
         place,
@@ -176,7 +176,7 @@ def no_vela(place: Path) -> Outcome:
     "ethosu cannot be imported while a model is compiled",
     "one line of error with the remedy; nothing written",
 )
-def no_vela_model(place: Path) -> Outcome:
+def no_vela_model(place: Path) -> DrillOutcome:
     return _refused(
         place, "compile", MODEL, "-t", TARGET, code=3, words=("ethos-u-vela", "install"), env=without(place, "ethosu")
     )
@@ -187,7 +187,7 @@ def no_vela_model(place: Path) -> Outcome:
     "tosa_reference_model cannot be imported",
     "what cannot be verified is not used: the graph as it was, and a warning",
 )
-def no_reference(place: Path) -> Outcome:
+def no_reference(place: Path) -> DrillOutcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
     process = eqsat(
         "optimize",
@@ -213,7 +213,7 @@ def no_reference(place: Path) -> Outcome:
     "the sample inputs, a constant, a node's target, a shape or a library in a saved program hold code",
     "all are refused, and none of the code runs",
 )
-def code_in_pt2(place: Path) -> Outcome:
-    process = Process(["-m", "tests.drills.harmful", place]).start()
+def code_in_pt2(place: Path) -> DrillOutcome:
+    process = CommandProcess(["-m", "tests.drills.harmful", place]).start()
     code, stdout, err = process.finish()
     return code == 0, stdout.strip() or message(err)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from eqsat.tosa import dumps
-from tests.drills import TARGET, Outcome, Process, drill
+from tests.drills import TARGET, CommandProcess, DrillOutcome, drill
 from tests.drills.files import MODEL
 from tests.fuzzing.formats import transposes
 
@@ -31,7 +31,7 @@ def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.
     temporary = place / f"tmp-{name}"
     temporary.mkdir()
     out = place / f"out-{name}"
-    process = Process(
+    process = CommandProcess(
         ["-m", *(["eqsat.cli"] if stage == "moment" else ["tests.drills.staged", stage]), *command, "-o", out],
         {"TMPDIR": str(temporary), "EQSAT_CACHE": str(place / "cache")},
     ).start()
@@ -86,7 +86,7 @@ def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.
     return well, f"{name if stage == 'moment' else stage} {code} after {seconds:.1f} s{said}"
 
 
-def _all(place: Path, stages: tuple[str, ...], command: Callable[[], list[object]]) -> Outcome:
+def _all(place: Path, stages: tuple[str, ...], command: Callable[[], list[object]]) -> DrillOutcome:
     outcomes = [interrupted(place, stage, command()) for stage in stages]
     return all(ok for ok, _ in outcomes), "; ".join(text for _, text in outcomes)
 
@@ -96,7 +96,7 @@ def _all(place: Path, stages: tuple[str, ...], command: Callable[[], list[object
     f"SIGINT to the process group in the stages {', '.join(OPTIMIZE)}",
     "exit code 130 at once; no output, nothing left behind, no process left",
 )
-def optimize(place: Path) -> Outcome:
+def optimize(place: Path) -> DrillOutcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
     return _all(place, OPTIMIZE, lambda: ["optimize", place / "in.tosa", "-t", TARGET])
 
@@ -106,7 +106,7 @@ def optimize(place: Path) -> Outcome:
     f"SIGINT to the process group in the stages {', '.join(COMPILE)}",
     "exit code 130 at once; no output, nothing left behind, no process left",
 )
-def compile_(place: Path) -> Outcome:
+def compile_(place: Path) -> DrillOutcome:
     return _all(place, COMPILE, lambda: ["compile", MODEL, "-t", TARGET])
 
 
@@ -115,11 +115,11 @@ def compile_(place: Path) -> Outcome:
     f"SIGINT to the process group at {MOMENTS} random moments of eqsat optimize",
     "exit code 130 at once; no output that is not told, nothing left behind, no process left",
 )
-def moments(place: Path) -> Outcome:
+def moments(place: Path) -> DrillOutcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
     command: list[object] = ["optimize", place / "in.tosa", "-t", TARGET]
     started = time.monotonic()
-    Process(
+    CommandProcess(
         ["-m", "eqsat.cli", *command, "-o", place / "whole"], {"EQSAT_CACHE": str(place / "cache")}
     ).start().finish()
     seconds, draw = time.monotonic() - started, random.Random(7)

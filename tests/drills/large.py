@@ -12,7 +12,7 @@ from pathlib import Path
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.drills import TARGET, Outcome, clear_error, drill, eqsat, message
+from tests.drills import TARGET, DrillOutcome, clear_error, drill, eqsat, message
 from tests.drills.saboteurs import Killer
 from tests.fuzzing.corpus import finish
 from tests.fuzzing.formats import transposes
@@ -36,7 +36,7 @@ def chain(nodes: int) -> TensorGraph:
     "1,250 times transpose, clamp, transpose back, clamp",
     "verified and no worse, or stepped back, within 10 minutes",
 )
-def five_thousand(place: Path) -> Outcome:
+def five_thousand(place: Path) -> DrillOutcome:
     (place / "in.tosa").write_bytes(dumps(chain(5000)))
     started = time.monotonic()
     process = eqsat(
@@ -60,7 +60,7 @@ def five_thousand(place: Path) -> Outcome:
     "RLIMIT_AS from 300 MB up to 1 GB",
     "a verified result, or an error; never a half-written file, a hang or a process left",
 )
-def memory(place: Path) -> Outcome:
+def memory(place: Path) -> DrillOutcome:
     (place / "in.tosa").write_bytes(dumps(transposes()))
     well, said = True, []
     for megabytes in (300, 500, 700, 1000):
@@ -112,7 +112,7 @@ def _lowered(program, spec, cache: Path) -> tuple[list[bytes], int]:
     "two models are lowered at once by two threads, for two targets",
     "both delegates as when lowered alone",
 )
-def concurrent(place: Path) -> Outcome:
+def concurrent(place: Path) -> DrillOutcome:
     jobs = [("pixel_shuffle", "ethos-u85-256"), ("gru_cell", "ethos-u55-128")]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -137,7 +137,7 @@ def concurrent(place: Path) -> Outcome:
     "every Vela worker is killed while a model is lowered",
     "stock ExecuTorch's delegate, and a warning",
 )
-def lowering_without_workers(place: Path) -> Outcome:
+def lowering_without_workers(place: Path) -> DrillOutcome:
     from eqsat.executorch.lowering import EqsatWarning
 
     with warnings.catch_warnings(record=True) as caught, Killer("eqsat.workers.worker", 1000) as killer:

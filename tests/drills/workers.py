@@ -19,7 +19,7 @@ from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.workers.worker import Pool
 from extraction import ChoiceGraph, check, extract
-from tests.drills import TARGET, Outcome, drill
+from tests.drills import TARGET, DrillOutcome, drill
 from tests.drills import saboteurs as s
 from tests.fuzzing.corpus import finish
 from tests.fuzzing.formats import transposes
@@ -53,7 +53,7 @@ def optimized(place: Path, graph: TensorGraph | None = None, **more: object) -> 
     "all Vela workers are stopped while they measure candidates, then killed",
     "the same result as undisturbed",
 )
-def mid_probe(place: Path) -> Outcome:
+def mid_probe(place: Path) -> DrillOutcome:
     s.KillsProbes.killed = 0
     sound, result = optimized(place, cost_model="tests.drills.saboteurs:KillsProbes")
     return (
@@ -67,7 +67,7 @@ def mid_probe(place: Path) -> Outcome:
     "the first Vela worker is killed while it compiles the whole graph",
     "the same result as undisturbed",
 )
-def mid_compile(place: Path) -> Outcome:
+def mid_compile(place: Path) -> DrillOutcome:
     with s.Killer("eqsat.workers.worker") as killer:
         sound, result = optimized(place)
     return (
@@ -77,7 +77,7 @@ def mid_compile(place: Path) -> Outcome:
 
 
 @drill("workers killed whenever they start", "the first 40 Vela workers are killed as they come", "a named error, soon")
-def always_killed(place: Path) -> Outcome:
+def always_killed(place: Path) -> DrillOutcome:
     from eqsat.workers.worker import WorkerError
 
     with s.Killer("eqsat.workers.worker", 40) as killer:
@@ -108,7 +108,7 @@ def hard_graph(classes: int = 120, seed: int = 0) -> ChoiceGraph:
     "solvers are killed one after another while they race on a hard choice graph",
     "a valid choice, no worse than the greedy one",
 )
-def mid_solve(place: Path) -> Outcome:
+def mid_solve(place: Path) -> DrillOutcome:
     graph = hard_graph()
     greedy = extract(graph, "dag_greedy").cost
     with s.Killer("extraction.", 6) as killer:
@@ -120,7 +120,7 @@ def mid_solve(place: Path) -> Outcome:
 # ---- the engine -----------------------------------------------------------------------------------
 
 
-def _steps_back(place: Path, **more: object) -> Outcome:
+def _steps_back(place: Path, **more: object) -> DrillOutcome:
     sound, result = optimized(place, **more)
     return sound and result.chosen == "explicit" and bool(result.warnings), describe(result)
 
@@ -130,17 +130,17 @@ def _steps_back(place: Path, **more: object) -> Outcome:
     "a user's rule asks a Python function that divides by zero",
     "the graph as it was, and a warning",
 )
-def extern_raises(place: Path) -> Outcome:
+def extern_raises(place: Path) -> DrillOutcome:
     return _steps_back(place, rules=(RAISES,))
 
 
 @drill("egglog panics", "a user's rule gives a class two types", "the graph as it was, and a warning")
-def panics(place: Path) -> Outcome:
+def panics(place: Path) -> DrillOutcome:
     return _steps_back(place, rules=(RETYPED,))
 
 
 @drill("a cost model fails", "a user's cost model raises", "the graph as it was, and a warning")
-def cost_model_raises(place: Path) -> Outcome:
+def cost_model_raises(place: Path) -> DrillOutcome:
     return _steps_back(place, cost_model="tests.drills.saboteurs:Raises")
 
 
@@ -161,7 +161,7 @@ def sums(n: int) -> TensorGraph:
     "14 additions with commutativity and associativity, 14! orders and more",
     "stopped by the budget; a sound result",
 )
-def explodes(place: Path) -> Outcome:
+def explodes(place: Path) -> DrillOutcome:
     sound, result = optimized(place, sums(14), rules=(SWAPPED, ASSOCIATED), budget=Budget(nodes=5000, seconds=5))
     return sound and result.stop in (
         "node limit",
@@ -177,7 +177,7 @@ def explodes(place: Path) -> Outcome:
     "three threads optimize different graphs at once",
     "each gets what it gets alone",
 )
-def threads(place: Path) -> Outcome:
+def threads(place: Path) -> DrillOutcome:
     made = [transposes(), sums(3), sums(5)]
     alone = [optimize_tosa(dumps(g), _TARGET, options=_options(place)) for g in made]
     found: dict[int, Result] = {}

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from eqsat.egraph.engine import Budget, EgglogRule, Engine, EngineError, Extern
+from eqsat.egraph.engine import Budget, EgglogRule, Engine, EngineError, ExternTable
 
 LANGUAGE = (
     "(sort T)",
@@ -18,7 +18,7 @@ LANGUAGE = (
     "(function type (T) i64 :no-merge)",
 )
 GROW = EgglogRule("grow", ("(= t (Num a))",), ("(Twice (Num b))",), (("b", "next", "a"),))
-NEXT = Extern("next", 1, 1, lambda n: (n + 1,))
+NEXT = ExternTable("next", 1, 1, lambda n: (n + 1,))
 
 
 def rule(name: str, body: str, head: str, *calls: tuple[str, str, str], analysis: bool = False) -> EgglogRule:
@@ -81,12 +81,12 @@ def test_externs_may_have_no_answer_or_several() -> None:
         return [(d,) for d in range(2, n) if n % d == 0]
 
     split = rule("split", "(= t (Num a))", "(union t (Twice (Num b)))", ("b", "divisors", "a"))
-    with toy([split], [Extern("divisors", 1, 1, divisors)]) as engine:
+    with toy([split], [ExternTable("divisors", 1, 1, divisors)]) as engine:
         engine.run(value(engine, 12))
         assert engine.saturate().stop == "saturated"
         assert sorted(rows(engine, "Num")) == [2, 3, 4, 6, 12]
         assert sorted(asked) == [2, 3, 4, 6, 12]  # each demand is answered once
-    halve = Extern("halve", 1, 1, lambda n: (n // 2,) if n % 2 == 0 else None)
+    halve = ExternTable("halve", 1, 1, lambda n: (n // 2,) if n % 2 == 0 else None)
     with toy([rule("halves", "(= t (Num a))", "(Num b)", ("b", "halve", "a"))], [halve]) as engine:
         engine.run(value(engine, 20))
         engine.saturate()
@@ -95,9 +95,9 @@ def test_externs_may_have_no_answer_or_several() -> None:
 
 def test_calls_of_a_rule_feed_one_another() -> None:
     externs = [
-        Extern("plus", 2, 1, lambda a, b: (a + b,)),
-        Extern("both", 1, 2, lambda a: (a, 10 * a)),
-        Extern("odd", 1, 0, lambda a: () if a % 2 else None),
+        ExternTable("plus", 2, 1, lambda a, b: (a + b,)),
+        ExternTable("both", 1, 2, lambda a: (a, 10 * a)),
+        ExternTable("odd", 1, 0, lambda a: () if a % 2 else None),
     ]
     chain = rule(
         "chain", "(= t (Num a))", "(Twice (Num s))", ("p q", "both", "a"), ("s", "plus", "p q"), ("", "odd", "s")

@@ -90,7 +90,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "two of a name": (lambda: rule("r", f(x), symbols("f", Move)(x)), "two variables are called f"),
     "no term": (lambda: rule("r", f(x), "x"), "'x' is no term"),
     "no concat": (lambda: rule("r", concat(x), x), "x is a value, and a values is wanted"),
-    "window": (lambda: rule("r", concat(xs), concat(xs[..., x])), "no such window"),
+    "window": (lambda: rule("r", concat(xs), concat(xs[..., x])), "no such sublist"),
     "untyped concat": (lambda: rule("r", f(concat(xs)), f(concat(ys))), "type of concat(ys) cannot be told"),
     "no right side": (lambda: rule("r", f(x)), "there is no right side"),
     "condition": (lambda: rule("r", f(x), x, where=seen_by(m, x)), "seen_by(m, x) stands where a value is wanted"),

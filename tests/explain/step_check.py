@@ -23,10 +23,10 @@ def holds(history: History, link: Link) -> bool:
         for name, command in declarations(history.rules.values()).items():
             if name not in declarations(rules):
                 engine.run(command)
-        return _Step(history, link, engine).holds()
+        return _ProofStep(history, link, engine).holds()
 
 
-class _Step:
+class _ProofStep:
     def __init__(self, history: History, link: Link, engine: Engine):
         self.history, self.link, self.engine = history, link, engine
         self.made = dict(link.match.made) if link.match else {}

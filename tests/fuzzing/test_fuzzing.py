@@ -123,14 +123,14 @@ def test_small_files_that_stand_for_endless_graphs_are_refused() -> None:
     corpus.finish(g, g.add("concat", (x,) * 1000, axis=0))
     shared: dict[str, int] = {}
 
-    class Builder(flatbuffers.Builder):
+    class SharingBuilder(flatbuffers.Builder):
         def CreateString(self, s, *args):
             if s not in shared:
                 shared[s] = super().CreateString(s, *args)
             return shared[s]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eqsat.tosa.flatbuffer.flatbuffers.Builder", Builder)
+        patch.setattr("eqsat.tosa.flatbuffer.flatbuffers.Builder", SharingBuilder)
         small = dumps(g)
     assert len(small) < 70_000
     with pytest.raises(TosaError, match="shares its parts"):

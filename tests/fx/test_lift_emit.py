@@ -48,13 +48,13 @@ SPELLINGS = {
 }
 
 
-class Spelled(torch.nn.Module):
+class EverySpelling(torch.nn.Module):
     def forward(self, x):
         return {name: torch.sigmoid(op(x)) for name, op in SPELLINGS.items()}
 
 
 def test_movement_by_every_name_is_read_and_written() -> None:
-    source = read(torch.export.export(Spelled().eval(), (torch.randn(1, 8, 6, 4),)))
+    source = read(torch.export.export(EverySpelling().eval(), (torch.randn(1, 8, 6, 4),)))
     lifted = lift(source)
     opaque = [lifted.graph.nodes[n].attr("tosa") for n in lifted.graph.live() if lifted.graph.nodes[n].op == "opaque"]
     assert opaque == []

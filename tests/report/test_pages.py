@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from eqsat.report import Run, write
+from eqsat.report import RecordedRun, write
 from tests.report.browser import EXECUTABLE, Browser
 
 pytestmark = [
@@ -17,7 +17,7 @@ PAGE = "pixel_shuffle.ethos-u85-256.html"
 @pytest.fixture(scope="module")
 def report(zoo_run, tmp_path_factory):
     directory = tmp_path_factory.mktemp("report")
-    write(Run.read(zoo_run), directory)
+    write(RecordedRun.read(zoo_run), directory)
     return directory
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from eqsat.cli import app
 from eqsat.files import InputError
-from eqsat.report import Run, compare, graphs
+from eqsat.report import RecordedRun, compare, graphs
 from eqsat.report.data import geometric_mean
 from eqsat.report.write import markdown
 from eqsat.tensor.graph import TensorGraph
@@ -18,13 +18,13 @@ from tests.graphs import conv, finish, relu, transposed_relus
 pytestmark = pytest.mark.slow
 
 
-def changed(zoo_run, tmp_path, change) -> Run:
+def changed(zoo_run, tmp_path, change) -> RecordedRun:
     """A copy of the run, each record passed through `change`."""
     out = tmp_path / "changed"
     shutil.copytree(zoo_run, out)
     records = [json.loads(line) for line in (zoo_run / "records.jsonl").read_text().splitlines()]
     (out / "records.jsonl").write_text("".join(json.dumps(change(r)) + "\n" for r in records))
-    return Run.read(out)
+    return RecordedRun.read(out)
 
 
 def on(configuration: str, **fields):
@@ -32,7 +32,7 @@ def on(configuration: str, **fields):
 
 
 def test_summaries_against_stock(zoo_run, tmp_path):
-    run = Run.read(zoo_run)
+    run = RecordedRun.read(zoo_run)
     explicit, eqsat = run.summaries()
     ours, stock = run.get("pixel_shuffle", TARGET, "eqsat"), run.baseline("pixel_shuffle", TARGET)
     assert (
@@ -83,7 +83,7 @@ def test_without_stock_the_graph_without_layout_passes_is_the_baseline(zoo_run, 
     ],
 )
 def test_changes_beyond_noise_are_named(zoo_run, tmp_path, configuration, fields, regression):
-    result = compare(changed(zoo_run, tmp_path, on(configuration, **fields)), Run.read(zoo_run))
+    result = compare(changed(zoo_run, tmp_path, on(configuration, **fields)), RecordedRun.read(zoo_run))
     assert result.common == 3
     assert [c.regression for c in result.changes] == ([] if regression is None else [regression])
     assert all(c.configuration == configuration for c in result.changes)
@@ -103,7 +103,7 @@ def test_the_command_writes_and_exits_by_the_comparison(zoo_run, tmp_path):
 
 def test_a_directory_without_records_names_the_remedy(tmp_path):
     with pytest.raises(InputError, match="eqsat bench --out"):
-        Run.read(tmp_path)
+        RecordedRun.read(tmp_path)
     assert CliRunner().invoke(app, ["report", str(tmp_path)]).exit_code == 2
 
 

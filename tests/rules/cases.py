@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from eqsat.tensor.graph import TensorGraph
 from tests.rules.checks import fires
 
-Case = Callable[[Callable], tuple[TensorGraph, int]]
+RuleCase = Callable[[Callable], tuple[TensorGraph, int]]
 Test = Callable[..., None]
 
 
@@ -28,13 +28,13 @@ class Cases:
     """Cases of a module; a case draws a graph and its output with Hypothesis' `draw`."""
 
     def __init__(self) -> None:
-        self._positive: list[tuple[str, Case]] = []
-        self._negative: list[tuple[str, Case]] = []
+        self._positive: list[tuple[str, RuleCase]] = []
+        self._negative: list[tuple[str, RuleCase]] = []
 
-    def fires_on(self, rule: str) -> Callable[[Case], Case]:
+    def fires_on(self, rule: str) -> Callable[[RuleCase], RuleCase]:
         return lambda case: self._positive.append((rule, case)) or case
 
-    def spares(self, rule: str) -> Callable[[Case], Case]:
+    def spares(self, rule: str) -> Callable[[RuleCase], RuleCase]:
         return lambda case: self._negative.append((rule, case)) or case
 
     def tests(self, *, fires_on: int, spares: int, slow: Collection[str] = ()) -> tuple[Test, Test]:
@@ -56,12 +56,12 @@ class Cases:
         return test_fires_and_is_exact, test_spares_near_misses
 
 
-def _parameters(cases: list[tuple[str, Case]], slow: Collection[str]) -> list[Any]:
+def _parameters(cases: list[tuple[str, RuleCase]], slow: Collection[str]) -> list[Any]:
     marks = {rule: [pytest.mark.slow] for rule in slow}
     return [pytest.param(r, c, id=f"{r}-{i}", marks=marks.get(r, [])) for i, (r, c) in enumerate(cases)]
 
 
-def _graph(case: Case, data: st.DataObject) -> TensorGraph:
+def _graph(case: RuleCase, data: st.DataObject) -> TensorGraph:
     g, out = case(data.draw)
     g.outputs = [out]
     return g

@@ -18,7 +18,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
-from eqsat.tensor.ops.op import Fx, Kind, NotModelled, Op, define
+from eqsat.tensor.ops.op import Fx, NotModelled, Op, OpKind, define
 from eqsat.tensor.types import GraphError, Type
 from eqsat.tosa import dumps, schema
 from eqsat.tosa.reference import run_reference
@@ -127,7 +127,7 @@ def test_equals_the_reference_model_without_axes(op: str, worker: Worker, data: 
 def test_every_op_answers_every_question(op: Op) -> None:
     """What is not in the record's signature: TOSA's schema, the e-graph, FX and the text know every operator."""
     assert OPS[op.name] is op and op.operands >= -1
-    assert op.kind in get_args(Kind) and op.fx in get_args(Fx)
+    assert op.kind in get_args(OpKind) and op.fx in get_args(Fx)
     for semantics in (op.integer, op.real):
         assert callable(semantics) or semantics.why
     if op.tosa:

@@ -12,7 +12,7 @@ Grow = Callable[[Builder, int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class GraphBlock:
     """weight: how often it is drawn, beside others."""
 
     weight: float
@@ -28,14 +28,14 @@ class Block:
 
 
 #: In the order of their definition, on which the graph of a seed depends.
-BLOCKS: list[Block] = []
+BLOCKS: list[GraphBlock] = []
 
 
 def block(weight: float) -> Callable[[Grow], Grow]:
     """Registers a block."""
 
     def register(grow: Grow) -> Grow:
-        BLOCKS.append(Block(weight, grow))
+        BLOCKS.append(GraphBlock(weight, grow))
         return grow
 
     return register

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from eqsat.checking.random_graphs.blocks import BLOCKS, Block
-
-Shape = tuple[int, ...]
+from eqsat.checking.random_graphs.blocks import BLOCKS, GraphBlock
+from eqsat.tensor.types import Shape
 
 _SHAPES: tuple[Shape, ...] = (
     (1, 6, 6, 8),
@@ -55,7 +54,7 @@ class Profile:
         """Raises ValueError for weights of what there is not."""
         _known(self.weights)
 
-    def weight(self, block: Block) -> float:
+    def weight(self, block: GraphBlock) -> float:
         """How often it is drawn, beside others."""
         return block.weight * self.weights.get(block.kind, 1.0) * self.weights.get(block.name, 1.0)
 

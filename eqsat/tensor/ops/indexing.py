@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import Along, Attributes, Evaluate, Infer, Op, Placement, alike, define, wide
+from eqsat.tensor.ops.op import Along, Attributes, AxisPlacement, Evaluate, Infer, Op, alike, define, wide
 from eqsat.tensor.types import Array, GraphError, Type
 
 NEAREST, BILINEAR = 1, 2  # tosa.ResizeMode
@@ -133,7 +133,7 @@ def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return total
 
 
-def _resize_across(attrs: Attributes, p: Placement) -> Attributes | None:
+def _resize_across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
     """H and W stay where they are; N and C may exchange elements."""
     return {} if p.alone and len(p.out_shape) == 4 and all(d == to for d, to in p.to.items()) else None
 

@@ -11,12 +11,12 @@ from eqsat.tensor.ops.op import (
     ALONG_AXIS,
     Along,
     Attributes,
+    AxisPlacement,
     Evaluate,
     Fx,
     Infer,
-    Kind,
     Op,
-    Placement,
+    OpKind,
     alike,
     axis_of,
     define,
@@ -27,7 +27,7 @@ from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 def _moving(
     name: str,
-    kind: Kind,
+    kind: OpKind,
     infer: Infer,
     evaluate: Evaluate,
     *,
@@ -125,7 +125,7 @@ def _sliced(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return xs[0][tuple(slice(s, s + n) for s, n in zip(attrs["start"], attrs["size"], strict=True))]
 
 
-def _slice_across(attrs: Attributes, p: Placement) -> Attributes:
+def _slice_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     start, size = [0] * len(p.out_shape), list(p.out_shape)
     for d, to in p.to.items():
         start[to], size[to] = attrs["start"][d] * p.inner[d], attrs["size"][d] * p.inner[d]
@@ -165,7 +165,7 @@ def _pad_axes(attrs: Attributes, shape: Shape) -> tuple[int, ...]:
     return tuple(d for d in range(len(shape)) if any(attrs["pads"][2 * d : 2 * d + 2]))
 
 
-def _pad_across(attrs: Attributes, p: Placement) -> Attributes:
+def _pad_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     pads = [0] * (2 * len(p.out_shape))
     for d, to in p.to.items():
         pads[2 * to : 2 * to + 2] = [n * p.inner[d] for n in attrs["pads"][2 * d : 2 * d + 2]]
@@ -190,7 +190,7 @@ def _tile(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(d * m for d, m in zip(xs[0].shape, attrs["multiples"], strict=True)), xs[0].dtype)
 
 
-def _tile_across(attrs: Attributes, p: Placement) -> Attributes:
+def _tile_across(attrs: Attributes, p: AxisPlacement) -> Attributes:
     multiples = [1] * len(p.out_shape)
     for d, to in p.to.items():
         multiples[to] = attrs["multiples"][d]

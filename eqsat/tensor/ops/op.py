@@ -20,7 +20,7 @@ Evaluate = Callable[[Attributes, Sequence[Array], Type], Array]
 #: leaf: has no operands. move: is a movement itself. pointwise: any movement. axial: acts along some axes and is pointwise in the others.
 #: concat: joins its operands along one axis. mac: products or poolings over windows, in a fixed layout. indexed: every axis has its role,
 #: a movement may reorder what lies within one. opaque: nothing is known.
-Kind = Literal["leaf", "move", "pointwise", "axial", "concat", "mac", "indexed", "opaque"]
+OpKind = Literal["leaf", "move", "pointwise", "axial", "concat", "mac", "indexed", "opaque"]
 #: How a program of FX nodes has it (eqsat/fx): by itself ("leaf", "item"), as a movement, as nodes copied from the source ("call": pointwise,
 #: "reduction", "opaque"), as an op along axes, as a concatenation; "no": never, there it is part of a call.
 Fx = Literal["leaf", "item", "move", "call", "reduction", "opaque", "axial", "concat", "no"]
@@ -37,7 +37,7 @@ class NotModelled:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class AxisPlacement:
     """Where a movement puts axes of its operand: `to` maps each to an axis of `out_shape`, in which it is outermost;
     `inner` gives how many elements lie inside of it there."""
 
@@ -57,7 +57,7 @@ class Along:
     differ where a movement has placed these axes elsewhere, or None where the op cannot be written there."""
 
     axes: Callable[[Attributes, Shape], tuple[int, ...]]
-    across: Callable[[Attributes, Placement], Attributes | None]
+    across: Callable[[Attributes, AxisPlacement], Attributes | None]
 
 
 #: How an operator is written for people: the attributes that tell it from others, or a text of its own.
@@ -79,7 +79,7 @@ class Op:
     """
 
     name: str
-    kind: Kind
+    kind: OpKind
     operands: int
     infer: Infer
     integer: Evaluate | NotModelled

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, Op, Placement, define, wide, with_dtype
+from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, AxisPlacement, Op, define, wide, with_dtype
 from eqsat.tensor.types import Array, GraphError, Type
 
 SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3  # tosa.RoundingMode
@@ -59,7 +59,7 @@ def _real(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.clip(out, *limits) if attrs["out_zp"][0] in limits else out
 
 
-def _across(attrs: Attributes, p: Placement) -> Attributes | None:
+def _across(attrs: Attributes, p: AxisPlacement) -> Attributes | None:
     """The channels must stay the last axis."""
     (channels,) = p.to.values()
     return {} if p.alone and channels == len(p.out_shape) - 1 else None
