@@ -27,6 +27,14 @@ ZOO: tuple[str, ...] = (
     "espcn",
     "resnet8",
     "gesture_conv1d",
+    "vit",
+    "mlp_mixer",
+    "wavenet",
+    "deeplab",
+    "mdsr",
+    "audio_encoder",
+    "resnext",
+    "unet_bilinear",
 )
 
 

@@ -1,0 +1,30 @@
+"""Strided 1-D convolutions on raw audio: wav2vec's feature encoder, Schneider et al., arXiv:1904.05862, with the long
+strides of neural audio codecs, Defossez et al., arXiv:2210.13438.
+
+Strides 5, 8 and 10, each kernel twice as long: Vela runs strides up to 3 and cuts the rest into many operators. The
+first layer has one channel.
+
+Input: (1, 1, 8000), half a second at 16 kHz. Output: (1, 32, 18) features.
+"""
+
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+
+def layer(c_in: int, c_out: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv1d(c_in, c_out, 2 * stride, stride), nn.BatchNorm1d(c_out), nn.GELU())
+
+
+class AudioEncoder(nn.Module):
+    def __init__(self, channels: int = 32) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(layer(1, channels, 5), layer(channels, channels, 8), layer(channels, 64, 10))
+        self.head = nn.Conv1d(64, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.layers(x))
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(AudioEncoder, (1, 1, 8000))

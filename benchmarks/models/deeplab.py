@@ -1,0 +1,69 @@
+"""Segmentation with atrous spatial pyramid pooling, DeepLabv3: Chen et al., arXiv:1706.05587.
+
+A small residual backbone of output stride 8, whose last stage is dilated instead of strided; then 3x3 convolutions of
+dilations 2, 4 and 8 side by side on the same tensor, a 1x1 one and the image's mean, all concatenated. Dilations above
+2 are no single operator on the NPU.
+
+Input: (1, 3, 128, 128). Output: (1, 5, 128, 128) logits.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+
+def conv_bn_relu(c_in: int, c_out: int, kernel: int, stride: int = 1, dilation: int = 1) -> nn.Sequential:
+    conv = nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2 * dilation, dilation, bias=False)
+    return nn.Sequential(conv, nn.BatchNorm2d(c_out), nn.ReLU())
+
+
+class Residual(nn.Module):
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            conv_bn_relu(channels, channels, 3, dilation=dilation), nn.Conv2d(channels, channels, 1)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x + self.body(x)).relu()
+
+
+class AtrousPyramid(nn.Module):
+    """(N, C, H, W) -> (N, width, H, W)."""
+
+    def __init__(self, c_in: int, width: int, size: int, dilations: tuple[int, ...] = (2, 4, 8)) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(
+            [conv_bn_relu(c_in, width, 1), *(conv_bn_relu(c_in, width, 3, dilation=d) for d in dilations)]
+        )
+        self.image = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Conv2d(c_in, width, 1), nn.ReLU(), nn.Upsample(size=(size, size))
+        )
+        self.merge = conv_bn_relu((len(dilations) + 2) * width, width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.merge(torch.cat([*(branch(x) for branch in self.branches), self.image(x)], dim=1))
+
+
+class DeepLab(nn.Module):
+    def __init__(self, size: int = 128, classes: int = 5) -> None:
+        super().__init__()
+        self.backbone = nn.Sequential(
+            conv_bn_relu(3, 16, 3, 2),
+            conv_bn_relu(16, 32, 3, 2),
+            Residual(32, 1),
+            conv_bn_relu(32, 48, 3, 2),
+            Residual(48, 2),
+            Residual(48, 4),
+        )
+        self.pyramid = AtrousPyramid(48, 32, size // 8)
+        self.head = nn.Conv2d(32, classes, 1)
+        self.enlarge = nn.Upsample(scale_factor=8, mode="bilinear")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.enlarge(self.head(self.pyramid(self.backbone(x))))
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(DeepLab, (1, 3, 128, 128))

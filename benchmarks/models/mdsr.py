@@ -1,0 +1,43 @@
+"""Super-resolution by three and by four at once, MDSR: Lim et al., arXiv:1707.02921.
+
+One residual body, read by two heads; each head is a convolution to 9 or 16 times the channels, PixelShuffle(3) or (4),
+and a convolution of the large image with three channels, far too few for the MAC array.
+
+Input: (1, 3, 32, 32). Outputs: (1, 3, 96, 96) and (1, 3, 128, 128).
+"""
+
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+
+def conv(c_in: int, c_out: int) -> nn.Conv2d:
+    return nn.Conv2d(c_in, c_out, 3, padding=1)
+
+
+class Residual(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(conv(channels, channels), nn.ReLU(), conv(channels, channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x)
+
+
+class Mdsr(nn.Module):
+    def __init__(self, channels: int = 16, blocks: int = 2, scales: tuple[int, ...] = (3, 4)) -> None:
+        super().__init__()
+        self.stem = conv(3, channels)
+        self.body = nn.Sequential(*(Residual(channels) for _ in range(blocks)), conv(channels, channels))
+        self.heads = nn.ModuleList(
+            nn.Sequential(conv(channels, 3 * scale**2), nn.PixelShuffle(scale), conv(3, 3)) for scale in scales
+        )
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        x = self.stem(x)
+        x = x + self.body(x)
+        return tuple(head(x) for head in self.heads)
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(Mdsr, (1, 3, 32, 32))
