@@ -104,32 +104,43 @@ def faults(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
     """Markdown: a row per case, per target the sums of TRANSPOSEs and the geometric mean of cycles to stock's."""
-    known = [r for r in records if "error" not in r]
     lines = [
         f"Commit {about['commit']}; {', '.join(f'{k} {v}' for k, v in about['versions'].items())}.",
         "",
         "| case | target | TRANSPOSEs: explicit | stock | eqsat | cycles: explicit | stock | eqsat | eqsat to stock |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for r in records:
-        if "error" in r:
-            lines.append(f"| {r['name']} | {r['target']} | {r['error'].replace('|', '/')} | | | | | | |")
-            continue
-        counts, cycles = ([r[what][k] for k in KINDS] for what in ("transposes", "cycles"))
-        ratio = f"{cycles[2] / cycles[1]:.3f}" if cycles[1] else "-"
-        shown = " | ".join("-" if v is None else f"{v:,}" for v in (*counts, *cycles))
-        lines.append(f"| {r['name']} | {r['target']} | {shown} | {ratio} |")
-    for target in dict.fromkeys(r["target"] for r in known):
-        rows = [r for r in known if r["target"] == target]
-        sums = " | ".join(str(_sum([r["transposes"][k] for r in rows]) or "-") for k in KINDS)
-        mean = geometric_mean([r["cycles"]["eqsat"] / r["cycles"]["stock"] for r in rows if r["cycles"]["stock"]])
-        lines.append(f"| **all {len(rows)}** | {target} | {sums} | | | | **{mean:.3f}** |")
+    lines += map(_row, records)
+    for target in dict.fromkeys(r["target"] for r in records):
+        lines += _sums(target, [r for r in records if r["target"] == target and "error" not in r])
     found = faults(records)
     lines += [
         "",
         *(f"* {f}" for f in found or ["Nowhere dearer than stock, nowhere more TRANSPOSEs for the same cycles."]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _row(r: Mapping[str, Any]) -> str:
+    if "error" in r:
+        return f"| {r['name']} | {r['target']} | {r['error'].replace('|', '/')} | | | | | | |"
+    counts, cycles = ([r[what][k] for k in KINDS] for what in ("transposes", "cycles"))
+    ratio = f"{cycles[2] / cycles[1]:.3f}" if cycles[1] else "-"
+    return f"| {r['name']} | {r['target']} | {' | '.join(map(_shown, (*counts, *cycles)))} | {ratio} |"
+
+
+def _sums(target: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The row of a target: over the cases that have a stock graph, since others cannot be compared."""
+    known = [r for r in records if r["cycles"]["stock"] and r["transposes"]["stock"] is not None]
+    if not known:
+        return []
+    sums = " | ".join(_shown(_sum([r["transposes"][k] for r in known])) for k in KINDS)
+    mean = geometric_mean([r["cycles"]["eqsat"] / r["cycles"]["stock"] for r in known])
+    return [f"| **all {len(known)} with a stock graph** | {target} | {sums} | | | | **{mean:.3f}** |"]
+
+
+def _shown(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -92,16 +92,18 @@ class ChoiceGraph:
             names=None if names is None else tuple(names),
         )
         graph._validate()
-        reads = graph._pair_filter()
-        object.__setattr__(
-            graph,
-            "pair_costs",
-            {(int(n), int(m)): float(d) for (n, m), d in (pair_costs or {}).items() if reads(n, m, d)},
+        return graph._with_pairs(pair_costs or {}, forbidden_pairs or ())
+
+    def _with_pairs(
+        self, pair_costs: Mapping[tuple[int, int], float], forbidden: Collection[tuple[int, int]]
+    ) -> ChoiceGraph:
+        """With those pairs that apply. Raises InvalidGraph."""
+        applies = self._pair_filter()
+        return replace(
+            self,
+            pair_costs={(int(n), int(m)): float(d) for (n, m), d in pair_costs.items() if applies(n, m, d)},
+            forbidden_pairs=frozenset((int(n), int(m)) for n, m in forbidden if applies(n, m, 0.0)),
         )
-        object.__setattr__(
-            graph, "forbidden_pairs", frozenset((int(n), int(m)) for n, m in forbidden_pairs or () if reads(n, m, 0.0))
-        )
-        return graph
 
     def _validate(self) -> None:
         if not self.roots:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.cost_models.run import Cell
 
@@ -30,18 +31,13 @@ def markdown(cells: Sequence[Cell]) -> str:
         "| target | cost model | cells | median of medians | worst median | worst p95 | Spearman: median | worst | worst regret | ms | ms first |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
+    by_model: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for r in records:
+        by_model.setdefault((r["target"], r["cost_model"]), []).append(r)
     for target in dict.fromkeys(r["target"] for r in records):
         for name in dict.fromkeys(r["cost_model"] for r in records):
-            mine = [r for r in records if (r["target"], r["cost_model"]) == (target, name)]
-            if not mine:
-                continue
-            rho, medians = [r["spearman"] for r in mine if r["spearman"] is not None], [r["median"] for r in mine]
-            lines.append(
-                f"| {target} | {name} | {len(mine)} | {_share(statistics.median(medians))} | {_share(max(medians))} "
-                f"| {_share(max(r['p95'] for r in mine))} | {_rank(statistics.median(rho) if rho else None)} | {_rank(min(rho, default=None))} "
-                f"| {_share(max(r['regret'] for r in mine))} | {statistics.median(r['ms'] for r in mine):.1f} "
-                f"| {statistics.median(r['ms_first'] for r in mine):.1f} |"
-            )
+            if (target, name) in by_model:
+                lines.append(f"| {target} | {name} | {_summary(by_model[target, name])} |")
     lines += [
         "",
         "| model | target | graphs | totals | worst / best | cost model | MAPE | median | p95 | Spearman | Kendall | regret | ms | ms first |",
@@ -59,7 +55,23 @@ def markdown(cells: Sequence[Cell]) -> str:
             "",
             f"Fewer distinct graphs than asked for, as the e-graph holds or the extractions show no more: {', '.join(few)}.",
         ]
-    lines += [
+    return "\n".join([*lines, *_pricing(cells)]) + "\n"
+
+
+def _summary(records: Sequence[Mapping[str, Any]]) -> str:
+    """The columns of one cost model on one target, over its cells."""
+    rho, medians = [r["spearman"] for r in records if r["spearman"] is not None], [r["median"] for r in records]
+    return (
+        f"{len(records)} | {_share(statistics.median(medians))} | {_share(max(medians))} "
+        f"| {_share(max(r['p95'] for r in records))} | {_rank(statistics.median(rho) if rho else None)} | {_rank(min(rho, default=None))} "
+        f"| {_share(max(r['regret'] for r in records))} | {statistics.median(r['ms'] for r in records):.1f} "
+        f"| {statistics.median(r['ms_first'] for r in records):.1f}"
+    )
+
+
+def _pricing(cells: Sequence[Cell]) -> list[str]:
+    """The table of the seconds that prices take."""
+    lines = [
         "",
         "Seconds for the prices of a whole e-graph, from an empty cache and again:",
         "",
@@ -71,7 +83,7 @@ def markdown(cells: Sequence[Cell]) -> str:
             lines.append(
                 f"| {c.model} | {c.target} | {c.e_nodes} | {name} | {cold:.2f} | {warm:.3f} | {1000 * warm / max(1, c.e_nodes):.3f} |"
             )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def plot(cells: Sequence[Cell], target: str, path: Path) -> None:

@@ -65,7 +65,7 @@ def _by_cell(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
 
 
 def _worst(group: Sequence[Record]) -> float:
-    """The dearest cost over the seeds; inf where a seed found none."""
+    """The highest cost over the seeds; inf where a seed found none."""
     return max((math.inf if r["cost"] is None else r["cost"] for r in group), default=math.inf)
 
 
@@ -100,15 +100,8 @@ def _summary(
     known: Known,
     main: str,
 ) -> list[str]:
-    lines = [f"\\* proved optimal (all seeds; the dearest cost, the median seconds). {len(names)} instances.", ""]
-    for e in extractors:
-        groups = {n: cells[n, e] for n in names if (n, e) in cells}
-        proved = sum(all(r["status"] == "optimal" for r in g) for g in groups.values())
-        seconds = [median(r["seconds"] for r in g) for g in groups.values()]
-        lines.append(
-            f"- `{e}`: {proved} of {len(groups)} proved optimal; {sum(seconds):.1f} s in all, "
-            f"median {median(seconds):.2f} s, longest {max(seconds):.1f} s"
-        )
+    lines = [f"\\* proved optimal (all seeds; the highest cost, the median seconds). {len(names)} instances.", ""]
+    lines += [_totals(e, {n: cells[n, e] for n in names if (n, e) in cells}) for e in extractors]
     left = gaps([r for n in names for r in cells.get((n, main), [])]).get(main, {"gaps": {}})["gaps"]
     if left:
         lines.append(f"- gaps that `{main}` leaves: " + ", ".join(f"{n} {gap:.3%}" for n, gap in left.items()))
@@ -120,11 +113,24 @@ def _summary(
                 if (n, main) in cells and (n, e) in cells
             }
             lines.append(_comparison(f"`{main}` against `{e}`", pairs))
-    bars, impossible = {}, []
-    for n in names:
-        if (n, main) not in cells:
-            continue
-        bound = max((r["lower_bound"] for r in cells[n, main] if r["lower_bound"] is not None), default=-math.inf)
+    return lines + _against_published({n: cells[n, main] for n in names if (n, main) in cells}, known, main)
+
+
+def _totals(extractor: str, groups: Mapping[str, list[Record]]) -> str:
+    """What an extractor proved and how long it took, over its instances."""
+    proved = sum(all(r["status"] == "optimal" for r in g) for g in groups.values())
+    seconds = [median(r["seconds"] for r in g) for g in groups.values()]
+    return (
+        f"- `{extractor}`: {proved} of {len(groups)} proved optimal; {sum(seconds):.1f} s in all, "
+        f"median {median(seconds):.2f} s, longest {max(seconds):.1f} s"
+    )
+
+
+def _against_published(groups: Mapping[str, list[Record]], known: Known, main: str) -> list[str]:
+    """`main` against the best published value of each instance; a value below a bound that was proved here does not count."""
+    best, impossible = {}, []
+    for n, group in groups.items():
+        bound = max((r["lower_bound"] for r in group if r["lower_bound"] is not None), default=-math.inf)
         values = {}
         for run, (cost, _) in open_source(known, n).items():
             if cost < bound - TOLERANCE * max(1.0, abs(bound)):
@@ -132,13 +138,12 @@ def _summary(
             else:
                 values[run] = cost
         if values:
-            bars[n] = (_worst(cells[n, main]), min(values.values()))
-    if bars:
-        lines.append(
-            _comparison(f"`{main}` against the best published open-source value reached in {OPEN_LIMIT:.0f} s", bars)
-        )
-    lines += [f"- published value below a lower bound proved here, left out: {i}" for i in impossible]
-    return lines
+            best[n] = (_worst(group), min(values.values()))
+    title = f"`{main}` against the best published open-source value reached in {OPEN_LIMIT:.0f} s"
+    return [
+        *([_comparison(title, best)] if best else []),
+        *(f"- published value below a lower bound proved here, left out: {i}" for i in impossible),
+    ]
 
 
 def _comparison(title: str, pairs: Mapping[str, tuple[float, float]]) -> str:

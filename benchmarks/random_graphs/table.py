@@ -11,27 +11,35 @@ from eqsat.egraph.rule import Rule
 
 def summary(records: Sequence[dict], zoo: Sequence[dict], rules: Sequence[Rule]) -> dict:
     """Counts over all graphs; `rules`: in how many graphs each rule matched."""
-    fired = Counter(name for r in records for name in r["rules"])
-    ops = Counter(op for r in records for op in r["ops"])
-    seconds = [r["seconds"] for r in records]
+
+    def total(key: str) -> int:
+        return sum(r[key] for r in records)
+
+    def counted(key: str) -> dict[str, int]:
+        return dict(Counter(r[key] for r in records))
+
+    def listed(key: str) -> Counter[str]:
+        return Counter(x for r in records for x in r[key])
+
+    fired, seconds = listed("rules"), [r["seconds"] for r in records]
     return {
         "graphs": len(records),
-        "by_target": dict(Counter(r["target"] for r in records)),
-        "operators": sum(r["operators"] for r in records),
-        "e_nodes": sum(r["e_nodes"] for r in records),
-        "evaluated": sum(r["evaluated"] for r in records),
-        "stops": dict(Counter(r["stop"] for r in records)),
-        "extractions": sum(r["extracted"] for r in records),
-        "accepted_by_vela": sum(r["vela"] for r in records),
-        "optimized": dict(Counter(r["optimized"] for r in records if r["optimized"])),
-        "refused": dict(Counter(" ".join(x.split())[:60] for r in records for x in r["refused"])),
+        "by_target": counted("target"),
+        "operators": total("operators"),
+        "e_nodes": total("e_nodes"),
+        "evaluated": total("evaluated"),
+        "stops": counted("stop"),
+        "extractions": total("extracted"),
+        "accepted_by_vela": total("vela"),
+        "optimized": {k: n for k, n in counted("optimized").items() if k},
+        "refused": dict(Counter(" ".join(x.split())[:60] for x in listed("refused").elements())),
         "seconds": {"median": round(statistics.median(seconds), 2), "mean": round(statistics.mean(seconds), 2)}
         if seconds
         else {},
         "failures": [
             {"seed": r["seed"], "target": r["target"], "what": r["failures"]} for r in records if r["failures"]
         ],
-        "ops": dict(sorted(ops.items())),
+        "ops": dict(sorted(listed("ops").items())),
         "rules": {r.name: fired[r.name] for r in rules},
         "never": [r.name for r in rules if not fired[r.name]],
         "zoo": list(zoo),

@@ -32,25 +32,32 @@ def measure(
     """
     configuration, target = Configuration.parse(name), Target.from_flags(flags)
     figures = [_delegate(configuration, target, files, i, side, cold) for i in range(len(side["stock_errors"]))]
-    total: Fields = {"delegates": len(figures)}
     estimates: list[Estimate] = [f.pop("estimate") for f in figures]
     tosas = {str(i): f.pop("tosa") for i, f in enumerate(figures)}
+    binary = sum(e.payload_bytes for e in estimates)
+    total = {
+        **_over_delegates(figures),
+        "memory": _memory(estimates),
+        "encoded_weight_bytes": sum(e.binary[1] for e in estimates),
+        "pte_bytes": None if side["pte_frame_bytes"] is None else side["pte_frame_bytes"] + binary,
+    }
+    seconds = {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}
+    total["seconds"] = {k: round(v, 3) for k, v in seconds.items()}
+    return total, tosas, [list(e.rows) for e in estimates]
+
+
+def _over_delegates(figures: list[Fields]) -> Fields:
+    """What the delegates' figures are together: sums, the worst, or a list."""
+    total: Fields = {"delegates": len(figures)}
     for name in ("cycles", "op_counts", "by_kind", "by_operator", "weight_bytes", "seconds", "e_nodes"):
         total[name] = _sum([f[name] for f in figures if name in f])
-    total["memory"] = _memory(estimates)
-    total["encoded_weight_bytes"] = sum(e.binary[1] for e in estimates)
-    binary = sum(e.payload_bytes for e in estimates)
-    total["pte_bytes"] = None if side["pte_frame_bytes"] is None else side["pte_frame_bytes"] + binary
-    total["verified"] = all(f["verified"] for f in figures)
-    total["max_difference"] = max(f["max_difference"] for f in figures)
     for name in ("stop", "chosen", "extractions", "coverage", "warnings", "deviation"):
         total[name] = [f[name] for f in figures if name in f]
+    total["verified"] = all(f["verified"] for f in figures)
+    total["max_difference"] = max(f["max_difference"] for f in figures)
     gaps = [f["gap"] for f in figures if "gap" in f]
     total["gap"] = None if None in gaps or not gaps else max(gaps)
-    total["seconds"] = {
-        k: round(v, 3) for k, v in {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}.items()
-    }
-    return total, tosas, [list(e.rows) for e in estimates]
+    return total
 
 
 def _delegate(

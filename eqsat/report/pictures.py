@@ -141,7 +141,11 @@ def _stacked(
     formatter,
     names: Mapping[str, str] | None = None,
 ) -> str:
-    """Bars of cycles by operator kind, a group of configurations per model."""
+    """A panel of bars per target, stacked by the keys of `colours`.
+
+    bars: those of a model on a target, as (name, {key: length}); label: of the lengths; formatter: of their axis, None for plain
+    numbers; names: what the legend calls the keys, where it is not the key itself. "" if there is no bar at all.
+    """
     panels = {t: [b for m in run.models for b in bars(m, t)] for t in run.targets}
     panels = {t: b for t, b in panels.items() if b}
     if not panels:
@@ -153,21 +157,8 @@ def _stacked(
             1, len(panels), figsize=(1.6 + 3.8 * len(panels), 0.9 + 0.23 * longest + legend), squeeze=False
         )
         for axes, (target, stack) in zip(row[0], panels.items()):
-            left = [0.0] * len(stack)
-            rows: list[float] = []
-            for name, _ in stack:  # a bar without a name belongs to the one above
-                rows.append(rows[-1] + (1.25 if name else 0.85) if rows else 0.0)
-            for kind, colour in colours.items():
-                widths = [values.get(kind, 0.0) for _, values in stack]
-                if any(widths):
-                    axes.barh(rows, widths, left=left, color=colour, height=0.82, edgecolor="white", linewidth=0.3)
-                left = [a + b for a, b in zip(left, widths)]
-            axes.set_yticks(rows, [name for name, _ in stack])
-            axes.tick_params(axis="y", length=0)
-            axes.set_ylim(max(rows[-1], 2) + 0.6, -0.6)
+            _draw_bars(axes, stack, colours)
             axes.set_title(target, fontsize=10)
-            axes.grid(True, axis="x", alpha=0.25)
-            axes.set_axisbelow(True)
             if formatter:
                 axes.xaxis.set_major_formatter(formatter)
         handles = [pyplot.Rectangle((0, 0), 1, 1, color=c) for c in colours.values()]
@@ -175,6 +166,24 @@ def _stacked(
         figure.supxlabel(label, fontsize=9, y=legend / figure.get_figheight())
         figure.tight_layout(rect=(0, (legend - 0.1) / figure.get_figheight(), 1, 1))
         return _svg(figure)
+
+
+def _draw_bars(axes, stack: Bars, colours: Mapping[str, str]) -> None:
+    """The bars of one panel, from the top down."""
+    left = [0.0] * len(stack)
+    rows: list[float] = []
+    for name, _ in stack:  # a bar without a name belongs to the one above
+        rows.append(rows[-1] + (1.25 if name else 0.85) if rows else 0.0)
+    for kind, colour in colours.items():
+        widths = [values.get(kind, 0.0) for _, values in stack]
+        if any(widths):
+            axes.barh(rows, widths, left=left, color=colour, height=0.82, edgecolor="white", linewidth=0.3)
+        left = [a + b for a, b in zip(left, widths)]
+    axes.set_yticks(rows, [name for name, _ in stack])
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(max(rows[-1], 2) + 0.6, -0.6)
+    axes.grid(True, axis="x", alpha=0.25)
+    axes.set_axisbelow(True)
 
 
 def _svg(figure) -> str:

@@ -88,7 +88,22 @@ def write(choices: Choices) -> dict[str, bytes]:
 def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
     """The choices (and in them the e-graph) of `write`. Raises what a damaged file raises: KeyError, ValueError and their like."""
     data = unpack(files[EGRAPH])
-    with np.load(io.BytesIO(files[CONSTANTS]), allow_pickle=False) as archive:
+    attrs = _attributes(data["attrs"], files[CONSTANTS])
+    frozen = _frozen(data, attrs, source)
+    graph = choice_io.from_json(unpack(files[CHOICE_GRAPH]))
+    chosen = data["choices"]
+    candidates = _candidates(chosen, frozen, attrs)
+    n_classes = len(chosen["classes"])
+    fits = len(candidates) <= graph.n_nodes and n_classes <= graph.n_classes
+    if not fits or len(candidates) != graph.class_start[n_classes]:
+        raise ValueError("the choice graph does not belong to the e-graph")
+    shapes = {n: tuple(shape) for n, shape in chosen["shapes"]}
+    return Choices(graph, frozen, chosen["classes"], candidates, dict(chosen["last"]), shapes)
+
+
+def _attributes(rows: list[Any], stored: bytes) -> list[Attrs]:
+    """Attribute lists, by the number that e-nodes and steps name them with; `stored`: the file of constants."""
+    with np.load(io.BytesIO(stored), allow_pickle=False) as archive:
         constants = {digest: _const(digest, archive[digest]) for digest in archive.files}
 
     def value(v: Any) -> Any:
@@ -98,7 +113,10 @@ def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
             return bytes.fromhex(v["bytes"]) if "bytes" in v else constants[v["const"]]
         return v
 
-    attrs = [tuple((name, value(v)) for name, v in pairs) for pairs in data["attrs"]]
+    return [tuple((name, value(v)) for name, v in pairs) for pairs in rows]
+
+
+def _frozen(data: dict[str, Any], attrs: list[Attrs], source: TensorGraph) -> Frozen:
     moves = [Move(tuple(i), tuple(o), tuple(map(tuple, axes))) for i, o, axes in data["moves"]]
     classes = [
         [ENode(op, attrs[a], tuple(children), c, None if m is None else moves[m]) for op, a, children, m in nodes]
@@ -107,26 +125,19 @@ def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
     s = data["saturation"]
     saturation = Saturation(s["stop"], [Iteration(**i) for i in s["iterations"]], s["seconds"])
     types = [None if t is None else Type(tuple(t[0]), t[1]) for t in data["types"]]
-    frozen = Frozen(classes, types, {n: c for n, c in data["handle"]}, saturation, source)
-    graph = choice_io.from_json(unpack(files[CHOICE_GRAPH]))
-    chosen = data["choices"]
-    enodes = [classes[c][i] for c, i in chosen["enodes"]]
+    return Frozen(classes, types, {n: c for n, c in data["handle"]}, saturation, source)
+
+
+def _candidates(chosen: dict[str, Any], frozen: Frozen, attrs: list[Attrs]) -> list[Candidate]:
+    """Raises ValueError if there are not as many e-nodes as prices."""
+    enodes = [frozen.classes[c][i] for c, i in chosen["enodes"]]
     cycles = [math.inf if c is None else c for c in chosen["cycles"]]
-    n_classes = len(chosen["classes"])
-    if (
-        not len(enodes) == len(chosen["steps"]) == len(cycles) <= graph.n_nodes
-        or n_classes > graph.n_classes
-        or len(enodes) != graph.class_start[n_classes]
-    ):
-        raise ValueError("the choice graph does not belong to the e-graph")
     steps = [tuple((op, attrs[a]) for op, a in steps) for steps in chosen["steps"]]
     position = {c: i for i, c in enumerate(chosen["classes"])}
-    candidates = [
+    return [
         Candidate(e, position[e.cls], tuple(position[c] for c in e.children), Price(cycles, steps))
         for e, cycles, steps in zip(enodes, cycles, steps, strict=True)
     ]
-    shapes = {n: tuple(shape) for n, shape in chosen["shapes"]}
-    return Choices(graph, frozen, chosen["classes"], candidates, dict(chosen["last"]), shapes)
 
 
 def _const(digest: str, data: np.ndarray[Any, Any]) -> Const:

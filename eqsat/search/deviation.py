@@ -20,6 +20,9 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
 from eqsat.workers.worker import Pool, Worker, WorkerError
 
+#: Of one trial: the outputs of the exact graph, of the tolerant one, and of the exact one in real numbers, None if it means nothing there.
+_Outputs = tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray] | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
@@ -65,19 +68,7 @@ def natural(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[np
 def deviation(exact: TensorGraph, tolerant: TensorGraph, via: Pool | Worker, trials: int, seed: int = 0) -> Deviation:
     """Runs both graphs, of equal signatures, on the reference model over `natural` inputs; those that the exact graph cannot be run on say
     nothing. Raises WorkerError, also where no input is left."""
-    drawn = natural(domains(exact), trials, seed)
-    before = run_samples(dumps(exact), drawn, via)
-    kept = [(x, b) for x, b in zip(drawn, before, strict=True) if not isinstance(b, WorkerError)]
-    if not kept:
-        raise next(b for b in before if isinstance(b, WorkerError))
-    runs: list[tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray] | None]] = []
-    for (inputs, b), a in zip(kept, run_samples(dumps(tolerant), [x for x, _ in kept], via), strict=True):
-        if isinstance(a, WorkerError):
-            raise a
-        try:
-            runs.append((b, a, evaluate(exact, inputs)))
-        except GraphError:
-            runs.append((b, a, None))
+    runs = _outputs(exact, tolerant, via, natural(domains(exact), trials, seed))
     slots = range(len(exact.outputs))
     difference = [[np.abs(a[k].astype(float) - b[k]) for b, a, _ in runs] for k in slots]
     real = [(b, a, r) for b, a, r in runs if r is not None]
@@ -88,6 +79,29 @@ def deviation(exact: TensorGraph, tolerant: TensorGraph, via: Pool | Worker, tri
         error_before=tuple(_rms([b[k] - r[k] for b, _, r in real]) for k in slots) if known else None,
         error_after=tuple(_rms([a[k] - r[k] for _, a, r in real]) for k in slots) if known else None,
     )
+
+
+def _outputs(
+    exact: TensorGraph, tolerant: TensorGraph, via: Pool | Worker, drawn: list[list[np.ndarray]]
+) -> list[_Outputs]:
+    """What both graphs give for the inputs that the exact one can be run on. Raises WorkerError."""
+    before = run_samples(dumps(exact), drawn, via)
+    kept = [(x, b) for x, b in zip(drawn, before, strict=True) if not isinstance(b, WorkerError)]
+    if not kept:
+        raise next(b for b in before if isinstance(b, WorkerError))
+    runs: list[_Outputs] = []
+    for (inputs, b), a in zip(kept, run_samples(dumps(tolerant), [x for x, _ in kept], via), strict=True):
+        if isinstance(a, WorkerError):
+            raise a
+        runs.append((b, a, _in_real_numbers(exact, inputs)))
+    return runs
+
+
+def _in_real_numbers(graph: TensorGraph, inputs: list[np.ndarray]) -> list[np.ndarray] | None:
+    try:
+        return evaluate(graph, inputs)
+    except GraphError:
+        return None
 
 
 def _rms(differences: Sequence[np.ndarray]) -> float:

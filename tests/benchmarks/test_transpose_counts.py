@@ -43,7 +43,7 @@ def test_the_table_names_commit_versions_and_errors() -> None:
         "Commit abc; eqsat 1." in text
         and "| a / b |" in text
         and "| 0.500 |" in text
-        and "| **all 1** | t | 9 | 2 | 1 |" in text
+        and "| **all 1 with a stock graph** | t | 9 | 2 | 1 |" in text
     )
 
 

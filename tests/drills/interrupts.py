@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ MOMENTS = 20
 def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.1) -> tuple[bool, str]:
     """Sends SIGINT to the command's whole group, as a terminal does, `wait` seconds after it has entered the stage ("moment": after its
     start, in the unchanged command; that it is done by then is no failure)."""
-    name = f"{stage}-{wait:.3f}"
+    name = f"{stage}-{wait:.3f}" if stage == "moment" else stage
     temporary = place / f"tmp-{name}"
     temporary.mkdir()
     out = place / f"out-{name}"
@@ -35,55 +36,61 @@ def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.
         ["-m", *(["eqsat.cli"] if stage == "moment" else ["tests.drills.staged", stage]), *command, "-o", out],
         {"TMPDIR": str(temporary), "EQSAT_CACHE": str(place / "cache")},
     ).start()
-    reached = threading.Event()
-    if stage == "moment":
-        reached.set()
-    errors: list[str] = []
+    reached, lines = threading.Event(), list[str]()
 
     def listen() -> None:
         for line in process.process.stderr:
             if line.startswith(f"STAGE {stage}"):
                 reached.set()
             else:
-                errors.append(line)
+                lines.append(line)
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()
-    while not reached.wait(0.05) and process.process.poll() is None:
+    while stage != "moment" and not reached.wait(0.05) and process.process.poll() is None:
         pass
     time.sleep(wait)
-    sent = time.monotonic()
-    if process.process.poll() is None:
-        os.killpg(process.process.pid, signal.SIGINT)
     try:
-        process.process.wait(60)
-    except Exception:  # noqa: BLE001 - it does not end: that is the outcome
+        code, seconds = _interrupt(process)
+    except subprocess.TimeoutExpired:
         for p in process.survivors():
             p.kill()
         return False, f"{stage}: did not end within 60 s"
-    seconds = time.monotonic() - sent
     listener.join(5)
-    code = process.process.returncode
-    code = 128 - code if code < 0 else code
+    errors = "".join(lines)
+    faults = [*_processes_left(process), *_files_left(temporary, *place.glob(f".out-{name}*"))]
+    if stage != "moment" and not reached.is_set():
+        faults.append("never reached")
+    if code != 130 and not (stage == "moment" and code == 0):
+        faults.append(f"ends with {errors[-120:]!r}")
+    if out.exists() and not (stage == "moment" and (code == 0 or "was written" in errors)):
+        faults.append("output written")
+    if "Traceback" in errors:
+        faults.append("traceback")
+    said = f" ({', '.join(faults)})" if faults else ""
+    return not faults, f"{name} {code} after {seconds:.1f} s{said}"
+
+
+def _interrupt(process: CommandProcess) -> tuple[int, float]:
+    """The exit code after a SIGINT, as a shell has it, and the seconds until the end. Raises TimeoutExpired."""
+    sent = time.monotonic()
+    if process.process.poll() is None:
+        os.killpg(process.process.pid, signal.SIGINT)
+    code = process.process.wait(60)
+    return 128 - code if code < 0 else code, time.monotonic() - sent
+
+
+def _processes_left(process: CommandProcess) -> list[str]:
+    """What still runs after 10 seconds, in words; it is killed."""
     left = process.survivors(10)
     for p in left:
         p.kill()
-    beside = [
-        p.name for p in [*temporary.iterdir(), *place.glob(f".out-{name}*")] if not p.name.startswith("torchinductor")
-    ]
-    trace = any("Traceback" in e for e in errors)
-    written = out.exists() and not (stage == "moment" and (code == 0 or "was written" in "".join(errors)))
-    ended = code == 130 or stage == "moment" and code == 0
-    well = reached.is_set() and ended and not written and not left and not beside and not trace
-    said = (
-        ""
-        if well
-        else (
-            f" ({'' if reached.is_set() else 'never reached, '}{len(left)} processes left, {'output written, ' if written else ''}"
-            f"left behind: {beside}, {'traceback' if trace else ''.join(errors)[-120:]!r})"
-        )
-    )
-    return well, f"{name if stage == 'moment' else stage} {code} after {seconds:.1f} s{said}"
+    return [f"{len(left)} processes left"] if left else []
+
+
+def _files_left(temporary: Path, *beside: Path) -> list[str]:
+    names = [p.name for p in (*temporary.iterdir(), *beside) if not p.name.startswith("torchinductor")]
+    return [f"files left: {names}"] if names else []
 
 
 def _all(place: Path, stages: tuple[str, ...], command: Callable[[], list[object]]) -> DrillOutcome:

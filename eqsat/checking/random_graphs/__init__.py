@@ -75,23 +75,25 @@ def _first(g: TensorGraph, count: int) -> TensorGraph:
 
 
 def _finished(b: Builder) -> TensorGraph:
-    """With outputs: the newest value, whatever nobody reads, now and then one that is read too, one twice, or an input."""
-    read = {i for n in b.g.nodes for i in n.inputs}
-    loose = [v for v in dict.fromkeys(b.values) if v not in read]
-    inside = [v for v in dict.fromkeys(b.values) if v in read and b.g.nodes[v].op != "input"]
-    b.rng.shuffle(loose)
-    outputs = list(
-        dict.fromkeys([b.values[-1], *map(int, loose[:3]), *([b.of(*inside)] if inside and b.chance(0.3) else [])])
-    )
-    b.g.outputs = [o for o in outputs if b.g.nodes[o].op not in ("input", "const")] or [b.unary(b.values[0])]
+    """With outputs, one of them now and then unsigned, twice in the list, or an input as it is; inputs that nobody reads are left out."""
+    outputs = [o for o in _outputs(b) if b.g.nodes[o].op not in ("input", "const")]
+    b.g.outputs = outputs or [b.unary(b.values[0])]
     if b.dtype(b.g.outputs[0]) == "INT8" and b.chance(0.1):
         b.g.outputs[0] = b.rescale(b.g.outputs[0], "INT8", out_zp=b.zero("INT8"), unsigned="output")
     if b.chance(0.1):  # one value in two slots, or an input as it is
         b.g.outputs.append(b.of(b.g.outputs[0], b.values[0]))
     b.g.output_names = [f"y{i}" for i in range(len(b.g.outputs))]
     g = b.g.pruned()
-    unread = [
-        i for i, readers in g.readers().items() if g.nodes[i].op == "input" and not readers and i not in g.outputs
-    ]
-    g.inputs = [i for i in g.inputs if i not in unread]
+    readers = g.readers()
+    g.inputs = [i for i in g.inputs if readers[i] or i in g.outputs]
     return g.pruned()
+
+
+def _outputs(b: Builder) -> list[int]:
+    """The newest value, up to three that nobody reads, now and then one that is read."""
+    read = {i for n in b.g.nodes for i in n.inputs}
+    unread = [v for v in dict.fromkeys(b.values) if v not in read]
+    inside = [v for v in dict.fromkeys(b.values) if v in read and b.g.nodes[v].op != "input"]
+    b.rng.shuffle(unread)
+    more = [b.of(*inside)] if inside and b.chance(0.3) else []
+    return list(dict.fromkeys([b.values[-1], *map(int, unread[:3]), *more]))
