@@ -31,7 +31,7 @@ TARGETS = ("ethos-u55-128", "ethos-u85-256")
 def choice_graph(tosa: bytes, target: Target, pool: Pool, cache: PriceCache) -> ChoiceGraph:
     """The choice graph of a TOSA graph with explicit layout, as the optimizer builds it by default; prices in cycles."""
     options = Options()
-    frozen = saturate(loads(tosa), options.identities(), options.budget)
+    frozen = saturate(loads(tosa), options.identities(target), options.budget)
     return choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache)).graph
 
 

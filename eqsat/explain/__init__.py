@@ -33,7 +33,7 @@ def explain(what: Run | Result, rules: Sequence[Rule] = ()) -> Explanation:
     """The explanation of a run, or of that of a result. rules: the user's own that took part. Raises ExplainError, InputError for
     a result without a run."""
     run = what if isinstance(what, Run) else what.run_or_error()
-    return Explanation(run, Replay(run.source, run.rules, _as_far(run), rules))
+    return Explanation(run, Replay(run.source, run.rules, _as_far(run), run.target, rules))
 
 
 def _as_far(run: Run) -> Budget:

@@ -13,19 +13,21 @@ from eqsat.explain.record import FOREVER, History, TableRow, is_enode, record
 from eqsat.rules import tolerant
 from eqsat.rules.presets import PRESETS
 from eqsat.search.choice import Choices
+from eqsat.search.spellings import for_target
+from eqsat.target import Target
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
 
 
-def rules_of(names: Sequence[str], own: Sequence[Rule]) -> list[Rule]:
-    """The rules of these names, in order. Raises ExplainError for a name that nobody has."""
+def rules_of(names: Sequence[str], own: Sequence[Rule], target: Target) -> list[Rule]:
+    """The rules of these names for a target, in order. Raises ExplainError for a name that nobody has."""
     known = {r.name: r for rules in (*PRESETS.values(), tolerant.RULES, own) for r in rules}
     missing = [n for n in names if n not in known]
     if missing:
         raise ExplainError(
             f"the run used rules that are not at hand: {', '.join(missing)}; give them (in Python: rules=)"
         )
-    return [known[n] for n in names]
+    return for_target((known[n] for n in names), target)
 
 
 class Replay:
@@ -36,10 +38,11 @@ class Replay:
         source: TensorGraph,
         names: Sequence[str],
         budget: Budget,
+        target: Target,
         own: Sequence[Rule] = (),
     ):
         try:
-            self.history: History = record(source, rules_of(names, own), budget)
+            self.history: History = record(source, rules_of(names, own, target), budget)
         except EngineError as e:
             raise ExplainError(f"the saturation cannot be repeated: {e}") from e
         self.source = source

@@ -2,6 +2,7 @@
 
 from eqsat.rules import (
     across,
+    blocking,
     channels,
     concats,
     convolution,
@@ -14,5 +15,18 @@ from eqsat.rules import (
     weights,
 )
 
-FAMILIES = (moves, across, slicing, concats, quantized, channels, weights, matmul, convolution, operators, positions)
+FAMILIES = (
+    moves,
+    across,
+    slicing,
+    concats,
+    quantized,
+    channels,
+    weights,
+    matmul,
+    convolution,
+    blocking,
+    operators,
+    positions,
+)
 RULES = [r for family in FAMILIES for r in family.RULES]

@@ -1,8 +1,9 @@
 """Convolutions in another spelling (`eqsat/tensor/blocking.py`): on blocks of pixels, undilated, in phases, untransposed.
 
 The NPU runs strides above 3 and dilations above 2 as many convolutions, and fills its array with channels; which spelling
-suits it depends on its family and on what is around. So there are many spellings and the rules are made for a graph with
-`choose`, which leaves the few that can win by themselves: `rules(choose)`. Movements at both ends are left to the others.
+suits it depends on its family and on what is around. So there are many spellings, and the rules are made with a function that
+leaves the few that can win: `rules(choose)`. For a target that is `eqsat/search/spellings.py`; `RULES` know no target and take those
+with the fewest multiplications. Movements at both ends are left to the other families.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from eqsat.tensor.types import Shape, Type, attrs_of
 
 #: How many strides a block may have, beside what makes the stride smaller.
 _BLOCKS = (1, 2, 4, 8)
+#: How many spellings of one convolution are taken.
+MOST = 3
 #: Most channels of a block, weights of a kernel, and how many times the multiplications of the old one.
 _MOST_CHANNELS, _MOST_WEIGHTS, _MOST_WORK = 1024, 1 << 21, 8
 #: A depthwise convolution of more channels is never better off as one with zeros.
@@ -55,6 +58,16 @@ class Spelled:
     def result(self) -> Shape:
         """Shape of what it gives."""
         return self.spelling.write.in_shape
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is appended before and nothing cut off behind."""
+        return not any(self.spelling.appended) and not self.spelling.has_surplus
+
+    @property
+    def moves_nothing(self) -> bool:
+        """Whether it reads and gives the very same tensors."""
+        return self.is_whole and self.spelling.read.is_identity and self.spelling.write.is_identity
 
     @property
     def cut(self) -> Call:
@@ -121,25 +134,50 @@ def _work(weights: NDArray[Any], result: Shape) -> int:
     return weights.size * prod(result[1:3])
 
 
+def _content(weights: LeafValue) -> bytes:
+    """Of weights as they are, or with axes exchanged or channels in another order."""
+    data = weights.data
+    return str(sorted(data.shape)).encode() + np.sort(data, axis=None).tobytes()
+
+
 def rules(choose: Choose) -> list[Rule]:
     """The family for one graph. Convolutions that it has made are not spelled again."""
-    made: set[LeafValue] = set()
+    made: set[bytes] = set()
+    answers: dict[tuple[Call, Type, LeafValue, LeafValue], Sequence[Spelled]] = {}
 
     def chosen(call: Call, x: Type, w: LeafValue, b: LeafValue) -> Sequence[Spelled]:
-        if x.dtype not in ("INT8", "INT16") or w in made:
-            return ()
-        found = choose(call, x, w, b, spellings(call, x, w, b))
-        made.update(s.weights for s in found)
-        return found
+        asked = call, x, w, b
+        if asked not in answers:  # asked again, as for a proof, the answer is the same
+            if x.dtype not in ("INT8", "INT16") or _content(w) in made:
+                return ()
+            answers[asked] = choose(call, x, w, b, spellings(call, x, w, b))
+            made.update(_content(s.weights) for s in answers[asked])
+        return answers[asked]
+
+    @extern
+    def same(call: Convolution, x: Type, w: Weights, b: Constant) -> list[tuple[Convolution, LeafValue, LeafValue]]:
+        """Other convolutions of the same integers on the same tensors."""
+        return [(s.call, s.weights, s.bias) for s in chosen(call, x, w, b) if s.moves_nothing]
+
+    @extern
+    def regrouped(
+        call: Convolution, x: Type, w: Weights, b: Constant
+    ) -> list[tuple[Move, Convolution, LeafValue, LeafValue, Move]]:
+        """Other convolutions of the same integers on whole blocks: what is moved behind, the convolution with its weights and bias, what is
+        moved before."""
+        return [
+            (s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
+            for s in chosen(call, x, w, b)
+            if s.is_whole and not s.moves_nothing
+        ]
 
     @extern
     def spelled(
         call: Convolution, x: Type, w: Weights, b: Constant
     ) -> list[tuple[Slice, Move, Convolution, LeafValue, LeafValue, Move, Pad]]:
-        """Other convolutions of the same integers: what is cut off and moved behind, the convolution with its weights and bias, what
-        is moved and appended before."""
+        """The same where the last block is not whole: what is cut off and moved behind, the convolution, what is moved and appended before."""
         found = []
-        for s in chosen(call, x, w, b):
+        for s in (s for s in chosen(call, x, w, b) if not s.is_whole):
             rows, columns = s.spelling.appended
             pad = Call("pad", attrs_of({"pads": (0, 0, 0, rows, 0, columns, 0, 0), "value": call.attr("in_zp")}))
             found.append((s.cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, pad))
@@ -165,6 +203,12 @@ def rules(choose: Choose) -> list[Rule]:
     x, w, b = symbols("x", Value), symbols("w", Weights), symbols("b", Constant)
     make = partial(rule, family="blocking")
     return [
+        make("spelled-conv-same", f(x, w, b), let(same(f, x, w, b), lambda g, v, d: g(x, v, d))),
+        make(
+            "spelled-conv-whole",
+            f(x, w, b),
+            let(regrouped(f, x, w, b), lambda write, g, v, d, read: write(g(read(x), v, d))),
+        ),
         make(
             "spelled-conv",
             f(x, w, b),
@@ -182,3 +226,10 @@ def rules(choose: Choose) -> list[Rule]:
             ),
         ),
     ]
+
+
+def _fewest(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
+    return sorted(found, key=lambda s: _work(s.spelling.weights, s.result))[:MOST]
+
+
+RULES = rules(_fewest)

@@ -21,6 +21,6 @@ def cheapest_layout(
     options = options or Options()
     model = Layout(target)
     before = extract(build(saturate(graph, [], options.budget), model).graph, "dag_greedy").cost
-    choices = build(saturate(graph, options.identities(), options.budget), model)
+    choices = build(saturate(graph, options.identities(target), options.budget), model)
     found = extract(choices.graph, options.extractor, time_limit=options.time_limit).unless_interrupted()
     return choices.written(found.choice)[0], float(found.cost), float(before)

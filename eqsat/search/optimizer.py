@@ -107,7 +107,7 @@ def _alternatives(reference: TensorGraph, search: Search) -> tuple[Frozen | None
     for families in ((), (tolerant,)) if options.numerics == "tolerant" else ((),):
         try:
             with search.clock.stage("saturate"):
-                frozen = saturate(reference, options.identities(*families), options.budget)
+                frozen = saturate(reference, options.identities(search.target, *families), options.budget)
             matches = frozen.saturation.matches
             if families and not any(matches.get(r.name) for r in tolerant.RULES if not r.analysis):
                 break  # nothing to round less often: the exact candidates are all there are
@@ -155,7 +155,7 @@ def _run(name: str, given: _Given, search: Search, candidates: Sequence[Compiled
     found = best if best.choices else min((c for c in candidates if c.choices), key=rank, default=None)
     if found is None or found.choices is None:
         return None
-    rules = search.options.identities(*((tolerant,) if found.tolerant else ()))
+    rules = search.options.identities(search.target, *((tolerant,) if found.tolerant else ()))
     return Run(
         name,
         search.target,

@@ -12,6 +12,8 @@ import cost_models
 from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
 from eqsat.rules.presets import PRESETS
+from eqsat.search.spellings import for_target
+from eqsat.target import Target
 from extraction import available
 
 NUMERICS = ("exact", "tolerant")
@@ -65,6 +67,6 @@ class Options:
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache")}
         return {**named, "budget": asdict(self.budget)}
 
-    def identities(self, *families: ModuleType) -> list[Rule]:
-        """The rules of the preset, of the user and of opt-in families."""
-        return [*PRESETS[self.preset], *self.rules, *(r for f in families for r in f.RULES)]
+    def identities(self, target: Target, *families: ModuleType) -> list[Rule]:
+        """The rules of the preset, of the user and of opt-in families, for one saturation for a target."""
+        return for_target([*PRESETS[self.preset], *self.rules, *(r for f in families for r in f.RULES)], target)

@@ -6,20 +6,28 @@ for U55-128 the three best by them contain all but 0.2% of what the best by Vela
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from cost_models.analytic import Analytic
 from cost_models.protocol import Unit
 from eqsat.egraph.attributes import Call, LeafValue
-from eqsat.rules.blocking import Choose, Spelled
+from eqsat.egraph.rule import Rule
+from eqsat.rules import blocking
+from eqsat.rules.blocking import MOST, Choose, Spelled
 from eqsat.target import Target
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Type
 
-#: Most spellings of a convolution, and what one may cost as a share of the convolution as it is.
-_MOST, _SHARE = 3, 1.02
+#: What a spelling may cost as a share of the convolution as it is.
+_SHARE = 1.02
+
+
+def for_target(rules: Iterable[Rule], target: Target) -> list[Rule]:
+    """The same rules for one saturation for a target: those of the family `blocking` choose by the target's closed forms."""
+    made = dict(zip(blocking.RULES, blocking.rules(cheapest(target)), strict=True))
+    return [made.get(r, r) for r in rules]
 
 
 def cheapest(target: Target) -> Choose:
@@ -35,7 +43,7 @@ def cheapest(target: Target) -> Choose:
     def choose(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
         limit = _SHARE * cycles(call, x, w, b)
         prices = [cycles(s.call, Type(s.operand, x.dtype), s.weights, s.bias) for s in found]
-        best = np.argsort(prices, kind="stable")[:_MOST]
+        best = np.argsort(prices, kind="stable")[:MOST]
         return [found[k] for k in best if prices[k] < limit]
 
     return choose

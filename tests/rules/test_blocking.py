@@ -57,7 +57,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_every_spelling_is_exact(name: str) -> None:
     saturated = check(CASES[name], [*only(), *EVERY, *(r for r in RULES if r.family == "moves")])
-    assert saturated.saturation.matches["spelled-conv"] > 0
+    assert any(saturated.saturation.matches.get(r.name) for r in EVERY)
 
 
 def test_what_a_slice_cut_off_is_taken_back() -> None:
@@ -67,7 +67,7 @@ def test_what_a_slice_cut_off_is_taken_back() -> None:
 
 def test_weights_with_a_zero_point_stay() -> None:
     g = graph("conv2d", (1, 4, 20, 3), (4, 1, 5, 3), makers.conv("INT8", stride=(1, 5), w_zp=1))
-    assert not check(g, [*only(), *EVERY]).saturation.matches.get("spelled-conv")
+    assert not check(g, [*only(), *EVERY]).saturation.matches.keys() & {r.name for r in EVERY}
 
 
 @pytest.mark.slow
