@@ -59,8 +59,8 @@ def measure(name: str, target: str, options: Options) -> dict[str, Any]:
     except Exception as e:  # noqa: BLE001 - whatever ExecuTorch raises on a case of its own is that case's outcome
         return {**record, "error": f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"}
     if session.stepped_back or not session.results:
-        told = [str(w.message) for w in caught if "eqsat" in str(w.message)]
-        return {**record, "error": (told or ["no delegate"])[-1][:300]}
+        warned = [str(w.message) for w in caught if "eqsat" in str(w.message)]
+        return {**record, "error": (warned or ["no delegate"])[-1][:300]}
     return {**record, "expected_by_executorch": case.expected_transposes, **_counted(session.results)}
 
 

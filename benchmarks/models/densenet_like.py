@@ -1,7 +1,7 @@
 """A small DenseNet-BC: Huang et al., arXiv:1608.06993.
 
 Every layer concatenates all earlier ones and then normalises, so the BatchNorm follows a concat and precedes the
-ReLU: no convolution can absorb it, and it stays behind as a chain of per-channel pointwise operators. The concats
+ReLU: no convolution can absorb it, and it stays as a chain of per-channel pointwise operators. The concats
 nest.
 
 Input: (1, 3, 32, 32). Output: (1, 10) logits.

@@ -96,7 +96,7 @@ class Trial:
             k += 1
 
     def planted(self, kind: str, what: str, found: TensorGraph, same: Correspondence) -> Planted | None:
-        """The outcome for one graph; None where it cannot be told whether it changes anything."""
+        """The outcome for one graph; None where it is not known whether it changes anything."""
         s = self.subject
         facts = (s.name, len(s.graph.inputs), s.dtype, s.pool, kind, what)
         try:

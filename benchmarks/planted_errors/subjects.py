@@ -1,4 +1,4 @@
-"""Graphs to plant errors in: small heads of one, two and three inputs with nothing or a mean behind them, random graphs, saved networks."""
+"""Graphs to plant errors in: small heads of one, two and three inputs with nothing or a mean after them, random graphs, saved networks."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ _HEADS: dict[str, tuple[Callable[..., int], int, bool]] = {
 
 
 def head(name: str, dtype: str, side: int, pooled: bool) -> Subject:
-    """A head and, behind it, the mean of its planes."""
+    """A head and, after it, the mean of its planes."""
     build, inputs, _ = _HEADS[name]
     h = _Head(dtype, side, inputs)
     y = build(h, *h.inputs)

@@ -9,7 +9,7 @@ from benchmarks.planted_errors.run import Planted
 _COLUMNS = ("former", "outputs", "inner", "regions", "passes")
 _GROUPS: dict[str, Callable[[Planted], str]] = {
     "inputs": lambda p: str(p.inputs),
-    "mean behind it": lambda p: f"{p.pool} x {p.pool}" if p.pool else "none",
+    "mean after it": lambda p: f"{p.pool} x {p.pool}" if p.pool else "none",
     "dtype": lambda p: p.dtype,
     "graph": lambda p: (
         "random graphs" if p.subject.startswith("random-") else "heads" if "-int" in p.subject else "networks"

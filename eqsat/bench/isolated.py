@@ -10,7 +10,7 @@ from typing import Any
 
 from eqsat.workers.worker import Limits, Process
 
-#: Of one task, unless told otherwise.
+#: Of one task, unless the caller gives others.
 LIMITS = Limits(seconds=1800.0, mib=8192.0)
 
 _local = threading.local()

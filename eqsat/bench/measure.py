@@ -127,7 +127,7 @@ def _graph(tosa: bytes, estimate: Estimate) -> Fields:
 
 
 def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -> dict[str, float]:
-    """What this configuration needs of the lowering: one of the two tails behind the hook point, eqsat both."""
+    """What this configuration needs of the lowering: one of the two tails after the hook point, eqsat both."""
     unused = {STOCK: "explicit passes", EXPLICIT: "stock passes"}.get(configuration.kind)
     return {k: v for k, v in seconds.items() if k != unused}
 

@@ -9,7 +9,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from eqsat.cli.common import BAD_INPUT, FAILED, app, console, fail, quiet, status
-from eqsat.cli.interrupt import tell
+from eqsat.cli.interrupt import on_interrupt_say
 from eqsat.files import InputError
 from eqsat.target import TargetError
 
@@ -88,7 +88,7 @@ def bench(
                         soft_wrap=True,
                     )
 
-            tell(f"what is done is in {out}, the same command goes on")
+            on_interrupt_say(f"what is done is in {out}, the same command goes on")
             records = library.run(
                 names,
                 [t.strip().lower() for t in targets.split(",")],

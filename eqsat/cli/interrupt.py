@@ -25,13 +25,13 @@ from eqsat import files
 INTERRUPTED = 130
 #: Show the cursor and clear the line, which a progress display may have taken.
 _TERMINAL = b"\x1b[?25h\r\x1b[2K"
-_told = ""
+_message = ""
 
 
-def tell(message: str) -> None:
+def on_interrupt_say(message: str) -> None:
     """What the command says if it is interrupted from now on, instead of what became of its output."""
-    global _told
-    _told = message
+    global _message
+    _message = message
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def stops_command() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         yield
         return
-    tell("")
+    on_interrupt_say("")
     before, variable = tempfile.tempdir, os.environ.get("TMPDIR")
     own = tempfile.mkdtemp(prefix="eqsat-")
     waiting, woken = socket.socketpair()
@@ -85,7 +85,7 @@ def _stop(own: str) -> None:
         with suppress(psutil.Error):
             child.kill()
     shutil.rmtree(own, ignore_errors=True)
-    said = _told or (f"{placed[-1]} was written" if placed else "nothing was written")
+    said = _message or (f"{placed[-1]} was written" if placed else "nothing was written")
     with suppress(OSError):
         os.write(2, (_TERMINAL if os.isatty(2) else b"") + f"error: interrupted; {said}\n".encode())
     os._exit(INTERRUPTED)

@@ -134,7 +134,7 @@ class _Actions:
     def _node(self, t: Apply, typed: bool) -> Expr:
         name, attributes = self.pattern.operator(t.operator, Role.USE)
         if name == "Cat" and not typed:
-            raise RuleError(f"the type of {t} cannot be told from its operands: say typed({t}, ...)")
+            raise RuleError(f"the type of {t} cannot be inferred from its operands: say typed({t}, ...)")
         operands = (self._vector(o) if k == VALUES else self._value(o) for o, k in operands_of(t, name))
         return (name, *attributes, *operands)
 
@@ -165,13 +165,13 @@ class _Actions:
             raise RuleError(f"the pattern has no such sublist as {t}")
         vector, old = self.pattern.slot(t.vector, VALUES, Role.USE), len(there.items)
         if len(t.items) == 1 and not _is_vector(t.items[0]):
-            rest: Expr = vector
+            shorter: Expr = vector
             for k in reversed(range(1, old)):
-                rest = ("vec-remove", rest, self.pattern.place(start, k))
-            return ("vec-set", rest, start, self._value(t.items[0]))
-        before, behind = self.pattern.fresh(), self.pattern.fresh()
-        self.pattern.atoms.append(Atom("split", (vector, start, before, behind), None))
-        after: Expr = behind
+                shorter = ("vec-remove", shorter, self.pattern.place(start, k))
+            return ("vec-set", shorter, start, self._value(t.items[0]))
+        before, rest = self.pattern.fresh(), self.pattern.fresh()
+        self.pattern.atoms.append(Atom("split", (vector, start, before, rest), None))
+        after: Expr = rest
         for _ in range(old):
             after = ("vec-remove", after, 0)
         new = (self._vector(i) if _is_vector(i) else ("vec-of", self._value(i)) for i in t.items)

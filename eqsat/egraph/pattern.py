@@ -149,7 +149,7 @@ class Pattern:
             self.slot(t, VALUE)
 
     def _reserved(self) -> int:
-        """The place of a row whose parts come behind it."""
+        """The place of a row whose parts come after it."""
         self.atoms.append(None)
         return len(self.atoms) - 1
 
@@ -198,7 +198,7 @@ class Pattern:
         return vector
 
     def place(self, start: Slot, more: int) -> Slot:
-        """The place so many operands behind another."""
+        """The place so many operands after another."""
         if isinstance(start, int):
             return start + more
         if not more:

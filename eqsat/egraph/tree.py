@@ -200,7 +200,7 @@ class Vector(Term):
 
 @dataclass(frozen=True, slots=True)
 class Sublist(Term):
-    """On the left: a vector with these operands somewhere in a row (before: others may come before them; after: behind them). On the
+    """On the left: a vector with these operands somewhere in a row (before: others may come before them; after: after them). On the
     right: the vector with these in their place, where a vector stands for its operands."""
 
     vector: Term
@@ -237,7 +237,7 @@ class Each(Term):
 
 @dataclass(frozen=True, slots=True)
 class Typed(Term):
-    """A concat with its type, which cannot be told from operands that are still to be made."""
+    """A concat with its type, which cannot be inferred from operands that are still to be made."""
 
     value: Term
     type: Term

@@ -1,6 +1,6 @@
 """A graph before and after: what is gone, what is new, drawn top to bottom; and the same for the Model Explorer tool.
 
-A node is told by what it computes locally: operator, attributes, constants, types of what it reads and gives. What the one graph has
+A node is recognized by what it computes locally: operator, attributes, constants, types of what it reads and gives. What the one graph has
 more often than the other is marked, "gone" before and "new" after.
 """
 

@@ -266,13 +266,13 @@ def _cell(run: RecordedRun, record: Record | None) -> str:
 
 
 def _verified(cells: list[Record | None]) -> str:
-    told = {
+    verdicts = {
         r["configuration"]: r["verified"]
         for r in cells
         if r and "error" not in r and r["verified"] is not None and not deviations(r)
     }
-    wrong = [c for c, equal in told.items() if not equal]
-    return f"not {', '.join(wrong)}" if wrong else "yes" if told else "-"
+    wrong = [c for c, equal in verdicts.items() if not equal]
+    return f"not {', '.join(wrong)}" if wrong else "yes" if verdicts else "-"
 
 
 def _seconds(run: RecordedRun, model: str, target: str) -> str:

@@ -162,7 +162,7 @@ class BlockedAxis:
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """Another convolution for the same integers, and what is done before and behind it.
+    """Another convolution for the same integers, and what is done before and after it.
 
     x [N, H, W, C] gets `appended` rows and columns at its ends, goes through `read` to the convolution `op` with
     `attributes` (stride, pad, dilation), `weights` and `bias`, and through `write`; then the first `results` rows and

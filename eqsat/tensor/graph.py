@@ -1,6 +1,6 @@
 """TensorGraph: a small typed tensor language at the level of TOSA 1.0.
 
-A graph is a list of immutable nodes in topological order; operands are node numbers. What an operator means stands in
+A graph is a list of immutable nodes in topological order; operands are node numbers. What an operator means is in
 the op table, `eqsat.tensor.ops`.
 
 >>> g = TensorGraph()

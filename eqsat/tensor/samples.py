@@ -1,7 +1,7 @@
 """Inputs on which graphs are compared.
 
 Different errors need different inputs to be seen: a wrong clamp needs limits, a dropped SELECT one input low where another is high,
-an error on few codes behind a mean over a plane needs planes that hold one code, a wrong border a single element that stands out.
+an error on few codes before a mean over a plane needs planes that hold one code, a wrong border a single element that stands out.
 So samples come in kinds, and from the third on each element of each input is drawn independently of the others:
 
   low, high  the lowest, the highest value everywhere, in all inputs
@@ -32,7 +32,7 @@ from eqsat.tensor.types import Array, GraphError, Type
 #: Bits of INT32 and INT48 inputs, by trial: few enough that sums do not overflow, which TOSA leaves undefined; where a graph
 #: multiplies them even fewer do.
 _WIDE_BITS = (20, 20, 12, 20, 7, 20)
-#: Ops behind which a value of an input is still that value, so that a zero point found there is the input's.
+#: Ops after which a value of an input is still that value, so that a zero point found there is the input's.
 _MOVING = frozenset({"transpose", "reshape", "identity", "slice", "concat", "tile", "reverse", "pad", "max_pool2d"})
 #: Operands that hold positions: op -> (operand with the positions, operand that they point into, whether none may occur twice).
 _POSITIONS = {"gather": (1, 0, False), "scatter": (1, 0, True)}

@@ -57,7 +57,7 @@ def union_for(op: str) -> str:
 
 
 def read_attributes(union: str, table: Any, spend: Callable[[int], None] = lambda size: None) -> dict[str, Any]:
-    """Attributes of one operator: vectors of bytes as `bytes`, other vectors as tuples, scalars as int or bool. `spend` is told the bytes
+    """Attributes of one operator: vectors of bytes as `bytes`, other vectors as tuples, scalars as int or bool. `spend` is called with the bytes
     of every vector before it is read. Raises ValueError if the table is missing."""
     if union == "NONE":
         return {}

@@ -11,7 +11,7 @@ from eqsat.tensor.types import Type
 
 
 def misplaced(op: str, operands: Sequence[Type], result: Type) -> bool:
-    """Whether an operator breaks a guard wherever it stands: INT48 sums may be read by a RESCALE alone."""
+    """Whether an operator breaks a guard wherever it is: INT48 sums may be read by a RESCALE alone."""
     return (
         op != "rescale"
         and OPS[op].kind not in ("leaf", "mac")

@@ -102,9 +102,9 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(models, whole, tmp_path):
     assert len(kept) == 1
     with (tmp_path / "records.jsonl").open("a") as f:
         f.write('{"model": "torn')
-    told: list[str] = []
-    records = run(models, [TARGET], CONFIGURATIONS, tmp_path, progress=lambda done, total, what: told.append(what))
-    assert records[0] == kept[0] and sum("there already" in t for t in told) == 1
+    lines: list[str] = []
+    records = run(models, [TARGET], CONFIGURATIONS, tmp_path, progress=lambda done, total, what: lines.append(what))
+    assert records[0] == kept[0] and sum("there already" in t for t in lines) == 1
     assert figures(records) == figures(whole)
     assert [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()] == records
     with NoPool() as pool:
@@ -170,9 +170,9 @@ def test_a_killed_worker_loses_only_its_cell(models, whole, tmp_path):
     assert [r for r in figures(records) if "error" not in r] == [
         f for f, r in zip(figures(whole), records) if "error" not in r
     ]
-    told: list[str] = []
-    again = run(models, [TARGET], CONFIGURATIONS, tmp_path, progress=lambda done, total, what: told.append(what))
-    assert figures(again) == figures(whole) and sum("there already" in t for t in told) == len(records) - 1
+    lines: list[str] = []
+    again = run(models, [TARGET], CONFIGURATIONS, tmp_path, progress=lambda done, total, what: lines.append(what))
+    assert figures(again) == figures(whole) and sum("there already" in t for t in lines) == len(records) - 1
 
 
 def test_a_failed_cell_is_a_row(models, tmp_path):
@@ -183,7 +183,7 @@ def test_a_failed_cell_is_a_row(models, tmp_path):
     assert "lost" not in records[0] and records[1]["cycles"] > 0
 
 
-def test_bad_input_is_told_before_anything_starts(models, tmp_path):
+def test_bad_input_is_lines_before_anything_starts(models, tmp_path):
     for models_, targets, configurations, error in (
         (["nope"], [TARGET], ["eqsat"], InputError),
         (models, ["ethos-u99"], ["eqsat"], TargetError),

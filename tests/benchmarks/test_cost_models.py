@@ -146,7 +146,7 @@ def test_the_cache_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     cache.put({"a": 1, "b": 2})
     cache.close()
     run = CliRunner().invoke
-    told = json.loads(run(app, ["cache", "info", "--json"]).output)
-    assert told["entries"] == 2 and told["path"].startswith(str(tmp_path)) and told["bytes"] > 0
+    info = json.loads(run(app, ["cache", "info", "--json"]).output)
+    assert info["entries"] == 2 and info["path"].startswith(str(tmp_path)) and info["bytes"] > 0
     assert "2 prices forgotten" in run(app, ["cache", "clear"]).output
     assert "0 of at most" in run(app, ["cache", "info"]).output

@@ -13,7 +13,7 @@ SETUP = """
 import gc, os, signal, subprocess, sys, tempfile, threading, time, weakref
 from pathlib import Path
 from eqsat import files
-from eqsat.cli.interrupt import stops_command, tell
+from eqsat.cli.interrupt import stops_command, on_interrupt_say
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 place = Path(sys.argv[1])
@@ -100,7 +100,7 @@ def work():
 
 def test_without_a_signal_all_is_as_before(tmp_path: Path) -> None:
     code, out, err = run(
-        "def work():\n    tell('told')\nbefore = signal.getsignal(signal.SIGINT), tempfile.gettempdir()\nold = guarded\n"
+        "def work():\n    on_interrupt_say('said')\nbefore = signal.getsignal(signal.SIGINT), tempfile.gettempdir()\nold = guarded\n"
         "def guarded():\n    old()\n    assert before == (signal.getsignal(signal.SIGINT), tempfile.gettempdir())\n"
         "    assert os.environ['TMPDIR'] == tempfile.gettempdir()\n    assert threading.active_count() == 1",
         tmp_path,

@@ -59,16 +59,16 @@ def test_totals_are_near_vela(target: str, pool: Pool) -> None:
     """Half of the graphs within 6 %, none off by more than a fifth, nearly in Vela's order."""
     model, graphs = Analytic(Target.of(target)), [build() for build in GRAPHS]
     truth = np.array([compile_graph(g, model.target, pool).cycles for g in graphs])
-    told = np.array([model.total(g) for g in graphs])
-    error = np.abs(told / truth - 1)
+    predicted = np.array([model.total(g) for g in graphs])
+    error = np.abs(predicted / truth - 1)
     assert np.median(error) <= 0.06 and error.max() <= 0.2
-    ranks = [np.argsort(np.argsort(v)) for v in (truth, told)]
+    ranks = [np.argsort(np.argsort(v)) for v in (truth, predicted)]
     assert np.corrcoef(*ranks)[0, 1] >= 0.9
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_fuses_does_so_behind_views(target: str) -> None:
-    """RESCALEs that a product takes over a RESHAPE, and a TABLE behind a transpose."""
+    """RESCALEs that a product takes over a RESHAPE, and a TABLE after a transpose."""
     g = TensorGraph()
     wide, other = (
         reshape(g, rescale(g, g.add_input(n, (1, 64, 32), "INT8"), "INT32", shift=(20,)), 1, 8, 8, 32) for n in "xy"

@@ -62,7 +62,7 @@ def test_a_noop_clamp_lowers_the_estimate(pool: Pool) -> None:
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_noop_clamp_has_its_full_price(name: str, target: str, pool: Pool, cache: PriceCache) -> None:
-    """Also behind a convolution, where a clamp that does something fuses: leaving it out is always cheaper."""
+    """Also after a convolution, where a clamp that does something fuses: leaving it out is always cheaper."""
     model = cost_models.find(name)(Target.of(target), pool, cache)
     units = units_of(convolution(True))
     mac, rescale, noop = (next(u for u in units.values() if u.op == op) for op in ("conv2d", "rescale", "clamp"))

@@ -167,12 +167,12 @@ def test_a_table_fuses_behind_a_sum_that_is_one_operator(shapes, fused: bool, mo
     )
     narrow = rescale(g, g.add("sub", [x, y]), "INT8", shift=(41,))
     table = finish(g, g.add("table", [narrow], table=tuple(range(-128, 128)))).outputs[0]
-    behind, read, reader = ([u for u in units(g) if u.op == op][-1] for op in ("sub", "rescale", "table"))
+    producer, read, reader = ([u for u in units(g) if u.op == op][-1] for op in ("sub", "rescale", "table"))
     cycles = {r["source"]: int(r["op_cycles"]) for r in compile_graph(g, model.target, model.pool).rows}
     assert (
         (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0)
         == fused
-        == (model.fusion(reader, read, [behind]) is not None)
+        == (model.fusion(reader, read, [producer]) is not None)
     )
 
 

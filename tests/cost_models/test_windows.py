@@ -34,7 +34,7 @@ def tower(blocks: int = 3) -> TensorGraph:
 
 
 def unit_axes(times: int = 3) -> TensorGraph:
-    """Movements whose reshapes only add a unit axis, one behind the other."""
+    """Movements whose reshapes only add a unit axis, one after the other."""
     g = TensorGraph()
     y = clamp(g, g.add_input("x", (4, 32, 16), "INT8"), -100, 90)
     for k in range(times):

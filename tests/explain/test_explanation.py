@@ -58,8 +58,8 @@ def test_what_became_of_a_pair_of_transposes(relus: tuple[Result, Explanation]) 
 def test_cycles_are_velas_and_none_is_lost(case: str, request: pytest.FixtureRequest) -> None:
     result, e = request.getfixturevalue(case)
     assert sum(v.cycles or 0 for v in e.ops.values()) == result.explicit_cycles
-    stands = {(v.now, v.now_type, v.cycles_now, k) for k, v in e.ops.items() if v.cycles_now}
-    assert sum(c for _, _, c, _ in stands) + sum(c or 0 for _, _, c in e.added) == result.cycles
+    current = {(v.now, v.now_type, v.cycles_now, k) for k, v in e.ops.items() if v.cycles_now}
+    assert sum(c for _, _, c, _ in current) + sum(c or 0 for _, _, c in e.added) == result.cycles
 
 
 def test_the_text_shows_shapes_rules_and_totals(relus: tuple[Result, Explanation]) -> None:
@@ -78,7 +78,7 @@ def test_the_text_shows_shapes_rules_and_totals(relus: tuple[Result, Explanation
 
 
 def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> None:
-    """The extra cycles are those of an exact extraction without the e-node; what nothing replaces is told so."""
+    """The extra cycles are those of an exact extraction without the e-node; what nothing replaces is said to be irreplaceable."""
     result, e = shuffled
     found = 0
     for n, v in e.ops.items():

@@ -74,9 +74,9 @@ def test_values_and_bytes_go_and_come(process: Process) -> None:
 
 
 def test_messages_come_before_the_result(process: Process) -> None:
-    heard: list[dict] = []
-    assert process.call("test_process:counts", 3, on_message=heard.append) == "done"
-    assert heard == [{"i": i, "data": bytes([i])} for i in range(3)]
+    messages: list[dict] = []
+    assert process.call("test_process:counts", 3, on_message=messages.append) == "done"
+    assert messages == [{"i": i, "data": bytes([i])} for i in range(3)]
 
 
 @pytest.mark.parametrize(

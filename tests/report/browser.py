@@ -17,7 +17,7 @@ EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"
 
 
 class Browser:
-    """One page at a time. Messages are JSON with a zero byte behind, on file descriptors 3 (to the browser) and 4 (Chromium's
+    """One page at a time. Messages are JSON with a zero byte at the end, on file descriptors 3 (to the browser) and 4 (Chromium's
     --remote-debugging-pipe, the DevTools protocol)."""
 
     def __init__(self, profile: Path):

@@ -173,7 +173,7 @@ def test_operators_that_are_not_modelled_stay(options: Options, worker: Worker) 
 
 
 def test_movement_crosses_gather(options: Options, worker: Worker) -> None:
-    """GATHER behind transposes that cancel: a member of the language, covered."""
+    """GATHER after transposes that cancel: a member of the language, covered."""
     g = TensorGraph()
     y = transpose(g, relu(g, transpose(g, g.add_input("x", (1, 8, 16), "INT8"), 0, 2, 1)), 0, 2, 1)
     y = g.add("gather", [y, g.add_const(np.array([[3, 0, 5, 5]]), "INT32")])
@@ -202,8 +202,8 @@ def test_an_operator_without_any_price_is_named(options: Options) -> None:
     finish(g, rescale(g, g.add_input("x", (1, 4, 4, 8), "INT32"), "INT32", shift=(31,)))
     result = optimize_tosa(dumps(g), U85, options=options)
     assert (result.chosen, result.searched, result.run) == ("explicit", False, None)
-    warning, told = result.warnings
-    assert "the explicit graph is used though it breaks a guard" in told
+    warning, other = result.warnings
+    assert "the explicit graph is used though it breaks a guard" in other
     assert "no form of RESCALE of INT32 (1, 4, 4, 8) to INT32 (1, 4, 4, 8) has a price" in warning
 
 

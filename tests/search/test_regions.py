@@ -1,4 +1,4 @@
-"""A wrong value inside is found whatever hides it behind, and what is right is never refused for inputs that cannot occur."""
+"""A wrong value inside is found whatever hides it later on, and what is right is never refused for inputs that cannot occur."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_values_that_cannot_occur_refuse_nothing() -> None:
     h = TensorGraph()
     given = h.add_input("x", (1, 4), "INT8")
     a = clamp(h, given, -10, 10)
-    b = clamp(h, a, -128, 5)  # the same behind the inner clamp, which reaches -10 at least
+    b = clamp(h, a, -128, 5)  # the same after the inner clamp, which reaches -10 at least
     assert not differs(source, finish(h, a, b), {given: x, a: inner, b: outer})
 
 

@@ -49,7 +49,7 @@ def views(n: int) -> list[Shape]:
 
 
 def movements(shape: Shape) -> Iterator[Move]:
-    """Every transpose of `shape`, before and behind a view of some kinds."""
+    """Every transpose of `shape`, before and after a view of some kinds."""
     for perm in permutations(range(len(shape))):
         m = Move.transpose(shape, perm)
         yield m

@@ -75,7 +75,7 @@ def test_outputs_that_the_model_does_not_show_are_compared_in_numpy(worker: Work
 
 
 def test_an_output_that_nothing_shows_is_never_equal(worker: Worker) -> None:
-    """INT48 behind an operator that numpy does not compute either."""
+    """INT48 after an operator that numpy does not compute either."""
 
     def graph() -> TensorGraph:
         g = TensorGraph()

@@ -6,7 +6,7 @@
 >>> sum(random_graph(7, RULE).op_counts().values()) < 20
 True
 
-A graph is a string of blocks (`moving`, `pieces`, `elementwise`, `reductions`, `products`, `indexing`), each behind the newest value or, for forks, an
+A graph is a string of blocks (`moving`, `pieces`, `elementwise`, `reductions`, `products`, `indexing`), each reading the newest value or, for forks, an
 older one. It is legal for the TOSA reference model, level 8K. Equal seeds and profiles give equal graphs.
 """
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eqsat.checking.random_graphs.builder import Builder
 
-#: Adds operators behind a value and gives the new values. Raises Unfit or GraphError where it cannot.
+#: Adds operators that read a value and gives the new values. Raises Unfit or GraphError where it cannot.
 Grow = Callable[[Builder, int], list[int]]
 
 

@@ -1,6 +1,6 @@
 """A TensorGraph under construction with its random numbers: operators as ExecuTorch quantizes them, within what TOSA defines.
 
-INT8 values have zero points, sums are INT32 (INT48 behind INT16 products), a RESCALE stands at every change of scale.
+INT8 values have zero points, sums are INT32 (INT48 after INT16 products), a RESCALE is at every change of scale.
 Magnitudes stay where no operator overflows, which TOSA would leave undefined.
 """
 
@@ -92,7 +92,7 @@ class Builder:
     # -- data movement
 
     def add(self, op: str, *xs: int, **attrs) -> int:
-        """An operator behind values. Raises Unfit if it is not wanted, GraphError if it cannot be."""
+        """An operator on values. Raises Unfit if it is not wanted, GraphError if it cannot be."""
         self.want(op not in self.without)
         return self.g.add(op, xs, **attrs)
 

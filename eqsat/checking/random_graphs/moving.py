@@ -100,7 +100,7 @@ def pixels(b: Builder, x: int) -> list[int]:
 
 @block(1)
 def windows(b: Builder, x: int) -> list[int]:
-    """Window partition of NHWC by 2, with the merge back behind something pointwise or without."""
+    """Window partition of NHWC by 2, with the merge back after something pointwise or without."""
     b.want(len(b.shape(x)) == 4)
     n, h, w, c = b.shape(x)
     b.want(h % 2 == 0 and w % 2 == 0 and h * w > 4)

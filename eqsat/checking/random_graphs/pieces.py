@@ -46,7 +46,7 @@ def halves(b: Builder, x: int) -> list[int]:
     pieces = [b.slice(x, axis, a, z - a) for a, z in zip(cuts, cuts[1:], strict=False)]
     shared = b.chance(0.4)
     pieces = [p if b.chance(0.5) or shared else b.unary(p) for p in pieces]
-    if shared:  # the same operator behind every slice
+    if shared:  # the same operator after every slice
         attrs = b.g.nodes[b.clamp(pieces[0])].attrs
         pieces = [b.g.add_with("clamp", (p,), attrs) for p in pieces]
     if b.chance(0.3):

@@ -146,7 +146,7 @@ def upsampling(b: Builder, x: int) -> list[int]:
 
 @block(0.7)
 def linear(b: Builder, x: int) -> list[int]:
-    """A linear layer behind a flatten, as ExecuTorch writes it: a 1x1 CONV2D."""
+    """A linear layer after a flatten, as ExecuTorch writes it: a 1x1 CONV2D."""
     b.want(b.dtype(x) == "INT8")
     rows = b.of(1, b.shape(x)[0])
     k, m = b.size(x) // rows, b.between(1, 5)

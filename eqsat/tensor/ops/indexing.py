@@ -108,7 +108,7 @@ def _resize(attrs: Attributes, xs: Sequence[Type]) -> Type:
 
 
 def _grid(size: int, most: int, scale: Sequence[int], offset: int) -> tuple[Array, Array, Array]:
-    """For each element of the result along one axis: the positions before and behind it, and how far behind the first it lies, in parts
+    """For each element of the result along one axis: the positions before and after it, and how far after the first it lies, in parts
     of the scale's numerator."""
     place = np.arange(size) * scale[1] + offset
     before = place // scale[0]

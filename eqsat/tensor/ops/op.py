@@ -69,7 +69,7 @@ class Op:
     """One line of the op table.
 
     operands: number of tensor operands (-1: any number).
-    folded: constant operands behind them, as (attribute, dtype). The dtype is a TOSA name, "in<k>" for
+    folded: constant operands after them, as (attribute, dtype). The dtype is a TOSA name, "in<k>" for
         operand k's, or "out" for the result's; a rescale's multiplier is "scale".
     declared: the result's dtype is the attribute "dtype", which TOSA writes at the tensor only.
     tosa: TOSA has it, under its name in upper case; the other attributes are those of TOSA's schema.
