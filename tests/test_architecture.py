@@ -21,6 +21,7 @@ ROOMS = (
     "eqsat.workers",
     "eqsat.tosa",
     "eqsat.vela",
+    "eqsat.device",
     "eqsat.egraph",
     "eqsat.rules",
     "cost_models",

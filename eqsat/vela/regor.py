@@ -79,12 +79,48 @@ def _rows(tables: dict[str, Any], tosa: bytes | None) -> list[dict[str, Any]]:
 
 def _sources(tables: dict[str, Any], buffer: bytes) -> list[str]:
     """Per row of Vela's table the result of the TOSA operator that it is made from ("": of none)."""
+    results = _results(tables, buffer)
+    column = list(tables["perf"].header).index("source_id")
+    return [results.get(row[column], "") for row in tables["perf"].data]
+
+
+def _results(tables: dict[str, Any], buffer: bytes) -> dict[str, str]:
+    """The result of each TOSA operator, by its id in Vela's table of what it was given."""
     from tosa.TosaGraph import TosaGraph
 
     block = TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
-    operator = {
-        row[0]: int(row[-1]) for row in tables["source"].data
-    }  # the last column counts the operators of the flatbuffer
-    column = list(tables["perf"].header).index("source_id")
-    numbers = [operator.get(row[column], -1) for row in tables["perf"].data]
-    return [block.Operators(k).Outputs(0).decode() if 0 <= k < block.OperatorsLength() else "" for k in numbers]
+    # the last column counts the operators of the flatbuffer
+    numbers = {row[0]: int(row[-1]) for row in tables["source"].data}
+    return {k: block.Operators(n).Outputs(0).decode() for k, n in numbers.items() if 0 <= n < block.OperatorsLength()}
+
+
+def binary(buffer: bytes, flags: list[str]) -> dict[str, Any]:
+    """What Vela's raw output has of a TOSA file: the command stream, the constants, the sizes of memory and where inputs and outputs
+    lie, as (shape, bytes of an element, region, address); and per offset of an operation in the stream the result of the TOSA
+    operator that it is made from. Raises what Vela raises."""
+    from ethosu import regor
+
+    accelerator, config, options = _configuration(tuple(flags))
+    model = regor.compile(accelerator, buffer, "TOSA", config, options=options)
+    inputs, outputs = (
+        [([int(n) for n in t.shape], int(t.element_size), int(t.region), int(t.address)) for t in tensors]
+        for tensors in (model.inputs, model.outputs)
+    )
+    return {
+        "stream": bytes(model.command_stream),
+        "read_only": bytes(model.read_only.data),
+        "scratch": int(model.scratch.size),
+        "scratch_fast": int(model.scratch_fast.size),
+        "inputs": inputs,
+        "outputs": outputs,
+        "operators": _queued(model.opt_database.tables, buffer),
+    }
+
+
+def _queued(tables: dict[str, Any], buffer: bytes) -> list[tuple[int, str]]:
+    """(offset, result of the TOSA operator) of every operation of a command stream that is made from one."""
+    results = _results(tables, buffer)
+    source = {row[0]: row[1] for row in tables["optimised"].data}
+    rows = [dict(zip(tables["queue"].header, row)) for row in tables["queue"].data]
+    found = ((int(r["offset"]), results.get(source.get(r["optimised_id"], ""), "")) for r in rows)
+    return [(offset, name) for offset, name in found if name]

@@ -1,0 +1,1 @@
+"""What Vela emits for an Ethos-U: decoded, printed and run."""

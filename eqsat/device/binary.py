@@ -1,0 +1,148 @@
+"""A compiled model: the command stream, constants and the map of memory, out of Vela's raw output or an ExecuTorch delegate's payload.
+
+Formats: `np.savez` of Vela's `rawdata_writer.py`, and the blocks of ExecuTorch's `backends/arm/arm_vela.py`.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from eqsat.device.commands import Command, commands
+from eqsat.device.errors import DeviceError
+from eqsat.device.stream import Config, Instruction, instructions, read_header
+
+#: Region numbers of Vela's binaries.
+READ_ONLY, SCRATCH, SCRATCH_FAST = 0, 1, 2
+_BLOCK = struct.Struct("<16sIB11s")
+_FIRST, _LAST = "vela_bin_stream", "vela_end_stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input or output: where it lies and how large it is; shape as Vela has it (six axes), element in bytes."""
+
+    shape: tuple[int, ...]
+    element: int
+    region: int
+    address: int
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.element
+
+
+@dataclass(frozen=True)
+class Binary:
+    """stream: with the driver's header. scratch, scratch_fast: bytes (None: not said). operators: offset of an operation -> what it was
+    made from, where that is known."""
+
+    stream: bytes = field(repr=False)
+    read_only: bytes = field(repr=False)
+    scratch: int
+    scratch_fast: int | None
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    operators: Mapping[int, str] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def config(self) -> Config:
+        return read_header(self.stream)[0]
+
+    def instructions(self) -> list[Instruction]:
+        """Raises DeviceError."""
+        config, words = read_header(self.stream)
+        if config.product == 2:
+            raise DeviceError("the model does not know the commands of Ethos-U85")
+        return list(instructions(words))
+
+    def commands(self) -> list[Command]:
+        """Raises DeviceError."""
+        return list(commands(self.instructions()))
+
+
+def read_binary(data: bytes) -> Binary:
+    """Vela's raw output (.npz) or a delegate's payload. Raises DeviceError."""
+    if data[: len(_FIRST)] == _FIRST.encode():
+        return _from_payload(data)
+    if zipfile.is_zipfile(io.BytesIO(data)):
+        return _from_npz(data)
+    raise DeviceError("neither Vela's raw output (.npz) nor a delegate's payload")
+
+
+def _from_npz(data: bytes) -> Binary:
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as z:
+            one = {k: z[k] for k in ("cmd_data", "weight_data", "scratch_size", "scratch_fast_size")}
+            io_arrays = {
+                k: z[k] for k in z.files if k.startswith(("input_", "output_")) and not k.endswith("quantization")
+            }
+    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as e:
+        raise DeviceError(f"no raw output of Vela: {e}") from e
+    return Binary(
+        stream=one["cmd_data"].tobytes(),
+        read_only=one["weight_data"].tobytes(),
+        scratch=int(one["scratch_size"]),
+        scratch_fast=int(one["scratch_fast_size"]),
+        inputs=_tensors(io_arrays, "input"),
+        outputs=_tensors(io_arrays, "output"),
+    )
+
+
+def _tensors(arrays: Mapping[str, Any], prefix: str) -> tuple[Tensor, ...]:
+    keys = (f"{prefix}_{k}" for k in ("shape", "elem_size", "region", "offset"))
+    return tuple(
+        Tensor(tuple(int(n) for n in shape), int(element), int(region), int(offset))
+        for shape, element, region, offset in zip(*(arrays[k] for k in keys), strict=True)
+    )
+
+
+def _from_payload(data: bytes) -> Binary:
+    blocks = _blocks(data)
+    missing = {"cmd_data", "weight_data", "scratch_size", "inputs", "outputs"} - blocks.keys()
+    if missing:
+        raise DeviceError(f"a payload without {', '.join(sorted(missing))}")
+    return Binary(
+        stream=blocks["cmd_data"],
+        read_only=blocks["weight_data"],
+        scratch=int.from_bytes(blocks["scratch_size"], "little"),
+        scratch_fast=None,
+        inputs=_packed(blocks["inputs"]),
+        outputs=_packed(blocks["outputs"]),
+    )
+
+
+def _blocks(data: bytes) -> dict[str, bytes]:
+    blocks: dict[str, bytes] = {}
+    at = 0
+    while at + _BLOCK.size <= len(data):
+        raw, length, external, _ = _BLOCK.unpack_from(data, at)
+        name = raw.rstrip(b"\0").decode("ascii", "replace")
+        at += _BLOCK.size
+        if external:
+            raise DeviceError(f"the payload keeps {name} elsewhere (a named data segment), which is not read")
+        if at + length > len(data):
+            raise DeviceError(f"the payload ends inside {name}")
+        blocks[name] = data[at : at + length]
+        # an empty block is padded to 16 bytes too
+        at += length + 15 - (length - 1) % 16
+        if name == _LAST:
+            return blocks
+    raise DeviceError("the payload has no end")
+
+
+def _packed(data: bytes) -> tuple[Tensor, ...]:
+    """Inputs or outputs: their number, and of each six axes, bytes of an element, address and region."""
+    (count,) = struct.unpack_from("<i", data)
+    if len(data) != 4 + 36 * count:
+        raise DeviceError(f"{count} tensors in {len(data)} bytes")
+    rows: Sequence[Sequence[int]] = [struct.unpack_from("<9i", data, 4 + 36 * k) for k in range(count)]
+    return tuple(Tensor(tuple(r[:6]), r[6], r[8], r[7]) for r in rows)

@@ -1,0 +1,7 @@
+"""What this room raises."""
+
+from __future__ import annotations
+
+
+class DeviceError(ValueError):
+    """A binary that cannot be read or run: malformed, or with a register, value or mode that the model does not know. Never a guess."""

@@ -1,0 +1,98 @@
+"""The memory of the NPU: regions and its shared memory, for any number of samples at once, and feature maps in them.
+
+Every region is an array of [samples, bytes]; all samples run through the same commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from eqsat.device.commands import Bytes, FeatureMap
+from eqsat.device.errors import DeviceError
+from eqsat.device.registers import ActivationFormat
+
+_BRICK = 16
+#: Axes as in an index: samples, height, width, depth.
+_Index = tuple[slice, slice, slice, slice]
+
+
+class Memory:
+    """sizes: bytes of each region; shared: bytes of the NPU's own memory, which is region None."""
+
+    def __init__(self, samples: int, sizes: dict[int, int], shared: int) -> None:
+        self.samples = samples
+        self._regions: dict[int | None, np.ndarray] = {
+            None: np.zeros((samples, shared), np.uint8),
+            **{k: np.zeros((samples, n), np.uint8) for k, n in sizes.items()},
+        }
+
+    def region(self, number: int | None) -> np.ndarray:
+        """[samples, bytes]. Raises DeviceError."""
+        if number not in self._regions:
+            raise DeviceError(f"there is no region {number}")
+        return self._regions[number]
+
+    def at(self, number: int | None, address: int, length: int) -> np.ndarray:
+        """[samples, length], a view. Raises DeviceError."""
+        region = self.region(number)
+        if not 0 <= address <= address + length <= region.shape[1]:
+            raise DeviceError(
+                f"bytes {address:#x} to {address + length:#x} of region {number}, which has {region.shape[1]:#x}"
+            )
+        return region[:, address : address + length]
+
+    def constant(self, place: Bytes) -> bytes:
+        """What is the same in all samples, of the first."""
+        return self.at(place.region, place.address, place.length)[0].tobytes()
+
+    def read(self, m: FeatureMap) -> np.ndarray:
+        """[samples, height, width, depth] of its dtype. Raises DeviceError."""
+        parts = list(self._views(m))
+        if len(parts) == 1:
+            return parts[0][1]
+        out = np.empty((self.samples, m.height, m.width, m.depth), m.element.dtype)
+        for index, view in parts:
+            out[index] = view
+        return out
+
+    def write(self, m: FeatureMap, values: np.ndarray) -> None:
+        """Raises DeviceError."""
+        for index, view in self._views(m):
+            view[...] = values[index]
+
+    def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, np.ndarray]]:
+        """The feature map in pieces that one view can show: where they are in it, and the view, [samples, height, width, depth]."""
+        for rows, columns, base in _tiles(m):
+            if m.format == ActivationFormat.NHWC:
+                channels = slice(0, m.depth)
+                yield (slice(None), rows, columns, channels), self._view(m, base, rows, columns, m.depth)
+                continue
+            for first in range(0, m.depth, _BRICK):
+                channels = slice(first, min(first + _BRICK, m.depth))
+                address = base + first // _BRICK * m.stride_c
+                index = (slice(None), rows, columns, channels)
+                yield index, self._view(m, address, rows, columns, channels.stop - first)
+
+    def _view(self, m: FeatureMap, address: int, rows: slice, columns: slice, depth: int) -> np.ndarray:
+        region = self.region(m.region)
+        shape = (self.samples, rows.stop - rows.start, columns.stop - columns.start, depth)
+        strides = (region.strides[0], m.stride_y, m.stride_x, m.element.bytes)
+        reach = [s * (n - 1) for s, n in zip(strides[1:], shape[1:], strict=True)]
+        low = address + sum(r for r in reach if r < 0)
+        high = address + sum(r for r in reach if r > 0) + m.element.bytes
+        if low < 0 or high > region.shape[1]:
+            raise DeviceError(f"bytes {low:#x} to {high:#x} of region {m.region}, which has {region.shape[1]:#x}")
+        return np.ndarray(shape, m.element.dtype, region, address, strides)
+
+
+def _tiles(m: FeatureMap) -> Iterator[tuple[slice, slice, int]]:
+    """(rows, columns, base) of each of the up to four tiles: split at width0, and each side at its own height."""
+    for columns, height, bases in (
+        (slice(0, min(m.width0, m.width)), m.height0, m.bases[::2]),
+        (slice(m.width0, m.width), m.height1, m.bases[1::2]),
+    ):
+        for rows, base in ((slice(0, min(height, m.height)), bases[0]), (slice(height, m.height), bases[1])):
+            if rows.start < rows.stop and columns.start < columns.stop:
+                yield rows, columns, base

@@ -1,0 +1,171 @@
+"""Convolutions, poolings and elementwise operations: from what the memory holds to accumulators, and to what it will hold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqsat.device.arithmetic import scaled
+from eqsat.device.commands import Convolution, Elementwise, Kernel, Output, Pooling, Scale
+from eqsat.device.errors import DeviceError
+from eqsat.device.registers import ElementwiseMode, IfmScaleMode, IfmUpscaleMode, PoolingMode, RoundMode
+from eqsat.device.weights import Scales
+
+#: Elements of the windows that one matrix product is given, at most.
+_CHUNK = 1 << 22
+#: By the bits of its elements, how far the operand of a sum that OPA_SCALE does not scale is shifted to the left.
+_BUILT_IN = {8: 19, 16: 14}
+
+
+def padded(
+    x: np.ndarray, zero: int, kernel: Kernel, out: tuple[int, int], upscale: IfmUpscaleMode, fill: float
+) -> np.ndarray:
+    """float64 [samples, height, width, depth] without its zero point, upscaled, with `fill` around it: all that windows at `out` (height,
+    width) positions read."""
+    values = x.astype(np.float64) - zero
+    if upscale == IfmUpscaleMode.NEAREST:
+        values = values.repeat(2, 1).repeat(2, 2)
+    elif upscale == IfmUpscaleMode.ZEROS:
+        sparse = np.zeros((values.shape[0], 2 * values.shape[1], 2 * values.shape[2], values.shape[3]))
+        sparse[:, ::2, ::2] = values
+        values = sparse
+    height, width = (
+        (n - 1) * s + (taps - 1) * d + 1
+        for n, s, taps, d in zip(out, kernel.stride, (kernel.height, kernel.width), kernel.dilation, strict=True)
+    )
+    if not (kernel.top or kernel.left) and values.shape[1:3] == (height, width):
+        return values
+    result = np.full((values.shape[0], height, width, values.shape[3]), fill)
+    rows, columns = (
+        max(0, min(have, need - before - after))
+        for have, need, before, after in (
+            (values.shape[1], height, kernel.top, kernel.bottom),
+            (values.shape[2], width, kernel.left, kernel.right),
+        )
+    )
+    result[:, kernel.top : kernel.top + rows, kernel.left : kernel.left + columns] = values[:, :rows, :columns]
+    return result
+
+
+def _taps(x: np.ndarray, kernel: Kernel, out: tuple[int, int], axis: int) -> list[np.ndarray]:
+    """Per element of the kernel along an axis (1 or 2), what it sees at every output position."""
+    n, stride, dilation = out[axis - 1], kernel.stride[axis - 1], kernel.dilation[axis - 1]
+    size = (kernel.height, kernel.width)[axis - 1]
+    index = [slice(None)] * 4
+    seen = []
+    for k in range(size):
+        index[axis] = slice(k * dilation, k * dilation + (n - 1) * stride + 1, stride)
+        seen.append(x[tuple(index)])
+    return seen
+
+
+def convolved(c: Convolution, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Accumulators, int64 [samples, height, width, out], without biases. weights: [out, height, width, in]. Computed in float64, in which
+    sums below 2**53 are exact."""
+    out = c.output.map.height, c.output.map.width
+    values = padded(x, c.ifm.zero_point, c.kernel, out, c.upscale, 0.0)
+    kernel = weights.astype(np.float64)
+    if c.depthwise:
+        total = np.zeros((x.shape[0], *out, c.output.map.depth))
+        for row, line in enumerate(_taps(values, c.kernel, out, 1)):
+            for column, seen in enumerate(_taps(line, c.kernel, out, 2)):
+                total += seen * kernel[:, row, column, 0]
+        return total.astype(np.int64)
+    matrix = kernel.transpose(1, 2, 3, 0).reshape(-1, kernel.shape[0])
+    if c.kernel.height == c.kernel.width == 1:
+        sampled = values[:, :: c.kernel.stride[0], :: c.kernel.stride[1]][:, : out[0], : out[1]]
+        return (sampled @ matrix).astype(np.int64)
+    return _by_windows(c, values, matrix, out)
+
+
+def _by_windows(c: Convolution, values: np.ndarray, matrix: np.ndarray, out: tuple[int, int]) -> np.ndarray:
+    s, d = c.kernel.stride, c.kernel.dilation
+    span = (c.kernel.height - 1) * d[0] + 1, (c.kernel.width - 1) * d[1] + 1
+    windows = np.lib.stride_tricks.sliding_window_view(values, span, axis=(1, 2))  # type: ignore[call-overload]
+    windows = windows[:, :: s[0], :: s[1], :, :: d[0], :: d[1]].transpose(0, 1, 2, 4, 5, 3)[:, : out[0], : out[1]]
+    total = np.empty((values.shape[0], *out, matrix.shape[1]), np.int64)
+    step = max(1, _CHUNK // (matrix.shape[0] * out[1]))
+    for sample in range(values.shape[0]):
+        for row in range(0, out[0], step):
+            part = windows[sample, row : row + step].reshape(-1, matrix.shape[0])
+            total[sample, row : row + step] = (part @ matrix).reshape(-1, out[1], matrix.shape[1])
+    return total
+
+
+def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
+    """int64 [samples, height, width, depth]: the maximum, or the sum, of each window; or the sum over the depth."""
+    out = c.output.map.height, c.output.map.width
+    fill = -np.inf if c.mode == PoolingMode.MAX else 0.0
+    values = padded(x, c.ifm.zero_point, c.kernel, out, c.upscale, fill)
+    combine: np.ufunc = np.maximum if c.mode == PoolingMode.MAX else np.add
+    for axis in (1, 2):
+        seen = _taps(values, c.kernel, out, axis)
+        values = seen[0].copy() if len(seen) > 1 else seen[0]
+        for more in seen[1:]:
+            combine(values, more, out=values)
+    if c.mode == PoolingMode.REDUCE_SUM:
+        values = values.sum(-1, keepdims=True)
+    return values.astype(np.int64)
+
+
+def combined(c: Elementwise, x: np.ndarray, y: np.ndarray | int | None) -> np.ndarray:
+    """int64: the result of an elementwise operation before the output's scaling. x: IFM, y: IFM2 or the scalar."""
+    values = x.astype(np.int64) - c.ifm.zero_point
+    if y is None:
+        return _unary(c, values)
+    other = np.asarray(y, np.int64) - (c.zero_point2 if c.ifm2 is None else c.ifm2.zero_point)
+    a, b = (other, values) if c.reversed else (values, other)
+    match c.mode:
+        case ElementwiseMode.MUL:
+            return a * b
+        case ElementwiseMode.MIN:
+            return np.minimum(a, b)
+        case ElementwiseMode.MAX:
+            return np.maximum(a, b)
+        case ElementwiseMode.ADD | ElementwiseMode.SUB:
+            a, b = _operands(c, a, b)
+            return a + b if c.mode == ElementwiseMode.ADD else a - b
+        case ElementwiseMode.SHR:
+            return _shifted_right(a, b, c.output.rounding)
+        case ElementwiseMode.SHL:
+            return (a << b).astype(np.int32).astype(np.int64)
+    raise DeviceError(f"the model does not know {c.mode.name} with two operands")
+
+
+def _unary(c: Elementwise, values: np.ndarray) -> np.ndarray:
+    match c.mode:
+        case ElementwiseMode.ABS:
+            return np.abs(values)
+        case ElementwiseMode.CLZ:
+            # frexp counts the bits of a number; below zero there is no leading zero
+            return np.where(values < 0, 0, 32 - np.frexp(np.maximum(values, 0).astype(np.float64))[1])
+    raise DeviceError(f"the model does not know {c.mode.name}")
+
+
+def _operands(c: Elementwise, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both operands of a sum, scaled: each by 16 bits without a shift; or the one that the mode names by OPA_SCALE, and the other by a
+    shift to the left that the hardware has built in (1 << 19 for 8 bits, 1 << 14 for 16; `ethos_u55_constraints.cpp`)."""
+    assert c.opa is not None and c.opb is not None
+    if c.input_scale == IfmScaleMode.OPA_OPB_16:
+        first, second = (c.opb, c.opa.multiplier) if c.reversed else (c.opa.multiplier, c.opb)
+        return a * first, b * second
+    if c.ifm.element.bits not in _BUILT_IN:
+        raise DeviceError(f"the model does not know {c.input_scale.name} for {c.ifm.element.dtype}")
+    shift = _BUILT_IN[c.ifm.element.bits]
+    if c.input_scale == IfmScaleMode.OPA_32:
+        return scaled(a, c.opa.multiplier, c.opa.shift, c.input_rounding), b << shift
+    return a << shift, scaled(b, c.opa.multiplier, c.opa.shift, c.input_rounding)
+
+
+def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: RoundMode) -> np.ndarray:
+    if (b < 0).any() or (b > 31).any():
+        raise DeviceError("a shift outside 0 to 31")
+    return scaled(a, 1, b, rounding)
+
+
+def output(o: Output, values: np.ndarray, own: Scales | None) -> np.ndarray:
+    """Accumulators scaled, with the output's zero point. own: each channel's bias and scale."""
+    if own is not None:
+        values = scaled(values + own.bias, own.multiplier, own.shift, o.rounding)
+    elif o.scale is not None and o.scale != Scale(1, 0):
+        values = scaled(values, o.scale.multiplier, o.scale.shift, o.rounding)
+    return values + o.map.zero_point

@@ -1,0 +1,94 @@
+"""Binaries out of Vela's raw output, a delegate's payload and a .pte, to the same commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from executorch.backends.arm.arm_vela import vela_compile
+from typer.testing import CliRunner
+
+from eqsat.cli import app
+from eqsat.device.binary import Binary, read_binary
+from eqsat.device.commands import Convolution, Dma, Elementwise, Pooling, Stop
+from eqsat.device.compile import compile_binary
+from eqsat.device.errors import DeviceError
+from eqsat.device.text import disassemble
+from eqsat.target import Target
+from eqsat.tosa import dumps
+from eqsat.workers.worker import Worker
+from tests.device.graphs import PIECES, of
+
+TARGET = Target.of("ethos-u55-128")
+GRAPH = dumps(of(*PIECES))
+
+
+@pytest.fixture(scope="module")
+def binary(worker: Worker) -> Binary:
+    return compile_binary(GRAPH, TARGET, worker)
+
+
+@pytest.fixture(scope="module")
+def npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("vela")
+    (place / "graph.tosa").write_bytes(GRAPH)
+    vela = Path(sys.executable).parent / "vela"
+    subprocess.run(
+        [vela, *TARGET.flags, f"--output-dir={place}", place / "graph.tosa"], check=True, capture_output=True
+    )
+    return place / "graph_vela.npz"
+
+
+def test_there_is_every_kind_of_command(binary: Binary) -> None:
+    kinds = {type(c) for c in binary.commands()}
+    assert {Convolution, Pooling, Elementwise, Dma, Stop} < kinds
+
+
+def test_raw_output_is_what_vela_gives_in_process(binary: Binary, npz: Path) -> None:
+    read = read_binary(npz.read_bytes())
+    assert read.commands() == binary.commands()
+    assert (read.read_only, read.scratch, read.scratch_fast) == (binary.read_only, binary.scratch, binary.scratch_fast)
+    assert (read.inputs, read.outputs) == (binary.inputs, binary.outputs)
+
+
+def test_a_payload_has_all_but_the_size_of_fast_memory(binary: Binary) -> None:
+    read = read_binary(vela_compile(GRAPH, list(TARGET.flags)).processed_bytes)
+    assert read.commands() == binary.commands() and read.scratch_fast is None
+    assert (read.read_only, read.inputs, read.outputs) == (binary.read_only, binary.inputs, binary.outputs)
+
+
+def test_operations_know_what_they_are_made_from(binary: Binary) -> None:
+    convolutions = [c.offset for c in binary.commands() if isinstance(c, Convolution)]
+    assert len(convolutions) >= 2 and all(c in binary.operators for c in convolutions)
+    lines = list(disassemble(binary))
+    assert sum(line.startswith("-- ") for line in lines) >= len(PIECES)
+
+
+def test_every_instruction_is_printed(binary: Binary) -> None:
+    lines = list(disassemble(binary, registers=True))
+    assert sum(line.startswith("           0x") for line in lines) == len(binary.instructions())
+
+
+def test_the_command_prints_a_file_and_names_what_is_wrong(npz: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["disassemble", str(npz)])
+    assert done.exit_code == 0 and "ethos-u55-128" in done.output and "depthwise" not in done.output
+    assert all(word in done.output for word in ("convolution int8[15,15,8]", "reduce_sum", "table_0", "add int8"))
+    (tmp_path / "other").write_bytes(b"something else")
+    done = CliRunner().invoke(app, ["disassemble", str(tmp_path / "other")])
+    assert done.exit_code == 2 and "neither" in done.output
+
+
+@pytest.mark.parametrize(
+    "spoil, said",
+    [
+        (lambda d: d[:-40], "ends inside|no end"),
+        (lambda d: d.replace(b"scratch_size", b"scratch_sizo"), "without scratch_size"),
+        (lambda d: d.replace(b"COP1", b"COP2"), "no Ethos-U command stream"),
+    ],
+)
+def test_a_spoiled_payload_is_named(spoil, said: str) -> None:
+    payload = vela_compile(GRAPH, list(TARGET.flags)).processed_bytes
+    with pytest.raises(DeviceError, match=said):
+        read_binary(spoil(payload)).commands()

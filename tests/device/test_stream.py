@@ -1,0 +1,95 @@
+"""Every instruction as Vela itself prints it, and errors that have names."""
+
+from __future__ import annotations
+
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eqsat.device.binary import read_binary
+from eqsat.device.errors import DeviceError
+from eqsat.device.stream import Instruction, instructions, read_header
+from eqsat.target import Target
+from eqsat.tosa import dumps
+from tests.device.graphs import PIECES, of
+
+TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512")
+_LINE = re.compile(r"0x([0-9a-f]{6}): (?:([0-9a-f]{8}) | {9})([0-9a-f]{4}) ([0-9a-f]{4}) - NPU_(\w+) +(\d+)(?:, (.*))?")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_all_fields_are_those_that_vela_prints(target: str, tmp_path: Path) -> None:
+    (tmp_path / "graph.tosa").write_bytes(dumps(of(*PIECES)))
+    command = [
+        Path(sys.executable).parent / "vela",
+        *Target.of(target).flags,
+        "--verbose-register-command-stream",
+        f"--output-dir={tmp_path}",
+        tmp_path / "graph.tosa",
+    ]
+    done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=300)
+    printed = [m.groups() for m in map(_LINE.match, done.stdout.splitlines()) if m]
+    binary = read_binary((tmp_path / "graph_vela.npz").read_bytes())
+    assert binary.config.accelerator == target
+    assert len(printed) > 300
+    assert [_as_vela_prints(i) for i in binary.instructions()] == [
+        (int(offset, 16), payload, parameter, code, name, _fields(fields or ""))
+        for offset, payload, parameter, code, name, _, fields in printed
+    ]
+
+
+def _as_vela_prints(i: Instruction) -> tuple[object, ...]:
+    code = i.layout.code | (0x4000 if i.layout.long else 0)
+    payload = None if i.payload is None else f"{i.payload:08x}"
+    return i.offset, payload, f"{i.parameter:04x}", f"{code:04x}", i.name, i.shown()
+
+
+def _fields(text: str) -> dict[str, str]:
+    """Enumerations without the name of their type, which Vela prints before the value."""
+    out = dict(part.split(" = ") for part in text.split(", ") if part)
+    return {k: _PREFIX.sub("", v) for k, v in out.items()}
+
+
+_PREFIX = re.compile(
+    "^(?:ACTIVATION_(?:TYPE|PRECISION|FORMAT|FUNCTION|CLIP_RANGE)|(?:IFM|OFM)_SCALE_MODE|ROUND_MODE|IFM_UPSCALE_MODE|POOLING_MODE|"
+    "ELEMENTWISE_MODE|WEIGHT_ORDER|KERNEL_(?:DILATION|DECOMPOSITION)|PARALLEL_MODE|ACC_FORMAT|DMA_(?:REGION|STRIDE)_MODE|"
+    "BROADCAST_MODE|IFM2_OPERAND_ORDER)_"
+)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ([0x0000_0104, 0x0000_03FF], "unknown command 0x000003ff at byte 4"),
+        ([0x0000_8104], "unknown command"),
+        ([0x0000_4010], "ends inside SET_OFM_BASE0"),
+        ([0x0003_0107], "SET_IFM_UPSCALE at byte 0: unknown mode 3"),
+        ([0x0005_0125], "unknown activation_function 5"),
+    ],
+)
+def test_what_there_is_not_is_named(words: list[int], said: str) -> None:
+    with pytest.raises(DeviceError, match=said):
+        list(instructions(words))
+
+
+@pytest.mark.parametrize(
+    "data, said",
+    [
+        (b"TFL3" + bytes(28), "begins with b'TFL3'"),
+        (b"COP1" + bytes(3), "no whole words"),
+        (b"COP1" + struct.pack("<4I", 0x0010_0001, 0x0000_1807, 0, 9), "unknown driver action"),
+        (
+            b"COP1" + struct.pack("<4I", 0x0010_0001, 0x0000_1807, 0x1001_6000, 0x0004_0002),
+            "4 words, of which there are 0",
+        ),
+        (b"COP1" + struct.pack("<4I", 0x0010_0001, 0x7000_1807, 0x1001_6000, 0x0000_0002), "unknown product 7"),
+        (b"COP1", "no command stream"),
+    ],
+)
+def test_a_header_that_is_none_is_named(data: bytes, said: str) -> None:
+    with pytest.raises(DeviceError, match=re.escape(said)):
+        read_header(data)
