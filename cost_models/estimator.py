@@ -233,7 +233,8 @@ def pool(
     ahead: float = 0.0,
 ) -> float:
     """Cycles of what runs as a 1x1 pooling: RESCALE, CLAMP, TABLE, copies, and transposes where those are pooled. A copy of INT32 counts as two of INT16."""
-    path = max(machine.core.byte, machine.core.plain) if path is None else path
+    if path is None:
+        path = machine.looked_up if table else machine.plain
     if bits == 32:
         out, bits, out_bits = (out[0], out[1], 2 * out[2]), 16, 16
     return mac(
@@ -287,7 +288,7 @@ def elementwise(
 
 def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, size: int, place: Place) -> float:
     """Cycles of MATMUL: a product per batch, or per column a product by one row into scratch memory and a REDUCE_SUM."""
-    path = max(machine.core.byte, machine.core.plain)
+    path = machine.plain
     if machine.family.multiplies_matrices:
         return batches * mac(
             machine, Work("product", (1, rows, depth), (1, rows, columns), bits=8 * size), place, path=path
@@ -299,7 +300,7 @@ def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, 
     fit, fit_out = (as_shape(ceil(d / parts) if k == axis else d for k, d in enumerate(s)) for s in (whole, narrowed))
     block = machine.block(Work("elementwise", fit, fit, bits=8 * size)).ofm
     scratch = replace(place, write=machine.outer, write_rows=True)
-    product = _blocks(machine, whole, block, max(machine.core.product, machine.core.plain), scratch, 8 * size, 32)
+    product = _blocks(machine, whole, block, max(machine.core.product, machine.plain), scratch, 8 * size, 32)
     summed = machine.block(Work("sum", fit, fit_out, bits=32))
     _, total = mac_and_npu(
         machine,

@@ -94,7 +94,7 @@ def _reduction(o: Operation) -> float:
     """The largest or smallest of an axis, as a pooling."""
     outer, n, inner = _around_axis(o.unit)
     work = Work("pool", (outer, n, inner), (outer, 1, inner), (1, n), bits=o.bits)
-    return estimator.mac(o.machine, work, o.place, path=o.plain_path, out_bits=o.bits)
+    return estimator.mac(o.machine, work, o.place, path=o.machine.plain, out_bits=o.bits)
 
 
 def _sum(o: Operation) -> float:
@@ -105,9 +105,9 @@ def _sum(o: Operation) -> float:
     rows = spatial((outer, inner, n) if inner > 1 else (*o.unit.operands[0].shape[: o.unit.attr("axis")], n))
     if o.setting.narrow and o.machine.family.summed_by_convolution:
         work, weights = Work("conv", rows, (*rows[:2], 1)), WeightFetch(n, o.setting.ahead)
-        return moved + estimator.mac(o.machine, work, o.place, path=o.plain_path, weights=weights)
+        return moved + estimator.mac(o.machine, work, o.place, path=o.machine.plain, weights=weights)
     work = Work("sum", rows, (*rows[:2], 1), bits=8 * size)
-    return moved + estimator.mac(o.machine, work, o.place, path=o.plain_path, out_bits=32)
+    return moved + estimator.mac(o.machine, work, o.place, path=o.machine.plain, out_bits=32)
 
 
 def _around_axis(u: Unit) -> HWC:
@@ -121,7 +121,7 @@ def _rescale(o: Operation) -> float:
     if o.machine.family.rescales_wide or "INT32" not in (u.operands[0].dtype, u.result.dtype):
         return _element_by_element(o)
     # a sum takes the zero point off, a product scales (measured)
-    out, plain = spatial(u.result.shape), core.plain
+    out, plain = spatial(u.result.shape), o.machine.plain
     widening = (
         estimator.elementwise(o.machine, out, max(core.add, plain), o.place, o.bits, 32, 1) if o.size < 4 else 0.0
     )
@@ -155,13 +155,13 @@ def _elementwise(o: Operation) -> float:
     if out[2] == 1 and o.machine.family.planes_in_rows:
         place = replace(place, read_rows=True, write_rows=True)
     if len(u.operands) < 2:
-        return n * estimator.elementwise(o.machine, out, o.plain_path, place, o.bits, o.bits, 1)
+        return n * estimator.elementwise(o.machine, out, o.machine.plain, place, o.bits, o.bits, 1)
     bits = 8 if s.narrow else o.bits
     path = {"add": core.add, "sub": core.add, "mul": core.mul}.get(u.op, core.byte) if bits < 32 else core.wide
     return n * estimator.elementwise(
         o.machine,
         out,
-        path if s.activation == "clamp" else max(path, core.plain),
+        max(path, o.path),
         place,
         bits,
         8 if s.narrows else o.out_bits,

@@ -11,6 +11,7 @@ from pathlib import Path
 from cost_models.blocks import BlockConfig, Work, shared_memory_block, split_memory_block
 from eqsat.target import Family, Target
 from eqsat.target.family import Core, SharedMemory, SplitMemory
+from eqsat.vela.facts import facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,16 @@ class Machine:
     outer: Memory
     constants: Memory
     cache: float = float("inf")
+
+    @property
+    def plain(self) -> float:
+        """Cycles per element of the output path of bytes, without an activation."""
+        return self.looked_up if facts().table_by_default else self.core.byte
+
+    @property
+    def looked_up(self) -> float:
+        """The same with a TABLE."""
+        return max(self.core.byte, self.core.table)
 
     def block(self, w: Work, table: bool = False) -> BlockConfig:
         match self.core.memory:

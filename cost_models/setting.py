@@ -63,14 +63,10 @@ class Operation:
         return 8 * DType.of(self.unit.result.dtype).size
 
     @property
-    def plain_path(self) -> float:
-        """Cycles per element of the output path, without an activation."""
-        return max(self.machine.core.byte, self.machine.core.plain)
-
-    @property
     def path(self) -> float:
-        """The same with the activation that it carries."""
-        return self.machine.core.byte if self.setting.activation == "clamp" else self.plain_path
+        """Cycles per element of the output path of bytes, with the activation that it carries."""
+        carried = {"clamp": self.machine.core.byte, "table": self.machine.looked_up}
+        return carried.get(self.setting.activation or "", self.machine.plain)
 
 
 def spatial(shape: tuple[int, ...]) -> HWC:

@@ -2,21 +2,22 @@
 
 A group's window adds the ops within two reads.
 Where a window cuts a tensor, a CLAMP with a second reader stands in, which cannot fuse and has the inner format of tensors.
-INT32 and INT48 values are never cut: Vela fuses the RESCALEs around them, and has no CLAMP for them. Of Vela's table only the rows
-that come from the group's own ops count, so the windows of a graph add up to its total. What they cannot show are
+INT32 and INT48 values are never cut: Vela fuses the RESCALEs around them, and has no CLAMP for them. Before the first op of the graph
+nothing stands in, since Vela would fetch its weights meanwhile. Of Vela's table only the rows that come from the group's own ops count, so the windows of a graph add up to its total. What they cannot show are
 decisions over longer distances: which tensors share the SRAM, and when weights are fetched ahead (both matter on U65).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from cost_models.groups import groups
 from cost_models.pads import add_pad, add_stop, has_pad
 from eqsat.target import Family
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
 from eqsat.tosa.flatbuffer import dumps
 
@@ -71,11 +72,14 @@ class Windows:
         self.outputs = set(graph.outputs)
         self._digests: dict[int, bytes] = {}
         self._moved = reordered(graph)
+        self._first = next((n for n in graph.live() if OPS[graph.nodes[n].op].kind != "leaf"), -1)
         self._kept = {n for n in self.readers if n not in self._moved and _reorderable(graph, self.readers, n)}
         self.all = [self._window(g) for g in groups(graph, family)]
 
     def _window(self, group: Sequence[int]) -> Window:
         nodes = self._surroundings(group)
+        if self._first in nodes:
+            nodes = self._without_pads(nodes, set(group))
         number = {n: k for k, n in enumerate(nodes)}
         own = set(group)
         key = hashlib.blake2b(digest_size=16)
@@ -137,6 +141,26 @@ class Windows:
                     known.add(k)
                     out.append(k)
         return out
+
+    def _without_pads(self, nodes: Sequence[int], group: Set[int]) -> tuple[int, ...]:
+        """`nodes` without those behind the group that read what is computed outside, and what must not be cut from them."""
+        needed, dropped = set(group), {-1}
+        for n in reversed(nodes):
+            if n in needed:
+                needed.update(self.graph.nodes[n].inputs)
+        kept = set(nodes)
+        while dropped:
+            dropped = {n for n in kept - needed if self._reads_outside(n, kept) or self._cut_off(n, kept)}
+            kept -= dropped
+        return tuple(n for n in nodes if n in kept)
+
+    def _reads_outside(self, n: int, kept: Set[int]) -> bool:
+        return any(
+            i not in kept and self.graph.nodes[i].op not in ("const", "input") for i in self.graph.nodes[n].inputs
+        )
+
+    def _cut_off(self, n: int, kept: Set[int]) -> bool:
+        return not self._can_be_cut(n) and n not in self.outputs and any(r not in kept for r in self.readers[n])
 
     def _neighbours(self, n: int) -> Iterator[tuple[int, int]]:
         """(node, tensor between) for the producers and readers of `n`, constants left out."""

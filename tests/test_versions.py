@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 
 import eqsat
@@ -31,6 +32,13 @@ def test_the_package_takes_its_version_from_the_sources() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["version"] and "version" not in project["project"]
     assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "eqsat.__version__"}
+
+
+def test_the_second_file_of_constraints_is_what_executorch_pins() -> None:
+    """Where ExecuTorch's next version pins others, continuous integration is to run with those."""
+    theirs = {r.split(";")[0].strip() for r in requires("executorch") or () if 'extra == "ethos-u"' in r}
+    lines = (ROOT / "constraints-executorch.txt").read_text().splitlines()
+    assert {line for line in lines if not line.startswith("#")} == theirs
 
 
 def test_the_changelog_has_a_place_for_what_is_next() -> None:

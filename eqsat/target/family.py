@@ -37,8 +37,8 @@ class SplitMemory:
 @dataclass(frozen=True, slots=True)
 class Core:
     """One accelerator configuration. micro: blocks (h, w, c) of the output, by choice. Cycles per element of the output path:
-    byte, add (INT8 sum), mul (INT8 product), wide (sum or product of INT32), product (to INT32), plain (without an activation after
-    it). cores: how many work on one operator. pooling: passes per byte of a pooled element."""
+    byte, add (INT8 sum), mul (INT8 product), wide (sum or product of INT32), product (to INT32), table (with a TABLE after it).
+    cores: how many work on one operator. pooling: passes per byte of a pooled element."""
 
     macs: int
     micro: tuple[HWC, ...]
@@ -47,7 +47,7 @@ class Core:
     mul: float
     wide: float
     product: float
-    plain: float
+    table: float
     memory: SharedMemory | SplitMemory
     cores: int = 1
     pooling: int = 4

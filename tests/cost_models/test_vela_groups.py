@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import cost_models.vela_groups
 from cost_models.cache import PriceCache
 from cost_models.legality import legal_transpose
 from cost_models.probes import probe
@@ -221,3 +223,33 @@ def test_a_network_of_int16_gets_better(model: VelaGroups, tmp_path: Path) -> No
     )
     assert (result.chosen, result.searched, result.verified, result.warnings) == ("eqsat", True, True, [])
     assert result.cycles < 0.7 * result.explicit_cycles
+
+
+@pytest.mark.parametrize("what", ["vela_version", "_measuring"])
+def test_prices_are_of_one_version_of_vela_and_of_what_measures(
+    what: str, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Counting:
+        call = staticmethod(pool.call)
+
+        @staticmethod
+        def map(fn, items):
+            asked.append(len(items))
+            return pool.map(fn, items)
+
+    def ask() -> int:
+        with closing(PriceCache(tmp_path / "prices")) as cache:
+            model = VelaGroups(Target.of("ethos-u55-128"), Counting(), cache)  # type: ignore[arg-type]
+            asked.clear()
+            model.total(residual())
+            model.price([move((1, 8, 8, 16), (0, 2, 1, 3))])
+        return sum(asked)
+
+    first = ask()
+    assert first > 1 and ask() == 0
+    monkeypatch.setattr(cost_models.vela_groups, what, lambda: "another")
+    assert ask() == first
+    monkeypatch.undo()
+    assert ask() == 0

@@ -81,8 +81,10 @@ def test_a_permute_that_u55_has_no_room_for_is_no_step_back():
 def test_the_permute_that_stock_loses_is_kept(target):
     _, _, _, session = lower(SubPermute(), (torch.randn(1, 4, 6, 8),), target)
     (result,) = session.results
-    assert result.stock_verified is False and result.verified and result.chosen != "stock"
-    assert any("stock" in w for w in result.warnings)
+    assert result.verified and result.chosen != "stock"
+    cheaper = result.stock_cycles < result.cycles  # what is dearer is not compared (U55, from Vela 5.2 on)
+    assert result.stock_verified is (False if cheaper else None)
+    assert any("stock" in w for w in result.warnings) == cheaper
     graph = loads(result.tosa)
     assert graph.nodes[graph.outputs[0]].shape == (1, 6, 8, 4)
     (x,) = samples(domains(graph), 4)[3]

@@ -1,0 +1,43 @@
+"""What differs between versions of Vela and is not asked of it at run time: one table, which `tests/vela/test_facts.py` holds against the
+Vela that is installed, so that a version of which it is not true is found out.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from eqsat.versions import versions
+
+#: The package's name on PyPI.
+PACKAGE = "ethos-u-vela"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """table_by_default: U55 and U65 price an operator without an activation as one with a TABLE (`activationPerfIndex` in
+    ethos_u55_performance.cpp); so a CLAMP that does nothing makes the one before it cheaper."""
+
+    table_by_default: bool
+
+
+#: By the first version that they are true of.
+KNOWN = {(5, 1): Facts(table_by_default=True), (5, 2): Facts(table_by_default=False)}
+
+
+def version() -> str:
+    """The version of the Vela that is installed, as PyPI writes it; "absent" without one."""
+    return versions([PACKAGE])[PACKAGE]
+
+
+def facts_of(version: str) -> Facts:
+    """Those of the newest version that is known and not newer; of one that is older than all the first."""
+    numbers = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
+    return KNOWN[max((v for v in KNOWN if v <= numbers), default=min(KNOWN))]
+
+
+@cache
+def facts() -> Facts:
+    """Those of the Vela that is installed."""
+    return facts_of(version())

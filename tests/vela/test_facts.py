@@ -1,0 +1,36 @@
+"""What is written down of Vela by version is true of the one that is installed. A test here that fails tells that a version differs."""
+
+from __future__ import annotations
+
+import pytest
+
+from eqsat.target import FAMILIES, Target
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.vela.compile import compile_graph
+from eqsat.vela.facts import KNOWN, facts, facts_of
+from eqsat.workers.worker import Pool
+from tests.graphs import conv, finish
+
+
+def activated(noop: bool) -> TensorGraph:
+    """A convolution, its result clamped to the limits of INT8 or not at all: the same work."""
+    g = TensorGraph()
+    y = conv(g, g.add_input("x", (1, 32, 32, 8), "INT8"), 8, 1)
+    return finish(g, g.add_with("clamp", (y,), makers.clamp("INT8", -128, 127)) if noop else y)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+def test_of_the_activation_that_is_not_there(family, pool: Pool) -> None:
+    """The trap of Vela 5.1, on U55 and U65; `tests/cost_models/test_traps.py` has that it is not fallen into."""
+    for accelerator, core in family.cores.items():
+        without, clamped = (compile_graph(activated(n), Target.of(accelerator), pool).cycles for n in (False, True))
+        assert (clamped < without) == (facts().table_by_default and core.table > core.byte), accelerator
+
+
+def test_of_versions_that_are_not_known() -> None:
+    """A newer one is taken to be like the newest that is known, an older one like the oldest; its last number tells nothing."""
+    first, last = min(KNOWN), max(KNOWN)
+    assert facts_of("4.9.0") is facts_of("5.1.3") is KNOWN[first]
+    assert facts_of("5.2.0") is facts_of("5.2.1rc1") is facts_of("5.10.0") is facts_of("7.0") is KNOWN[last]
+    assert facts_of("absent") is KNOWN[first]
