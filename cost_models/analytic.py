@@ -16,6 +16,7 @@ from cost_models.protocol import Fusion, Traffic, Unit
 from cost_models.setting import Setting
 from cost_models.unit_graph import UnitGraph
 from eqsat.target import Target
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 
 
@@ -37,11 +38,11 @@ class Analytic(NodeModel):
 
     def by_node(self, graph: TensorGraph) -> dict[int, float]:
         """Cycles of every op of a concrete graph; what is fused into another op has none."""
-        g = UnitGraph(graph)
-        in_context = _InContext(g, fused_ops(g, self.target.family), self.target)
+        unit_graph = UnitGraph(graph)
+        in_context = _InContext(unit_graph, fused_ops(unit_graph, self.target.family), self.target)
         out: dict[int, float] = {}
         ahead: float | None = 0.0
-        for n in g.units:
+        for n in unit_graph.units:
             out[n], computed = in_context.cycles(n, ahead)
             ahead = out[n] or ahead if computed is None else computed
         return out
@@ -50,35 +51,36 @@ class Analytic(NodeModel):
 class _InContext:
     """Prices the ops of one concrete graph where they are."""
 
-    def __init__(self, g: UnitGraph, fused: FusedOps, target: Target):
-        self.g, self.fused, self.target = g, fused, target
-        self.placement = Placement(g, fused.absorbed, target)
-        self.constants = _constants(g)
+    def __init__(self, graph: UnitGraph, fused: FusedOps, target: Target):
+        self.graph, self.fused, self.target = graph, fused, target
+        self.placement = Placement(graph, fused.absorbed, target)
+        self.constants = _constants(graph)
 
     def cycles(self, n: int, ahead: float | None) -> tuple[float, float | None]:
         """Cycles of `n`, and those that the NPU computes of them (None: all); ahead: the same of the op before it."""
-        u = self.g.units[n]
+        unit = self.graph.units[n]
         if n in self.constants or n in self.fused.absorbed:
             return 0.0, None
-        if u.op == "reshape":
-            shared = len(self.g.readers[self.g.inputs(n)[0]]) > 1
-            return copy(self.target, u, self.placement.place(n)) if shared else 0.0, None
-        if u.op == "concat":
-            copied = [self.g.type(i) for i in self.g.inputs(n) if not self._writes_in_place(i)]
+        if unit.op == "reshape":
+            shared = len(self.graph.readers[self.graph.inputs(n)[0]]) > 1
+            return copy(self.target, unit, self.placement.place(n)) if shared else 0.0, None
+        if unit.op == "concat":
+            copied = [self.graph.type(i) for i in self.graph.inputs(n) if not self._writes_in_place(i)]
             return sum(part(self.target, t, self.placement.place(n)) for t in copied), None
-        if u.op == "slice":
-            return part(self.target, u.result, self.placement.place(n)) if self._is_copied(n) else 0.0, None
-        return standalone(self.target, u, self._setting(n, ahead))
+        if unit.op == "slice":
+            return part(self.target, unit.result, self.placement.place(n)) if self._is_copied(n) else 0.0, None
+        return standalone(self.target, unit, self._setting(n, ahead))
 
     def _setting(self, n: int, ahead: float | None) -> Setting:
-        inputs = self.g.inputs(n)
+        inputs = self.graph.inputs(n)
         return Setting(
             place=self.placement.place(n),
             activation=self.fused.activation.get(n),
             narrow=all(
-                i in self.constants or i in self.fused.absorbed or self.g.type(i).dtype != "INT32" for i in inputs
+                i in self.constants or i in self.fused.absorbed or not DType.of(self.graph.type(i).dtype).is_wide
+                for i in inputs
             ),
-            constant=next((self.g.type(i).shape for i in inputs if i in self.constants), None),
+            constant=next((self.graph.type(i).shape for i in inputs if i in self.constants), None),
             ahead=ahead,
             narrows=self.placement.narrows(n),
             permutation=self.fused.permutation.get(n),
@@ -86,23 +88,25 @@ class _InContext:
 
     def _writes_in_place(self, i: int) -> bool:
         """Whether the producer of `i` can write its part of a concat itself."""
-        while self.g.is_unit(i, "rescale", *ACTIVATIONS, "reshape") and len(self.g.readers[i]) == 1:
-            i = self.g.inputs(i)[0]
-        moves = self.g.is_unit(i, "concat", "slice", "transpose", "reshape")
-        return self.g.is_unit(i) and len(self.g.readers[i]) == 1 and not moves
+        while self.graph.is_unit(i, "rescale", *ACTIVATIONS, "reshape") and len(self.graph.readers[i]) == 1:
+            i = self.graph.inputs(i)[0]
+        moves = self.graph.is_unit(i, "concat", "slice", "transpose", "reshape")
+        return self.graph.is_unit(i) and len(self.graph.readers[i]) == 1 and not moves
 
     def _is_copied(self, n: int) -> bool:
         """Whether a slice is a copy: its readers cannot read a part of a tensor themselves, or there are none."""
-        readers = {self.g.op(r) for r in self.g.readers[n]}
+        readers = {self.graph.op(r) for r in self.graph.readers[n]}
         return (
-            n in self.g.outputs or readers == {"slice"} or bool(readers & {"reshape", "transpose", "concat", "matmul"})
+            n in self.graph.outputs
+            or readers == {"slice"}
+            or bool(readers & {"reshape", "transpose", "concat", "matmul"})
         )
 
 
-def _constants(g: UnitGraph) -> set[int]:
+def _constants(graph: UnitGraph) -> set[int]:
     """Constants, and views and movements of them, which Vela folds."""
-    found = {n for n in g.readers if g.op(n) == "const"}
-    for n in g.units:
-        if g.is_unit(n, "rescale", "reshape", "transpose") and all(i in found for i in g.inputs(n)):
+    found = {n for n in graph.readers if graph.op(n) == "const"}
+    for n in graph.units:
+        if graph.is_unit(n, "rescale", "reshape", "transpose") and all(i in found for i in graph.inputs(n)):
             found.add(n)
     return found

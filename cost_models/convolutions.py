@@ -30,71 +30,75 @@ class _Parts:
     rescaled: float = 0.0
 
 
-def convolution(o: Operation) -> tuple[float, float]:
+def convolution(operation: Operation) -> tuple[float, float]:
     """Cycles of a convolution with the RESCALE and activation that fuse into it; those that the NPU computes of them."""
-    u, s, machine = o.unit, o.setting, o.machine
-    parts = {"conv2d": _plain, "depthwise_conv2d": _depthwise, "transpose_conv2d": _transposed}[u.op](o)
-    work, table = parts.work, s.activation == "table"
+    unit, setting, machine = operation.unit, operation.setting, operation.machine
+    parts = {"conv2d": _plain, "depthwise_conv2d": _depthwise, "transpose_conv2d": _transposed}[unit.op](operation)
+    work, table = parts.work, setting.activation == "table"
     block = machine.block(work, table)
-    if s.permutation is not None and len(s.permutation) == 4 and s.permutation[0] == 0:
-        h, w, c = (work.ofm[p - 1] for p in s.permutation[1:])
+    if setting.permutation is not None and len(setting.permutation) == 4 and setting.permutation[0] == 0:
+        h, w, c = (work.ofm[p - 1] for p in setting.permutation[1:])
         work = replace(work, ofm=(h, w, c))  # the block stays that of the result as it was
     share = parts.count if parts.divided else 1
-    sparse = work.kind == "conv" and two_of_four(parts.depth, stored_weights(u))
-    weights = WeightFetch(encoded(machine, u, work.kind, block.part_kernel) / share, s.ahead, sparse=sparse)
+    sparse = work.kind == "conv" and two_of_four(parts.depth, stored_weights(unit))
+    weights = WeightFetch(encoded(machine, unit, work.kind, block.part_kernel) / share, setting.ahead, sparse=sparse)
     total, npu = estimator.mac_and_npu(
-        machine, work, o.place, block, o.path, weights, table=table, ahead=s.ahead or 0.0
+        machine, work, operation.place, block, operation.path, weights, table=table, ahead=setting.ahead or 0.0
     )
     if parts.count > 1:  # the others fetch their weights during the one before
         weights = replace(weights, ahead=npu, whole=not parts.divided)
-        total += (parts.count - 1) * estimator.mac_and_npu(machine, work, o.place, block, o.path, weights)[0]
+        total += (parts.count - 1) * estimator.mac_and_npu(
+            machine, work, operation.place, block, operation.path, weights
+        )[0]
     return parts.rescaled + total, npu
 
 
-def _plain(o: Operation) -> _Parts:
+def _plain(operation: Operation) -> _Parts:
     """CONV2D: large strides go output by output, large dilations phase by phase; batches of a 1x1 convolution become an area."""
-    u = o.unit
-    n, h, w, _ = u.result.shape
-    oc, kh, kw, c = u.operands[1].shape
-    (sy, sx), (dy, dx) = u.attr("stride"), u.attr("dilation")
-    ifm, ofm = spatial(u.operands[0].shape), (n * h, w, oc)
-    count = _parts(u)
+    unit = operation.unit
+    n, h, w, _ = unit.result.shape
+    oc, kh, kw, c = unit.operands[1].shape
+    (sy, sx), (dy, dx) = unit.attr("stride"), unit.attr("dilation")
+    ifm, ofm = spatial(unit.operands[0].shape), (n * h, w, oc)
+    count = _parts(unit)
     if count > 1:
         dy, dx = (1 if d > _MAX_DILATION else d for d in (dy, dx))
         ofm = (1, ceil(n * h * w / count), oc) if max(sy, sx) > _MAX_STRIDE else (ceil(n * h / dy), w, oc)
         sy = sx = 1
     elif n > 1 and (kh, kw) == (1, 1) and (sy, sx) == (1, 1):
-        rows = n * h if o.setting.activation == "table" else n * h * w // _side(n * h * w)
+        rows = n * h if operation.setting.activation == "table" else n * h * w // _side(n * h * w)
         ifm, ofm = (rows, n * h * w // rows, c), (rows, n * h * w // rows, oc)
-    return _Parts(Work("conv", ifm, ofm, (kh, kw), (sy, sx), (dy, dx), o.bits), c, count)
+    return _Parts(Work("conv", ifm, ofm, (kh, kw), (sy, sx), (dy, dx), operation.bits), c, count)
 
 
-def _depthwise(o: Operation) -> _Parts:
+def _depthwise(operation: Operation) -> _Parts:
     """DEPTHWISE_CONV2D; of one channel it is an ordinary convolution."""
-    u = o.unit
-    n, h, w, oc = u.result.shape
-    kh, kw, c, _ = u.operands[1].shape
-    (sy, sx), (dy, dx) = u.attr("stride"), u.attr("dilation")
+    unit = operation.unit
+    n, h, w, oc = unit.result.shape
+    kh, kw, c, _ = unit.operands[1].shape
+    (sy, sx), (dy, dx) = unit.attr("stride"), unit.attr("dilation")
     kind = "depthwise" if c > 1 else "conv"
-    return _Parts(Work(kind, spatial(u.operands[0].shape), (n * h, w, oc), (kh, kw), (sy, sx), (dy, dx), o.bits), c)
+    return _Parts(
+        Work(kind, spatial(unit.operands[0].shape), (n * h, w, oc), (kh, kw), (sy, sx), (dy, dx), operation.bits), c
+    )
 
 
-def _transposed(o: Operation) -> _Parts:
+def _transposed(operation: Operation) -> _Parts:
     """TRANSPOSE_CONV2D: one convolution for each place within the stride."""
-    u = o.unit
-    n, h, w, _ = u.result.shape
-    oc, kh, kw, c = u.operands[1].shape
-    sy, sx = u.attr("stride")
+    unit = operation.unit
+    n, h, w, _ = unit.result.shape
+    oc, kh, kw, c = unit.operands[1].shape
+    sy, sx = unit.attr("stride")
     ofm, kernel = (ceil(n * h / sy), ceil(w / sx), oc), (ceil(kh / sy), ceil(kw / sx))
-    work = Work("conv", spatial(u.operands[0].shape), ofm, kernel, bits=o.bits)
-    return _Parts(work, c, sy * sx, divided=True, rescaled=_UNFUSED_RESCALE * u.result.elements)
+    work = Work("conv", spatial(unit.operands[0].shape), ofm, kernel, bits=operation.bits)
+    return _Parts(work, c, sy * sx, divided=True, rescaled=_UNFUSED_RESCALE * unit.result.elements)
 
 
-def _parts(u: Unit) -> int:
+def _parts(unit: Unit) -> int:
     """The convolutions that Vela makes of one."""
-    _, h, w, _ = u.result.shape
-    strided = h * w if max(u.attr("stride")) > _MAX_STRIDE else 1
-    dilated: int = prod(d if d > _MAX_DILATION else 1 for d in u.attr("dilation"))
+    _, h, w, _ = unit.result.shape
+    strided = h * w if max(unit.attr("stride")) > _MAX_STRIDE else 1
+    dilated: int = prod(d if d > _MAX_DILATION else 1 for d in unit.attr("dilation"))
     return strided * dilated
 
 

@@ -118,7 +118,7 @@ def _around_axis(u: Unit) -> HWC:
 
 def _rescale(o: Operation) -> float:
     u, core = o.unit, o.machine.core
-    if o.machine.family.rescales_wide or "INT32" not in (u.operands[0].dtype, u.result.dtype):
+    if o.machine.family.rescales_wide or not any(DType.of(t.dtype).is_wide for t in (u.operands[0], u.result)):
         return _element_by_element(o)
     # a sum takes the zero point off, a product scales (measured)
     out, plain = spatial(u.result.shape), o.machine.plain

@@ -9,6 +9,7 @@ from cost_models.fusion import ACTIVATIONS, SUMS, fuses, is_noop
 from cost_models.protocol import Unit
 from cost_models.unit_graph import UnitGraph
 from eqsat.target import Family
+from eqsat.tensor.dtypes import DType
 
 
 @dataclass(slots=True)
@@ -21,36 +22,36 @@ class FusedOps:
     permutation: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
-def fused_ops(g: UnitGraph, family: Family) -> FusedOps:
-    """What fuses in `g` on a family's accelerators."""
+def fused_ops(graph: UnitGraph, family: Family) -> FusedOps:
+    """What fuses in `graph` on a family's accelerators."""
     out = FusedOps()
-    for n, u in g.units.items():
-        out.absorbed.update(_operand_scales(g, n, family))
-        if u.op == "transpose" and family.transposes.fused and (writer := _convolution_before(g, n)) is not None:
+    for n, unit in graph.units.items():
+        out.absorbed.update(_operand_scales(graph, n, family))
+        if unit.op == "transpose" and family.transposes.fused and (writer := _convolution_before(graph, n)) is not None:
             out.absorbed.add(n)
-            out.permutation[writer] = u.attr("perms")
-        if (carrier := _carrier(g, n, family)) is not None:
+            out.permutation[writer] = unit.attr("perms")
+        if (carrier := _carrier(graph, n, family)) is not None:
             out.absorbed.add(n)
-            if u.op in ACTIVATIONS:
-                out.activation[carrier] = u.op
+            if unit.op in ACTIVATIONS:
+                out.activation[carrier] = unit.op
     return out
 
 
-def _operand_scales(g: UnitGraph, n: int, family: Family) -> Iterator[int]:
+def _operand_scales(graph: UnitGraph, n: int, family: Family) -> Iterator[int]:
     """The RESCALEs to INT32 that fuse into the sum that reads them."""
-    u = g.units[n]
-    sources = [g.through_views(i) for i in g.inputs(n) if i in g.units]
-    scales = [i for i in sources if g.is_unit(i, "rescale")]
-    if u.op == "reduce_sum":
-        scales = [i for i in scales if len(g.readers[i]) == 1]
+    unit = graph.units[n]
+    sources = [graph.through_views(i) for i in graph.inputs(n) if i in graph.units]
+    scales = [i for i in sources if graph.is_unit(i, "rescale")]
+    if unit.op == "reduce_sum":
+        scales = [i for i in scales if len(graph.readers[i]) == 1]
     elif (
-        u.op not in SUMS
-        or u.op in ("add", "sub")
+        unit.op not in SUMS
+        or unit.op in ("add", "sub")
         and not family.scaled_sums
-        and not _summable([g.units[i] for i in scales])
+        and not _summable([graph.units[i] for i in scales])
     ):
         scales = []
-    yield from (i for i in scales if g.units[i].result.dtype == "INT32")
+    yield from (i for i in scales if DType.of(graph.units[i].result.dtype).is_wide)
 
 
 def _summable(scales: Sequence[Unit]) -> bool:
@@ -60,24 +61,24 @@ def _summable(scales: Sequence[Unit]) -> bool:
     return bool(values) and (all(v == 1 for v in values) or len(set(values)) > 1 and max(values) in (2.0**19, 2.0**14))
 
 
-def _convolution_before(g: UnitGraph, n: int) -> int | None:
+def _convolution_before(graph: UnitGraph, n: int) -> int | None:
     """The convolution whose result, rescaled or looked up, only `n` reads."""
-    i = next((i for i in g.inputs(n) if i in g.units), -1)
-    while g.is_unit(i, "rescale", "table") and len(g.readers[i]) == 1:
-        i = g.inputs(i)[0]
-    return i if g.is_unit(i, "conv2d", "depthwise_conv2d") and len(g.readers[i]) == 1 else None
+    i = next((i for i in graph.inputs(n) if i in graph.units), -1)
+    while graph.is_unit(i, "rescale", "table") and len(graph.readers[i]) == 1:
+        i = graph.inputs(i)[0]
+    return i if graph.is_unit(i, "conv2d", "depthwise_conv2d") and len(graph.readers[i]) == 1 else None
 
 
-def _carrier(g: UnitGraph, n: int, family: Family) -> int | None:
+def _carrier(graph: UnitGraph, n: int, family: Family) -> int | None:
     """The op that `n` becomes part of, where it is the only one that reads it: the arithmetic itself, whose RESCALE may lie between."""
-    u, source = g.units[n], next((i for i in g.inputs(n) if i in g.units), None)
-    if source is None or is_noop(u):
+    unit, source = graph.units[n], next((i for i in graph.inputs(n) if i in graph.units), None)
+    if source is None or is_noop(unit):
         return None
-    source = g.through_views(source)
-    if source not in g.units or len(g.readers[source]) > 1:
+    source = graph.through_views(source)
+    if source not in graph.units or len(graph.readers[source]) > 1:
         return None
-    before = g.through_views(next(iter(g.inputs(source)), source))
-    term = fuses(u, g.units[source], [g.units[before]] if before in g.units else [], family)
+    before = graph.through_views(next(iter(graph.inputs(source)), source))
+    term = fuses(unit, graph.units[source], [graph.units[before]] if before in graph.units else [], family)
     if term is None or term.of_reader < 1:
         return None
-    return before if g.is_unit(source, "rescale") else source
+    return before if graph.is_unit(source, "rescale") else source

@@ -43,7 +43,7 @@ def _fused_rescale(reader: Unit, read: Unit) -> Fusion | None:
 
 def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
     """The RESCALE to INT32 of an operand."""
-    widens = read.op == "rescale" and read.result.dtype == "INT32"
+    widens = read.op == "rescale" and DType.of(read.result.dtype).is_wide
     return Fusion(of_read=1.0) if widens and (reader.op in SUMS or is_times_one(read)) else None
 
 

@@ -37,46 +37,48 @@ class Layout(NodeModel):
     """See the module's text. Not among `cost_models.available()`: it prices no TOSA."""
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
-        quantized = any(t.dtype.startswith("Q:") for u in units for t in u.operands)
-        return [self._price(u, quantized) for u in units]
+        quantized = any(t.dtype.startswith("Q:") for unit in units for t in unit.operands)
+        return [self._price(unit, quantized) for unit in units]
 
-    def _price(self, u: Unit, quantized: bool) -> Price:
-        types = (*u.operands, u.result)
+    def _price(self, unit: Unit, quantized: bool) -> Price:
+        types = (*unit.operands, unit.result)
         outside = _OUTSIDE if quantized and any(not t.dtype.startswith("Q:") for t in types) else 1.0
-        if u.move is not None or u.op in ("transpose", "reshape"):
-            return self._movement(u, outside)
-        match OPS[u.op].fx:
+        if unit.move is not None or unit.op in ("transpose", "reshape"):
+            return self._movement(unit, outside)
+        match OPS[unit.op].fx:
             case "call" | "reduction":
-                return Price(_VIEW + outside * _POINTWISE * max(t.elements for t in types), u.steps)
+                return Price(_VIEW + outside * _POINTWISE * max(t.elements for t in types), unit.steps)
             case "opaque" | "item" | "leaf":
-                return Price(_VIEW, u.steps)
+                return Price(_VIEW, unit.steps)
             case "axial" | "concat":
                 moved = sum(t.elements * element_bytes(t.dtype) for t in types)
-                return Price(_VIEW + outside * _COPY * moved, u.steps)
+                return Price(_VIEW + outside * _COPY * moved, unit.steps)
             case "no" | "move":  # FX has no form for it; movements are priced above
-                return Price(float("inf"), u.steps)
+                return Price(float("inf"), unit.steps)
 
-    def _movement(self, u: Unit, outside: float) -> Price:
-        move, steps = u.move or _written_move(u), u.steps
-        if u.move is not None and not u.move.is_view:
-            steps = written(u.move, (u.move.squeezed(),))
+    def _movement(self, unit: Unit, outside: float) -> Price:
+        move, steps = unit.move or _written_move(unit), unit.steps
+        if unit.move is not None and not unit.move.is_view:
+            steps = written(unit.move, (unit.move.squeezed(),))
         steps = steps or (("reshape", attrs_of({"shape": move.out_shape})),)
-        constant = any(c is not None for c in u.constants)
-        return Price(_VIEW if constant else outside * self._cheapest(move, u.result), steps)
+        constant = any(c is not None for c in unit.constants)
+        return Price(_VIEW if constant else outside * self._cheapest(move, unit.result), steps)
 
-    def _cheapest(self, m: Move, result: Type) -> float:
+    def _cheapest(self, move: Move, result: Type) -> float:
         """Cycles of the cheapest chain of native transposes."""
         size, family = element_bytes(result.dtype), self.target.family
-        if m.is_view:
+        if move.is_view:
             return _VIEW + _VIEW_PER_BYTE * result.elements * size
         costs = []
-        for chain in ways(*reordering(m), size, family):
+        for chain in ways(*reordering(move), size, family):
             if all(len(shape) == 4 and shape[0] == 1 for shape, _ in chain):
                 steps = [(shape[1:], tuple(p - 1 for p in native[1:])) for shape, native in chain]
                 costs.append(sum(step_cycles(h, w, c, native, size, family) for (h, w, c), native in steps))
         return min(costs, default=_DECOMPOSED * result.elements * size)
 
 
-def _written_move(u: Unit) -> Move:
-    shape = u.operands[0].shape
-    return Move.transpose(shape, u.attr("perms")) if u.op == "transpose" else Move.reshape(shape, u.attr("shape"))
+def _written_move(unit: Unit) -> Move:
+    shape = unit.operands[0].shape
+    return (
+        Move.transpose(shape, unit.attr("perms")) if unit.op == "transpose" else Move.reshape(shape, unit.attr("shape"))
+    )

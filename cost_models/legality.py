@@ -17,22 +17,22 @@ def legal_transpose(shape: tuple[int, ...], dtype: str, family: Family) -> bool:
     axes' product."""
     if DType.of(dtype).only_rescaled or len(shape) > _HIGHEST_RANK:
         return False
-    t = family.transposes
-    return (t.dtypes is None or dtype in t.dtypes) and (
-        t.most_leading is None or math.prod(shape[:-2]) <= t.most_leading
+    transposes = family.transposes
+    return (transposes.dtypes is None or dtype in transposes.dtypes) and (
+        transposes.most_leading is None or math.prod(shape[:-2]) <= transposes.most_leading
     )
 
 
-def legal(u: Unit, family: Family) -> bool:
+def legal(unit: Unit, family: Family) -> bool:
     """Whether a unit may be used at all. RESCALE from INT32 to INT32: Vela 5.1 emits zeros on U55 (see eqsat/vela/guards.py)."""
-    shape = u.operands[0].shape if u.operands else ()
-    for op, attrs in u.steps:
+    shape = unit.operands[0].shape if unit.operands else ()
+    for op, attrs in unit.steps:
         if op == "transpose":
-            if not legal_transpose(shape, u.result.dtype, family):
+            if not legal_transpose(shape, unit.result.dtype, family):
                 return False
             shape = tuple(shape[p] for p in dict(attrs)["perms"])
         elif op == "reshape":
             shape = dict(attrs)["shape"]
-        elif op == "rescale" and u.operands[0].dtype == u.result.dtype == "INT32":
+        elif op == "rescale" and all(DType.of(t.dtype).is_wide for t in (unit.operands[0], unit.result)):
             return False
     return True

@@ -50,37 +50,39 @@ class NodeModel:
     def price(self, units: Sequence[Unit]) -> list[Price]:
         settled: dict[tuple[Move, str], tuple[float, Steps]] = {}
         out = []
-        for u in units:
-            if u.move is None:
-                cycles = self.cycles(u) if legal(u, self.target.family) else math.inf
-                out.append(Price(cycles, u.steps, self.traffic(u)))
+        for unit in units:
+            if unit.move is None:
+                cycles = self.cycles(unit) if legal(unit, self.target.family) else math.inf
+                out.append(Price(cycles, unit.steps, self.traffic(unit)))
                 continue
-            key = (u.move, u.result.dtype)
+            key = (unit.move, unit.result.dtype)
             if key not in settled:
-                settled[key] = self._settle(u, u.move)
-            out.append(Price(*settled[key], self.traffic(u)))
+                settled[key] = self._settle(unit, unit.move)
+            out.append(Price(*settled[key], self.traffic(unit)))
         return out
 
-    def _settle(self, u: Unit, move: Move) -> tuple[float, Steps]:
+    def _settle(self, unit: Unit, move: Move) -> tuple[float, Steps]:
         """The cheapest way to write a movement: chains of native transposes, or the one that Vela decomposes by itself."""
         sizes, perm = reordering(move)
-        chains = [*ways(sizes, perm, DType.of(u.result.dtype).size, self.target.family), ((sizes, perm),)]
+        chains = [*ways(sizes, perm, DType.of(unit.result.dtype).size, self.target.family), ((sizes, perm),)]
         best: tuple[float, Steps] = math.inf, written(move, chains[-1])
         for steps in dict.fromkeys(written(move, c) for c in chains):
-            if legal(Unit(steps, u.operands, u.result), self.target.family):
-                cost = sum(self.cycles(step) for step in chain(steps, u.operands[0]))
+            if legal(Unit(steps, unit.operands, unit.result), self.target.family):
+                cost = sum(self.cycles(step) for step in chain(steps, unit.operands[0]))
                 best = min(best, (cost, steps), key=lambda b: (b[0], len(b[1])))
         return best
 
     def total(self, graph: TensorGraph) -> float:
-        g = UnitGraph(graph)
-        prices = {n: p.cycles for n, p in zip(g.units, self.price(list(g.units.values())), strict=True)}
+        unit_graph = UnitGraph(graph)
+        prices = {
+            n: p.cycles for n, p in zip(unit_graph.units, self.price(list(unit_graph.units.values())), strict=True)
+        }
         total = sum(prices.values())
-        for n, unit in g.units.items():
-            for m in dict.fromkeys(i for i in g.inputs(n) if i in g.units):
-                term = self.fusion(unit, g.units[m], g.producers(m))
+        for n, unit in unit_graph.units.items():
+            for read in dict.fromkeys(i for i in unit_graph.inputs(n) if i in unit_graph.units):
+                term = self.fusion(unit, unit_graph.units[read], unit_graph.producers(read))
                 if term is not None and total < math.inf:
-                    total -= term.of_reader * prices[n] + term.of_read * prices[m]
+                    total -= term.of_reader * prices[n] + term.of_read * prices[read]
         return total
 
 

@@ -52,7 +52,7 @@ class Placement:
 
     def narrows(self, n: int) -> bool:
         """Whether the result of `n` is stored in less than 32 bits."""
-        return self.g.type(self.result(n)).dtype != "INT32"
+        return not DType.of(self.g.type(self.result(n)).dtype).is_wide
 
     def rows(self, n: int) -> bool:
         """Whether the tensor that `n` stores is in rows: graph inputs and outputs, and neighbours of ops that need or show other shapes."""

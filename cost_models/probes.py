@@ -14,8 +14,11 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, Const, Type, attrs_of
 
-#: The RESCALEs in a probe: to INT8 after sums (Vela fuses it), to INT32 before them (times one, which fuses on every target).
-_NARROWING, _WIDENING = makers.rescale("INT8", shift=38), makers.rescale("INT32")
+#: What is added up in a probe, and the dtype of the sums.
+_NARROW = "INT8"
+_WIDE = DType.of(_NARROW).accumulator
+#: The RESCALEs in a probe: after sums (Vela fuses it), and before them (times one, which fuses on every target).
+_NARROWING, _WIDENING = makers.rescale(_NARROW, shift=38), makers.rescale(_WIDE)
 
 
 def _mac_narrowing(operand: DType) -> Attrs:
@@ -24,92 +27,92 @@ def _mac_narrowing(operand: DType) -> Attrs:
     return makers.rescale(operand.name, shift=(30 if scale32 else 14) + operand.bits, scale32=scale32)
 
 
-def canonical(u: Unit) -> Unit:
+def canonical(unit: Unit) -> Unit:
     """The unit that stands for all of its price: numbers that do not change the cost of a pointwise op are put away."""
-    if len(u.steps) != 1 or u.op not in ("rescale", *ACTIVATIONS, *SUMS) or is_noop(u):
-        return u
-    attrs = dict(u.steps[0][1])
-    if u.op == "rescale":
-        if is_times_one(u):
-            return u  # Vela removes it
+    if len(unit.steps) != 1 or unit.op not in ("rescale", *ACTIVATIONS, *SUMS) or is_noop(unit):
+        return unit
+    attrs = dict(unit.steps[0][1])
+    if unit.op == "rescale":
+        if is_times_one(unit):
+            return unit  # Vela removes it
         channels = len(attrs["multiplier"])
         attrs |= {"multiplier": (1518500250,) * channels, "shift": (31,) * channels, "in_zp": (0,), "out_zp": (0,)}
-    elif u.op == "table":
+    elif unit.op == "table":
         attrs["table"] = tuple(range(len(attrs["table"])))
-    elif u.op == "clamp":
-        dtype = DType.of(u.result.dtype)
+    elif unit.op == "clamp":
+        dtype = DType.of(unit.result.dtype)
         attrs |= {"min_val": dtype.to_bytes(0), "max_val": dtype.to_bytes(99)}
     constants = (
-        tuple(_placeholder(t, t.dtype) if u.is_constant(k) else None for k, t in enumerate(u.operands))
-        if u.op in SUMS
+        tuple(_placeholder(t, t.dtype) if unit.is_constant(k) else None for k, t in enumerate(unit.operands))
+        if unit.op in SUMS
         else ()
     )
-    return Unit(((u.op, attrs_of(attrs)),), u.operands, u.result, constants)
+    return Unit(((unit.op, attrs_of(attrs)),), unit.operands, unit.result, constants)
 
 
-def with_narrow_constant(u: Unit, t: Type) -> Unit:
-    """A sum whose constant operand of type `t` is INT8 before a RESCALE to INT32, which the probe adds."""
-    constants = (_placeholder(t, "INT8") if operand == t else k for operand, k in zip(u.operands, u.constants))
-    return replace(u, constants=tuple(constants))
+def with_narrow_constant(unit: Unit, constant: Type) -> Unit:
+    """A sum whose constant operand of type `constant` is INT8 before a RESCALE to INT32, which the probe adds."""
+    constants = (_placeholder(t, _NARROW) if t == constant else k for t, k in zip(unit.operands, unit.constants))
+    return replace(unit, constants=tuple(constants))
 
 
 def _placeholder(t: Type, dtype: str) -> Const:
     return Const((np.arange(t.elements).reshape(t.shape) % 90 + 1).astype(DType.of(dtype).storage), dtype)
 
 
-def is_wide_sum(u: Unit) -> bool:
+def is_wide_sum(unit: Unit) -> bool:
     """A sum of INT32 operands, as quantized networks have them between RESCALEs."""
-    return u.op in SUMS and all(t.dtype == "INT32" for t in (*u.operands, u.result))
+    return unit.op in SUMS and all(DType.of(t.dtype).is_wide for t in (*unit.operands, unit.result))
 
 
-def probe(u: Unit) -> tuple[TensorGraph, frozenset[str]]:
+def probe(unit: Unit) -> tuple[TensorGraph, frozenset[str]]:
     """The unit between pads, and the pads' tensor names. Units on dtypes without CLAMP go bare; sums, products and REDUCE_SUMs of INT32
     between RESCALEs. Raises GraphError if there is no such graph."""
-    return _Probe(u).build()
+    return _Probe(unit).build()
 
 
 class _Probe:
     """wide: the operands are INT8 and widened. narrowing: the RESCALE of the result, if it takes one. padded: the ends have pads."""
 
-    def __init__(self, u: Unit):
-        self.unit, self.graph = u, TensorGraph()
-        operand = u.operands[0]
-        self.wide = is_wide_sum(u) or u.op == "reduce_sum" and operand.dtype == "INT32"
-        sums = has_pad(operand) and u.result.dtype == DType.of(operand.dtype).accumulator
-        self.narrowing = _mac_narrowing(DType.of(operand.dtype)) if sums and u.op in MACS else None
+    def __init__(self, unit: Unit):
+        self.unit, self.graph = unit, TensorGraph()
+        operand = unit.operands[0]
+        self.wide = is_wide_sum(unit) or unit.op == "reduce_sum" and DType.of(operand.dtype).is_wide
+        sums = has_pad(operand) and unit.result.dtype == DType.of(operand.dtype).accumulator
+        self.narrowing = _mac_narrowing(DType.of(operand.dtype)) if sums and unit.op in MACS else None
         if self.wide:
             self.narrowing = _NARROWING
-        result = u.result if self.narrowing is None else replace(u.result, dtype=dict(self.narrowing)["dtype"])
+        result = unit.result if self.narrowing is None else replace(unit.result, dtype=dict(self.narrowing)["dtype"])
         self.padded = has_pad(result) and (self.wide or has_pad(operand))
         self._pads: list[int] = []
         self._second_pads: list[int] = []
 
     def build(self) -> tuple[TensorGraph, frozenset[str]]:
-        g, u = self.graph, self.unit
-        x = [self._operand(k, t) for k, t in enumerate(u.operands)]
-        for op, attrs in u.steps:
-            x = [g.add_with(op, x, attrs)]
+        graph, unit = self.graph, self.unit
+        x = [self._operand(k, t) for k, t in enumerate(unit.operands)]
+        for op, attrs in unit.steps:
+            x = [graph.add_with(op, x, attrs)]
         if self.narrowing is not None:
-            x = [g.add_with("rescale", x, self.narrowing)]
-        g.outputs = [self._pad(x[0], 1), self._pad(x[0], 2), *self._second_pads] if self.padded else x
-        g.output_names = [f"out{i}" for i in range(len(g.outputs))]
-        names = dict(zip(g.outputs, g.output_names, strict=True))
-        return g, frozenset(names.get(n, f"n{n}") for n in self._pads)
+            x = [graph.add_with("rescale", x, self.narrowing)]
+        graph.outputs = [self._pad(x[0], 1), self._pad(x[0], 2), *self._second_pads] if self.padded else x
+        graph.output_names = [f"out{i}" for i in range(len(graph.outputs))]
+        names = dict(zip(graph.outputs, graph.output_names, strict=True))
+        return graph, frozenset(names.get(n, f"n{n}") for n in self._pads)
 
     def _operand(self, k: int, t: Type) -> int:
         value = self.unit.constants[k] if k < len(self.unit.constants) else None
         if value is not None:
             return self._constant(value, t)
-        x = self.graph.add_input(f"in{k}", t.shape, "INT8" if self.wide else t.dtype)
+        x = self.graph.add_input(f"in{k}", t.shape, _NARROW if self.wide else t.dtype)
         if self.padded and not self.unit.from_input:
             x = self._pad(x, 1)
             self._second_pads.append(self._pad(x, 2))
         return self.graph.add_with("rescale", [x], _WIDENING) if self.wide else x
 
     def _constant(self, value: Const, t: Type) -> int:
-        if not (self.wide and value.data.dtype == DType.of("INT8").storage):
+        if not (self.wide and value.data.dtype == DType.of(_NARROW).storage):
             return self.graph.add_const(value.data, t.dtype, t.shape)
-        x = self.graph.add_const(value.data, "INT8", t.shape)
+        x = self.graph.add_const(value.data, _NARROW, t.shape)
         return self.graph.add_with("rescale", [x], _WIDENING)
 
     def _pad(self, x: int, cut: int) -> int:

@@ -15,28 +15,28 @@ _CUT = 0.02
 _PRODUCTS = 64
 
 
-def unmeasured(u: Unit, target: Target) -> float:
+def unmeasured(unit: Unit, target: Target) -> float:
     """Cycles of a unit."""
-    elements, kind = u.result.elements, OPS[u.op].kind
-    moved = sum(t.bytes for t in (*u.operands, u.result)) / target.family.bandwidth
-    if u.op == "transpose":  # of a dtype that is not probed
+    elements, kind = unit.result.elements, OPS[unit.op].kind
+    moved = sum(t.bytes for t in (*unit.operands, unit.result)) / target.family.bandwidth
+    if unit.op == "transpose":  # of a dtype that is not probed
         return elements
     if kind == "leaf":
         return 0.0
-    if u.op == "reshape":
+    if unit.op == "reshape":
         return _NEXT_TO_NOTHING
-    if u.op in ("slice", "concat"):
+    if unit.op in ("slice", "concat"):
         return _NEXT_TO_NOTHING + _CUT * elements
     if kind == "mac":
-        weights = u.operands[1].bytes if len(u.operands) > 1 else 1
-        return _NEXT_TO_NOTHING + moved + elements * max(1.0, weights / max(1, u.result.shape[-1])) / _PRODUCTS
-    if u.op in ("rescale", *ACTIVATIONS):
-        return copied(u, target)
-    path = target.core.add if u.op in ("add", "sub") else target.core.mul
+        weights = unit.operands[1].bytes if len(unit.operands) > 1 else 1
+        return _NEXT_TO_NOTHING + moved + elements * max(1.0, weights / max(1, unit.result.shape[-1])) / _PRODUCTS
+    if unit.op in ("rescale", *ACTIVATIONS):
+        return copied(unit, target)
+    path = target.core.add if unit.op in ("add", "sub") else target.core.mul
     return _NEXT_TO_NOTHING + max(path * elements, moved)
 
 
-def copied(u: Unit, target: Target) -> float:
+def copied(unit: Unit, target: Target) -> float:
     """Cycles of what runs as a 1x1 pooling over the result."""
-    moved = (u.operands[0].bytes + u.result.bytes) / target.family.bandwidth
-    return _NEXT_TO_NOTHING + max(target.family.copy * u.result.elements, moved)
+    moved = (unit.operands[0].bytes + unit.result.bytes) / target.family.bandwidth
+    return _NEXT_TO_NOTHING + max(target.family.copy * unit.result.elements, moved)

@@ -158,7 +158,7 @@ class VelaGroups:
             return None
         operand = u.operands[0]
         moved = any(op == "transpose" for op, _ in u.steps)
-        if not (moved or u.op in _MEASURED | {"reshape"}) or not (has_pad(operand) or operand.dtype == "INT32"):
+        if not (moved or u.op in _MEASURED | {"reshape"}) or not (has_pad(operand) or DType.of(operand.dtype).is_wide):
             return None
         if u.op in _POINTWISE and not (has_pad(operand) and has_pad(u.result)):
             return None

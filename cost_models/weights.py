@@ -17,17 +17,17 @@ from eqsat.tensor.types import Const
 _OVERHEAD, _FRAME, _BITS = 1.055, 32, 7.5
 
 
-def stored_weights(u: Unit) -> Const | None:
-    return u.constants[1] if len(u.constants) > 1 else None
+def stored_weights(unit: Unit) -> Const | None:
+    return unit.constants[1] if len(unit.constants) > 1 else None
 
 
-def encoded(machine: Machine, u: Unit, kind: str, part_kernel: bool) -> float:
-    """Bytes of the weights of `u`, which is done as `kind` (blocks.Work). Where there is a second format of plain bytes, it is whichever is
+def encoded(machine: Machine, unit: Unit, kind: str, part_kernel: bool) -> float:
+    """Bytes of the weights of `unit`, which is done as `kind` (blocks.Work). Where there is a second format of plain bytes, it is whichever is
     decoded and fetched faster (ethos_u85_performance.cpp, WeightDecodeCycles)."""
-    weights, known = u.operands[1], stored_weights(u)
+    weights, known = unit.operands[1], stored_weights(unit)
     bits, zeros = _information(known) if known is not None else (_BITS, 0.0)
     size, (part_depth, depth) = weights.elements, machine.family.filled_depth
-    if u.op == "depthwise_conv2d":
+    if unit.op == "depthwise_conv2d":
         taps, channels = prod(weights.shape[:2]), weights.shape[2] if kind == "depthwise" else 1
     else:
         taps, channels = prod(weights.shape[1:3]), weights.shape[3]

@@ -92,6 +92,11 @@ class DType:
         """Whether sums of products have it, and not the factors."""
         return self.name in _ACCUMULATORS
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether elementwise operators between RESCALEs compute in it: an accumulator that not only a RESCALE takes."""
+        return self.is_accumulator and not self.only_rescaled
+
 
 def _carried(
     name: str, code: int, kind: Literal["integer", "float", "other"], bits: int, sums: str | None = None

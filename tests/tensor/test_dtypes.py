@@ -38,6 +38,7 @@ def test_storage_holds_the_limits(dtype: DType) -> None:
 def test_what_a_dtype_leads_to_is_a_dtype(dtype: DType) -> None:
     assert dtype.accumulator in DTYPES and DType.of(dtype.accumulator).bits >= dtype.bits
     assert dtype.is_accumulator == any(d.accumulator == dtype.name != d.name for d in DTYPES.values())
+    assert dtype.is_wide == (dtype.name == "INT32")
     if dtype.lookup:
         low, high = dtype.limits
         assert {dtype.lookup.dtype, dtype.lookup.result} <= DTYPES.keys()
