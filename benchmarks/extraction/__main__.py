@@ -10,6 +10,8 @@ import argparse
 import json
 from pathlib import Path
 
+from eqsat.bench.log import Record
+
 from . import run, table
 
 
@@ -22,14 +24,14 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for one cell")
     parser.add_argument("--seeds", default="0", help="comma-separated seeds")
     parser.add_argument("--only", default="", help="only instances whose name contains this")
-    parser.add_argument("--json", type=Path, required=True, help="records, written after every cell")
+    parser.add_argument("--json", type=Path, required=True, help="records; while it runs, a log beside it has them")
     parser.add_argument("--markdown", type=Path, help="table")
     parser.add_argument("--known", type=Path, help="published values (default: known_values.json in DIR)")
     args = parser.parse_args()
     directories = [d for d in (args.directory, *args.graphs) if d is not None]
     if not directories:
         parser.error("name a directory of graphs")
-    records: list[run.Record] = []
+    records: list[Record] = []
     for directory in directories:
         if not directory.is_dir():
             parser.error(f"{directory} is not a directory")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
+from eqsat.bench.log import Log, Record
+from eqsat.files import write_atomically
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract
 from extraction.io import FORMAT, from_json, parse_gym, read_json
 
-Record = dict[str, Any]
+#: What a record is of.
+_IDENTITY = itemgetter("instance", "extractor", "seed", "time_limit")
 
 
 @dataclass(frozen=True)
@@ -87,9 +90,11 @@ def _cpu_seconds() -> float:
 def run_all(
     directory: Path, extractors: list[str], time_limit: float, seeds: list[int], out: Path, only: str = "", say=print
 ) -> list[Record]:
-    """All cells not yet in `out`, which is rewritten after each; returns all records of `out`."""
-    records: list[Record] = json.loads(out.read_text()) if out.exists() else []
-    done = {_key(r) for r in records}
+    """All cells not yet in `out`, which is written at the end; until then new records are in a log beside it, where a run that was
+    interrupted goes on. Returns all records of `out`."""
+    done: dict[Hashable, Record] = {_IDENTITY(r): r for r in json.loads(out.read_text())} if out.exists() else {}
+    log = Log(out.with_name(f"{out.name}.part.jsonl"), _IDENTITY)
+    done |= log.records
     for instance in instances(directory):
         todo = [(e, seed) for e in extractors for seed in seeds if (instance.name, e, seed, time_limit) not in done]
         if only not in instance.name or not todo:
@@ -101,21 +106,12 @@ def run_all(
             continue
         for extractor, seed in todo:
             record = run_cell(instance, graph, extractor, time_limit, seed)
-            records.append(record)
-            _replace(out, records)
+            log.add(record)
             say(
                 f"{instance.name:60} {extractor:12} {record['cost']!s:>22} {record['status']:9} "
                 f"{record['seconds']:.2f} s"
             )
+    records = list((done | log.records).values())
+    write_atomically(out, (json.dumps(records, indent=1) + "\n").encode())
+    log.path.unlink()
     return records
-
-
-def _key(record: Record) -> tuple:
-    return record["instance"], record["extractor"], record["seed"], record["time_limit"]
-
-
-def _replace(out: Path, records: list[Record]) -> None:
-    """Write whole or not at all, so that a run that is killed can be resumed."""
-    part = out.with_name(out.name + ".part")
-    part.write_text(json.dumps(records, indent=1) + "\n")
-    os.replace(part, out)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from .run import Record
+from eqsat.bench.log import Record
 
 Known = Mapping[str, Mapping[str, Sequence[float]]]  # instance -> run -> [cost, seconds]
 

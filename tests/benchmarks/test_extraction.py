@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.extraction import run, scale, table, zoo
+from eqsat.bench.log import Record
 from eqsat.tosa import dumps
 from extraction import ChoiceGraph, check, extract
 from extraction.io import save, write_gym
@@ -26,7 +27,7 @@ def graphs(tmp_path) -> Path:
     return tmp_path
 
 
-def run_here(graphs: Path, extractors: list[str]) -> list[run.Record]:
+def run_here(graphs: Path, extractors: list[str]) -> list[Record]:
     return run.run_all(graphs, extractors, 5.0, [0], graphs / "out.json", say=lambda line: None)
 
 
@@ -47,6 +48,24 @@ def test_a_cell_is_run_once(graphs, monkeypatch):
     both = run_here(graphs, ["tree_greedy", "dag_greedy"])
     assert set(ran) == {"dag_greedy"}
     assert both[:3] == first == json.loads((graphs / "out.json").read_text())[:3]
+
+
+def test_an_interrupted_run_goes_on(graphs, monkeypatch):
+    cell, ran = run.run_cell, []
+
+    def interrupted(*args):
+        if ran:
+            raise KeyboardInterrupt
+        ran.append(args[0].name)
+        return cell(*args)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(run, "run_cell", interrupted)
+        run_here(graphs, ["tree_greedy"])
+    monkeypatch.setattr(run, "run_cell", lambda *args: ran.append(args[0].name) or cell(*args))
+    records = run_here(graphs, ["tree_greedy"])
+    assert sorted(ran) == sorted(r["instance"] for r in records) == ["suite/a", "suite/b", "suite/loop"]
+    assert sorted(p.name for p in graphs.iterdir()) == ["known_values.json", "out.json", "suite"]
 
 
 def test_table_compares_with_open_source_runs_only(graphs):
