@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from eqsat.egraph.kinds import RuleError, op, such
     from eqsat.egraph.rule import Rule, rule
     from eqsat.egraph.terms import each, fact, let, symbols
-    from eqsat.executorch.lowering import EqsatWarning, lower_with_session, to_edge_transform_and_lower
-    from eqsat.executorch.program import ProgramReport, optimize
+    from eqsat.executorch.lowering import lower_with_session, to_edge_transform_and_lower
+    from eqsat.executorch.partitioner import EthosUPartitioner, enabled
+    from eqsat.executorch.program import AtenPass, ProgramReport, optimize
+    from eqsat.executorch.recipe import RecipeType
+    from eqsat.executorch.session import EqsatWarning, Session
     from eqsat.search.optimizer import Result, optimize_tosa
     from eqsat.search.options import Options
+    from eqsat.search.plugins import PluginError
     from eqsat.target import Target, TargetError
 
 __version__ = "0.2.0.dev0"
@@ -30,9 +34,15 @@ __version__ = "0.2.0.dev0"
 _HOME = {
     "to_edge_transform_and_lower": "eqsat.executorch.lowering",
     "lower_with_session": "eqsat.executorch.lowering",
-    "EqsatWarning": "eqsat.executorch.lowering",
+    "EthosUPartitioner": "eqsat.executorch.partitioner",
+    "enabled": "eqsat.executorch.partitioner",
+    "RecipeType": "eqsat.executorch.recipe",
+    "AtenPass": "eqsat.executorch.program",
+    "EqsatWarning": "eqsat.executorch.session",
+    "Session": "eqsat.executorch.session",
     "optimize_tosa": "eqsat.search.optimizer",
     "Options": "eqsat.search.options",
+    "PluginError": "eqsat.search.plugins",
     "Result": "eqsat.search.optimizer",
     "optimize": "eqsat.executorch.program",
     "ProgramReport": "eqsat.executorch.program",
@@ -52,16 +62,22 @@ _HOME = {
 }
 _MODULES = {"kinds": "eqsat.egraph.kinds", "runs": "eqsat.runs", "user_rules": "eqsat.checking.user_rules"}
 __all__ = [
+    "AtenPass",
     "Call",
     "EqsatWarning",
+    "EthosUPartitioner",
     "Options",
+    "PluginError",
     "ProgramReport",
+    "RecipeType",
     "Result",
     "Rule",
     "RuleError",
+    "Session",
     "Target",
     "TargetError",
     "each",
+    "enabled",
     "extern",
     "fact",
     "kinds",

@@ -16,7 +16,8 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat import runs
 from eqsat.executorch.loading import Progress, load_program
-from eqsat.executorch.lowering import EqsatWarning, Session, lower_with_session
+from eqsat.executorch.lowering import lower_with_session
+from eqsat.executorch.session import EqsatWarning, Session
 from eqsat.files import InputError, write_atomically
 from eqsat.search.deviation import Deviation
 from eqsat.search.options import Options

@@ -18,13 +18,15 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
-from eqsat.executorch.lowering import EqsatWarning, lower_with_session
+from eqsat.executorch.lowering import lower_with_session
+from eqsat.executorch.session import EqsatWarning, compile_spec_of
 from eqsat.fx.aten import is_dequantize, is_quantize, name, shape_of
 from eqsat.fx.emit import emit
 from eqsat.fx.lift import lift
@@ -32,7 +34,8 @@ from eqsat.fx.moves import is_movement, moves_elements
 from eqsat.fx.program import Program, ProgramError, Source, read
 from eqsat.fx.run import compare, samples
 from eqsat.search.layout import cheapest_layout
-from eqsat.search.options import OptionError, Options
+from eqsat.search.options import OptionError, Options, given_options
+from eqsat.search.plugins import PluginError, plugin_error
 from eqsat.target import Target
 
 CHECKS = ("lower", "model")
@@ -116,28 +119,57 @@ def optimize(
     trials: inputs (zeros, extremes, random) on which outputs must equal the original's, bit for bit where it is quantized, else within
     1e-4 relative. options: as for `to_edge_transform_and_lower`.
 
-    Raises TypeError for other kinds of programs, OptionError for an unknown check, TargetError for an unknown target.
+    Raises TypeError for other kinds of programs, targets and options, OptionError for an unknown check, TargetError for an unknown target.
     """
-    if check not in CHECKS:
-        raise OptionError(f"no check is called {check!r}; there are {', '.join(CHECKS)}")
+    _check(check)
     if not isinstance(program, (ExportedProgram, GraphModule)):
         raise TypeError(f"expected an ExportedProgram or an FX GraphModule, got {type(program).__name__}")
-    spec = target if isinstance(target, EthosUCompileSpec) else None
-    compiled_for = Target.from_compile_spec(spec) if spec else Target.of(target)
-    spec = spec or EthosUCompileSpec(compiled_for.accelerator)
+    spec, options = compile_spec_of(target), given_options(options)
     report = ProgramReport(exact=False)
     try:
-        return _optimized(program, spec, compiled_for, check, options or Options(), trials, report), report
+        return _optimized(program, spec, Target.from_compile_spec(spec), check, options, trials, report), report
     except _SteppedBack as e:
         report.reason = str(e)
         if not e.expected:
             report.warnings.append(report.reason)
-    except Exception as e:  # noqa: BLE001 - never worse: any failure gives the program as it was
+    except PluginError:
+        raise
+    except Exception as e:  # noqa: BLE001 - never worse: any failure but the user's own gives the program as it was
+        if (mistake := plugin_error(e, options)) is not None:
+            raise mistake from e
         report.reason = str(e) if isinstance(e, ProgramError) else f"{type(e).__name__}: {e}"
         report.warnings.append(report.reason)
     for w in report.warnings:
         warnings.warn(f"the program was left as it is: {w}", EqsatWarning, stacklevel=2)
     return program, report
+
+
+class AtenPass:
+    """`optimize` as a pass of an `executorch.export` recipe; the arguments are checked when it is made.
+
+    >>> recipe.aten_transform_passes = [eqsat.AtenPass("ethos-u85-256")]
+
+    `reports`: what it did, by method.
+    """
+
+    def __init__(
+        self, target: str | EthosUCompileSpec, *, check: str = "lower", options: Options | None = None, trials: int = 6
+    ) -> None:
+        """As for `optimize`. Raises what that raises for bad arguments."""
+        _check(check)
+        self._call = partial(
+            optimize, target=compile_spec_of(target), check=check, options=given_options(options), trials=trials
+        )
+        self.reports: dict[str, ProgramReport] = {}
+
+    def __call__(self, method: str, program: ExportedProgram) -> ExportedProgram:
+        program, self.reports[method] = self._call(program)
+        return program
+
+
+def _check(check: str) -> None:
+    if check not in CHECKS:
+        raise OptionError(f"no check is called {check!r}; there are {', '.join(CHECKS)}")
 
 
 def _optimized(
@@ -223,4 +255,4 @@ def _work(graph: Graph) -> Counter[tuple[str, tuple[int, ...]]]:
     )
 
 
-__all__: list[str] = ["CHECKS", "Lowered", "ProgramReport", "lowered", "optimize"]
+__all__: list[str] = ["CHECKS", "AtenPass", "Lowered", "ProgramReport", "lowered", "optimize"]

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from cost_models.protocol import CostModel, Price, Unit
 from eqsat.egraph.encoding import ENode, Frozen
+from eqsat.search.plugins import checked
 from eqsat.target import Family
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import GraphError, Steps, attrs_of
@@ -118,13 +119,14 @@ def _computable(frozen: Frozen) -> set[int]:
 
 
 def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list[Candidate]:
-    """All candidates for `classes`, in their order, with prices."""
+    """All candidates for `classes`, in their order, with prices. Raises PluginError for a price below 0."""
     position = {c: i for i, c in enumerate(classes)}
     units = list(_enumerated(frozen, classes, model.target.family))
-    prices = zip(units, model.price([unit for _, unit in units]), strict=True)
+    priced = [unit for _, unit in units]
+    prices = checked(model.price(priced), priced, model)
     return [
         Candidate(e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price), unit)
-        for (e, unit), price in prices
+        for (e, unit), price in zip(units, prices, strict=True)
     ]
 
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import Search
-from eqsat.search.options import Options
+from eqsat.search.options import Options, given_options
+from eqsat.search.plugins import PluginError, plugin_error
 from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.search.verification import Answer, Compiled, first_equal, rank
@@ -35,7 +36,7 @@ _REFUSED = {"explicit": "Vela refuses the explicit graph", "stock": "Vela refuse
 
 def optimize_tosa(
     explicit: bytes,
-    target: Target,
+    target: Target | str,
     *,
     stock: bytes | None = None,
     stock_error: str = "",
@@ -44,11 +45,13 @@ def optimize_tosa(
 ) -> Result:
     """The cheapest graph equal to `explicit` for `target`, see the module's text.
 
-    stock: the graph to beat, if there is one; stock_error says why there is none. Raises TosaError if `explicit` cannot be
-    read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here.
+    target: a Target, or an accelerator's name for ExecuTorch's defaults. stock: the graph to beat, if there is one; stock_error says why there is
+    none. Raises TargetError for an unknown name, TosaError if `explicit` cannot be read, WorkerError if Vela refuses it and nothing else equals
+    it: then there is nothing to fall back to here. Raises PluginError where the user's own cost model, extractor or rule fails.
     """
+    target, options = Target.of(target), given_options(options)
     with Pool() as pool:
-        search = Search(target, pool, options or Options())
+        search = Search(target, pool, options)
         if stock_error:
             search.warnings.append(f"stock ExecuTorch failed on this graph: {stock_error}")
         with search.clock.stage("import"):
@@ -112,7 +115,11 @@ def _alternatives(reference: TensorGraph, search: Search) -> tuple[Frozen | None
             if families and not any(matches.get(r.name) for r in tolerant.RULES if not r.analysis):
                 break  # nothing to round less often: the exact candidates are all there are
             found += [replace(c, tolerant=bool(families)) for c in search.alternatives(frozen)]
-        except Exception as e:  # noqa: BLE001 - also a user's rule or cost model may be at fault: never worse
+        except Exception as e:  # noqa: BLE001 - never worse, unless the user's own code is at fault
+            if isinstance(e, PluginError):
+                raise
+            if (mistake := plugin_error(e, options)) is not None:
+                raise mistake from e
             search.warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
     return frozen, found
 

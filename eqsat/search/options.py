@@ -70,3 +70,12 @@ class Options:
     def identities(self, target: Target, *families: ModuleType) -> list[Rule]:
         """The rules of the preset, of the user and of opt-in families, for one saturation for a target."""
         return for_target([*PRESETS[self.preset], *self.rules, *(r for f in families for r in f.RULES)], target)
+
+
+def given_options(options: Options | None) -> Options:
+    """Those that a caller gave, or the default ones. Raises TypeError for anything else."""
+    if options is None:
+        return Options()
+    if not isinstance(options, Options):
+        raise TypeError(f"options are eqsat.Options(...), not {type(options).__name__} {options!r:.40}")
+    return options

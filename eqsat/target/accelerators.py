@@ -31,12 +31,18 @@ class Target:
 
     @staticmethod
     def of(
-        name: str, *, system_config: str | None = None, memory_mode: str | None = None, config: str | None = None
+        name: str | Target,
+        *,
+        system_config: str | None = None,
+        memory_mode: str | None = None,
+        config: str | None = None,
     ) -> Target:
-        """Target by accelerator name, with ExecuTorch's default system config and memory mode.
+        """Target by accelerator name, with ExecuTorch's default system config and memory mode; a Target is one already.
 
         Raises TargetError for a name that Vela does not know.
         """
+        if isinstance(name, Target):
+            return name
         if name.lower() not in ACCELERATORS:
             raise TargetError(f"unknown target {name!r}: use one of {', '.join(ACCELERATORS)}")
         from executorch.backends.arm.ethosu import EthosUCompileSpec

@@ -12,6 +12,7 @@ import numpy as np
 from eqsat.egraph.engine import Budget
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.options import Options
+from eqsat.search.plugins import PluginError
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -125,13 +126,21 @@ def _steps_back(place: Path, **more: object) -> DrillOutcome:
     return sound and result.chosen == "explicit" and bool(result.warnings), describe(result)
 
 
+def _is_blamed(place: Path, **more: object) -> DrillOutcome:
+    try:
+        _, result = optimized(place, **more)
+    except PluginError as e:
+        return ".py:" in str(e), str(e)
+    return False, describe(result)
+
+
 @drill(
     "an extern raises",
     "a user's rule asks a Python function that divides by zero",
-    "the graph as it was, and a warning",
+    "an error that names the rule and the line",
 )
 def extern_raises(place: Path) -> DrillOutcome:
-    return _steps_back(place, rules=(RAISES,))
+    return _is_blamed(place, rules=(RAISES,))
 
 
 @drill("egglog panics", "a user's rule gives a class two types", "the graph as it was, and a warning")
@@ -139,9 +148,9 @@ def panics(place: Path) -> DrillOutcome:
     return _steps_back(place, rules=(RETYPED,))
 
 
-@drill("a cost model fails", "a user's cost model raises", "the graph as it was, and a warning")
+@drill("a cost model fails", "a user's cost model raises", "an error that names the model and the line")
 def cost_model_raises(place: Path) -> DrillOutcome:
-    return _steps_back(place, cost_model="tests.drills.saboteurs:Raises")
+    return _is_blamed(place, cost_model="tests.drills.saboteurs:Raises")
 
 
 def sums(n: int) -> TensorGraph:

@@ -121,12 +121,24 @@ def test_a_failing_rule_costs_the_gain_not_the_model():
     assert b"EthosUBackend" in edge.to_executorch().buffer
 
 
-def test_control_flow_of_the_door_falls_back_to_stock_with_a_warning():
-    module, inputs = load("pixel_shuffle")
-    with pytest.warns(eqsat.EqsatWarning, match="stepped back"):
-        _, _, edge, session = lower(module, inputs, "ethos-u85-256", options="no options at all")
-    assert session.stepped_back == 1 and not session.results
+class Branch(torch.nn.Module):
+    """Control flow, which eqsat leaves to stock ExecuTorch."""
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x + x, lambda x: x * x, (x,))
+
+
+def test_control_flow_falls_back_to_stock_with_a_warning():
+    with pytest.warns(eqsat.EqsatWarning, match="forward/0: eqsat stepped back.*control flow"):
+        _, _, edge, session = lower(Branch(), (torch.randn(1, 4, 8, 8),), "ethos-u85-256")
+    assert session.stepped_back == 1 and not session.results and not session.complete
+    assert "forward/0: stock ExecuTorch's" in str(session)
     assert b"EthosUBackend" in edge.to_executorch().buffer
+
+
+def test_a_failing_cost_model_is_the_users_own_error():
+    with pytest.raises(eqsat.PluginError, match="planted_costs.py"):
+        lower(*load("pixel_shuffle"), "ethos-u85-256", options=Options(cost_model="tests.planted_costs:Raises"))
 
 
 def test_ordinary_calls_in_the_same_process_are_untouched():

@@ -11,6 +11,7 @@ import pytest
 from eqsat.egraph.engine import Budget
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
+from eqsat.search.plugins import PluginError
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
@@ -20,9 +21,11 @@ from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.guards import violations
 from eqsat.workers.worker import Worker, WorkerError
 from tests.graphs import channel_shuffle, conv, finish, relu, rescale, reshape, residual, transpose, transposed_relus
-from tests.planted import DROPPED, RAISES
+from tests.planted import DROPPED, RAISES, RETYPED
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
+#: A cost model that leaves nothing to choose.
+REFUSING = "tests.planted_costs:Refusing"
 
 
 @pytest.fixture
@@ -109,7 +112,7 @@ def test_stocks_own_failure_is_told(options: Options) -> None:
 @pytest.mark.parametrize("stock", [None, plain_relus, finish_early])
 def test_a_bad_rule_leaves_the_best_of_the_rest(stock, options: Options) -> None:
     result = optimize_tosa(
-        dumps(transposed_relus()), U55, stock=stock and dumps(stock()), options=replace(options, rules=(RAISES,))
+        dumps(transposed_relus()), U55, stock=stock and dumps(stock()), options=replace(options, rules=(RETYPED,))
     )
     assert result.chosen == ("stock" if stock is plain_relus else "explicit") and result.verified
     assert result.stop == "failed" and result.e_nodes == 0
@@ -242,7 +245,7 @@ def test_a_refused_explicit_graph_is_still_the_reference(options: Options, worke
     assert compare(too_large_for_u55(), loads(result.tosa), worker, trials=4, seed=3).equal
     assert any(w.startswith("Vela refuses the explicit graph") for w in result.warnings)
     with pytest.raises(WorkerError) as e:
-        optimize_tosa(explicit, U55, stock=dumps(residual()), options=replace(options, rules=(RAISES,)))
+        optimize_tosa(explicit, U55, stock=dumps(residual()), options=replace(options, rules=(RETYPED,)))
     assert e.value.refused, "nothing else is equal"
 
 
@@ -260,13 +263,40 @@ def test_an_explicit_graph_that_breaks_a_guard_does_not_win_silently(options: Op
     assert violations(widened(True)) and not violations(widened(False))
     result = optimize_tosa(dumps(widened(True)), U85, options=replace(options, preset="none"))
     assert result.chosen == "eqsat" and violations(loads(result.tosa)) == []
-    only = optimize_tosa(dumps(widened(True)), U85, options=replace(options, rules=(RAISES,)))
+    only = optimize_tosa(dumps(widened(True)), U85, options=replace(options, cost_model=REFUSING))
     assert only.chosen == "explicit" and "the explicit graph is used though it breaks a guard" in only.warnings[-1]
     assert "21415" in only.warnings[-1]
 
 
 def test_a_stock_graph_that_breaks_a_guard_is_told(options: Options) -> None:
-    bad = replace(options, rules=(RAISES,))
+    bad = replace(options, cost_model=REFUSING)
     result = optimize_tosa(dumps(widened(True)), U85, stock=dumps(widened(True)), options=bad)
     assert (result.chosen, result.stock_verified) == ("stock", True)
     assert "stock ExecuTorch is used though it breaks a guard" in result.warnings[-1]
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (
+            {"rules": (RAISES,)},
+            r"the function 'explode' of the rule 'raises' failed at .*planted\.py:\d+: ZeroDivisionError",
+        ),
+        (
+            {"cost_model": "tests.planted_costs:Raises"},
+            r"the cost model .*Raises' failed at .*planted_costs\.py:\d+: Zero",
+        ),
+        ({"cost_model": "tests.planted_costs:Negative"}, "the cost model Negative gives -1 cycles for"),
+    ],
+)
+def test_a_users_own_code_that_fails_is_an_error(change: dict, words: str, options: Options) -> None:
+    with pytest.raises(PluginError, match=words) as e:
+        optimize_tosa(dumps(transposed_relus()), U55, stock=dumps(plain_relus()), options=replace(options, **change))
+    assert "Negative" in words or isinstance(e.value.__cause__, Exception)
+
+
+def test_a_target_may_be_a_name_and_options_must_be_options(options: Options) -> None:
+    named = optimize_tosa(dumps(transposed_relus()), "ethos-u55-128", options=options)
+    assert named.tosa == optimize_tosa(dumps(transposed_relus()), U55, options=options).tosa
+    with pytest.raises(TypeError, match="options are"):
+        optimize_tosa(b"", U55, options="tolerant")  # type: ignore[arg-type]

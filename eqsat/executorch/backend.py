@@ -1,0 +1,159 @@
+"""Where every door ends: the preprocessing of an Ethos-U delegate, with eqsat between the Arm passes and Vela.
+
+ExecuTorch finds a backend by the name that a partitioner gives its delegates, and writes that name into the .pte, where the stock runtime
+looks for "EthosUBackend". So delegates keep Arm's name, and `intercept` puts `EthosUBackend.preprocess` behind a look at whom a delegate
+belongs to: one with a session is optimized, and every other one goes on to Arm's own code, as if eqsat were not there.
+
+A partitioner marks its delegates by the value of a compile spec, which knows the session (`mark`); `enabled` takes all that are not marked. What is written
+into the .pte is the same. Source: executorch 1.5, exir/backend/backend_api.py and backend_details.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
+from executorch.backends.arm.tosa.backend import TOSABackend
+from executorch.exir._serialize._named_data_store import NamedDataStore
+from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
+from executorch.exir.backend.compile_spec_schema import CompileSpec
+from torch.export import ExportedProgram
+
+from eqsat.executorch.session import Delegate, EqsatWarning, Session
+from eqsat.fx.arm import lower
+from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.plugins import PluginError
+from eqsat.target import Target
+
+logger = logging.getLogger(__name__)
+
+#: Sessions of `enabled`, the innermost last. Of the process and not of a thread: one lowering runs at a time, wherever a script runs it.
+ENABLED: list[Session] = []
+
+_arm_preprocess = EthosUBackend.preprocess
+
+
+class _Marked(bytes):
+    """The value of a compile spec, and the session that its delegate belongs to. A class of its own where ExecuTorch looks at none: it finds
+    how a CompileSpec is written by the name of its class."""
+
+    session: weakref.ref[Session]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Marked:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytes, (bytes(self),)
+
+
+def mark(specs: Sequence[CompileSpec], session: Session) -> list[CompileSpec]:
+    """The compile specs of delegates that belong to `session`, which whoever lowers keeps alive; what is lowered does not."""
+    value = _Marked(specs[-1].value)
+    value.session = weakref.ref(session)
+    return [*specs[:-1], CompileSpec(specs[-1].key, value)]
+
+
+def session_of(specs: Sequence[CompileSpec]) -> Session | None:
+    """Whom a delegate with these compile specs belongs to; None: to stock ExecuTorch."""
+    for spec in specs:
+        if isinstance(spec.value, _Marked) and (session := spec.value.session()) is not None:
+            return session
+    return ENABLED[-1] if ENABLED else None
+
+
+def intercept() -> None:
+    """From now on delegates of a session are optimized, see the module's text."""
+    EthosUBackend.preprocess = staticmethod(_preprocess)
+    EthosUBackend.preprocess_multimethod = classmethod(_preprocess_multimethod)
+
+
+def _preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
+    """In place of Arm's: one delegate whose method is not known."""
+    session = session_of(compile_specs)
+    if session is None:
+        return _arm_preprocess(edge_program, compile_specs)
+    return _optimized(edge_program, compile_specs, session, f"delegate/{len(session.delegates)}")
+
+
+def _preprocess_multimethod(
+    cls: type[BackendDetails],
+    edge_programs: dict[str, list[ExportedProgram]],
+    compile_specs: dict[str, list[list[CompileSpec]]],
+) -> dict[str, list[PreprocessResult]]:
+    """In place of the default of all backends, which calls `preprocess` for each: here delegates have names."""
+    out: dict[str, list[PreprocessResult]] = {}
+    done, total = 0, sum(len(programs) for programs in edge_programs.values())
+    for method, programs in edge_programs.items():
+        out[method] = []
+        for program, specs in zip(programs, compile_specs[method], strict=True):
+            done += 1
+            session = session_of(specs)
+            if session is None:
+                out[method].append(cls.preprocess(program, specs))
+                continue
+            index = sum(d.name.rpartition("/")[0] == method for d in session.delegates)
+            name = f"{method}/{index}"
+            logger.info("delegate %d of %d: %s", done, total, name)
+            out[method].append(_optimized(program, specs, session, name))
+    return out
+
+
+def _optimized(
+    edge_program: ExportedProgram, compile_specs: list[CompileSpec], session: Session, name: str
+) -> PreprocessResult:
+    """The payload of one delegate, from the chosen TOSA; stock's, with an EqsatWarning, where eqsat fails. Raises PluginError."""
+    spec = EthosUCompileSpec._from_list(compile_specs)
+    delegate = Delegate(name)
+    session.delegates.append(delegate)
+    try:
+        delegate.result = _result(edge_program, compile_specs, spec, session, name)
+        for w in delegate.result.warnings:
+            warnings.warn(f"{name}: {w}", EqsatWarning, stacklevel=2)
+    except PluginError:
+        raise
+    except Exception as e:  # noqa: BLE001 - never worse: any failure gives the stock result
+        delegate.error = f"{type(e).__name__}: {e}"
+        logger.debug("%s: eqsat stepped back", name, exc_info=True)
+        warnings.warn(
+            f"{name}: eqsat stepped back, this delegate is stock ExecuTorch's: {delegate.error}",
+            EqsatWarning,
+            stacklevel=2,
+        )
+    if delegate.result is None:
+        return _arm_preprocess(edge_program, compile_specs)
+    started = time.perf_counter()
+    compiled = EthosUBackend._compile_tosa_flatbuffer(delegate.result.tosa, spec)
+    session.add_seconds("vela", time.perf_counter() - started)
+    store = NamedDataStore()
+    for block in compiled.external_blocks:
+        store.add_named_data(block.key, block.payload, alignment=block.alignment, external_tag=block.placement)
+    return PreprocessResult(
+        processed_bytes=compiled.processed_bytes,
+        data_store_output=store.get_named_data_store_output() if compiled.external_blocks else None,
+    )
+
+
+def _result(
+    edge_program: ExportedProgram,
+    compile_specs: list[CompileSpec],
+    spec: EthosUCompileSpec,
+    session: Session,
+    name: str,
+) -> Result:
+    """Raises what ExecuTorch's passes and `optimize_tosa` raise."""
+    program = EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
+    hook = lower(program, TOSABackend.filter_tosa_compile_specs(spec))
+    session.add_seconds("eqsat: explicit tail", hook.explicit_seconds)
+    return optimize_tosa(
+        hook.explicit,
+        Target.from_compile_spec(spec),
+        stock=hook.stock,
+        stock_error=hook.stock_error,
+        options=session.options,
+        name=name,
+    )

@@ -1,0 +1,102 @@
+"""`eqsat.EthosUPartitioner` in place of Arm's, and `eqsat.enabled` around a script that uses Arm's."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
+from executorch.backends.arm.tosa.partitioner import TOSAPartitioner
+from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
+from torch.export import ExportedProgram
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
+from eqsat.executorch.session import EqsatWarning, Session, compile_spec_of
+from eqsat.search.options import Options, given_options
+
+_ENABLING = threading.Lock()
+
+
+def why_not(program: ExportedProgram) -> str:
+    """Why nothing of a program can go to an Ethos-U and what to do about it, "" if it looks as it should."""
+    values = [n.meta.get("val") for n in program.graph.nodes]
+    if any(isinstance(v, torch.Tensor) and not all(isinstance(s, int) for s in v.shape) for v in values):
+        return "it has dynamic shapes: export it with fixed shapes (no dynamic_shapes=)"
+    if not any("dequantize_per" in str(n.target) for n in program.graph.nodes if n.op == "call_function"):
+        return "it is a float model: quantize it (prepare_pt2e, calibrate, convert_pt2e) and export it again"
+    return ""
+
+
+def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
+    """Arm's own, with an EqsatWarning where nothing is left for the Ethos-U."""
+    result = TOSAPartitioner.partition(self, exported_program)
+    session = session_of(self.delegation_spec.compile_specs)
+    if session is not None:
+        session.programs += 1
+        if not result.partition_tags:
+            reason = why_not(exported_program) or (
+                "the partitioner takes none of its operators; logging.getLogger('executorch.backends.arm') says why at level INFO"
+            )
+            warnings.warn(
+                f"no part of the program goes to {self.compile_spec.target}: {reason}", EqsatWarning, stacklevel=2
+            )
+    return result
+
+
+class EthosUPartitioner(ArmPartitioner):
+    """Arm's `EthosUPartitioner`, whose delegates are optimized by eqsat; the .pte names the stock `EthosUBackend`.
+
+    >>> edge = to_edge_transform_and_lower(program, partitioner=[eqsat.EthosUPartitioner("ethos-u85-256")])
+
+    compile_spec: an EthosUCompileSpec, or an accelerator's name for ExecuTorch's default one. additional_checks: as for Arm's. options: what
+    eqsat may do. `session` has the outcome per delegate, of all lowerings that this partitioner was used in.
+
+    Raises TargetError for an unknown accelerator, TypeError for arguments of another type.
+    """
+
+    def __init__(
+        self,
+        compile_spec: EthosUCompileSpec | str,
+        additional_checks: Sequence[OperatorSupportBase] | None = None,
+        *,
+        options: Options | None = None,
+    ) -> None:
+        self.session = Session(given_options(options))
+        super().__init__(compile_spec_of(compile_spec), additional_checks)
+        stock = self.delegation_spec
+        self.delegation_spec = DelegationSpec(stock.backend_id, mark(stock.compile_specs, self.session))
+        intercept()
+
+    partition = _partition
+
+
+@contextmanager
+def enabled(options: Options | None = None) -> Iterator[Session]:
+    """While it lasts, every Ethos-U delegate that this process lowers is optimized, also by scripts that know nothing of eqsat.
+
+    >>> with eqsat.enabled() as session:
+    ...     runpy.run_module("executorch.backends.arm.scripts.aot_arm_compiler", run_name="__main__")
+
+    Gives the session with the outcome per delegate. Delegates of an `eqsat.EthosUPartitioner` keep to its own options. At its end it warns
+    (EqsatWarning) if nothing was lowered. Raises TypeError for options of another type.
+    """
+    session = Session(given_options(options))
+    intercept()
+    with _ENABLING:
+        ENABLED.append(session)
+        ArmPartitioner.partition = _partition
+    try:
+        yield session
+    finally:
+        with _ENABLING:
+            ENABLED[:] = [s for s in ENABLED if s is not session]
+            if not ENABLED:
+                del ArmPartitioner.partition  # there is none but the inherited one
+    if not session.delegates and not session.programs:
+        warnings.warn("nothing was lowered to an Ethos-U while eqsat was enabled", EqsatWarning, stacklevel=3)

@@ -1,0 +1,90 @@
+"""What a door knows: the options that it was given, and what became of each delegate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+from eqsat.search.optimizer import Result
+from eqsat.search.options import Options
+from eqsat.target import Target
+
+
+class EqsatWarning(UserWarning):
+    """eqsat stepped back and the stock result was used, or there was nothing to optimize; the message says why."""
+
+
+@dataclass(slots=True)
+class Delegate:
+    """A delegate of a program. name: `method/index`, as "forward/0". result: None where eqsat stepped back, and error says why."""
+
+    name: str
+    result: Result | None = None
+    error: str = ""
+
+
+@dataclass(slots=True, weakref_slot=True)
+class Session:
+    """Options and results of one door, per delegate in the order of lowering. programs: how many were partitioned; seconds: by stage."""
+
+    options: Options
+    delegates: list[Delegate] = field(default_factory=list)
+    programs: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def add_seconds(self, stage: str, seconds: float) -> None:
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+    @property
+    def results(self) -> list[Result]:
+        """Of the delegates that have one."""
+        return [d.result for d in self.delegates if d.result is not None]
+
+    @property
+    def stepped_back(self) -> int:
+        """How many delegates are stock's because eqsat failed."""
+        return len(self.delegates) - len(self.results)
+
+    @property
+    def complete(self) -> bool:
+        """True if there are delegates and eqsat has a result for each."""
+        return bool(self.delegates) and not self.stepped_back
+
+    @property
+    def cycles(self) -> int | None:
+        """Vela's cycles over all delegates as chosen, None if they are not complete."""
+        return sum(r.cycles for r in self.results) if self.complete else None
+
+    @property
+    def stock_cycles(self) -> int | None:
+        """Vela's cycles over all delegates as stock ExecuTorch lowers them, None if one of those failed too."""
+        known = [r.stock_cycles for r in self.results if r.stock_cycles is not None]
+        return sum(known) if self.complete and len(known) == len(self.results) else None
+
+    def __str__(self) -> str:
+        """A line per delegate: its name, Vela's cycles before and after, which graph was chosen."""
+        lines = [_line(d) for d in self.delegates]
+        return "\n".join(lines) or "no delegates"
+
+
+def _line(delegate: Delegate) -> str:
+    r = delegate.result
+    if r is None:
+        return f"{delegate.name}: stock ExecuTorch's, eqsat stepped back: {delegate.error}"
+    before = "-" if r.stock_cycles is None else f"{r.stock_cycles:,}"
+    return f"{delegate.name}: {before} -> {r.cycles:,} cycles ({r.chosen})"
+
+
+def compile_spec_of(target: str | EthosUCompileSpec) -> EthosUCompileSpec:
+    """The spec itself, or ExecuTorch's default one for an accelerator's name. Raises TargetError for an unknown name, TypeError for anything
+    else."""
+    if isinstance(target, str):
+        Target.of(target)
+        return EthosUCompileSpec(target.lower())
+    if not isinstance(target, EthosUCompileSpec):
+        raise TypeError(
+            f"a target is an accelerator's name, such as 'ethos-u85-256', or an EthosUCompileSpec, not {type(target).__name__}"
+        )
+    Target.from_compile_spec(target)
+    return target

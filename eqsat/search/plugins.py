@@ -1,0 +1,66 @@
+"""Whose fault it is: code of the user's own that fails is reported as that, and is no reason to go on without it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import traceback
+from collections.abc import Iterator, Sequence
+
+import cost_models
+from cost_models.protocol import CostModel, Price, Unit
+from eqsat.search.options import Options
+from eqsat.workers.worker import WorkerError
+from extraction import ExtractionError, available
+from extraction.api import BUILT_IN
+
+
+class PluginError(RuntimeError):
+    """A cost model, an extractor or a function of a rule that is the user's own failed: the message says which, where and how, and the cause is
+    what it raised, if it raised."""
+
+
+def plugin_error(error: Exception, options: Options) -> PluginError | None:
+    """What to raise if `error` comes from the user's own code; None if it does not, or if a plug-in may well raise it (a solver that finds
+    nothing, a worker that died)."""
+    if isinstance(error, WorkerError | ExtractionError):
+        return None
+    owners = dict(_files(options))
+    cause: BaseException | None = error
+    while cause is not None:
+        for frame in reversed(traceback.extract_tb(cause.__traceback__)):
+            if frame.filename in owners:
+                return PluginError(
+                    f"{owners[frame.filename]} failed at {frame.filename}:{frame.lineno}: {type(cause).__name__}: {cause}"
+                )
+        cause = cause.__cause__
+    return None
+
+
+def _files(options: Options) -> Iterator[tuple[str, str]]:
+    """(file, what is in there) of all that is not eqsat's own."""
+    if options.cost_model not in cost_models.BUILT_IN:
+        yield _file(cost_models.find(options.cost_model)), f"the cost model {options.cost_model!r}"
+    if options.extractor not in BUILT_IN:
+        yield _file(available()[options.extractor]()), f"the extractor {options.extractor!r}"
+    for r in options.rules:
+        for f in r.functions:
+            fn = getattr(f, "fn", None)
+            if fn is not None and not fn.__module__.startswith("eqsat."):
+                yield _file(fn), f"the function {f.name!r} of the rule {r.name!r}"
+
+
+def _file(found: object) -> str:
+    code = found if inspect.isclass(found) or inspect.isroutine(found) else type(found)
+    return inspect.getfile(code)
+
+
+def checked(prices: Sequence[Price], units: Sequence[Unit], model: CostModel) -> Sequence[Price]:
+    """The prices of units, which are 0 or more cycles, or inf. Raises PluginError."""
+    for price, unit in zip(prices, units, strict=True):
+        if math.isnan(price.cycles) or price.cycles < 0:
+            ops = ", ".join(name for name, _ in unit.steps)
+            raise PluginError(
+                f"the cost model {type(model).__name__} gives {price.cycles:g} cycles for {ops}: a price is 0 or more, or inf"
+            )
+    return prices
