@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
 from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
 from executorch.backends.arm.tosa.partitioner import TOSAPartitioner
 from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
@@ -68,9 +68,9 @@ class EthosUPartitioner(ArmPartitioner):
         options: Options | None = None,
     ) -> None:
         self.session = Session(given_options(options))
-        super().__init__(compile_spec_of(compile_spec), additional_checks)
-        stock = self.delegation_spec
-        self.delegation_spec = DelegationSpec(stock.backend_id, mark(stock.compile_specs, self.session))
+        spec = compile_spec_of(compile_spec)
+        super().__init__(spec, additional_checks)
+        self.delegation_spec = DelegationSpec(EthosUBackend.__name__, mark(spec._to_list(), self.session))
         intercept()
 
     partition = _partition

@@ -163,8 +163,9 @@ class AtenPass:
         self.reports: dict[str, ProgramReport] = {}
 
     def __call__(self, method: str, program: ExportedProgram) -> ExportedProgram:
-        program, self.reports[method] = self._call(program)
-        return program
+        new, self.reports[method] = self._call(program)
+        assert isinstance(new, ExportedProgram), "the result is of the same kind"
+        return new
 
 
 def _check(check: str) -> None:
