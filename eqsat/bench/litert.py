@@ -2,7 +2,8 @@
 
 Its packages want versions that ExecuTorch does not, so they live in an environment of their own: `eqsat bench --setup-litert DIR`.
 The int8 model is not eqsat's or ExecuTorch's: another quantizer chose its scales, and its arithmetic differs, so nothing is
-compared to the bit and only cycles are put side by side.
+compared to the bit and only cycles are put side by side. Vela is not of that environment: the .tflite is compiled by the one that
+compiles everything else.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from eqsat.bench.fingerprint import fingerprint as fingerprint_of
 from eqsat.files import InputError
 from eqsat.target import Target
 from eqsat.vela.compile import compile_tflite
+from eqsat.vela.facts import PACKAGE as VELA
+from eqsat.vela.facts import version as vela_version
 from eqsat.workers.worker import Pool
 
 #: Versions that the rows were measured with; torch is ExecuTorch's, so that a model's random weights are the same.
@@ -52,7 +55,7 @@ def check(environment: Path | None) -> None:
 
 
 def fingerprint() -> str:
-    return digest(fingerprint_of([__name__, "eqsat.bench.litert_convert"], ["ethos-u-vela"]), *REQUIREMENTS)
+    return digest(fingerprint_of([__name__, "eqsat.bench.litert_convert"], [VELA]), *REQUIREMENTS)
 
 
 def measure(reference: str, target: str, environment: str) -> tuple[dict[str, Any], dict[str, bytes], list[list[dict]]]:
@@ -77,6 +80,7 @@ def measure(reference: str, target: str, environment: str) -> tuple[dict[str, An
         entry["cycles"] += int(row["op_cycles"])
     return (
         {
+            "vela": vela_version(),
             "delegates": 1,
             "cycles": estimate.cycles,
             "by_kind": estimate.by_kind,

@@ -17,6 +17,7 @@ from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Estimate, compile_tosa
+from eqsat.vela.facts import version as vela_version
 from eqsat.workers.worker import Pool
 
 Fields = dict[str, Any]
@@ -36,6 +37,7 @@ def measure(
     tosas = {str(i): f.pop("tosa") for i, f in enumerate(figures)}
     binary = sum(e.payload_bytes for e in estimates)
     total = {
+        "vela": vela_version(),
         **_over_delegates(figures),
         "memory": _memory(estimates),
         "encoded_weight_bytes": sum(e.binary[1] for e in estimates),

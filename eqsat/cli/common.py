@@ -14,6 +14,8 @@ from rich.table import Table
 from eqsat.cli.interrupt import stops_command
 from eqsat.files import InputError
 from eqsat.target import Target
+from eqsat.vela.facts import PACKAGE as VELA
+from eqsat.versions import versions
 
 if TYPE_CHECKING:
     from eqsat.search.deviation import Deviation
@@ -28,8 +30,26 @@ app = typer.Typer(
 )
 
 
+#: The packages that decide what a result is, besides eqsat.
+_NAMED = (VELA, "executorch", "tosa-tools", "egglog")
+
+
+def _show_versions(asked: bool) -> None:
+    if asked:
+        print("\n".join(f"{name} {version}" for name, version in versions(["eqsat", *_NAMED]).items()))
+        raise typer.Exit
+
+
 @app.callback()
-def _every_command(context: typer.Context) -> None:
+def _every_command(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_versions, is_eager=True, help="print the versions of eqsat, Vela and others"
+        ),
+    ] = False,
+) -> None:
     context.with_resource(stops_command())
 
 

@@ -76,7 +76,7 @@ def compile_command(
             summary.by_kind["eqsat"],
             summary.cycles["stock"],
             summary.cycles["eqsat"],
-            f"{model} on {target}",
+            f"{model} on {target}, Vela {summary.vela}",
         )
         lines(
             summary.verified,

@@ -98,7 +98,7 @@ def optimize(
             result.by_kind,
             result.explicit_cycles,
             result.cycles,
-            f"{source} on {target}",
+            f"{source} on {target}, Vela {result.vela}",
             before="before",
         )
         lines(result.verified, [result.deviation], [], result.coverage, result.seconds, result.warnings)

@@ -21,13 +21,14 @@ from eqsat.executorch.session import EqsatWarning, Session
 from eqsat.files import InputError, write_atomically
 from eqsat.search.deviation import Deviation
 from eqsat.search.options import Options
+from eqsat.vela.facts import version as vela_version
 
 _Numeric = TypeVar("_Numeric", int, float)
 
 
 @dataclass(slots=True)
 class CompileSummary:
-    """What `eqsat compile` reports: Vela's cycles over all delegates (stock is None if ExecuTorch's own graph failed), by
+    """What `eqsat compile` reports: cycles by the version `vela` of Vela over all delegates (stock is None if ExecuTorch's own graph failed), by
     operator kind, whether every delegate equals its reference to the bit or by how much a tolerant one does not, seconds by stage."""
 
     model: str
@@ -45,6 +46,7 @@ class CompileSummary:
     pte_bytes: int
     seconds: dict[str, float]
     warnings: list[str] = field(default_factory=list)
+    vela: str = field(default_factory=vela_version)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -27,13 +27,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Changes beyond noise, the worst first; cells that only one run has; the number of cells that both have."""
+    """Changes beyond noise, the worst first; cells that only one run has; the number of cells that both have; the versions of Vela of the
+    new run and of the old one."""
 
     changes: tuple[Change, ...]
     only_new: int
     only_old: int
     common: int
     noise: float
+    vela: tuple[tuple[str, ...], tuple[str, ...]]
 
     @property
     def regressions(self) -> tuple[Change, ...]:
@@ -60,7 +62,12 @@ def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComp
             changes.append(Change(*place, before, after, ratio, broken or (ratio is not None and ratio > 1 + allowed)))
     changes.sort(key=lambda c: (not c.regression, -(c.ratio if c.ratio is not None else float("inf"))))
     return RunComparison(
-        tuple(changes), len(new.records) - len(common), len(old.records) - len(common), len(common), noise
+        tuple(changes),
+        len(new.records) - len(common),
+        len(old.records) - len(common),
+        len(common),
+        noise,
+        (new.vela, old.vela),
     )
 
 
@@ -76,6 +83,11 @@ def markdown(c: RunComparison) -> str:
         f"({c.noise:.1%} for eqsat's cells, none for others); {c.only_new} only in the new run, {c.only_old} only in the old one.",
         "",
     ]
+    if c.vela[0] != c.vela[1]:
+        lines += [
+            "Cycles are of Vela {} in the new run and of Vela {} in the old one.".format(*map(" and ".join, c.vela)),
+            "",
+        ]
     if c.changes:
         lines += ["| | model | target | configuration | before | after | ratio |", "|---|---|---|---|--:|--:|--:|"]
     for x in c.changes:

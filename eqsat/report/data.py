@@ -12,6 +12,7 @@ from typing import Any
 from eqsat.bench.cells import EQSAT, EXPLICIT, STOCK
 from eqsat.bench.records import Record, chosen_path, place, read_records
 from eqsat.files import InputError
+from eqsat.vela.facts import PACKAGE as VELA
 
 #: Kinds of operators in the order of tables and bars: arithmetic first, then what only moves or rescales data.
 KINDS = ("convolution", "matmul", "pooling", "reduce", "elementwise", "rescale", "transpose", "memory copy")
@@ -121,6 +122,12 @@ class RecordedRun:
     @property
     def optimized(self) -> list[str]:
         return [c for c in self.configurations if c.split(":")[0] == EQSAT]
+
+    @property
+    def vela(self) -> tuple[str, ...]:
+        """The versions of Vela that its cycles are of; records of before they had it have that of the run's last part."""
+        last = self.about.get("versions", {}).get(VELA, "")
+        return tuple(sorted({v for r in self.records.values() if "error" not in r and (v := r.get("vela", last))}))
 
     def get(self, model: str, target: str, configuration: str) -> Record | None:
         """The record if it has figures."""

@@ -14,6 +14,7 @@ from eqsat.report.compare import RunComparison
 from eqsat.report.compare import markdown as comparison_markdown
 from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun, Summary, deviations, geometric_mean, total
 from eqsat.tosa.flatbuffer import loads
+from eqsat.vela.facts import facts_of
 
 TOLERANT = (
     "Results that differ from the exact graph, as their options allow; eqsat's other cells are exact. In steps of the output's quantization, "
@@ -216,18 +217,24 @@ def headline(run: RecordedRun) -> list[str]:
     ]
 
 
+_FLATTERED = (
+    " On U55 and U65 the comparison flatters it: the estimate of this version of Vela takes a convolution with a ReLU of its own as faster "
+    "than one whose RESCALE clips, which is how ExecuTorch lowers it."
+)
+
+
 def notes(run: RecordedRun) -> list[str]:
     """How to read the figures, and what they were made with."""
     out = [
-        "Cycles are Vela's estimate of the whole network. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is over the models "
+        f"Cycles are the estimate of Vela {' and '.join(run.vela)} for the whole network. A ratio is cycles by stock's: below 1 is fewer. A geometric mean is over the models "
         "that have both.",
         '"Verified" is equal, to the bit, to the graph before layout passes on the TOSA reference model, over extreme and random inputs.',
     ]
     if any(p[2] == LITERT for p in run.records):
         out.append(
             "LiteRT's int8 model comes from another quantizer, with other scales and another arithmetic, so only its cycles are comparable, "
-            "and only if no operator stays on the CPU: Vela does not count those. On U55 and U65 the comparison flatters it: Vela's estimate "
-            "takes a convolution with a ReLU of its own as faster than one whose RESCALE clips, which is how ExecuTorch lowers it."
+            "and only if no operator stays on the CPU: Vela does not count those."
+            + (_FLATTERED if any(facts_of(v).table_by_default for v in run.vela) else "")
         )
     if v := run.about.get("versions"):
         cache = "every cell with an empty price cache" if run.about["cold"] else "all with one price cache"

@@ -8,6 +8,7 @@ from typing import Any
 from eqsat.files import InputError
 from eqsat.search.deviation import Deviation
 from eqsat.search.run import Run
+from eqsat.vela.facts import version as vela_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Extracted:
 
 @dataclass(slots=True)
 class Result:
-    """Outcome for one graph. Cycles are Vela's totals; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
+    """Outcome for one graph. Cycles are the totals of the version `vela` of Vela; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
 
     explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
@@ -54,6 +55,7 @@ class Result:
     extractions: list[Extracted] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    vela: str = field(default_factory=vela_version)
     run: Run | None = field(default=None, repr=False, compare=False)
 
     def record(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_records_of_a_real_model(zoo_run):
     assert [r["configuration"] for r in (stock, explicit, eqsat)] == ["stock", EXPLICIT, "eqsat"]
     assert eqsat["cycles"] < explicit["cycles"] and eqsat["cycles"] < stock["cycles"]
     for r in (stock, explicit, eqsat):
-        assert r["verified"] is True and r["delegates"] == 1
+        assert r["verified"] is True and r["delegates"] == 1 and r["vela"] == version("ethos-u-vela")
         assert sum(r["by_kind"].values()) == sum(o["cycles"] for o in r["by_operator"].values()) == r["cycles"]
         assert r["memory"]["Sram"]["peak"] > 0 and r["memory"]["Sram"]["written"] > 0 and r["encoded_weight_bytes"] > 0
         assert r["seconds"].keys() <= set(STAGES) and r["seconds"]["lowering"] > 0 and r["peak_mib"] > 0

@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
+import eqsat
 from eqsat import runs
 from eqsat.cli import app
 from eqsat.tensor import makers
@@ -57,6 +59,7 @@ def test_compile_in_a_process_of_its_own(tmp_path):
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"] is True
+    assert record["vela"] == version("ethos-u-vela")
     assert record["target"] == "ethos-u85-256" and "executorch lowering" in record["seconds"]
     assert "random" in record["calibration"]
     assert out.stat().st_size == record["pte_bytes"]
@@ -73,6 +76,7 @@ def test_compile_a_saved_program_and_show_a_table(tmp_path):
     result = run("compile", tmp_path / "m.pt2", "-t", "ethos-u55-128", "-o", tmp_path / "m.pte")
     assert result.exit_code == 0, result.output
     assert "transpose" in result.output and "verified bit for bit: yes" in result.output
+    assert f"m.pt2 on ethos-u55-128, Vela {version('ethos-u-vela')}\n" in result.output
     assert (tmp_path / "m.pte").is_file()
 
 
@@ -120,6 +124,13 @@ def test_the_time_limit_is_that_of_an_extraction(tmp_path):
     call = ("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--save", saved, "--time-limit")
     assert run(*call, 0).exit_code == 2 and not saved.exists()
     assert run(*call, 7).exit_code == 0 and runs.load(saved).options["time_limit"] == 7
+
+
+def test_versions_are_printed():
+    result = run("--version")
+    assert result.exit_code == 0 and result.output.startswith(
+        f"eqsat {eqsat.__version__}\nethos-u-vela {version('ethos-u-vela')}\n"
+    )
 
 
 def test_rules_are_listed():

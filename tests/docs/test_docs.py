@@ -14,6 +14,7 @@ import pytest
 from docs import blocks, generate, pictures
 from eqsat import runs
 from eqsat.files import load_module
+from eqsat.report import RecordedRun
 from eqsat.target import Target
 from eqsat.tosa import loads
 
@@ -139,3 +140,8 @@ def test_the_tosa_file_is_what_its_script_makes() -> None:
     made = load_module(str(ROOT / "examples" / "make_tosa.py")).tosa()
     assert made == pictures.EXAMPLE.read_bytes()
     assert "transpose" in loads(made).op_counts()
+
+
+def test_the_readme_names_the_vela_of_its_table() -> None:
+    (name,) = RecordedRun.read(ROOT / "benchmarks/results/zoo").vela
+    assert f"Total cycles by Vela {name}," in (ROOT / "README.md").read_text()

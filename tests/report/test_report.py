@@ -9,9 +9,11 @@ from typer.testing import CliRunner
 from eqsat.cli import app
 from eqsat.files import InputError
 from eqsat.report import RecordedRun, compare, graphs
+from eqsat.report.compare import markdown as compared
 from eqsat.report.data import geometric_mean
 from eqsat.report.write import markdown
 from eqsat.tensor.graph import TensorGraph
+from eqsat.vela.facts import facts_of, version
 from tests.bench.runs import EXPLICIT, TARGET
 from tests.graphs import conv, finish, relu, transposed_relus
 
@@ -87,6 +89,24 @@ def test_changes_beyond_noise_are_named(zoo_run, tmp_path, configuration, fields
     assert result.common == 3
     assert [c.regression for c in result.changes] == ([] if regression is None else [regression])
     assert all(c.configuration == configuration for c in result.changes)
+
+
+def test_versions_of_vela_are_named_and_told_apart(zoo_run, tmp_path):
+    run = RecordedRun.read(zoo_run)
+    assert run.vela == (version(),) and f"the estimate of Vela {version()} for" in markdown(run)
+    assert "Cycles are of Vela" not in compared(compare(run, run))
+    older = changed(zoo_run, tmp_path / "older", lambda r: r | {"vela": "5.1.0"})
+    assert "new run and of Vela 5.1.0 in the old" in compared(
+        compare(changed(zoo_run, tmp_path, lambda r: r | {"vela": "5.3.0"}), older)
+    )
+    unnamed = changed(zoo_run, tmp_path / "unnamed", lambda r: {k: v for k, v in r.items() if k != "vela"})
+    assert unnamed.vela == (version(),)
+
+
+@pytest.mark.parametrize("vela", ["5.1.0", "5.2.0"])
+def test_the_comparison_with_litert_is_called_unfair_where_it_is(zoo_run, tmp_path, vela):
+    run = changed(zoo_run, tmp_path, lambda r: r | {"vela": vela, "configuration": "litert"})
+    assert ("flatters" in markdown(run)) == facts_of(vela).table_by_default
 
 
 def test_the_command_writes_and_exits_by_the_comparison(zoo_run, tmp_path):
