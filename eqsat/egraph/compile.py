@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.egraph.externs import is_of
-from eqsat.egraph.kinds import VALUE, VALUES, RuleError, kind_of
+from eqsat.egraph.kinds import INDEX, VALUE, VALUES, Kind, RuleError, kind_of
 from eqsat.egraph.pattern import Pattern, Role, is_leaf, operands_of
 from eqsat.egraph.query import Atom, Demand, Expr, Query, Slot
 from eqsat.egraph.tree import (
@@ -31,12 +31,14 @@ from eqsat.tensor.types import Type
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A query with the functions that it calls, and the facts and postponed operators that it needs declared."""
+    """A query with the functions that it calls, and the facts and postponed operators that it needs declared. needs: kinds of the
+    attributes that its pattern is of."""
 
     query: Query
     functions: tuple[Function, ...]
     facts: tuple[Fact, ...]
     postponed: tuple[Postponed, ...]
+    needs: frozenset[Kind]
 
 
 def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes: bool) -> CompiledRule:
@@ -63,7 +65,8 @@ def compile_rule(left: Term, right: Term | None, where: Sequence[Term], removes:
     atoms = tuple(a for a in pattern.atoms if a is not None)
     query = Query(atoms, tuple(pattern.demands), tuple(actions.made))
     functions = tuple(dict.fromkeys(c.function for c in pattern.calls))
-    return CompiledRule(query, functions, tuple(pattern.facts), tuple(pattern.postponed))
+    needs = frozenset(s.kind for s in pattern.symbols if s.kind.sort == "i64" and s.kind != INDEX)
+    return CompiledRule(query, functions, tuple(pattern.facts), tuple(pattern.postponed), needs)
 
 
 def _guard(pattern: Pattern) -> None:

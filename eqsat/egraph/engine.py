@@ -3,7 +3,8 @@
 Every attribute is interned to an i64. A computation that egglog cannot do is an `ExternTable`: a relation from arguments
 to results and a demand relation beside it. A rule with extern calls becomes demand stages and a final stage; between
 steps Python answers the new demands and loads the rows. No Python runs inside egglog.
-One ruleset per rule gives exact attribution of matches and growth, and limits are checked between rules.
+One ruleset per rule gives exact attribution of matches and growth, and limits are checked between rules. A rule is given to
+egglog once there are attributes of the kinds that it needs: most rules never match in a graph, and each costs time in each pass.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from egglog import bindings
+
+from eqsat.egraph.kinds import Kind
+
+#: Where facts are written for egglog: in memory where the system has a place for that, as files on disks are slow to make.
+_FACTS = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class EngineError(RuntimeError):
@@ -45,6 +51,10 @@ class Interner:
     def __getitem__(self, i: int) -> Any:
         return self._values[i]
 
+    def since(self, count: int) -> list[Any]:
+        """The values that came after the first so many."""
+        return self._values[count:]
+
 
 @dataclass(frozen=True, slots=True)
 class ExternTable:
@@ -59,13 +69,25 @@ class ExternTable:
 @dataclass(frozen=True, slots=True)
 class EgglogRule:
     """A rule in egglog's words, mostly made from terms (`eqsat/egraph/rule.py`). body and head are facts and actions; calls are (result
-    variables, extern, arguments), in order. Analysis rules (`analysis=True`) run to a fixpoint before each pass of rewrites."""
+    variables, extern, arguments), in order. Analysis rules (`analysis=True`) run to a fixpoint before each pass of rewrites. needs: kinds
+    of attributes without which it matches nothing."""
 
     name: str
     body: tuple[str, ...]
     head: tuple[str, ...]
     calls: tuple[tuple[str, str, str], ...] = ()
     analysis: bool = False
+    needs: frozenset[Kind] = frozenset()
+
+    @property
+    def externs(self) -> set[str]:
+        """Names of those that it calls."""
+        return {extern for _, extern, _ in self.calls}
+
+    @property
+    def demands(self) -> str:
+        """The ruleset of its demand stages. Those of all rules of a group run at once."""
+        return "demands.analyses" if self.analysis else "demands.rewrites"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,30 +138,25 @@ class Engine:
 
     def __init__(self, declarations: Sequence[str], externs: Iterable[ExternTable], rules: Iterable[EgglogRule]):
         self.intern = Interner()
-        self._directory = tempfile.mkdtemp(prefix="eqsat-")
+        self._directory = tempfile.mkdtemp(prefix="eqsat-", dir=_FACTS)
         self._egraph = bindings.EGraph(fact_directory=self._directory)
         self._externs = {e.name: e for e in externs}
-        self._answered: dict[str, set[tuple[int, ...]]] = {e: set() for e in self._externs}
-        self._rules: list[EgglogRule] = []
+        self._rules = list(rules)
+        self._waiting = {r.name: r for r in self._rules}
+        self._lacking = {k for r in self._rules for k in r.needs}
+        self._looked = 0
+        self._declared: set[str] = set()
+        self._answered: set[str] = set()
         self._watch: Watch | None = None
         try:
-            self._declare(declarations, rules)
+            for name in ("load", "demands.analyses", "demands.rewrites", "new", "clear"):
+                self.run(f"(ruleset {name})")
+            for line in declarations:
+                self.run(line)
+            self._add_ready()
         except BaseException:
             self.close()
             raise
-
-    def _declare(self, declarations: Sequence[str], rules: Iterable[EgglogRule]) -> None:
-        self.run("(ruleset load)")
-        self.run("(ruleset clear)")
-        for line in declarations:
-            self.run(line)
-        for e in self._externs.values():
-            args = " ".join(f"a{i}" for i in range(e.n_in))
-            self.run(f"(relation {e.name} ({' '.join(['i64'] * (e.n_in + e.n_out))}))")
-            self.run(f"(relation {e.name}? ({' '.join(['i64'] * e.n_in)}))")
-            self.run(f'(rule (({e.name}? {args})) ((delete ({e.name}? {args}))) :ruleset clear :name "clear-{e.name}")')
-        for r in rules:
-            self._add(r)
 
     def run(self, text: str) -> list[Any]:
         """Runs one egglog command. Raises EngineError.
@@ -160,15 +177,36 @@ class Engine:
             f.writelines("\t".join(map(str, r)) + "\n" for r in rows)
         self.run(f'(input {relation} "{name}")')
 
+    def _add_ready(self) -> None:
+        """Gives egglog the rules whose kinds of attributes are there now. It finds their matches from the beginning on."""
+        for value in self.intern.since(self._looked):
+            self._lacking -= {k for k in self._lacking if k.accepts(value)}
+            self._looked += 1
+        for r in [r for r in self._waiting.values() if self._lacking.isdisjoint(r.needs)]:
+            self._add(self._waiting.pop(r.name))
+
     def _add(self, r: EgglogRule) -> None:
         self.run(f"(ruleset rs.{r.name})")
-        self.run(f"(ruleset rs.{r.name}?)")
         body = list(r.body)
         for k, (outs, extern, args) in enumerate(r.calls):
-            self.run(f'(rule ({" ".join(body)}) (({extern}? {args})) :ruleset rs.{r.name}? :name "{r.name}?{k}")')
+            if extern not in self._declared and extern in self._externs:
+                self._declare(self._externs[extern])
+            self.run(f'(rule ({" ".join(body)}) (({extern}? {args})) :ruleset {r.demands} :name "{r.name}?{k}")')
             body.append(f"({extern} {args} {outs})")
         self.run(f'(rule ({" ".join(body)}) ({" ".join(r.head)}) :ruleset rs.{r.name} :name "{r.name}")')
-        self._rules.append(r)
+
+    def _declare(self, e: ExternTable) -> None:
+        """Tables of an extern: what it answered, what it was ever asked, and what of that is new. egglog matches a row once, so a row
+        that is asked again is not new again."""
+        self._declared.add(e.name)
+        args, sorts = " ".join(f"a{i}" for i in range(e.n_in)), " ".join(["i64"] * e.n_in)
+        self.run(f"(relation {e.name} ({' '.join(['i64'] * (e.n_in + e.n_out))}))")
+        self.run(f"(relation {e.name}? ({sorts}))")
+        self.run(f"(relation {e.name}?new ({sorts}))")
+        self.run(f'(rule (({e.name}? {args})) (({e.name}?new {args})) :ruleset new :name "{e.name}")')
+        self.run(
+            f'(rule (({e.name}?new {args})) ((delete ({e.name}?new {args}))) :ruleset clear :name "clear-{e.name}")'
+        )
 
     # -- saturation -------------------------------------------------------------------------------
 
@@ -219,7 +257,7 @@ class Engine:
         updated = self._demands(rules, deadline) > 0
         if time.perf_counter() > deadline:  # demands may be left: nothing may be called saturated
             return updated, "time limit"
-        for r in rules:
+        for r in (r for r in rules if r.name not in self._waiting and self._answered.issuperset(r.externs)):
             report = self.run(f"(run-schedule rs.{r.name})")[0].report
             updated |= report.updated
             if report.updated and self._watch:
@@ -235,30 +273,25 @@ class Engine:
         return updated, ""
 
     def _demands(self, rules: Sequence[EgglogRule], deadline: float) -> int:
-        stages = [r.name for r in rules if r.calls]
+        self._add_ready()
+        stages = next((r.demands for r in rules if r.calls), None)
         total = 0
         for _ in range(16):  # an answer can enable the next stage of a rule
             if not stages or time.perf_counter() > deadline:
                 return total
-            self.run(f"(run-schedule (seq {' '.join(f'(saturate rs.{n}?)' for n in stages)}))")
-            new = self._answer()
+            asked = self.run(f"(run {stages} 1)")[0].report.updated
+            new = self._answer() if asked else 0
             total += new
             if not new:
                 break
+            self._add_ready()
         return total
 
     def _answer(self) -> int:
-        sizes = dict(self.run("(print-size)")[0].sizes)
-        new, asked = 0, False
+        asked, new = self.run("(run new 1)")[0].report.num_matches_per_rule, 0
         for e in self._externs.values():
-            if not sizes.get(f"{e.name}?"):
-                continue
-            asked = True
             rows = []
-            for key in self._rows(f"{e.name}?"):
-                if key in self._answered[e.name]:
-                    continue
-                self._answered[e.name].add(key)
+            for key in self._rows(f"{e.name}?new") if asked.get(e.name) else ():
                 try:
                     result = e.fn(*(self.intern[i] for i in key))
                 except Exception as error:  # noqa: BLE001 - a rule's mistake must not be the user's crash
@@ -267,8 +300,9 @@ class Engine:
                     rows.append(key + tuple(self.intern.id(v) for v in values))
             if rows:
                 self.load(e.name, rows)
+                self._answered.add(e.name)
                 new += len(rows)
-        if asked:
+        if any(asked.values()):
             self.run("(run clear 1)")
         return new
 

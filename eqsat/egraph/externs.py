@@ -78,8 +78,9 @@ class Extern(Generic[P, R]):
         fn: Callable[..., Any] = self.fn
 
         def answers(*values: Any) -> list[tuple[Any, ...]]:
-            if not all(k.accepts(v) for k, v in zip(kinds, values, strict=True)):
-                return []
+            for kind, value in zip(kinds, values, strict=True):
+                if not kind.accepts(value):
+                    return []
             found = fn(*values)
             if found is None or found is False:
                 return []

@@ -80,7 +80,7 @@ class Rule:
             (" ".join(map(text, d.results)), d.extern.name, " ".join(map(text, d.arguments))) for d in q.demands
         )
         body, head = tuple(q.body()), tuple(map(text, q.actions))
-        return engine.EgglogRule(self.name, body, head, calls, self.analysis)
+        return engine.EgglogRule(self.name, body, head, calls, self.analysis, self.compiled.needs)
 
 
 def rule(

@@ -6,7 +6,9 @@ import os
 
 import pytest
 
+from eqsat.egraph import engine as engine_module
 from eqsat.egraph.engine import Budget, EgglogRule, Engine, EngineError, ExternTable
+from eqsat.egraph.kinds import Kind
 
 LANGUAGE = (
     "(sort T)",
@@ -109,6 +111,21 @@ def test_calls_of_a_rule_feed_one_another() -> None:
         assert sorted(rows(engine, "Num")) == [2, 3, 33, 363, 3993]
 
 
+def test_a_rule_waits_for_attributes_of_the_kinds_that_it_needs() -> None:
+    """It then also finds what was there before, and it is looked at in each pass only from then on."""
+    big = Kind("big", int, lambda n: n > 3)
+    late = EgglogRule("late", ("(= t (Num a))",), ("(Twice t)",), needs=frozenset({big}))
+    never = EgglogRule("never", ("(= t (NoSuch x))",), ("(union t x)",), needs=frozenset({Kind("word", str)}))
+    with toy([late, never], (), "(Num 0)") as engine:
+        engine.intern.id(3)
+        assert engine.saturate().matches == {}
+        engine.run(value(engine, 4))
+        assert engine.saturate().matches == {"late": 2}
+    with toy([late, GROW], [NEXT]) as engine:  # the numbers that are there when a function gives 4
+        engine.run(value(engine, 1))
+        assert engine.saturate(Budget(passes=3)).matches == {"grow": 3, "late": 3}
+
+
 def test_an_unsound_rule_is_stopped() -> None:
     """One class, two types."""
     typing = rule("typing", "(= t (Num a))", "(set (type t) a)", analysis=True)
@@ -162,7 +179,7 @@ def test_an_engine_leaves_no_files() -> None:
 
 
 def test_a_failing_engine_leaves_no_files(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(engine_module, "_FACTS", str(tmp_path))
     with pytest.raises(EngineError):
         toy([rule("bad", "(= t (NoSuch x))", "(union t x)")])
     assert list(tmp_path.iterdir()) == []
