@@ -28,6 +28,7 @@ from eqsat.tosa import loads
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
 from tests.cost_models import a16w8
+from tests.cost_models.counting import CountingPool
 from tests.graphs import finish, rescale, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
@@ -229,23 +230,15 @@ def test_a_network_of_int16_gets_better(model: VelaGroups, tmp_path: Path) -> No
 def test_prices_are_of_one_version_of_vela_and_of_what_measures(
     what: str, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
-
-    class Counting:
-        call = staticmethod(pool.call)
-
-        @staticmethod
-        def map(fn, items):
-            asked.append(len(items))
-            return pool.map(fn, items)
+    counting = CountingPool(pool)
 
     def ask() -> int:
         with closing(PriceCache(tmp_path / "prices")) as cache:
-            model = VelaGroups(Target.of("ethos-u55-128"), Counting(), cache)  # type: ignore[arg-type]
-            asked.clear()
+            model = VelaGroups(Target.of("ethos-u55-128"), counting, cache)
+            counting.asked.clear()
             model.total(residual())
             model.price([move((1, 8, 8, 16), (0, 2, 1, 3))])
-        return sum(asked)
+        return sum(counting.asked)
 
     first = ask()
     assert first > 1 and ask() == 0

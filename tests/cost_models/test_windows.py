@@ -20,6 +20,7 @@ from eqsat.tensor.ops import OPS
 from eqsat.tosa import loads
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
+from tests.cost_models.counting import CountingPool
 from tests.graphs import add, channel_shuffle, clamp, conv, finish, reshape, residual, transpose, transposed_relus
 
 
@@ -92,22 +93,14 @@ def test_windows_cut_only_tensors_that_a_pad_can_stand_for() -> None:
 
 def test_equal_windows_are_measured_once(pool: Pool, cache: PriceCache) -> None:
     """A block more costs the windows around it, not those of the whole graph."""
-    asked: list[int] = []
-
-    class Counting:
-        call = staticmethod(pool.call)
-
-        @staticmethod
-        def map(fn, items):
-            asked.append(len(items))
-            return pool.map(fn, items)
-
-    model = VelaGroups(Target.of("ethos-u55-128"), Counting(), cache)  # type: ignore[arg-type]
+    counting = CountingPool(pool)
+    asked = counting.asked
+    model = VelaGroups(Target.of("ethos-u55-128"), counting, cache)
     model.total(tower(4))
     model.total(tower(4))
     model.total(tower(5))
     assert asked[1] == 0 < asked[2] < asked[0]
-    again = VelaGroups(model.target, Counting(), cache)  # type: ignore[arg-type]
+    again = VelaGroups(model.target, counting, cache)
     assert again.total(tower(4)) == model.total(tower(4)) and asked[3:] == [0, 0]
 
 

@@ -121,7 +121,7 @@ def mid_solve(place: Path) -> DrillOutcome:
 # ---- the engine -----------------------------------------------------------------------------------
 
 
-def _steps_back(place: Path, **more: object) -> DrillOutcome:
+def steps_back(place: Path, **more: object) -> DrillOutcome:
     sound, result = optimized(place, **more)
     return sound and result.chosen == "explicit" and bool(result.warnings), describe(result)
 
@@ -145,7 +145,7 @@ def extern_raises(place: Path) -> DrillOutcome:
 
 @drill("egglog panics", "a user's rule gives a class two types", "the graph as it was, and a warning")
 def panics(place: Path) -> DrillOutcome:
-    return _steps_back(place, rules=(RETYPED,))
+    return steps_back(place, rules=(RETYPED,))
 
 
 @drill("a cost model fails", "a user's cost model raises", "an error that names the model and the line")

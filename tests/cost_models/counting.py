@@ -1,0 +1,19 @@
+"""A pool of workers that notes what it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eqsat.workers.worker import Pool
+
+
+class CountingPool(Pool):
+    """asked: how many calls each `map` was of. The workers are those of another pool."""
+
+    def __init__(self, pool: Pool):
+        self.pool, self.call, self.asked = pool, pool.call, list[int]()
+
+    def map(self, fn: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        self.asked.append(len(items))
+        return self.pool.map(fn, items)
