@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.regor import vela
+from eqsat.vela.roofline import Rates
 from eqsat.workers.worker import Limits, Pool, Worker
 
 #: Vela's operator names -> the kinds that tables and reports show.
@@ -29,14 +31,38 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Footprint:
+    """Bytes that a compiled graph takes: of SRAM in use at once, of commands and of encoded weights, which stay in flash; and per memory those
+    in use at once ("peak"), "read" and "written"."""
+
+    sram: int
+    commands: int
+    weights: int
+    memory: dict[str, dict[str, int]]
+
+    @staticmethod
+    def together(footprints: Iterable[Footprint]) -> Footprint:
+        """That of graphs that run one after the other: the largest peaks, the sum of everything else."""
+        every = list(footprints)
+        memory: dict[str, dict[str, int]] = {}
+        for f in every:
+            for name, m in f.memory.items():
+                old = memory.get(name, {"peak": 0, "read": 0, "written": 0})
+                memory[name] = {k: max(old[k], m[k]) if k == "peak" else old[k] + m[k] for k in old}
+        commands, weights = sum(f.commands for f in every), sum(f.weights for f in every)
+        return Footprint(max((f.sram for f in every), default=0), commands, weights, memory)
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, per memory its peak use and
-    the bytes read and written; the bytes of the command stream and of the encoded weights, or of the .tflite that Vela wrote; and
-    the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses)."""
+    the bytes read and written; what the target does in a cycle at most; the bytes of the command stream and of the encoded weights, or
+    of the .tflite that Vela wrote; and the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses)."""
 
     cycles: int
     rows: tuple[dict, ...] = field(repr=False)
     memory: dict[str, dict[str, int]] = field(repr=False)
+    rates: Rates
     binary: tuple[int, ...] = ()
     cpu_operators: int = 0
 
@@ -49,6 +75,11 @@ class Estimate:
     def payload_bytes(self) -> int:
         """Bytes of the binary in ExecuTorch's payload, which pads each of its blocks to 16."""
         return sum(-(-n // 16) * 16 for n in self.binary)
+
+    @property
+    def footprint(self) -> Footprint:
+        """Of a TOSA graph; memories that are not used are left out."""
+        return Footprint(self.sram_peak, *self.binary, {k: m for k, m in self.memory.items() if any(m.values())})
 
     @property
     def by_kind(self) -> dict[str, int]:
@@ -72,7 +103,12 @@ def compile_tflite(buffer: bytes, target: Target, via: Pool | Worker, timeout: f
 def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeout: float) -> Estimate:
     answer = via.call(vela, buffer, form, list(target.flags), limits=Limits(timeout))
     return Estimate(
-        answer["cycles"], tuple(answer["rows"]), answer["memory"], tuple(answer["binary"]), answer["cpu_operators"]
+        answer["cycles"],
+        tuple(answer["rows"]),
+        answer["memory"],
+        Rates(*answer["rates"]),
+        tuple(answer["binary"]),
+        answer["cpu_operators"],
     )
 
 

@@ -15,7 +15,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
     except ImportError as e:
         raise ImportError(f"{e}: pip install ethos-u-vela") from e
 
-    accelerator, config, options = _configuration(tuple(flags))
+    accelerator, config, options, rates, constants = _configuration(tuple(flags))
     if form == "TFLITE":
         options = options.replace("output_format=Raw", "output_format=TFLite", 1)
     model = regor.compile(accelerator, buffer, form, config, options=options)
@@ -28,25 +28,30 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         }
         for name, m in report.memories.items()
     }
+    if constants == "OnChipFlash" and constants not in memories:  # as Vela's own summary tells SRAM from constants that lie in it
+        memories[constants] = {"peak": int(report.readOnlyPeakUsage), "read": 0, "written": 0}
+        memories["Sram"]["peak"] -= memories[constants]["peak"]
     return {
         "cycles": int(report.totalCycles),
         "npu_cycles": int(report.npuCycles),
         "rows": _rows(model.opt_database.tables, buffer if form == "TOSA" else None),
         "memory": memories,
+        "rates": rates,
         "binary": [len(model.command_stream), len(model.read_only.data)] if form == "TOSA" else [len(model.model)],
         "cpu_operators": int(report.cpuOps),
     }
 
 
 @cache
-def _configuration(flags: tuple[str, ...]) -> tuple[str, str, str]:
-    """(accelerator, system config, options) as Vela's own command line makes them from `flags`."""
+def _configuration(flags: tuple[str, ...]) -> tuple[str, str, str, tuple[int, float, float], str]:
+    """(accelerator, system config, options) as Vela's own command line makes them from `flags`, the `Rates` that it has read for them, and the
+    name of the memory that constants lie in."""
     from ethosu.vela import vela as command
 
-    seen: list[tuple[str, str, str]] = []
+    seen: list[tuple[Any, str, str, str]] = []
     original = command.process_regor
     command.process_regor = lambda arch, name, accelerator, config, options, *rest, **kw: seen.append(
-        (accelerator, config, options)
+        (arch, accelerator, config, options)
     )
     try:
         with tempfile.TemporaryDirectory() as d:
@@ -58,23 +63,37 @@ def _configuration(flags: tuple[str, ...]) -> tuple[str, str, str]:
         raise RuntimeError(f"Vela refuses the flags {' '.join(flags)} (exit code {e.code})") from e
     finally:
         command.process_regor = original
-    accelerator, config, options = seen[0]
+    arch, accelerator, config, options = seen[0]
     if "enable_db=true" not in options:
         options = options.replace("[compiler]\n", "[compiler]\nenable_db=true\n", 1)
-    return accelerator, config, options
+    constants, bandwidth = arch.permanent_storage_mem_area, arch.memory_bandwidths_per_cycle
+    rates = arch.num_macs_per_cycle * arch.ncores, float(bandwidth[constants]), float(bandwidth[arch.fast_storage_mem_area])
+    return accelerator, config, options, rates, constants.name
 
 
 def _rows(tables: dict[str, Any], tosa: bytes | None) -> list[dict[str, Any]]:
-    """Vela's table by operator; of a TOSA file each row with its `source`."""
+    """Vela's table by operator, with the cycles in which each computes or writes ("busy_cycles"); of a TOSA file each row with its `source`."""
     if "perf" not in tables:
         return []
     t = tables["perf"]
     keep = [i for i, h in enumerate(t.header) if h in ("operator", "name", "op_cycles", "npu_cycles", "mac_count")]
     rows = [{t.header[i]: row[i] for i in keep} for row in t.data]
+    number, busy = list(t.header).index("id"), _busy(tables)
+    for row, given in zip(rows, t.data):
+        row["busy_cycles"] = min(int(row["npu_cycles"]), busy.get(given[number], int(row["npu_cycles"])))
     if tosa is not None:
         for row, source in zip(rows, _sources(tables, tosa)):
             row["source"] = source
     return rows
+
+
+def _busy(tables: dict[str, Any]) -> dict[str, int]:
+    """{id: cycles in which an operator with weights computes or writes}. Its NPU cycles have those in which weights are on their way, too."""
+    details, parts = tables["perf_debug"], tables["perf_debug_main"]
+    weights = list(details.header).index("weight_total_bytes")
+    weighted = {row[0] for row in details.data if row[weights]}
+    columns = [list(parts.header).index(name) for name in ("mac_cycles", "ao_cycles")]
+    return {row[0]: max(int(row[i] or 0) for i in columns) for row in parts.data if row[0] in weighted}
 
 
 def _sources(tables: dict[str, Any], buffer: bytes) -> list[str]:

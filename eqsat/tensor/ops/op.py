@@ -74,6 +74,7 @@ class Op:
     declared: the result's dtype is the attribute "dtype", which TOSA writes at the tensor only.
     tosa: TOSA has it, under its name in upper case; the other attributes are those of TOSA's schema.
     copies: it gives elements of its operands as they are, floats too.
+    macs: how many products it adds up, from the types of its operands and its result; None: it is none that multiplies and adds.
     along: for axial ops, and where a per-channel form of it is. roles: for indexed ones, the axes of each operand and of the result
         by letters, as "nKc,nw->nwc": along upper-case ones it acts.
     """
@@ -90,6 +91,7 @@ class Op:
     folded: tuple[tuple[str, str], ...] = ()
     declared: bool = False
     copies: bool = False
+    macs: Callable[[Sequence[Type], Type], int] | None = None
     along: Along | None = None
     roles: str | None = None
 

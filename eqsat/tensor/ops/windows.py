@@ -6,6 +6,7 @@ Shapes: activations [N, H, W, C]; weights of CONV2D and TRANSPOSE_CONV2D [OC, KH
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 
 import numpy as np
 
@@ -25,6 +26,7 @@ def _mac(
     *,
     shown: tuple[str, ...] = (),
     folded: tuple[tuple[str, str], ...] = (),
+    macs: Callable[[Sequence[Type], Type], int] | None = None,
 ) -> None:
     define(
         Op(
@@ -38,6 +40,7 @@ def _mac(
             tosa=True,
             fx="no",
             folded=folded,
+            macs=macs,
         )
     )
 
@@ -239,7 +242,16 @@ def _real_avg_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return mean
 
 
-_mac("conv2d", 3, _conv(1, -1, lambda k: k[0]), _conv2d, _real_conv2d, shown=("stride",), folded=_PRODUCT_ZERO_POINTS)
+_mac(
+    "conv2d",
+    3,
+    _conv(1, -1, lambda k: k[0]),
+    _conv2d,
+    _real_conv2d,
+    shown=("stride",),
+    folded=_PRODUCT_ZERO_POINTS,
+    macs=lambda xs, t: t.elements * prod(xs[1].shape[1:]),
+)
 _mac(
     "depthwise_conv2d",
     3,
@@ -248,8 +260,25 @@ _mac(
     _real_depthwise_conv2d,
     shown=("stride",),
     folded=_PRODUCT_ZERO_POINTS,
+    macs=lambda xs, t: t.elements * prod(xs[1].shape[:2]),
 )
-_mac("transpose_conv2d", 3, _transpose_conv, _transpose_conv2d, _real_transpose_conv2d, folded=_PRODUCT_ZERO_POINTS)
-_mac("matmul", 2, _matmul, _product, _real_product, folded=_PRODUCT_ZERO_POINTS)
+_mac(
+    "transpose_conv2d",
+    3,
+    _transpose_conv,
+    _transpose_conv2d,
+    _real_transpose_conv2d,
+    folded=_PRODUCT_ZERO_POINTS,
+    macs=lambda xs, t: xs[0].elements * prod(xs[1].shape[:3]),
+)
+_mac(
+    "matmul",
+    2,
+    _matmul,
+    _product,
+    _real_product,
+    folded=_PRODUCT_ZERO_POINTS,
+    macs=lambda xs, t: t.elements * xs[0].shape[-1],
+)
 _mac("max_pool2d", 1, _pool, _max_pool2d, _real_max_pool2d, shown=("kernel",))
 _mac("avg_pool2d", 1, _pool, _avg_pool2d, _real_avg_pool2d, shown=("kernel",), folded=ZERO_POINTS)
