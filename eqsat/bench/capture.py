@@ -45,7 +45,7 @@ class GraphCapture(BackendDetails):
         tosa = hook.stock or hook.explicit
         try:
             with Pool(1) as pool:
-                binary = compile_tosa(tosa, Target.from_compile_spec(spec), pool).payload_bytes
+                binary = compile_tosa(tosa, Target.from_compile_spec(spec), pool).footprint.payload
             payload = EthosUBackend._compile_tosa_flatbuffer(tosa, spec).processed_bytes
         except WorkerError:
             binary, payload = None, b""

@@ -24,6 +24,7 @@ from eqsat.target import Target
 from eqsat.vela.compile import compile_tflite
 from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.vela.facts import version as vela_version
+from eqsat.vela.roofline import by_operator
 from eqsat.workers.worker import Pool
 
 #: Versions that the rows were measured with; torch is ExecuTorch's, so that a model's random weights are the same.
@@ -73,18 +74,13 @@ def measure(reference: str, target: str, environment: str) -> tuple[dict[str, An
         started = time.perf_counter()
         estimate = compile_tflite(buffer, compiled_for, pool)
         seconds["vela"] = time.perf_counter() - started
-    by_operator: dict[str, dict[str, int]] = {}
-    for row in estimate.rows:
-        entry = by_operator.setdefault(row["operator"], {"operators": 0, "cycles": 0})
-        entry["operators"] += 1
-        entry["cycles"] += int(row["op_cycles"])
     return (
         {
             "vela": vela_version(),
             "delegates": 1,
             "cycles": estimate.cycles,
             "by_kind": estimate.by_kind,
-            "by_operator": by_operator,
+            "by_operator": by_operator(estimate.rows),
             "cpu_operators": estimate.cpu_operators,
             "memory": {k: m for k, m in estimate.memory.items() if any(m.values())},
             "tflite_bytes": estimate.binary[0],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.reference import compare
-from eqsat.vela.compile import Estimate, compile_tosa
+from eqsat.vela.compile import Estimate, Footprint, compile_tosa
 from eqsat.vela.facts import version as vela_version
+from eqsat.vela.roofline import Bound, bound, by_operator, over_bound
 from eqsat.workers.worker import Pool
 
 Fields = dict[str, Any]
@@ -33,19 +33,21 @@ def measure(
     """
     configuration, target = Configuration.parse(name), Target.from_flags(flags)
     figures = [_delegate(configuration, target, files, i, side, cold) for i in range(len(side["stock_errors"]))]
-    estimates: list[Estimate] = [f.pop("estimate") for f in figures]
+    footprint = Footprint.together(f.pop("footprint") for f in figures)
+    rows: list[list[dict]] = [f.pop("rows") for f in figures]
     tosas = {str(i): f.pop("tosa") for i, f in enumerate(figures)}
-    binary = sum(e.payload_bytes for e in estimates)
     total = {
         "vela": vela_version(),
         **_over_delegates(figures),
-        "memory": _memory(estimates),
-        "encoded_weight_bytes": sum(e.binary[1] for e in estimates),
-        "pte_bytes": None if side["pte_frame_bytes"] is None else side["pte_frame_bytes"] + binary,
+        "bound": asdict(Bound.together(f["bound"] for f in figures)),
+        "memory": footprint.memory,
+        "encoded_weight_bytes": footprint.weights,
+        "command_bytes": footprint.commands,
+        "pte_bytes": None if side["pte_frame_bytes"] is None else side["pte_frame_bytes"] + footprint.payload,
     }
     seconds = {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}
     total["seconds"] = {k: round(v, 3) for k, v in seconds.items()}
-    return total, tosas, [list(e.rows) for e in estimates]
+    return total, tosas, rows
 
 
 def _over_delegates(figures: list[Fields]) -> Fields:
@@ -78,7 +80,7 @@ def _delegate(
         seconds = time.perf_counter() - started
         outcome = compare(loads(explicit), loads(tosa), pool, Options().trials) if tosa is not explicit else None
     return {
-        **_graph(tosa, estimate),
+        **_graph(explicit, tosa, estimate),
         "seconds": {"vela": seconds},
         "verified": outcome is None or outcome.equal,
         "max_difference": _finite(outcome.max_difference) if outcome else 0.0,
@@ -97,7 +99,7 @@ def _optimized(
         estimate = compile_tosa(result.tosa, target, pool)
     found = [e for e in result.extractions if e.extractor == options.extractor]
     return {
-        **_graph(result.tosa, estimate),
+        **_graph(explicit, result.tosa, estimate),
         "seconds": result.seconds,
         "verified": result.verified,
         "max_difference": max(result.deviation.largest) if result.deviation else 0.0,
@@ -112,17 +114,16 @@ def _optimized(
     }
 
 
-def _graph(tosa: bytes, estimate: Estimate) -> Fields:
-    graph = loads(tosa)
-    by_operator: dict[str, Counter] = {}
-    for row in estimate.rows:
-        by_operator.setdefault(row["operator"], Counter()).update(operators=1, cycles=int(row["op_cycles"]))
+def _graph(explicit: bytes, tosa: bytes, estimate: Estimate) -> Fields:
+    graph, rows = loads(tosa), over_bound(estimate.rows, tosa, estimate.rates)
     return {
         "tosa": tosa,
-        "estimate": estimate,
+        "footprint": estimate.footprint,
+        "rows": rows,
         "cycles": estimate.cycles,
+        "bound": bound(loads(explicit), estimate.rates),
         "by_kind": estimate.by_kind,
-        "by_operator": by_operator,
+        "by_operator": by_operator(rows),
         "op_counts": graph.op_counts(),
         "weight_bytes": sum(graph.type(n).bytes for n in graph.live() if graph.nodes[n].op == "const"),
     }
@@ -132,21 +133,6 @@ def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -
     """What this configuration needs of the lowering: one of the two tails after the hook point, eqsat both."""
     unused = {STOCK: "explicit passes", EXPLICIT: "stock passes"}.get(configuration.kind)
     return {k: v for k, v in seconds.items() if k != unused}
-
-
-def _memory(estimates: list[Estimate]) -> dict[str, dict[str, int]]:
-    """Per memory: the largest peak of a delegate, since they run one after the other; bytes read and written in all."""
-    out: dict[str, dict[str, int]] = {}
-    for e in estimates:
-        for name, m in e.memory.items():
-            if any(m.values()):
-                old = out.get(name, {"peak": 0, "read": 0, "written": 0})
-                out[name] = {
-                    "peak": max(old["peak"], m["peak"]),
-                    "read": old["read"] + m["read"],
-                    "written": old["written"] + m["written"],
-                }
-    return out
 
 
 def _sum(values: list) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +21,8 @@ from eqsat.versions import versions
 
 if TYPE_CHECKING:
     from eqsat.search.deviation import Deviation
+    from eqsat.vela.compile import Footprint
+    from eqsat.vela.roofline import Bound
 
 BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED = 2, 3, 4, 5, 6
 
@@ -94,24 +98,51 @@ def compile_spec(target: str, system_config: str | None, memory_mode: str | None
     return EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
 
 
-def show(
-    old: dict[str, int],
-    new: dict[str, int],
-    old_total: int | None,
-    new_total: int | None,
-    title: str,
-    before: str = "stock",
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is shown of one side: Vela's cycles and those by operator kind, the bytes that it takes and those of its .pte, None where that is
+    not known."""
+
+    cycles: int | None
+    by_kind: dict[str, int]
+    footprint: Footprint | None
+    pte_bytes: int | None = None
+
+
+def show(old: Column, new: Column, bound: Bound | None, title: str, before: str = "stock") -> None:
     console.print(title, style="bold", soft_wrap=True, highlight=False)
     table = Table("cycles by operator kind")
     for column in (before, "eqsat", "ratio"):
         table.add_column(column, justify="right")
-    for kind in sorted({*old, *new}, key=lambda k: -max(old.get(k, 0), new.get(k, 0))):
-        if old.get(kind, 0) or new.get(kind, 0):
-            table.add_row(kind, *_row(old.get(kind, 0), new.get(kind, 0)))
+    for kind in sorted({*old.by_kind, *new.by_kind}, key=lambda k: -max(old.by_kind.get(k, 0), new.by_kind.get(k, 0))):
+        if old.by_kind.get(kind, 0) or new.by_kind.get(kind, 0):
+            table.add_row(kind, *_row(old.by_kind.get(kind, 0), new.by_kind.get(kind, 0)))
     table.add_section()
-    table.add_row("total", *_row(old_total, new_total), style="bold")
+    table.add_row("total", *_row(old.cycles, new.cycles), style="bold")
+    if bound and bound.roofline:
+        for name, cycles in (("over the roofline", bound.roofline), ("over the bound by operators", bound.operators)):
+            table.add_row(name, *(f"{c.cycles / cycles:.2f}" if c.cycles else "-" for c in (old, new)), "")
+        used = (f"{bound.mac_cycles / c.cycles:.1%}" if c.cycles else "-" for c in (old, new))
+        table.add_row("MAC utilisation", *used, "")
+    table.add_section()
+    for name, *sizes in _bytes(old, new):
+        table.add_row(name, *_row(*sizes))
     console.print(table)
+
+
+def _bytes(old: Column, new: Column) -> Iterator[tuple[str, int | None, int | None]]:
+    """Rows of the table: what, and how many bytes of it before and after."""
+    a, b = old.footprint, new.footprint
+    yield "SRAM in use, bytes", a.sram if a else None, b.sram if b else None
+    yield "flash: weights", a.weights if a else None, b.weights if b else None
+    yield "flash: commands", a.commands if a else None, b.commands if b else None
+    if new.pte_bytes is not None:
+        yield ".pte file", old.pte_bytes, new.pte_bytes
+    for memory in dict.fromkeys(m for f in (a, b) if f for m in f.memory):
+        for what in ("read", "written"):
+            before, after = (f.memory.get(memory, {}).get(what, 0) if f else None for f in (a, b))
+            if before or after:
+                yield f"{memory}: {what}", before, after
 
 
 def _row(old: int | None, new: int | None) -> tuple[str, str, str]:

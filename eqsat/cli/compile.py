@@ -12,6 +12,7 @@ from eqsat.cli.common import (
     BAD_INPUT,
     FAILED,
     STEPPED_BACK,
+    Column,
     ConfigOption,
     JsonOption,
     MemoryOption,
@@ -72,10 +73,9 @@ def compile_command(
         print(json.dumps(summary.as_dict()))
     else:
         show(
-            summary.by_kind["stock"],
-            summary.by_kind["eqsat"],
-            summary.cycles["stock"],
-            summary.cycles["eqsat"],
+            Column(summary.cycles["stock"], summary.by_kind["stock"], summary.memory["stock"], summary.stock_pte_bytes),
+            Column(summary.cycles["eqsat"], summary.by_kind["eqsat"], summary.memory["eqsat"], summary.pte_bytes),
+            summary.bound,
             f"{model} on {target}, Vela {summary.vela}",
         )
         lines(

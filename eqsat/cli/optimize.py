@@ -12,6 +12,7 @@ from eqsat.cli.common import (
     BAD_INPUT,
     FAILED,
     STEPPED_BACK,
+    Column,
     ConfigOption,
     JsonOption,
     MemoryOption,
@@ -94,10 +95,9 @@ def optimize(
         )
     else:
         show(
-            result.explicit_by_kind,
-            result.by_kind,
-            result.explicit_cycles,
-            result.cycles,
+            Column(result.explicit_cycles, result.explicit_by_kind, result.explicit_footprint),
+            Column(result.cycles, result.by_kind, result.footprint),
+            result.bound,
             f"{source} on {target}, Vela {result.vela}",
             before="before",
         )

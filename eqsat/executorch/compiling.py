@@ -21,7 +21,9 @@ from eqsat.executorch.session import EqsatWarning, Session
 from eqsat.files import InputError, write_atomically
 from eqsat.search.deviation import Deviation
 from eqsat.search.options import Options
+from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
+from eqsat.vela.roofline import Bound
 
 _Numeric = TypeVar("_Numeric", int, float)
 
@@ -29,12 +31,15 @@ _Numeric = TypeVar("_Numeric", int, float)
 @dataclass(slots=True)
 class CompileSummary:
     """What `eqsat compile` reports: cycles by the version `vela` of Vela over all delegates (stock is None if ExecuTorch's own graph failed), by
-    operator kind, whether every delegate equals its reference to the bit or by how much a tolerant one does not, seconds by stage."""
+    operator kind, bytes of memory (None where not all delegates have them), cycles that the model needs at least, whether every delegate
+    equals its reference to the bit or by how much a tolerant one does not, seconds by stage."""
 
     model: str
     target: str
     cycles: dict[str, int | None]
     by_kind: dict[str, dict[str, int]]
+    memory: dict[str, Footprint | None]
+    bound: Bound | None
     verified: bool
     deviations: list[Deviation | None]
     chosen: list[str]
@@ -44,6 +49,7 @@ class CompileSummary:
     stepped_back: int
     calibration: str
     pte_bytes: int
+    stock_pte_bytes: int | None
     seconds: dict[str, float]
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
@@ -71,15 +77,16 @@ def compile_model(
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", EqsatWarning)
         edge, session = lower_with_session(program, spec, options=options)
-        before = time.perf_counter()
+        lowered = time.perf_counter()
         buffer = edge.to_executorch().buffer
-        seconds["to_executorch"] = time.perf_counter() - before
+        seconds["to_executorch"] = time.perf_counter() - lowered
     if not session.results and not session.stepped_back:
         raise InputError(f"no part of {model} can run on {spec.target}: the partitioner found no delegate")
     write_atomically(output, buffer)
     if save is not None:
         _save(session, save)
     results = session.results
+    before, after = _footprints(session)
     return CompileSummary(
         model=model,
         target=spec.target,
@@ -88,6 +95,8 @@ def compile_model(
             "stock": _total(r.stock_by_kind for r in results),
             "eqsat": _total(r.by_kind for r in results),
         },
+        memory={"stock": before, "eqsat": after},
+        bound=Bound.together(r.bound for r in results) if session.complete else None,
         verified=session.complete and all(r.verified for r in results),
         deviations=[r.deviation for r in results],
         chosen=[r.chosen for r in results],
@@ -97,9 +106,19 @@ def compile_model(
         stepped_back=session.stepped_back + sum(not r.searched for r in results),
         calibration=calibration,
         pte_bytes=len(buffer),
+        stock_pte_bytes=len(buffer) + before.payload - after.payload if before and after else None,
         seconds={k: round(v, 3) for k, v in {**seconds, **_seconds(session)}.items()},
         warnings=[str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
     )
+
+
+def _footprints(session: Session) -> tuple[Footprint | None, Footprint | None]:
+    """Those of stock's graphs and of the chosen ones, over all delegates."""
+    if not session.complete:
+        return None, None
+    stock = [r.stock_footprint for r in session.results if r.stock_footprint]
+    whole = Footprint.together(stock) if len(stock) == len(session.results) else None
+    return whole, Footprint.together(r.footprint for r in session.results)
 
 
 def _save(session: Session, place: Path) -> None:

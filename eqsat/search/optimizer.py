@@ -26,6 +26,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
 from eqsat.vela.compile import compile_tosa
+from eqsat.vela.roofline import bound
 from eqsat.workers.worker import Pool, WorkerError
 
 __all__ = ["Result", "optimize_tosa"]
@@ -145,6 +146,10 @@ def _result(
         by_kind=best.estimate.by_kind,
         stock_by_kind=stock.estimate.by_kind if stock else {},
         explicit_by_kind=explicit.estimate.by_kind if explicit else {},
+        footprint=best.estimate.footprint,
+        stock_footprint=stock.estimate.footprint if stock else None,
+        explicit_footprint=explicit.estimate.footprint if explicit else None,
+        bound=bound(given.reference, best.estimate.rates),
         coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
         opaque=opaque,
         e_nodes=frozen.n_nodes if frozen else 0,

@@ -8,7 +8,9 @@ from typing import Any
 from eqsat.files import InputError
 from eqsat.search.deviation import Deviation
 from eqsat.search.run import Run
+from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
+from eqsat.vela.roofline import Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Extracted:
 class Result:
     """Outcome for one graph. Cycles are the totals of the version `vela` of Vela; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
 
+    footprint: bytes of memory, and that of the others. bound: cycles that the input needs at least.
     explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
     deviation: of a tolerant result that is not equal to the bit. seconds: by stage. searched: extraction gave at least one graph that Vela
@@ -46,6 +49,10 @@ class Result:
     by_kind: dict[str, int]
     stock_by_kind: dict[str, int]
     explicit_by_kind: dict[str, int]
+    footprint: Footprint
+    stock_footprint: Footprint | None
+    explicit_footprint: Footprint | None
+    bound: Bound
     coverage: float
     opaque: dict[str, int]
     e_nodes: int

@@ -32,25 +32,39 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes that a compiled graph takes: of SRAM in use at once, of commands and of encoded weights, which stay in flash; and per memory those
-    in use at once ("peak"), "read" and "written"."""
+    """Bytes that a compiled graph takes: of SRAM in use at once; of commands and of encoded weights, which stay in flash, and of both in a .pte;
+    and per memory those in use at once ("peak"), "read" and "written"."""
 
     sram: int
     commands: int
     weights: int
+    payload: int
     memory: dict[str, dict[str, int]]
 
     @staticmethod
     def together(footprints: Iterable[Footprint]) -> Footprint:
         """That of graphs that run one after the other: the largest peaks, the sum of everything else."""
-        every = list(footprints)
-        memory: dict[str, dict[str, int]] = {}
-        for f in every:
-            for name, m in f.memory.items():
-                old = memory.get(name, {"peak": 0, "read": 0, "written": 0})
-                memory[name] = {k: max(old[k], m[k]) if k == "peak" else old[k] + m[k] for k in old}
-        commands, weights = sum(f.commands for f in every), sum(f.weights for f in every)
-        return Footprint(max((f.sram for f in every), default=0), commands, weights, memory)
+        total = Footprint(0, 0, 0, 0, {})
+        for f in footprints:
+            memory = {
+                name: {
+                    "peak": max(total._of(name, "peak"), f._of(name, "peak")),
+                    "read": total._of(name, "read") + f._of(name, "read"),
+                    "written": total._of(name, "written") + f._of(name, "written"),
+                }
+                for name in {**total.memory, **f.memory}
+            }
+            total = Footprint(
+                max(total.sram, f.sram),
+                total.commands + f.commands,
+                total.weights + f.weights,
+                total.payload + f.payload,
+                memory,
+            )
+        return total
+
+    def _of(self, memory: str, what: str) -> int:
+        return self.memory.get(memory, {}).get(what, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +86,13 @@ class Estimate:
         return self.memory.get("Sram", {}).get("peak", 0)
 
     @property
-    def payload_bytes(self) -> int:
-        """Bytes of the binary in ExecuTorch's payload, which pads each of its blocks to 16."""
-        return sum(-(-n // 16) * 16 for n in self.binary)
-
-    @property
     def footprint(self) -> Footprint:
-        """Of a TOSA graph; memories that are not used are left out."""
-        return Footprint(self.sram_peak, *self.binary, {k: m for k, m in self.memory.items() if any(m.values())})
+        """Of a TOSA graph; memories that are not used are left out. ExecuTorch pads commands and weights to 16 bytes each."""
+        commands, weights = self.binary
+        payload = sum(-(-n // 16) * 16 for n in self.binary)
+        return Footprint(
+            self.sram_peak, commands, weights, payload, {k: m for k, m in self.memory.items() if any(m.values())}
+        )
 
     @property
     def by_kind(self) -> dict[str, int]:

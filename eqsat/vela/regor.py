@@ -28,7 +28,9 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         }
         for name, m in report.memories.items()
     }
-    if constants == "OnChipFlash" and constants not in memories:  # as Vela's own summary tells SRAM from constants that lie in it
+    if (
+        constants == "OnChipFlash" and constants not in memories
+    ):  # as Vela's own summary tells SRAM from constants that lie in it
         memories[constants] = {"peak": int(report.readOnlyPeakUsage), "read": 0, "written": 0}
         memories["Sram"]["peak"] -= memories[constants]["peak"]
     return {
@@ -67,7 +69,11 @@ def _configuration(flags: tuple[str, ...]) -> tuple[str, str, str, tuple[int, fl
     if "enable_db=true" not in options:
         options = options.replace("[compiler]\n", "[compiler]\nenable_db=true\n", 1)
     constants, bandwidth = arch.permanent_storage_mem_area, arch.memory_bandwidths_per_cycle
-    rates = arch.num_macs_per_cycle * arch.ncores, float(bandwidth[constants]), float(bandwidth[arch.fast_storage_mem_area])
+    rates = (
+        arch.num_macs_per_cycle * arch.ncores,
+        float(bandwidth[constants]),
+        float(bandwidth[arch.fast_storage_mem_area]),
+    )
     return accelerator, config, options, rates, constants.name
 
 

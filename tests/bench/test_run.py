@@ -49,6 +49,11 @@ def test_records_of_a_real_model(zoo_run):
         assert r["memory"]["Sram"]["peak"] > 0 and r["memory"]["Sram"]["written"] > 0 and r["encoded_weight_bytes"] > 0
         assert r["seconds"].keys() <= set(STAGES) and r["seconds"]["lowering"] > 0 and r["peak_mib"] > 0
         assert r["op_counts"]["conv2d"] >= 2 and r["weight_bytes"] > 0
+        assert r["bound"] == stock["bound"] and 0 < r["bound"]["roofline"] <= r["bound"]["operators"] < r["cycles"]
+        mac_cycles = sum(o["mac_cycles"] for o in r["by_operator"].values())
+        # eqsat's graph may multiply by zeros too, where it reads blocks of pixels as channels
+        assert mac_cycles >= r["bound"]["mac_cycles"] and (r is eqsat or mac_cycles == r["bound"]["mac_cycles"])
+        assert 0 < r["command_bytes"] + r["encoded_weight_bytes"] < r["pte_bytes"]
     assert (
         eqsat["stop"] == ["saturated"] and eqsat["e_nodes"] > 0 and eqsat["gap"] == 0 and eqsat["chosen"] == ["eqsat"]
     )
@@ -73,6 +78,11 @@ def test_the_pte_has_the_size_that_the_record_says(zoo_run, tmp_path):
         compiled["cycles"]["eqsat"] == eqsat["cycles"]
         and compiled["pte_bytes"] == eqsat["pte_bytes"] == (tmp_path / "m.pte").stat().st_size
     )
+    stock = read_records(zoo_run)[0]
+    assert compiled["stock_pte_bytes"] == stock["pte_bytes"] and compiled["bound"] == stock["bound"]
+    assert compiled["memory"]["stock"]["memory"] == stock["memory"]
+    assert compiled["memory"]["eqsat"]["memory"] == eqsat["memory"]
+    assert compiled["memory"]["eqsat"]["sram"] == eqsat["memory"]["Sram"]["peak"]
 
 
 def test_a_tosa_file_stands_for_itself(whole):

@@ -19,6 +19,7 @@ from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.guards import violations
+from eqsat.vela.roofline import bound
 from eqsat.workers.worker import Worker, WorkerError
 from tests.graphs import channel_shuffle, conv, finish, relu, rescale, reshape, residual, transpose, transposed_relus
 from tests.planted import DROPPED, RAISES, RETYPED
@@ -54,6 +55,10 @@ def test_a_useless_pair_of_transposes_vanishes(target: Target, options: Options,
     assert compare(explicit, chosen, worker, trials=10, seed=5).equal
     assert result.stop == "saturated" and result.e_nodes > len(explicit.nodes) and result.coverage == 1
     assert result.stock_cycles is None and result.stock_verified is None and result.stock_by_kind == {}
+    assert result.footprint == compile_tosa(result.tosa, target, worker).footprint and result.stock_footprint is None
+    assert result.explicit_footprint == compile_graph(explicit, target, worker).footprint != result.footprint
+    assert result.bound == bound(explicit, compile_graph(explicit, target, worker).rates)
+    assert 0 < result.bound.roofline <= result.bound.operators < result.cycles
 
 
 @pytest.mark.slow

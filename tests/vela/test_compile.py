@@ -30,7 +30,12 @@ def test_total_is_the_command_lines(build, target: str, worker: Worker, tmp_path
     (summary,) = tmp_path.glob("*_summary_*.csv")
     with summary.open() as f:
         (row,) = csv.DictReader(f)
-    assert compile_graph(build(), Target.of(target), worker).cycles == int(row["cycles_total"])
+    estimate = compile_graph(build(), Target.of(target), worker)
+    assert estimate.cycles == int(row["cycles_total"])
+    columns = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"}
+    for name, column in columns.items():  # also where constants share the SRAM
+        assert estimate.memory.get(name, {"peak": 0})["peak"] == 1024 * float(row[f"{column}_memory_used"])
+    assert estimate.footprint.sram == estimate.memory["Sram"]["peak"]
 
 
 @pytest.mark.parametrize("target", TARGETS)
