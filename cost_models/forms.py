@@ -31,24 +31,25 @@ _RESHAPE = 0.02
 _CUT = 0.02
 
 
-def standalone(target: Target, u: Unit, s: Setting) -> tuple[float, float]:
+def standalone(target: Target, unit: Unit, setting: Setting) -> tuple[float, float]:
     """Cycles of one op with the RESCALE and activation that fuse into it; those that the NPU computes of them."""
-    o = Operation(target, machine_of(target), u, s)
-    if u.op in ("conv2d", "depthwise_conv2d", "transpose_conv2d"):
-        return convolution(o)
-    cycles = 0.0 if OPS[u.op].kind == "leaf" else _FORMS.get(u.op, _elementwise)(o)
+    operation = Operation(target, machine_of(target), unit, setting)
+    if unit.op in ("conv2d", "depthwise_conv2d", "transpose_conv2d"):
+        return convolution(operation)
+    cycles = 0.0 if OPS[unit.op].kind == "leaf" else _FORMS.get(unit.op, _elementwise)(operation)
     return cycles, cycles
 
 
-def copy(target: Target, u: Unit, place: Place) -> float:
+def copy(target: Target, unit: Unit, place: Place) -> float:
     """Cycles of a RESHAPE that is a copy."""
-    bits = 8 * DType.of(u.result.dtype).size
-    return min(_pooled(target, spatial(t.shape), place, bits) for t in (u.operands[0], u.result))
+    bits = 8 * DType.of(unit.result.dtype).size
+    return min(_pooled(target, spatial(t.shape), place, bits) for t in (unit.operands[0], unit.result))
 
 
-def part(target: Target, t: Type, place: Place) -> float:
+def part(target: Target, tensor: Type, place: Place) -> float:
     """A copy into or out of a larger tensor, which keeps its shape."""
-    return batches(t.shape) * _pooled(target, spatial(t.shape[-3:]), place, 8 * DType.of(t.dtype).size)
+    bits = 8 * DType.of(tensor.dtype).size
+    return batches(tensor.shape) * _pooled(target, spatial(tensor.shape[-3:]), place, bits)
 
 
 @lru_cache(maxsize=65536)
@@ -66,106 +67,133 @@ def _pooled(
     return estimator.pool(machine_of(target), out, place, bits, path, table=table, out_bits=out_bits, ahead=ahead)
 
 
-def _reshape(o: Operation) -> float:
-    return _RESHAPE * o.unit.result.bytes
+def _reshape(operation: Operation) -> float:
+    return _RESHAPE * operation.unit.result.bytes
 
 
-def _cut(o: Operation) -> float:
-    return _CUT * o.unit.result.elements
+def _cut(operation: Operation) -> float:
+    return _CUT * operation.unit.result.elements
 
 
-def _transpose(o: Operation) -> float:
-    return transpose(o.target, o.unit.operands[0], o.unit.attr("perms"), o.size, o.place)
+def _transpose(operation: Operation) -> float:
+    return transpose(
+        operation.target, operation.unit.operands[0], operation.unit.attr("perms"), operation.size, operation.place
+    )
 
 
-def _matmul(o: Operation) -> float:
-    n, rows, depth = o.unit.operands[0].shape
-    return estimator.matmul(o.machine, n, rows, o.unit.result.shape[-1], depth, o.size, o.place)
+def _matmul(operation: Operation) -> float:
+    n, rows, depth = operation.unit.operands[0].shape
+    return estimator.matmul(
+        operation.machine, n, rows, operation.unit.result.shape[-1], depth, operation.size, operation.place
+    )
 
 
-def _pooling(o: Operation) -> float:
-    u = o.unit
-    inputs, outputs = spatial(u.operands[0].shape), spatial(u.result.shape)
-    work = Work("pool", inputs, outputs, tuple(u.attr("kernel")), tuple(u.attr("stride")), bits=o.bits)
-    return estimator.mac(o.machine, work, o.place, path=o.path, out_bits=o.bits)
+def _pooling(operation: Operation) -> float:
+    unit = operation.unit
+    inputs, outputs = spatial(unit.operands[0].shape), spatial(unit.result.shape)
+    work = Work("pool", inputs, outputs, tuple(unit.attr("kernel")), tuple(unit.attr("stride")), bits=operation.bits)
+    return estimator.mac(operation.machine, work, operation.place, path=operation.path, out_bits=operation.bits)
 
 
-def _reduction(o: Operation) -> float:
+def _reduction(operation: Operation) -> float:
     """The largest or smallest of an axis, as a pooling."""
-    outer, n, inner = _around_axis(o.unit)
-    work = Work("pool", (outer, n, inner), (outer, 1, inner), (1, n), bits=o.bits)
-    return estimator.mac(o.machine, work, o.place, path=o.machine.plain, out_bits=o.bits)
+    outer, n, inner = _around_axis(operation.unit)
+    work = Work("pool", (outer, n, inner), (outer, 1, inner), (1, n), bits=operation.bits)
+    return estimator.mac(
+        operation.machine, work, operation.place, path=operation.machine.plain, out_bits=operation.bits
+    )
 
 
-def _sum(o: Operation) -> float:
+def _sum(operation: Operation) -> float:
     """A sum runs along the channels, after a TRANSPOSE where it is of another axis."""
-    outer, n, inner = _around_axis(o.unit)
-    size = 1 if o.setting.narrow else o.size
-    moved = swap(o.machine, (outer, n, inner), size, o.place) if inner > 1 and n > 1 else 0.0
-    rows = spatial((outer, inner, n) if inner > 1 else (*o.unit.operands[0].shape[: o.unit.attr("axis")], n))
-    if o.setting.narrow and o.machine.family.summed_by_convolution:
-        work, weights = Work("conv", rows, (*rows[:2], 1)), WeightFetch(n, o.setting.ahead)
-        return moved + estimator.mac(o.machine, work, o.place, path=o.machine.plain, weights=weights)
+    outer, n, inner = _around_axis(operation.unit)
+    size = 1 if operation.setting.narrow else operation.size
+    moved = swap(operation.machine, (outer, n, inner), size, operation.place) if inner > 1 and n > 1 else 0.0
+    rows = spatial(
+        (outer, inner, n) if inner > 1 else (*operation.unit.operands[0].shape[: operation.unit.attr("axis")], n)
+    )
+    if operation.setting.narrow and operation.machine.family.summed_by_convolution:
+        work, weights = Work("conv", rows, (*rows[:2], 1)), WeightFetch(n, operation.setting.ahead)
+        return moved + estimator.mac(
+            operation.machine, work, operation.place, path=operation.machine.plain, weights=weights
+        )
     work = Work("sum", rows, (*rows[:2], 1), bits=8 * size)
-    return moved + estimator.mac(o.machine, work, o.place, path=o.machine.plain, out_bits=32)
+    return moved + estimator.mac(operation.machine, work, operation.place, path=operation.machine.plain, out_bits=32)
 
 
-def _around_axis(u: Unit) -> HWC:
+def _around_axis(unit: Unit) -> HWC:
     """Elements before a reduction's axis, along it, and after it."""
-    shape, axis = u.operands[0].shape, u.attr("axis")
+    shape, axis = unit.operands[0].shape, unit.attr("axis")
     return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
 
-def _rescale(o: Operation) -> float:
-    u, core = o.unit, o.machine.core
-    if o.machine.family.rescales_wide or not any(DType.of(t.dtype).is_wide for t in (u.operands[0], u.result)):
-        return _element_by_element(o)
+def _rescale(operation: Operation) -> float:
+    unit, core = operation.unit, operation.machine.core
+    if operation.machine.family.rescales_wide or not any(
+        DType.of(t.dtype).is_wide for t in (unit.operands[0], unit.result)
+    ):
+        return _element_by_element(operation)
     # a sum takes the zero point off, a product scales (measured)
-    out, plain = spatial(u.result.shape), o.machine.plain
+    out, plain = spatial(unit.result.shape), operation.machine.plain
     widening = (
-        estimator.elementwise(o.machine, out, max(core.add, plain), o.place, o.bits, 32, 1) if o.size < 4 else 0.0
+        estimator.elementwise(operation.machine, out, max(core.add, plain), operation.place, operation.bits, 32, 1)
+        if operation.size < 4
+        else 0.0
     )
-    return widening + estimator.elementwise(o.machine, out, max(core.wide, plain), o.place, 32, o.out_bits, 1)
+    return widening + estimator.elementwise(
+        operation.machine, out, max(core.wide, plain), operation.place, 32, operation.out_bits, 1
+    )
 
 
-def _element_by_element(o: Operation) -> float:
+def _element_by_element(operation: Operation) -> float:
     """RESCALE, CLAMP, TABLE, as a 1x1 pooling; of one channel laid out anew."""
-    out, op = spatial(o.unit.result.shape), o.unit.op
+    out, op = spatial(operation.unit.result.shape), operation.unit.op
     if out[2] == 1:
         out = (1, ceil(prod(out) / 16), 16)
-    path = o.machine.core.byte if op == "clamp" else None
-    return _pooled(o.target, out, o.place, o.bits, path, op == "table", o.out_bits, o.setting.ahead or 0.0)
-
-
-def _copy(o: Operation) -> float:
-    """PAD, TILE, REVERSE, as a 1x1 pooling."""
+    path = operation.machine.core.byte if op == "clamp" else None
     return _pooled(
-        o.target,
-        spatial(o.unit.result.shape),
-        o.place,
-        o.bits,
-        out_bits=o.out_bits,
-        ahead=o.setting.ahead or 0.0,
+        operation.target,
+        out,
+        operation.place,
+        operation.bits,
+        path,
+        op == "table",
+        operation.out_bits,
+        operation.setting.ahead or 0.0,
     )
 
 
-def _elementwise(o: Operation) -> float:
-    u, s, core = o.unit, o.setting, o.machine.core
-    n, out, place = batches(u.result.shape), spatial(u.result.shape[-3:]), o.place
-    if out[2] == 1 and o.machine.family.planes_in_rows:
+def _copy(operation: Operation) -> float:
+    """PAD, TILE, REVERSE, as a 1x1 pooling."""
+    return _pooled(
+        operation.target,
+        spatial(operation.unit.result.shape),
+        operation.place,
+        operation.bits,
+        out_bits=operation.out_bits,
+        ahead=operation.setting.ahead or 0.0,
+    )
+
+
+def _elementwise(operation: Operation) -> float:
+    unit, setting, core = operation.unit, operation.setting, operation.machine.core
+    n, out, place = batches(unit.result.shape), spatial(unit.result.shape[-3:]), operation.place
+    if out[2] == 1 and operation.machine.family.planes_in_rows:
         place = replace(place, read_rows=True, write_rows=True)
-    if len(u.operands) < 2:
-        return n * estimator.elementwise(o.machine, out, o.machine.plain, place, o.bits, o.bits, 1)
-    bits = 8 if s.narrow else o.bits
-    path = {"add": core.add, "sub": core.add, "mul": core.mul}.get(u.op, core.byte) if bits < 32 else core.wide
+    if len(unit.operands) < 2:
+        return n * estimator.elementwise(
+            operation.machine, out, operation.machine.plain, place, operation.bits, operation.bits, 1
+        )
+    bits = 8 if setting.narrow else operation.bits
+    path = {"add": core.add, "sub": core.add, "mul": core.mul}.get(unit.op, core.byte) if bits < 32 else core.wide
     return n * estimator.elementwise(
-        o.machine,
+        operation.machine,
         out,
-        max(path, o.path),
+        max(path, operation.path),
         place,
         bits,
-        8 if s.narrows else o.out_bits,
-        stored=None if s.constant is None else spatial(s.constant[-3:]),
+        8 if setting.narrows else operation.out_bits,
+        stored=None if setting.constant is None else spatial(setting.constant[-3:]),
     )
 
 

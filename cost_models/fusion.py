@@ -68,9 +68,9 @@ def _fused_transpose(reader: Unit, family: Family) -> Fusion | None:
     return Fusion(of_reader=0.5 if native in family.transposes.doubled else 1.0)
 
 
-def _splits(u: Unit) -> bool:
+def _splits(unit: Unit) -> bool:
     """Whether a sum becomes several operators, into which no TABLE fuses: it broadcasts, and has more than three axes."""
-    return math.prod(u.result.shape[:-3]) > 1 and any(t.shape != u.result.shape for t in u.operands)
+    return math.prod(unit.result.shape[:-3]) > 1 and any(t.shape != unit.result.shape for t in unit.operands)
 
 
 def is_times_one(rescale: Unit) -> bool:
@@ -78,10 +78,10 @@ def is_times_one(rescale: Unit) -> bool:
     return all(m == 1 << s for m, s in zip(rescale.attr("multiplier"), rescale.attr("shift")))
 
 
-def is_noop(u: Unit) -> bool:
+def is_noop(unit: Unit) -> bool:
     """A CLAMP to the dtype's limits. Vela's U55/U65 estimate falls when one follows a convolution, hardware does not get
     faster: it keeps its full price, so that its removal always wins."""
-    dtype = DType.of(u.result.dtype)
-    if u.op != "clamp" or not dtype.is_integral:
+    dtype = DType.of(unit.result.dtype)
+    if unit.op != "clamp" or not dtype.is_integral:
         return False
-    return (u.attr("min_val"), u.attr("max_val")) == tuple(map(dtype.to_bytes, dtype.limits))
+    return (unit.attr("min_val"), unit.attr("max_val")) == tuple(map(dtype.to_bytes, dtype.limits))

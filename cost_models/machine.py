@@ -47,12 +47,12 @@ class Machine:
         """The same with a TABLE."""
         return max(self.core.byte, self.core.table)
 
-    def block(self, w: Work, table: bool = False) -> BlockConfig:
+    def block(self, work: Work, table: bool = False) -> BlockConfig:
         match self.core.memory:
             case SplitMemory() as memory:
-                return split_memory_block(w, self.core.micro, self.family.largest_block, memory, self.core.macs)
+                return split_memory_block(work, self.core.micro, self.family.largest_block, memory, self.core.macs)
             case SharedMemory() as memory:
-                return shared_memory_block(w, self.core.micro[0], self.family.largest_block, memory, table)
+                return shared_memory_block(work, self.core.micro[0], self.family.largest_block, memory, table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 
 
-def has_pad(t: Type) -> bool:
+def has_pad(tensor: Type) -> bool:
     """Whether a tensor can be cut: it has a dtype that CLAMP takes."""
-    return DType.of(t.dtype).is_activation
+    return DType.of(tensor.dtype).is_activation
 
 
 def add_pad(graph: TensorGraph, x: int, cut: int) -> int:

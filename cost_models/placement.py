@@ -18,41 +18,41 @@ _BRICK = 16
 class Placement:
     """The tensors of one graph. absorbed: ops that are fused into their producer or reader, so that what they read is not stored."""
 
-    def __init__(self, g: UnitGraph, absorbed: Set[int], target: Target):
-        self.g, self.absorbed, self.machine = g, absorbed, machine_of(target)
+    def __init__(self, graph: UnitGraph, absorbed: Set[int], target: Target):
+        self.graph, self.absorbed, self.machine = graph, absorbed, machine_of(target)
         self._rows: dict[int, bool] = {}
 
     def place(self, n: int) -> Place:
         """Where op `n` reads and writes."""
-        sources = [s for i in self.g.inputs(n) if self.g.op(s := self.source(i)) != "const"]
+        sources = [s for i in self.graph.inputs(n) if self.graph.op(s := self.source(i)) != "const"]
         outer = [s for s in sources if self._memory(s) == self.machine.outer]
         read = self._memory((outer or sources or [n])[0])
         result = self.result(n)
-        in_rows = self._in_rows(n) or self.g.type(n).shape[-2:] == (1, 1)
+        in_rows = self._in_rows(n) or self.graph.type(n).shape[-2:] == (1, 1)
         return Place(
             read, self._memory(result), in_rows or any(self.rows(s) for s in sources), in_rows or self.rows(result)
         )
 
     def source(self, n: int) -> int:
         """The op or input that stores the values of `n`: what a view, a slice or a fused op reads."""
-        while self.g.is_unit(n) and (n in self.absorbed or self.g.is_unit(n, "slice") or self._is_view(n)):
-            n = self.g.inputs(n)[0]
+        while self.graph.is_unit(n) and (n in self.absorbed or self.graph.is_unit(n, "slice") or self._is_view(n)):
+            n = self.graph.inputs(n)[0]
         return n
 
     def result(self, n: int) -> int:
         """The last of the ops that are fused into `n`."""
         while (
-            n not in self.g.outputs
-            and (r := self.g.single_reader(n)) is not None
-            and r in self.absorbed
-            and self.g.inputs(r)[0] == n
+            n not in self.graph.outputs
+            and (reader := self.graph.single_reader(n)) is not None
+            and reader in self.absorbed
+            and self.graph.inputs(reader)[0] == n
         ):
-            n = r
+            n = reader
         return n
 
     def narrows(self, n: int) -> bool:
         """Whether the result of `n` is stored in less than 32 bits."""
-        return not DType.of(self.g.type(self.result(n)).dtype).is_wide
+        return not DType.of(self.graph.type(self.result(n)).dtype).is_wide
 
     def rows(self, n: int) -> bool:
         """Whether the tensor that `n` stores is in rows: graph inputs and outputs, and neighbours of ops that need or show other shapes."""
@@ -62,63 +62,63 @@ class Placement:
         return self._rows[n]
 
     def _find_rows(self, n: int) -> bool:
-        if self.g.op(n) in ("input", "const") or self._in_rows(n) or self._is_output(n):
+        if self.graph.op(n) in ("input", "const") or self._in_rows(n) or self._is_output(n):
             return True
         stored = [self.result(n)]
-        for r in (r for s in stored for r in self.g.readers[s]):
-            if r in self.absorbed and self.g.is_unit(r, "rescale", *ACTIVATIONS):
-                stored.append(r)
-            elif self.g.is_unit(r) and (self._in_rows(r) or self._reshapes(r) or self._cuts(r)):
+        for reader in (reader for s in stored for reader in self.graph.readers[s]):
+            if reader in self.absorbed and self.graph.is_unit(reader, "rescale", *ACTIVATIONS):
+                stored.append(reader)
+            elif self.graph.is_unit(reader) and (self._in_rows(reader) or self._reshapes(reader) or self._cuts(reader)):
                 return True
         return False
 
     def _memory(self, n: int) -> Memory:
         """Graph inputs and outputs, and what the cache has no room for, are outside of it."""
-        t = self.g.type(n)
-        size = t.elements * DType.of(t.dtype).size
-        outside = self.g.op(n) == "input" or self._is_output(n) or size > self.machine.cache
+        tensor = self.graph.type(n)
+        size = tensor.elements * DType.of(tensor.dtype).size
+        outside = self.graph.op(n) == "input" or self._is_output(n) or size > self.machine.cache
         return self.machine.outer if outside else self.machine.activations
 
     def _is_output(self, n: int) -> bool:
         """Whether `n` is stored as an output of the graph, or of a view of it that only one op reads."""
         n = self.result(n)
         while (
-            n not in self.g.outputs
-            and (r := self.g.single_reader(n)) is not None
-            and self.g.is_unit(r)
-            and self._is_view(r)
+            n not in self.graph.outputs
+            and (reader := self.graph.single_reader(n)) is not None
+            and self.graph.is_unit(reader)
+            and self._is_view(reader)
         ):
-            n = self.result(r)
-        return n in self.g.outputs
+            n = self.result(reader)
+        return n in self.graph.outputs
 
     def _is_view(self, n: int) -> bool:
         """A RESHAPE, or a TRANSPOSE of single elements."""
-        u = self.g.units[n]
-        if u.op == "transpose":
-            moved = [p for p in u.attr("perms") if u.operands[0].shape[p] > 1]
+        unit = self.graph.units[n]
+        if unit.op == "transpose":
+            moved = [p for p in unit.attr("perms") if unit.operands[0].shape[p] > 1]
             return moved == sorted(moved)
-        return u.op == "reshape"
+        return unit.op == "reshape"
 
     def _in_rows(self, n: int) -> bool:
         """Ops that Vela gives rows to read and write."""
-        return self.g.is_unit(n, "matmul") or (
-            self.g.is_unit(n, "transpose") and not self.machine.family.transposes.pooled
+        return self.graph.is_unit(n, "matmul") or (
+            self.graph.is_unit(n, "transpose") and not self.machine.family.transposes.pooled
         )
 
     def _reshapes(self, n: int) -> bool:
         """A RESHAPE that changes the last two axes, or a convolution of several batches, which become an area."""
-        u = self.g.units[n]
-        if u.op == "conv2d":
-            return u.operands[0].shape[0] > 1
-        return u.op == "reshape" and _last_two(u.operands[0].shape) != _last_two(u.result.shape)
+        unit = self.graph.units[n]
+        if unit.op == "conv2d":
+            return unit.operands[0].shape[0] > 1
+        return unit.op == "reshape" and _last_two(unit.operands[0].shape) != _last_two(unit.result.shape)
 
     def _cuts(self, n: int) -> bool:
         """A concat or slice of channels that is not of whole bricks."""
-        u = self.g.units[n]
-        if u.op == "concat":
-            by_channel = u.attr("axis") == len(u.result.shape) - 1
-            return by_channel and any(t.shape[-1] % _BRICK for t in u.operands[:-1])
-        return u.op == "slice" and u.attr("start")[-1] % _BRICK != 0
+        unit = self.graph.units[n]
+        if unit.op == "concat":
+            by_channel = unit.attr("axis") == len(unit.result.shape) - 1
+            return by_channel and any(t.shape[-1] % _BRICK for t in unit.operands[:-1])
+        return unit.op == "slice" and unit.attr("start")[-1] % _BRICK != 0
 
 
 def _last_two(shape: Shape) -> Shape:

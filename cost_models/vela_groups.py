@@ -83,21 +83,25 @@ class VelaGroups:
     # ---- single units -----------------------------------------------------------------------------
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
-        moves = {u: _Reordering(*reordering(u.move), u.result.dtype, u.from_input) for u in units if u.move is not None}
+        moves = {
+            unit: _Reordering(*reordering(unit.move), unit.result.dtype, unit.from_input)
+            for unit in units
+            if unit.move is not None
+        }
         distinct = list(dict.fromkeys(moves.values()))
         best = dict(zip(distinct, self._chains(distinct), strict=True))
-        others = iter(self._cycles([u for u in units if u.move is None]))
+        others = iter(self._cycles([unit for unit in units if unit.move is None]))
         out: list[Price] = []
-        for u in units:
-            if u.move is None:
-                out.append(Price(next(others), u.steps))
+        for unit in units:
+            if unit.move is None:
+                out.append(Price(next(others), unit.steps))
             else:
-                cycles, chain = best[moves[u]]
-                out.append(Price(cycles, written(u.move, chain)))
+                cycles, chain = best[moves[unit]]
+                out.append(Price(cycles, written(unit.move, chain)))
         copies = self._copies(units, out)
         return [
-            replace(p, copied=copies.get(u.operands[0])) if _begins_with_view(p) else p
-            for u, p in zip(units, out, strict=True)
+            replace(p, copied=copies.get(unit.operands[0])) if _begins_with_view(p) else p
+            for unit, p in zip(units, out, strict=True)
         ]
 
     def _chains(self, moves: Sequence[_Reordering]) -> list[tuple[float, TransposeSteps]]:
@@ -106,16 +110,16 @@ class VelaGroups:
         options = [
             [
                 c
-                for c in ways(m.sizes, m.perm, DType.of(m.dtype).size, family)
-                if all(legal_transpose(shape, m.dtype, family) for shape, _ in c)
+                for c in ways(wanted.sizes, wanted.perm, DType.of(wanted.dtype).size, family)
+                if all(legal_transpose(shape, wanted.dtype, family) for shape, _ in c)
             ]
-            for m in moves
+            for wanted in moves
         ]
         units = []
-        for m, chains in zip(moves, options, strict=True):
-            move = Move.transpose(m.sizes, m.perm)
-            operand, result = Type(move.in_shape, m.dtype), Type(move.out_shape, m.dtype)
-            units += [Unit(written(move, c), (operand,), result, from_input=m.from_input) for c in chains]
+        for wanted, chains in zip(moves, options, strict=True):
+            move = Move.transpose(wanted.sizes, wanted.perm)
+            operand, result = Type(move.in_shape, wanted.dtype), Type(move.out_shape, wanted.dtype)
+            units += [Unit(written(move, c), (operand,), result, from_input=wanted.from_input) for c in chains]
         prices = iter(self._cycles(units))
         return [
             min(((next(prices), c) for c in chains), key=lambda pc: (pc[0], len(pc[1])), default=(math.inf, ()))
@@ -126,11 +130,12 @@ class VelaGroups:
         """By the operand of what begins with a view: cycles of the copy that the view is where the operand has another reader, as it
         has in a probe."""
         views: dict[Type, Unit] = {}
-        for u, p in zip(units, prices, strict=True):
-            if _begins_with_view(p):
-                view = Unit(p.steps[:1], u.operands, replace(u.result, shape=dict(p.steps[0][1])["shape"]))
+        for unit, price in zip(units, prices, strict=True):
+            if _begins_with_view(price):
+                shape = dict(price.steps[0][1])["shape"]
+                view = Unit(price.steps[:1], unit.operands, replace(unit.result, shape=shape))
                 if view.operands[0] != view.result:
-                    views[u.operands[0]] = view
+                    views[unit.operands[0]] = view
         measured = {t: self._measurement(view) for t, view in views.items()}
         known = self._measure(m for m in measured.values() if m)
         return {t: known[m.key] if m else copied(views[t], self.target) for t, m in measured.items()}
@@ -138,36 +143,38 @@ class VelaGroups:
     def _cycles(self, units: Sequence[Unit]) -> list[float]:
         """Cycles of units that have steps."""
         measured: dict[Unit, _Measurement | None] = {}
-        canonicals = [canonical(u) for u in units]
-        for u in canonicals:
-            if u not in measured:
-                measured[u] = None if u.op == "reshape" else self._measurement(u)
+        canonicals = [canonical(unit) for unit in units]
+        for unit in canonicals:
+            if unit not in measured:
+                measured[unit] = None if unit.op == "reshape" else self._measurement(unit)
         known = self._measure(m for m in measured.values() if m)
         out: list[float] = []
-        for u, c in zip(units, canonicals, strict=True):
+        for unit, c in zip(units, canonicals, strict=True):
             measurement = measured[c]
-            if not legal(u, self.target.family):
+            if not legal(unit, self.target.family):
                 out.append(math.inf)
             else:
-                out.append(unmeasured(u, self.target) if measurement is None else known[measurement.key])
+                out.append(unmeasured(unit, self.target) if measurement is None else known[measurement.key])
         return out
 
-    def _measurement(self, u: Unit) -> _Measurement | None:
+    def _measurement(self, unit: Unit) -> _Measurement | None:
         """How a unit is measured; None for one that is not."""
-        if not u.operands:
+        if not unit.operands:
             return None
-        operand = u.operands[0]
-        moved = any(op == "transpose" for op, _ in u.steps)
-        if not (moved or u.op in _MEASURED | {"reshape"}) or not (has_pad(operand) or DType.of(operand.dtype).is_wide):
+        operand = unit.operands[0]
+        moved = any(op == "transpose" for op, _ in unit.steps)
+        if not (moved or unit.op in _MEASURED | {"reshape"}) or not (
+            has_pad(operand) or DType.of(operand.dtype).is_wide
+        ):
             return None
-        if u.op in _POINTWISE and not (has_pad(operand) and has_pad(u.result)):
+        if unit.op in _POINTWISE and not (has_pad(operand) and has_pad(unit.result)):
             return None
         try:
-            graph, pads = probe(u)
+            graph, pads = probe(unit)
         except GraphError:
             return None
         buffer = dumps(graph)
-        viewed = moved and u.steps[0][0] == "reshape" and not u.from_input
+        viewed = moved and unit.steps[0][0] == "reshape" and not unit.from_input
         if viewed:  # the copy that the second reader causes is charged where there is one
             pads |= {f"{p}_copy" for p in pads}
         key = hashlib.blake2b(buffer + self._context() + b"viewed" * viewed, digest_size=16).hexdigest()
@@ -178,12 +185,12 @@ class VelaGroups:
         by_key = {m.key: m for m in measurements}
 
         def cycles(key: str) -> float:
-            m = by_key[key]
+            measurement = by_key[key]
             try:
-                rows = compile_tosa(m.buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
+                rows = compile_tosa(measurement.buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
             except WorkerError:
                 return math.inf
-            return float(sum(int(r["op_cycles"]) for r in rows if r["name"] not in m.pads))
+            return float(sum(int(r["op_cycles"]) for r in rows if r["name"] not in measurement.pads))
 
         return self._recall(list(by_key), cycles)
 
@@ -208,13 +215,13 @@ class VelaGroups:
             return replace(found or Fusion(), of_reader=1 - self._narrow_constant_ratio(reader, read.result))
         return found
 
-    def _narrow_constant_ratio(self, reader: Unit, t: Type) -> float:
+    def _narrow_constant_ratio(self, reader: Unit, constant: Type) -> float:
         """Cycles of a sum whose constant operand is INT8 and rescaled, over those with an INT32 constant, which its price has: beside
         INT32 no RESCALE fuses, but INT8 is read slowly from flash (measured on Vela 5.1: 0.25 on U85, 2 on U55)."""
-        form = (reader.steps, reader.operands, t)
+        form = (reader.steps, reader.operands, constant)
         if form not in self._ratios:
             wide = canonical(reader)
-            pair = [self._measurement(u) for u in (wide, with_narrow_constant(wide, t))]
+            pair = [self._measurement(unit) for unit in (wide, with_narrow_constant(wide, constant))]
             known = self._measure(m for m in pair if m)
             costs = [known[m.key] for m in pair if m]
             measured = len(costs) == 2 and all(0 < c < math.inf for c in costs)
@@ -241,8 +248,8 @@ class VelaGroups:
         return sum(known[f"{w.key}-{context}"] for w in windows.all)
 
 
-def _begins_with_view(p: Price) -> bool:
-    return bool(p.steps) and p.steps[0][0] == "reshape"
+def _begins_with_view(price: Price) -> bool:
+    return bool(price.steps) and price.steps[0][0] == "reshape"
 
 
 @cache
