@@ -65,8 +65,8 @@ def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, M
 
 @extern
 def regrouped(call: ChannelRescale, m: Move, x: Type) -> ChannelRescale | None:
-    """call (m x) = m (call' x), where m is a view that makes channels of a part of x's last axis."""
-    if not m.is_view or m.in_shape[-1] == m.out_shape[-1] or m.in_shape != x.shape:
+    """call (m x) = m (call' x), where m makes channels of a part of x's last axis."""
+    if m.in_shape[-1] == m.out_shape[-1] or m.in_shape != x.shape:
         return None
     channels = _channel_of(m)
     if channels is None:

@@ -154,6 +154,15 @@ def test_a_rescale_per_channel_across_views(view):
     assert fires(g, "rescale-view", *PLAIN) == (c != 4)
 
 
+def test_a_rescale_per_channel_across_depth_to_space():
+    g = TensorGraph()
+    x = g.add_input("x", (1, 2, 3, 8), "INT32")
+    y = g.add("transpose", (g.add("reshape", (x,), shape=(2, 3, 2, 2, 2)),), perms=(0, 2, 1, 3, 4))
+    y = g.add("reshape", (y,), shape=(1, 4, 6, 2))
+    g.outputs = [rescale(g, y, "INT8", [1 << 30, (1 << 30) + 999], [44, 45])]
+    assert fires(g, "rescale-view", "move-move", *PLAIN)
+
+
 def test_a_rescale_per_channel_where_rows_become_channels_is_left_alone():
     g = TensorGraph()
     x = g.add_input("x", (2, 3, 4), "INT32")
