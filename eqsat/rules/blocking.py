@@ -65,6 +65,11 @@ class Spelled:
         return not any(self.spelling.appended) and not self.spelling.has_surplus
 
     @property
+    def is_viewed(self) -> bool:
+        """Whether views are all there is around it."""
+        return self.is_whole and self.spelling.read.is_view and self.spelling.write.is_view
+
+    @property
     def moves_nothing(self) -> bool:
         """Whether it reads and gives the very same tensors."""
         return self.is_whole and self.spelling.read.is_identity and self.spelling.write.is_identity

@@ -22,6 +22,8 @@ from eqsat.tensor.types import Type
 
 #: What a spelling may cost as a share of the convolution as it is.
 _SHARE = 1.02
+#: How many of those that move nothing are offered, also where others are cheaper without what they move.
+_MOST_VIEWED = 2
 
 
 def for_target(rules: Iterable[Rule], target: Target) -> list[Rule]:
@@ -43,7 +45,8 @@ def cheapest(target: Target) -> Choose:
     def choose(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
         limit = _SHARE * cycles(call, x, w, b)
         prices = [cycles(s.call, Type(s.operand, x.dtype), s.weights, s.bias) for s in found]
-        best = np.argsort(prices, kind="stable")[:MOST]
-        return [found[k] for k in best if prices[k] < limit]
+        order = [k for k in np.argsort(prices, kind="stable") if prices[k] < limit]
+        still = [k for k in order if found[k].is_viewed][:_MOST_VIEWED]
+        return [found[k] for k in dict.fromkeys([*order[:MOST], *still])]
 
     return choose
