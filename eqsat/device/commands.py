@@ -85,6 +85,10 @@ class Kernel:
     bottom: int
     right: int
 
+    @property
+    def padded(self) -> bool:
+        return any((self.top, self.left, self.bottom, self.right))
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:
@@ -152,7 +156,7 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """OP_POOL."""
+    """OP_POOL. scales: where each channel has its own."""
 
     offset: int
     mode: PoolingMode
@@ -160,6 +164,7 @@ class Pooling:
     output: Output
     kernel: Kernel
     upscale: IfmUpscaleMode
+    scales: tuple[Bytes, ...]
     block: Block
 
 
@@ -385,7 +390,8 @@ def _convolution(r: _Registers, i: Instruction) -> Convolution:
 def _pooling(r: _Registers, i: Instruction) -> Pooling:
     kernel, output = r.kernel(), r.output()
     mode = PoolingMode(i.fields["pooling_mode"])
-    return Pooling(i.offset, mode, r.window(kernel, output.map), output, kernel, r.upscale(), r.block())
+    scales = r.streams("SCALE") if output.scale is None else ()
+    return Pooling(i.offset, mode, r.window(kernel, output.map), output, kernel, r.upscale(), scales, r.block())
 
 
 def _elementwise(r: _Registers, i: Instruction) -> Elementwise:

@@ -13,7 +13,11 @@ from eqsat.workers.worker import Limits, Pool, Worker
 
 def compile_binary(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Binary:
     """Raises WorkerError with Vela's reason, `refused` if it said no."""
-    answer = via.call(regor.binary, buffer, list(target.flags), limits=Limits(timeout))
+    return of_answer(via.call(regor.binary, buffer, list(target.flags), limits=Limits(timeout)))
+
+
+def of_answer(answer: dict[str, Any]) -> Binary:
+    """From what `eqsat.vela.regor.binary` gives."""
     return Binary(
         stream=answer["stream"],
         read_only=answer["read_only"],

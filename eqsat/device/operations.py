@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from eqsat.device.arithmetic import scaled
@@ -107,6 +109,24 @@ def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
     return values.astype(np.int64)
 
 
+def averaged(c: Pooling, sums: np.ndarray) -> np.ndarray:
+    """Sums over windows that reach into the padding, each divided by how many elements it has seen.
+
+    Vela leaves this division to the hardware (`ethos_u55_register_cs_generator.cpp`, GenerateOFMScalingForPooling). How that is done is not
+    public; the model takes the reciprocals that Vela gives it where there is no padding (`ethos_u_scaling.cpp`), which round a half away
+    from zero."""
+    out = c.output.map
+    ones = replace(c.ifm, zero_point=0, depth=1)
+    counts = pooled(replace(c, ifm=ones, mode=PoolingMode.AVERAGE), np.ones((1, c.ifm.height, c.ifm.width, 1)))
+    if (counts == 0).any():
+        raise DeviceError("an average over nothing but padding")
+    bits = np.where(counts > 1, np.frexp(np.maximum(counts - 1, 1).astype(np.float64))[1], 0)
+    shift = 31 + bits
+    multiplier = -(-((np.int64(1) << shift) + (np.int64(1) << bits)) // counts)
+    assert sums.shape[1:3] == (out.height, out.width)
+    return scaled(sums, multiplier, shift, c.output.rounding)
+
+
 def combined(c: Elementwise, x: np.ndarray, y: np.ndarray | int | None) -> np.ndarray:
     """int64: the result of an elementwise operation before the output's scaling. x: IFM, y: IFM2 or the scalar."""
     values = x.astype(np.int64) - c.ifm.zero_point
@@ -157,6 +177,9 @@ def _operands(c: Elementwise, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray,
 
 
 def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: RoundMode) -> np.ndarray:
+    """Only NATURAL is documented, as a rounded shift (`ethosu/vela/api.py`)."""
+    if rounding != RoundMode.NATURAL:
+        raise DeviceError(f"the model does not know how SHR rounds with {rounding.name}")
     if (b < 0).any() or (b > 31).any():
         raise DeviceError("a shift outside 0 to 31")
     return scaled(a, 1, b, rounding)

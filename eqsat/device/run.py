@@ -10,15 +10,16 @@ model. It has no notion of time: everything is done when the next command is rea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from eqsat.device.arithmetic import activated, table_bytes
 from eqsat.device.binary import READ_ONLY, SCRATCH, SCRATCH_FAST, Binary, Tensor
-from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling, Stop, Wait
+from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling, Scale, Stop, Wait
 from eqsat.device.errors import DeviceError
 from eqsat.device.memory import Memory
-from eqsat.device.operations import combined, convolved, output, pooled
+from eqsat.device.operations import averaged, combined, convolved, output, pooled
 from eqsat.device.registers import (
     AccFormat,
     ActivationFunction,
@@ -48,7 +49,7 @@ class Device:
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Outputs as signed integers of their size, [samples, ...] in Vela's shapes. inputs: [samples, ...] of any shape and type with as
-        many bytes as the binary's. Raises DeviceError."""
+        many bytes as the binary's; without any there is one sample. Raises DeviceError."""
         b = self.binary
         if len(inputs) != len(b.inputs):
             raise DeviceError(f"{len(inputs)} inputs for a binary that has {len(b.inputs)}")
@@ -64,7 +65,7 @@ class Device:
             try:
                 self.step(c, memory)
             except DeviceError as e:
-                raise DeviceError(f"{type(c).__name__} at byte {c.offset:#x}: {e}") from e
+                raise type(e)(f"{type(c).__name__} at byte {c.offset:#x}: {e}") from e
         return [_result(t, memory) for t in b.outputs]
 
     def _memory(self, samples: int) -> Memory:
@@ -136,11 +137,22 @@ def _result(t: Tensor, memory: Memory) -> np.ndarray:
 
 
 def _pool(c: Pooling, memory: Memory) -> None:
-    if c.output.scale is None:
-        raise DeviceError("the model does not know poolings that scale by themselves")
-    if c.mode == PoolingMode.REDUCE_SUM and c.output.map.depth != 1:
-        raise DeviceError(f"REDUCE_SUM to a depth of {c.output.map.depth}")
-    _store(c.output, pooled(c, memory.read(c.ifm)), None, memory)
+    values = pooled(c, memory.read(c.ifm))
+    own = None
+    if c.mode == PoolingMode.MAX:
+        # Vela 5.2's changelog calls what 5.1 did, a scale behind a maximum, incorrect; its older generator never set one
+        out = replace(c.output, scale=Scale(1, 0))
+    elif c.mode == PoolingMode.REDUCE_SUM:
+        if c.output.map.depth != 1 or c.output.scale is None:
+            raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
+        out = c.output
+    elif c.kernel.padded:
+        values, out = averaged(c, values), replace(c.output, scale=Scale(1, 0))
+    else:
+        out = c.output
+        if out.scale is None:
+            own = scales(tuple(memory.constant(s) for s in c.scales), out.map.depth)
+    _store(out, values, own, memory)
 
 
 def _store(o: Output, values: np.ndarray, own: Scales | None, memory: Memory) -> None:

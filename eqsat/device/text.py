@@ -110,11 +110,10 @@ def _upscaled(mode: IfmUpscaleMode) -> str:
 
 
 def _window(k: Kernel) -> str:
-    padding = k.top, k.left, k.bottom, k.right
     parts = [f"{k.height}x{k.width}"]
     parts += [f"stride {k.stride[0]},{k.stride[1]}"] * (k.stride != (1, 1))
     parts += [f"dilation {k.dilation[0]},{k.dilation[1]}"] * (k.dilation != (1, 1))
-    parts += [f"padding {','.join(map(str, padding))}"] * any(padding)
+    parts += [f"padding {k.top},{k.left},{k.bottom},{k.right}"] * k.padded
     return " ".join(parts)
 
 

@@ -1,0 +1,192 @@
+"""Graphs that Vela compiles wrongly, as small as they become: which of them the installed version still does.
+
+    python -m benchmarks.vela_defects [-t ethos-u55-128 ...]
+
+Each is compiled, run on the functional model and compared with the TOSA reference model (`docs/vela-defects.md`).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import numpy as np
+
+from eqsat.device.verification import Verdict, verify
+from eqsat.target import Target
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.workers.worker import Worker, WorkerError
+
+_ONE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """graph: what is compiled. title: what is wrong, in a line."""
+
+    title: str
+    graph: Callable[[], TensorGraph]
+
+    @property
+    def name(self) -> str:
+        return self.graph.__name__
+
+
+DEFECTS: list[Defect] = []
+
+
+def _defect(title: str) -> Callable[[Callable[[], TensorGraph]], Callable[[], TensorGraph]]:
+    def add(graph: Callable[[], TensorGraph]) -> Callable[[], TensorGraph]:
+        DEFECTS.append(Defect(title, graph))
+        return graph
+
+    return add
+
+
+def _finished(g: TensorGraph, *outputs: int) -> TensorGraph:
+    g.outputs, g.output_names = list(outputs), [f"y{k}" for k in range(len(outputs))]
+    return g
+
+
+def _rescale(g: TensorGraph, x: int, dtype: str, multiplier: int = _ONE, shift: int = 30, **more: object) -> int:
+    return g.add_with("rescale", [x], makers.rescale(dtype, multiplier, shift, **more))  # type: ignore[arg-type]
+
+
+def _conv2d(g: TensorGraph, x: int, channels: int, kernel: int, pad: tuple[int, int, int, int]) -> int:
+    depth = g.nodes[x].shape[-1]
+    values = np.arange(channels * kernel * kernel * depth) % 7 - 3
+    w = g.add_const(values.reshape(channels, kernel, kernel, depth).astype(np.int8), "INT8")
+    b = g.add_const(np.zeros(channels, np.int32), "INT32")
+    return g.add_with("conv2d", [x, w, b], makers.conv("INT8", pad=pad))
+
+
+@_defect("x + x of one tensor, each side rescaled by the 2**20 that ExecuTorch uses (executorch issue 21151)")
+def sum_with_itself() -> TensorGraph:
+    g = TensorGraph()
+    x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", _ONE, 10)
+    return _finished(g, _rescale(g, g.add("add", (x, x)), "INT8", _ONE, 51))
+
+
+@_defect("a sum whose operands are rescaled by the same factor")
+def sum_of_equal_scales() -> TensorGraph:
+    g = TensorGraph()
+    a, b = (_rescale(g, g.add_input(n, (1, 4, 4, 8), "INT8"), "INT32", _ONE, 10) for n in "ab")
+    return _finished(g, _rescale(g, g.add("add", (a, b)), "INT8", _ONE, 51))
+
+
+@_defect("a sum whose larger factor is not 2**19, which the hardware has built in")
+def sum_of_large_scales() -> TensorGraph:
+    g = TensorGraph()
+    a, b = (
+        _rescale(g, g.add_input(n, (1, 4, 4, 8), "INT8"), "INT32", m, 10)
+        for n, m in (("a", _ONE), ("b", 3 * _ONE // 4))
+    )
+    return _finished(g, _rescale(g, g.add("add", (a, b)), "INT8", _ONE, 51))
+
+
+@_defect("a RESCALE to INT32 with two readers (executorch issue 21415)")
+def shared_rescale() -> TensorGraph:
+    g = TensorGraph()
+    x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", _ONE, 11, in_zp=3)
+    y = _rescale(g, g.add_input("y", (1, 4, 4, 8), "INT8"), "INT32", 3 << 28, 11)
+    return _finished(
+        g,
+        _rescale(g, g.add("add", (x, y)), "INT8", _ONE, 50),
+        _rescale(g, g.add_with("mul", [x, _rescale(g, x, "INT32", _ONE, 49)], makers.mul()), "INT8", _ONE, 52),
+    )
+
+
+@_defect("RESCALE from INT32 to INT32")
+def wide_rescale() -> TensorGraph:
+    g = TensorGraph()
+    x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", in_zp=3)
+    x = g.add("add", (x, _rescale(g, g.add_input("y", (1, 4, 4, 8), "INT8"), "INT32")))
+    return _finished(g, _rescale(g, _rescale(g, x, "INT32", _ONE, 26), "INT8", _ONE, 35))
+
+
+@_defect("MAX_POOL2D and a RESCALE behind it, in one operation that does not scale")
+def scaled_maximum() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 8, 8, 8), "INT8")
+    y = g.add_with("max_pool2d", [x], makers.max_pool((2, 2), stride=(2, 2)))
+    return _finished(g, _rescale(g, y, "INT8", _ONE, 31))
+
+
+@_defect(
+    "a padded convolution of several images, of some channels of its input: all padding goes below and to the right"
+)
+def padded_convolution_of_a_slice() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("slice", (g.add_input("x", (2, 4, 4, 4), "INT8"),), start=(0, 0, 0, 1), size=(2, 4, 4, 3))
+    return _finished(g, _rescale(g, _conv2d(g, x, 8, 3, (1, 1, 1, 1)), "INT8", _ONE, 37))
+
+
+@_defect(
+    "a RESCALE to INT32 of a slice: the second of its two operations reads the shape of the whole tensor, and writes beyond its own"
+)
+def wide_rescale_of_a_slice() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("slice", (g.add_input("x", (1, 12, 12), "INT8"),), start=(0, 0, 7), size=(1, 12, 4))
+    return _finished(g, _rescale(g, x, "INT32", in_zp=3))
+
+
+@_defect("a RESCALE to INT32 of a padded tensor: all parts are written to its beginning")
+def wide_rescale_of_a_pad() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_with("pad", [g.add_input("x", (14,), "INT8")], makers.pad((1, 1), 0))
+    return _finished(g, _rescale(g, x, "INT32"))
+
+
+@_defect("a sum of a constant of one element, first, and a tensor of five axes: operands are not exchanged")
+def constant_first() -> TensorGraph:
+    g = TensorGraph()
+    c = g.add_const(np.full((1, 1, 1, 1, 1), 5, np.int32), "INT32")
+    return _finished(g, g.add("add", (c, g.add_input("x", (1, 12, 2, 4, 2), "INT32"))))
+
+
+@_defect("a RESCALE to unsigned behind one to INT8: clamped as INT8")
+def unsigned_rescale() -> TensorGraph:
+    g = TensorGraph()
+    x = _rescale(g, g.add_input("x", (8, 7), "INT32"), "INT8", _ONE, 36)
+    return _finished(g, _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True))
+
+
+@_defect("TRANSPOSE_CONV2D with a stride of 2 and more rows below: they overwrite the first")
+def transposed_convolution_with_output_padding() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 1, 1, 6), "INT8")
+    w = g.add_const(np.arange(1, 7, dtype=np.int8).reshape(1, 1, 1, 6), "INT8")
+    b = g.add_const(np.zeros(1, np.int32), "INT32")
+    y = g.add_with(
+        "transpose_conv2d", [x, w, b], makers.transpose_conv("INT8", out_pad=(0, 0, 1, 0), stride=(2, 1), in_zp=-128)
+    )
+    return _finished(g, _rescale(g, y, "INT8", _ONE, 37))
+
+
+def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:
+    """Whether the binary equals the reference. Raises WorkerError where Vela refuses the graph."""
+    return verify(dumps(defect.graph()), target, via, 16)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-t", "--targets", nargs="+", default=["ethos-u55-128", "ethos-u65-256"])
+    arguments = parser.parse_args()
+    print(f"ethos-u-vela {version('ethos-u-vela')}")
+    with Worker() as via:
+        for name in arguments.targets:
+            for defect in DEFECTS:
+                try:
+                    found = verdict(defect, Target.of(name), via)
+                    text = "equal" if found.equal else "not run: " * (found.equal is None) + found.reason
+                except WorkerError as e:
+                    text = f"refused: {' '.join(str(e).split())[:80]}"
+                print(f"{name:14} {defect.name:45} {text}")
+
+
+if __name__ == "__main__":
+    main()
