@@ -93,11 +93,26 @@ def shared_rescale() -> TensorGraph:
     g = TensorGraph()
     x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", _ONE, 11, in_zp=3)
     y = _rescale(g, g.add_input("y", (1, 4, 4, 8), "INT8"), "INT32", 3 << 28, 11)
-    return _finished(
-        g,
-        _rescale(g, g.add("add", (x, y)), "INT8", _ONE, 50),
-        _rescale(g, g.add_with("mul", [x, _rescale(g, x, "INT32", _ONE, 49)], makers.mul()), "INT8", _ONE, 52),
-    )
+    sums = (g.add(op, operands) for op, operands in (("add", (x, y)), ("sub", (y, x))))
+    return _finished(g, *(_rescale(g, n, "INT8", _ONE, 50) for n in sums))
+
+
+@_defect("a RESCALE to INT32 read by a sum and a maximum")
+def shared_rescale_of_unlike_readers() -> TensorGraph:
+    g = TensorGraph()
+    x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", in_zp=3)
+    y = _rescale(g, g.add_input("y", (1, 4, 4, 8), "INT8"), "INT32", in_zp=-5)
+    most = g.add_with("maximum", [x, y], makers.extremum())
+    return _finished(g, *(_rescale(g, n, "INT8", _ONE, 32) for n in (g.add("add", (x, y)), most)))
+
+
+@_defect("a RESCALE to INT32 read by a sum over channels and by a product")
+def shared_rescale_of_a_mean() -> TensorGraph:
+    g = TensorGraph()
+    x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", in_zp=3)
+    squares = g.add_with("mul", [x, x], makers.mul())
+    total = g.add("reduce_sum", (x,), axis=3)
+    return _finished(g, _rescale(g, squares, "INT8", _ONE, 38), _rescale(g, total, "INT8", _ONE, 33))
 
 
 @_defect("RESCALE from INT32 to INT32")
@@ -165,6 +180,37 @@ def transposed_convolution_with_output_padding() -> TensorGraph:
         "transpose_conv2d", [x, w, b], makers.transpose_conv("INT8", out_pad=(0, 0, 1, 0), stride=(2, 1), in_zp=-128)
     )
     return _finished(g, _rescale(g, y, "INT8", _ONE, 37))
+
+
+@_defect("REDUCE_MAX of some channels: it reads all of the tensor")
+def maximum_of_a_slice() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("slice", (g.add_input("x", (6, 10), "INT8"),), start=(4, 0), size=(2, 10))
+    return _finished(g, g.add_with("reduce_max", [x], makers.extremum(1)))
+
+
+@_defect("MATMUL of some of the matrices of a tensor: all products read the first")
+def product_of_a_slice() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("slice", (g.add_input("x", (1, 6, 6, 8), "INT8"),), start=(0, 0, 0, 0), size=(1, 4, 6, 8))
+    x = g.add("reshape", (x,), shape=(4, 6, 8))
+    return _finished(g, g.add_with("matmul", [x, g.add_input("y", (4, 8, 6), "INT8")], makers.matmul(3, 3)))
+
+
+@_defect("a RESCALE per channel behind a CONCAT of channels: each part takes the scales of the first channels")
+def channel_scales_behind_a_concat() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("concat", [g.add_input(n, (1, 4, 4, 4), "INT8") for n in "ab"], axis=3)
+    return _finished(
+        g, g.add_with("rescale", [x], makers.rescale("INT8", [_ONE + (k << 27) for k in range(8)], [31] * 8))
+    )
+
+
+@_defect("a RESCALE to INT32 behind a CONCAT: all parts are written to its beginning")
+def wide_rescale_of_a_concat() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("concat", [g.add_input(n, (1, 3, 8, 8), "INT8") for n in "ab"], axis=3)
+    return _finished(g, _rescale(g, x, "INT32"))
 
 
 def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:

@@ -166,7 +166,9 @@ def _operands(c: Elementwise, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray,
     shift to the left that the hardware has built in (1 << 19 for 8 bits, 1 << 14 for 16; `ethos_u55_constraints.cpp`)."""
     assert c.opa is not None and c.opb is not None
     if c.input_scale == IfmScaleMode.OPA_OPB_16:
-        first, second = (c.opb, c.opa.multiplier) if c.reversed else (c.opa.multiplier, c.opb)
+        # both registers have 16 bits here, in which a wider value loses its upper ones (executorch pull request 21151)
+        opa = c.opa.multiplier & 0xFFFF
+        first, second = (c.opb, opa) if c.reversed else (opa, c.opb)
         return a * first, b * second
     if c.ifm.element.bits not in _BUILT_IN:
         raise DeviceError(f"the model does not know {c.input_scale.name} for {c.ifm.element.dtype}")

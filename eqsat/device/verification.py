@@ -73,8 +73,10 @@ def check(
 def _difference(got: Sequence[np.ndarray], expected: Sequence[Sequence[np.ndarray]]) -> str:
     """Where stacked outputs differ, or ""."""
     for slot, want in enumerate(zip(*expected, strict=True)):
-        w = np.stack(want)
-        y = np.broadcast_to(got[slot], (len(w), *got[slot].shape[1:]))  # without inputs there is one sample
+        w, y = np.stack(want), got[slot]
+        if y[0].nbytes != w[0].nbytes:
+            return f"output {slot} has {y[0].nbytes} bytes instead of {w[0].nbytes}"
+        y = np.broadcast_to(y, (len(w), *y.shape[1:]))  # without inputs there is one sample
         y = np.ascontiguousarray(y).view(w.dtype).reshape(w.shape)
         if not np.array_equal(y, w):
             far = np.abs(y.astype(np.float64) - w.astype(np.float64))
