@@ -26,10 +26,12 @@ _ONE = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """graph: what is compiled. title: what is wrong, in a line."""
+    """graph: what is compiled. title: what is wrong, in a line. wrong: the versions of Vela that were seen to do it; none where it was reported, or
+    suspected, and does not show."""
 
     title: str
     graph: Callable[[], TensorGraph]
+    wrong: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -39,9 +41,9 @@ class Defect:
 DEFECTS: list[Defect] = []
 
 
-def _defect(title: str) -> Callable[[Callable[[], TensorGraph]], Callable[[], TensorGraph]]:
+def _defect(title: str, *wrong: str) -> Callable[[Callable[[], TensorGraph]], Callable[[], TensorGraph]]:
     def add(graph: Callable[[], TensorGraph]) -> Callable[[], TensorGraph]:
-        DEFECTS.append(Defect(title, graph))
+        DEFECTS.append(Defect(title, graph, wrong))
         return graph
 
     return add
@@ -123,7 +125,7 @@ def wide_rescale() -> TensorGraph:
     return _finished(g, _rescale(g, _rescale(g, x, "INT32", _ONE, 26), "INT8", _ONE, 35))
 
 
-@_defect("MAX_POOL2D and a RESCALE behind it, in one operation that does not scale")
+@_defect("MAX_POOL2D and a RESCALE behind it, in one operation that does not scale", "5.0", "5.1")
 def scaled_maximum() -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 8, 8, 8), "INT8")
@@ -132,7 +134,10 @@ def scaled_maximum() -> TensorGraph:
 
 
 @_defect(
-    "a padded convolution of several images, of some channels of its input: all padding goes below and to the right"
+    "a padded convolution of several images, of some channels of its input: all padding goes below and to the right",
+    "5.0",
+    "5.1",
+    "5.2",
 )
 def padded_convolution_of_a_slice() -> TensorGraph:
     g = TensorGraph()
@@ -141,7 +146,8 @@ def padded_convolution_of_a_slice() -> TensorGraph:
 
 
 @_defect(
-    "a RESCALE to INT32 of a slice: the second of its two operations reads the shape of the whole tensor, and writes beyond its own"
+    "a RESCALE to INT32 of a slice: the second of its two operations reads the shape of the whole tensor, and writes beyond its own",
+    "5.2",
 )
 def wide_rescale_of_a_slice() -> TensorGraph:
     g = TensorGraph()
@@ -149,28 +155,33 @@ def wide_rescale_of_a_slice() -> TensorGraph:
     return _finished(g, _rescale(g, x, "INT32", in_zp=3))
 
 
-@_defect("a RESCALE to INT32 of a padded tensor: all parts are written to its beginning")
+@_defect("a RESCALE to INT32 of a padded tensor: all parts are written to its beginning", "5.2")
 def wide_rescale_of_a_pad() -> TensorGraph:
     g = TensorGraph()
     x = g.add_with("pad", [g.add_input("x", (14,), "INT8")], makers.pad((1, 1), 0))
     return _finished(g, _rescale(g, x, "INT32"))
 
 
-@_defect("a sum of a constant of one element, first, and a tensor of five axes: operands are not exchanged")
+@_defect(
+    "a sum of a constant of one element, first, and a tensor of five axes: operands are not exchanged",
+    "5.0",
+    "5.1",
+    "5.2",
+)
 def constant_first() -> TensorGraph:
     g = TensorGraph()
     c = g.add_const(np.full((1, 1, 1, 1, 1), 5, np.int32), "INT32")
     return _finished(g, g.add("add", (c, g.add_input("x", (1, 12, 2, 4, 2), "INT32"))))
 
 
-@_defect("a RESCALE to unsigned behind one to INT8: clamped as INT8")
+@_defect("a RESCALE to unsigned behind one to INT8: clamped as INT8", "5.2")
 def unsigned_rescale() -> TensorGraph:
     g = TensorGraph()
     x = _rescale(g, g.add_input("x", (8, 7), "INT32"), "INT8", _ONE, 36)
     return _finished(g, _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True))
 
 
-@_defect("TRANSPOSE_CONV2D with a stride of 2 and more rows below: they overwrite the first")
+@_defect("TRANSPOSE_CONV2D with a stride of 2 and more rows below: they overwrite the first", "5.2")
 def transposed_convolution_with_output_padding() -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 1, 1, 6), "INT8")
@@ -182,14 +193,14 @@ def transposed_convolution_with_output_padding() -> TensorGraph:
     return _finished(g, _rescale(g, y, "INT8", _ONE, 37))
 
 
-@_defect("REDUCE_MAX of some channels: it reads all of the tensor")
+@_defect("REDUCE_MAX of some channels: it reads all of the tensor", "5.0", "5.1", "5.2")
 def maximum_of_a_slice() -> TensorGraph:
     g = TensorGraph()
     x = g.add("slice", (g.add_input("x", (6, 10), "INT8"),), start=(4, 0), size=(2, 10))
     return _finished(g, g.add_with("reduce_max", [x], makers.extremum(1)))
 
 
-@_defect("MATMUL of some of the matrices of a tensor: all products read the first")
+@_defect("MATMUL of some of the matrices of a tensor: all products read the first", "5.0", "5.1", "5.2")
 def product_of_a_slice() -> TensorGraph:
     g = TensorGraph()
     x = g.add("slice", (g.add_input("x", (1, 6, 6, 8), "INT8"),), start=(0, 0, 0, 0), size=(1, 4, 6, 8))
@@ -197,7 +208,7 @@ def product_of_a_slice() -> TensorGraph:
     return _finished(g, g.add_with("matmul", [x, g.add_input("y", (4, 8, 6), "INT8")], makers.matmul(3, 3)))
 
 
-@_defect("a RESCALE per channel behind a CONCAT of channels: each part takes the scales of the first channels")
+@_defect("a RESCALE per channel behind a CONCAT of channels: each part takes the scales of the first channels", "5.2")
 def channel_scales_behind_a_concat() -> TensorGraph:
     g = TensorGraph()
     x = g.add("concat", [g.add_input(n, (1, 4, 4, 4), "INT8") for n in "ab"], axis=3)
@@ -206,7 +217,7 @@ def channel_scales_behind_a_concat() -> TensorGraph:
     )
 
 
-@_defect("a RESCALE to INT32 behind a CONCAT: all parts are written to its beginning")
+@_defect("a RESCALE to INT32 behind a CONCAT: all parts are written to its beginning", "5.2")
 def wide_rescale_of_a_concat() -> TensorGraph:
     g = TensorGraph()
     x = g.add("concat", [g.add_input(n, (1, 3, 8, 8), "INT8") for n in "ab"], axis=3)

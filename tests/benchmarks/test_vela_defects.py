@@ -1,0 +1,21 @@
+"""The installed Vela still compiles wrongly what it was seen to, and nothing else of these graphs."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import pytest
+
+from benchmarks.vela_defects import DEFECTS, Defect, verdict
+from eqsat.target import Target
+from eqsat.workers.worker import Worker
+
+VELA = ".".join(version("ethos-u-vela").split(".")[:2])
+
+
+@pytest.mark.skipif(VELA not in {v for d in DEFECTS for v in d.wrong}, reason="not measured with this version of Vela")
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: d.name)
+def test_what_vela_gets_wrong(defect: Defect, target: str, worker: Worker) -> None:
+    found = verdict(defect, Target.of(target), worker)
+    assert found.equal is (VELA not in defect.wrong), found.reason
