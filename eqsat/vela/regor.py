@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
@@ -15,10 +15,11 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
     except ImportError as e:
         raise ImportError(f"{e}: pip install ethos-u-vela") from e
 
-    accelerator, config, options, rates, constants = _configuration(tuple(flags))
+    asked = _configuration(tuple(flags))
+    options = asked.options
     if form == "TFLITE":
         options = options.replace("output_format=Raw", "output_format=TFLite", 1)
-    model = regor.compile(accelerator, buffer, form, config, options=options)
+    model = regor.compile(asked.accelerator, buffer, form, asked.system, options=options)
     report = model.perf_report
     memories = {
         name: {
@@ -28,9 +29,8 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         }
         for name, m in report.memories.items()
     }
-    if (
-        constants == "OnChipFlash" and constants not in memories
-    ):  # as Vela's own summary tells SRAM from constants that lie in it
+    constants = asked.constants
+    if constants == "OnChipFlash" and constants not in memories:  # as Vela's own summary tells SRAM from what shares it
         memories[constants] = {"peak": int(report.readOnlyPeakUsage), "read": 0, "written": 0}
         memories["Sram"]["peak"] -= memories[constants]["peak"]
     return {
@@ -38,16 +38,25 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         "npu_cycles": int(report.npuCycles),
         "rows": _rows(model.opt_database.tables, buffer if form == "TOSA" else None),
         "memory": memories,
-        "rates": rates,
+        "rates": asked.rates,
         "binary": [len(model.command_stream), len(model.read_only.data)] if form == "TOSA" else [len(model.model)],
         "cpu_operators": int(report.cpuOps),
     }
 
 
+class _Configuration(NamedTuple):
+    """What Vela's compiler is given, the `Rates` that Vela has read for it, and the memory that constants lie in."""
+
+    accelerator: str
+    system: str
+    options: str
+    rates: tuple[int, float, float]
+    constants: str
+
+
 @cache
-def _configuration(flags: tuple[str, ...]) -> tuple[str, str, str, tuple[int, float, float], str]:
-    """(accelerator, system config, options) as Vela's own command line makes them from `flags`, the `Rates` that it has read for them, and the
-    name of the memory that constants lie in."""
+def _configuration(flags: tuple[str, ...]) -> _Configuration:
+    """As Vela's own command line makes it from `flags`."""
     from ethosu.vela import vela as command
 
     seen: list[tuple[Any, str, str, str]] = []
@@ -74,7 +83,7 @@ def _configuration(flags: tuple[str, ...]) -> tuple[str, str, str, tuple[int, fl
         float(bandwidth[constants]),
         float(bandwidth[arch.fast_storage_mem_area]),
     )
-    return accelerator, config, options, rates, constants.name
+    return _Configuration(accelerator, config, options, rates, constants.name)
 
 
 def _rows(tables: dict[str, Any], tosa: bytes | None) -> list[dict[str, Any]]:
@@ -125,8 +134,8 @@ def binary(buffer: bytes, flags: list[str]) -> dict[str, Any]:
     operator that it is made from. Raises what Vela raises."""
     from ethosu import regor
 
-    accelerator, config, options = _configuration(tuple(flags))
-    model = regor.compile(accelerator, buffer, "TOSA", config, options=options)
+    asked = _configuration(tuple(flags))
+    model = regor.compile(asked.accelerator, buffer, "TOSA", asked.system, options=asked.options)
     inputs, outputs = (
         [([int(n) for n in t.shape], int(t.element_size), int(t.region), int(t.address)) for t in tensors]
         for tensors in (model.inputs, model.outputs)
