@@ -4,7 +4,7 @@
 
 All cases that the wheel tests in integers are quantized, lowered, and optimized; the graph with explicit layout, stock's and eqsat's
 are counted, over all delegates of a case. `records.jsonl` has a line per case and target, `run.json` the commit and the versions, and
-`table.md` is made from both; a run that was interrupted goes on where it stopped. Exit code 1 if eqsat's graph is dearer
+`table.md` is made from both; a run that was interrupted goes on where it stopped. Exit code 1 if eqsat's graph is costlier
 than stock's anywhere, or has more TRANSPOSEs for the same cycles.
 """
 
@@ -91,7 +91,7 @@ def _sum(values: Sequence[Any]) -> int | None:
 
 
 def faults(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where eqsat is dearer than stock, or has more TRANSPOSEs for the same cycles."""
+    """Where eqsat is costlier than stock, or has more TRANSPOSEs for the same cycles."""
     out = []
     for r in records:
         stock, ours = ((r.get("cycles", {}).get(k), r.get("transposes", {}).get(k)) for k in ("stock", "eqsat"))
@@ -105,6 +105,11 @@ def faults(records: Sequence[Mapping[str, Any]]) -> list[str]:
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
     """Markdown: a row per case, per target the sums of TRANSPOSEs and the geometric mean of cycles to stock's."""
     lines = [
+        "# TRANSPOSEs of ExecuTorch's own cases",
+        "",
+        "The cases of `backends/arm/test/misc/test_transpose_counts.py` in ExecuTorch's wheel. Made by `python -m benchmarks.transpose_counts`;",
+        "one line per case and target is in `records.jsonl`.",
+        "",
         f"Commit {about['commit']}; {', '.join(f'{k} {v}' for k, v in about['versions'].items())}.",
         "",
         "| case | target | TRANSPOSEs: explicit | stock | eqsat | cycles: explicit | stock | eqsat | eqsat to stock |",
@@ -116,7 +121,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
     found = faults(records)
     lines += [
         "",
-        *(f"* {f}" for f in found or ["Nowhere dearer than stock, nowhere more TRANSPOSEs for the same cycles."]),
+        *(f"* {f}" for f in found or ["Nowhere costlier than stock, nowhere more TRANSPOSEs for the same cycles."]),
     ]
     return "\n".join(lines) + "\n"
 

@@ -82,7 +82,7 @@ def test_the_permute_that_stock_loses_is_kept(target):
     _, _, _, session = lower(SubPermute(), (torch.randn(1, 4, 6, 8),), target)
     (result,) = session.results
     assert result.verified and result.chosen != "stock"
-    cheaper = result.stock_cycles < result.cycles  # what is dearer is not compared (U55, from Vela 5.2 on)
+    cheaper = result.stock_cycles < result.cycles  # what is costlier is not compared (U55, from Vela 5.2 on)
     assert result.stock_verified is (False if cheaper else None)
     assert any("stock" in w for w in result.warnings) == cheaper
     graph = loads(result.tosa)

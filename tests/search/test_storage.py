@@ -50,7 +50,7 @@ def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, tmp_
         assert sum(rows) == pytest.approx(copies(choices, found.choice), rel=0.05, abs=1)
 
 
-def test_the_last_shape_is_the_dearest(pool: Pool, tmp_path) -> None:
+def test_the_last_shape_is_the_costliest(pool: Pool, tmp_path) -> None:
     """It is the only one that is not copied; the producer's shape can be it, too."""
     model = VelaGroups(Target.of("ethos-u85-256"), pool, PriceCache(tmp_path / "prices"))
     choices = build(saturate(viewed(A, B, C), []), model)

@@ -1,4 +1,4 @@
-"""Nothing that is wrong is the answer, and where nothing can be compared it is never dearer than stock's."""
+"""Nothing that is wrong is the answer, and where nothing can be compared it is never costlier than stock's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def overflowing(transposes: bool = True) -> TensorGraph:
 
 
 def test_positions_that_are_an_input_lose_no_gains(options: Options, worker: Worker) -> None:
-    """Drawn out of range, the reference model dies, and the dearer explicit graph was the answer."""
+    """Drawn out of range, the reference model dies, and the costlier explicit graph was the answer."""
     result = optimize_tosa(dumps(picked()), U85, stock=dumps(picked()), options=options)
     assert (result.chosen, result.verified, result.warnings) == ("eqsat", True, [])
     assert "transpose" not in loads(result.tosa).op_counts() and result.cycles < result.stock_cycles
