@@ -110,7 +110,7 @@ def commands() -> str:
     """A section per command with its help, arguments and options."""
     import typer
 
-    from eqsat.cli import app
+    from eqsat.cli.app import app
 
     out = []
     for path, command in _commands(typer.main.get_command(app), "eqsat"):

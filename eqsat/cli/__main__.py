@@ -6,7 +6,7 @@ import signal
 def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # while there is nothing to clean up yet, the process just ends
-    from eqsat.cli import app
+    from eqsat.cli.app import app
 
     try:
         app()

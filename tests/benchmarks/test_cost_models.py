@@ -16,7 +16,7 @@ from benchmarks.cost_models.sample import draw, saturated
 from benchmarks.cost_models.unseen import UNSEEN
 from cost_models import find
 from cost_models.cache import PriceCache
-from eqsat.cli import app
+from eqsat.cli.app import app
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.workers.worker import Pool

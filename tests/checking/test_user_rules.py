@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from eqsat import runs
 from eqsat.checking import user_rules
-from eqsat.cli import app
+from eqsat.cli.app import app
 from eqsat.files import InputError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import eqsat
 from eqsat import runs
-from eqsat.cli import app
+from eqsat.cli.app import app
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads

@@ -106,3 +106,12 @@ def test_without_a_signal_all_is_as_before(tmp_path: Path) -> None:
         tmp_path,
     )
     assert (code, out, err) == (0, "went on\n", "")
+
+
+def test_nothing_is_imported_before_ctrl_c_is_taken_care_of() -> None:
+    """Python's own handler writes a traceback where the main module is still importing."""
+    code = "import sys; before = set(sys.modules); import eqsat.cli.__main__; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    others = {m for m in loaded if m.partition(".")[0] not in sys.stdlib_module_names}
+    assert others == {"eqsat", "eqsat.cli", "eqsat.cli.__main__"}

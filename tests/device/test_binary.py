@@ -10,7 +10,7 @@ import pytest
 from executorch.backends.arm.arm_vela import vela_compile
 from typer.testing import CliRunner
 
-from eqsat.cli import app
+from eqsat.cli.app import app
 from eqsat.device.binary import Binary, read_binary
 from eqsat.device.commands import Convolution, Dma, Elementwise, Pooling, Stop
 from eqsat.device.compile import compile_binary

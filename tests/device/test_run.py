@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from eqsat.cli import app
+from eqsat.cli.app import app
 from eqsat.device.binary import Binary
 from eqsat.device.compile import compile_binary
 from eqsat.device.errors import DeviceError

@@ -62,7 +62,7 @@ def _prepare() -> None:
 
 
 if __name__ == "__main__":
-    from eqsat.cli import app
+    from eqsat.cli.app import app
 
     if _WANTED == "starting":
         print("STAGE starting", file=sys.stderr, flush=True)

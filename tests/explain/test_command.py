@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eqsat import runs
-from eqsat.cli import app
+from eqsat.cli.app import app
 from eqsat.explain import explain
 from eqsat.tosa import dumps
 from tests.graphs import transposed_relus

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from eqsat.cli import app
+from eqsat.cli.app import app
 from eqsat.files import InputError
 from eqsat.report import RecordedRun, compare, graphs
 from eqsat.report.compare import markdown as compared

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from eqsat.cli import app
+from eqsat.cli.app import app
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.rules import RULES
 from eqsat.rules.presets import CATALOGUE, PRESETS

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from eqsat.cli import app
+from eqsat.cli.app import app
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.rules import RULES, tolerant
 from eqsat.rules.chains import integer_scale
