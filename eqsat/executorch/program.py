@@ -7,7 +7,8 @@ The program is lifted to the tensor language (`eqsat/fx/lift.py`), saturated wit
 extractors as the graphs inside the lowering, and written back; a movement of a quantized tensor as the chain of permutes that the
 NPU has natively (`eqsat/fx/route.py`). Prices at this level are closed forms, so the result is
 trusted only after a look at what becomes of it: by default both programs are lowered, and the new one is returned only if it is
-not worse by stock ExecuTorch's lowering, nor by eqsat's (`eqsat.to_edge_transform_and_lower`), and better by one of them.
+not worse by stock ExecuTorch's lowering, nor by eqsat's (`eqsat.to_edge_transform_and_lower`), and better by one of them, or as good
+with fewer operators.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def optimize(
     modified, and it is the result itself where there is nothing to gain, or with an EqsatWarning where something failed.
     target: an accelerator ("ethos-u85-256") or a compile spec. The result suits any partitioner: ops that no rule knows are kept.
     check: "lower" lowers both programs (seconds to minutes each) and returns the new one only if its cycles are not more by stock
-    ExecuTorch nor by eqsat's own lowering; "model" trusts closed forms of the layout changes that the backend will add, in seconds.
+    ExecuTorch nor by eqsat's own lowering, and fewer by one or at least its operators are fewer; "model" trusts closed forms of the layout changes that the backend will add, in seconds.
     Float programs and others without an Ethos-U delegate have no cycles to compare; the model decides for them.
     trials: inputs (zeros, extremes, random) on which outputs must equal the original's, bit for bit where it is quantized, else within
     1e-4 relative. options: as for `to_edge_transform_and_lower`.
@@ -190,13 +191,15 @@ def _optimized(
         graph, after, before = cheapest_layout(lifted.graph, target, options)
     report.modelled = before, after
     gains = after < before * (1 - _LEAST_GAIN)
-    if check == "model" and not gains:
-        raise _SteppedBack("nothing to gain by the model", expected=True)
     with report.stage("export"):
         new = emit(lifted, graph, target.family)
-    if _work(new.graph) == _work(source.graph):
-        raise _SteppedBack("nothing to gain but layouts that the backend chooses itself", expected=True)
     report.ops = _changed(source, new)
+    work, work_now = _work(source.graph), _work(new.graph)
+    simpler = report.removed > 0 and work_now <= work  # also a view or a permute by the identity, which cost no cycles
+    if not simpler and check == "model" and not gains:
+        raise _SteppedBack("nothing to gain by the model", expected=True)
+    if not simpler and work_now == work:
+        raise _SteppedBack("nothing to gain but layouts that the backend chooses itself", expected=True)
     with report.stage("verify"):
         report.exact, report.trials = any(is_quantize(n) for n in source.graph.nodes), trials
         outcome = compare(source, new, trials, report.exact)
@@ -210,7 +213,7 @@ def _optimized(
         if not now.no_worse_than(old):
             raise _SteppedBack("lowered, the rewritten program is worse", expected=True)
         same = (old.stock, old.eqsat, old.outside) == (now.stock, now.eqsat, now.outside)
-        if same and not (now.stock is now.eqsat is None and gains):
+        if same and not simpler and not (now.stock is now.eqsat is None and gains):
             raise _SteppedBack("lowered, the rewritten program costs the same", expected=True)
     report.changed = True
     return new

@@ -64,7 +64,8 @@ CATALOGUE = (
         "explicit-permutes",
         "the six passes of pull request 19015 on explicit permutes (removal around elementwise ops, pairs, permutes that move only unit "
         "dims, permute below squeeze, cascaded permutes, cascaded views), and the branches and forks in both directions that its review "
-        "found missing. Stronger: no region must be closed for a permute to pass, and any view composes, not only squeezes",
+        "found missing. Stronger: no region must be closed for a permute to pass, any view composes, not only squeezes, "
+        "and a permute passes a TILE, PAD or CONCAT along an axis of size 1 that a view has put in",
         _named(
             *_MOVES,
             "push-unary",
@@ -74,7 +75,10 @@ CATALOGUE = (
             "pull-binary-right",
             "push-axial",
             "pull-axial",
+            "push-units",
+            "pull-units",
             "push-concat",
+            "push-concat-units",
             "pull-concat",
             "resized",
         ),

@@ -90,6 +90,18 @@ class Inplace(nn.Module):
         return torch.relu_(x.transpose(1, 2) + 1.0).mul_(2.0).transpose(1, 2)
 
 
+class Cascade(nn.Module):
+    """Views after one another and a permute by the identity, between convolutions: they cost no cycles."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(4, 8, 1), nn.Conv2d(8, 4, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.a(x)).view(1, 8, 36).view(1, 4, 72).view(1, 8, 6, 6)
+        return self.b(y.permute(0, 1, 2, 3))
+
+
 def image(*shape: int) -> tuple[Tensor, ...]:
     return (torch.randn(shape, generator=torch.Generator().manual_seed(1)),)
 
@@ -100,6 +112,7 @@ CASES = {
     "pieces": (Pieces, image(1, 4, 6, 5)),
     "normed": (Normed, image(1, 8, 5, 4)),
     "cpu_between": (CpuBetween, image(1, 4, 6, 6)),
+    "cascade": (Cascade, image(1, 4, 6, 6)),
     "shared": (Shared, (*image(2, 5, 6), *image(3, 4))),
     "inplace": (Inplace, image(2, 5, 6)),
 }

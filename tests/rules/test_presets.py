@@ -124,6 +124,12 @@ def narrowed(g: TensorGraph, x: int) -> int:
     return transpose(g, y, *OUT)
 
 
+def upsampling(g: TensorGraph, x: int) -> int:
+    """Every pixel twice in both directions."""
+    tiled = g.add("tile", (reshape(g, x, 1, 3, 1, 5, 1, 4),), multiples=(1, 1, 2, 1, 2, 1))
+    return reshape(g, tiled, 1, 6, 10, 4)
+
+
 CASES = [
     ("fuse-tosa-transposes", "identity", lambda g, x: relu(g, transpose(g, x, 0, 1, 2, 3)), moves, 1, 0),
     ("fuse-tosa-transposes", "inverse pair", through(), moves, 2, 0),
@@ -161,6 +167,7 @@ CASES = [
     ("explicit-permutes", "concat", concats, reorders, 3, 0),
     ("explicit-permutes", "mean", total, reorders, 2, 0),
     ("explicit-permutes", "slice", narrowed, reorders, 2, 0),
+    ("explicit-permutes", "tile along unit axes", through(upsampling), reorders, 2, 0),
     ("fuse-concat", "one operand", lambda g, x: cat(g, relu(g, x)), copies, 1, 0),
     ("fuse-concat", "exact slice", lambda g, x: cut(g, cat(g, relu(g, x), x), 4, 8), copies, 2, 0),
     (
