@@ -1,4 +1,4 @@
-"""The block of the output that Vela 5.1 lets the NPU compute at a time.
+"""The block of the output that Vela 5 lets the NPU compute at a time.
 
 It is settled by two questions, here asked of all candidates at once, as arrays: which blocks have room on chip (`shared_memory_block`,
 `split_memory_block`), and which of those fetches the fewest elements per output (`_fetched`). Sources of the formulas

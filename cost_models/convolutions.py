@@ -1,4 +1,4 @@
-"""Closed forms of convolutions: the work that Vela 5.1 gives the MAC array for each kind, and in how many operators."""
+"""Closed forms of convolutions: the work that Vela 5 gives the MAC array for each kind, and in how many operators."""
 
 from __future__ import annotations
 

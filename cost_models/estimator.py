@@ -1,4 +1,4 @@
-"""Closed forms of Vela 5.1's estimate: MAC blocks, output path, memories. No Vela at run time.
+"""Closed forms of Vela 5's estimate: MAC blocks, output path, memories. No Vela at run time.
 
 The formulas are those of its C++ compiler (regor), read in the sources that ethos-u-vela publishes: architecture/ethosu55/
 ethos_u55_performance.cpp and architecture/ethosu85/ethos_u85_performance.cpp; compiler/scheduler.cpp for the weights that are

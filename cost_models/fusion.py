@@ -1,6 +1,7 @@
 """What Vela fuses, as pairwise terms, shared by the models that price in cycles.
 
-All of it was measured on Vela 5.1, by compiling such pairs, on all families (`tests/cost_models/test_vela_groups.py` asks again).
+All of it was measured on Vela 5.1, by compiling such pairs, on all families; `tests/cost_models/test_vela_groups.py` asks the Vela that is
+there.
 """
 
 from __future__ import annotations

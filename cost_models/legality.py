@@ -24,7 +24,7 @@ def legal_transpose(shape: tuple[int, ...], dtype: str, family: Family) -> bool:
 
 
 def legal(unit: Unit, family: Family) -> bool:
-    """Whether a unit may be used at all. RESCALE from INT32 to INT32: Vela 5.1 emits zeros on U55 (see eqsat/vela/guards.py)."""
+    """Whether a unit may be used at all. RESCALE from INT32 to INT32: Vela may emit zeros on U55 (see eqsat/vela/guards.py)."""
     shape = unit.operands[0].shape if unit.operands else ()
     for op, attrs in unit.steps:
         if op == "transpose":

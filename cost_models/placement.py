@@ -1,4 +1,4 @@
-"""Where a graph's tensors live and in which format, as Vela 5.1 chooses: rows (NHWC) or bricks of 16 channels (NHCWB16)."""
+"""Where a graph's tensors live and in which format, as Vela 5 chooses: rows (NHWC) or bricks of 16 channels (NHCWB16)."""
 
 from __future__ import annotations
 

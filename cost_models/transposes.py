@@ -1,4 +1,4 @@
-"""Closed forms of TRANSPOSE: a native one, or the swaps of axes that Vela 5.1 decomposes any other into."""
+"""Closed forms of TRANSPOSE: a native one, or the swaps of axes that Vela 5 decomposes any other into."""
 
 from __future__ import annotations
 

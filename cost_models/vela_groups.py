@@ -38,15 +38,14 @@ from eqsat.tensor.types import GraphError, Shape, Steps, Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela import regor
 from eqsat.vela.compile import compile_tosa
+from eqsat.vela.facts import facts
 from eqsat.vela.facts import version as vela_version
 from eqsat.workers.worker import Pool, WorkerError
 
 _POINTWISE = ("rescale", *ACTIVATIONS)
-#: Vela estimates it at 0 cycles: an estimate of ours is nearer.
-_UNTRUSTED = "resize"
-_MEASURED = frozenset(
-    name for name, op in OPS.items() if op.tosa and op.kind in ("axial", "concat", "mac") and name != _UNTRUSTED
-).union(MACS, _POINTWISE, SUMS)
+_MEASURED = frozenset(name for name, op in OPS.items() if op.tosa and op.kind in ("axial", "concat", "mac")).union(
+    MACS, _POINTWISE, SUMS
+)
 #: Seconds that Vela may take for a part of a graph.
 _TIME_LIMIT = 60
 
@@ -163,6 +162,8 @@ class VelaGroups:
             return None
         operand = unit.operands[0]
         moved = any(op == "transpose" for op, _ in unit.steps)
+        if unit.op == "resize" and facts().free_resize:
+            return None  # an estimate of ours is nearer
         if not (moved or unit.op in _MEASURED | {"reshape"}) or not (
             has_pad(operand) or DType.of(operand.dtype).is_wide
         ):

@@ -1,4 +1,4 @@
-"""Bytes that Vela 5.1 encodes the weights of a convolution in: near their entropy, with the zeros that fill up the hardware's order."""
+"""Bytes that Vela 5 encodes the weights of a convolution in: near their entropy, with the zeros that fill up the hardware's order."""
 
 from __future__ import annotations
 

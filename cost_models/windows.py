@@ -34,7 +34,7 @@ def _reorderable(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -
 
 
 def reordered(graph: TensorGraph) -> set[int]:
-    """The reshapes that Vela 5.1 moves after the transpose that reads them.
+    """The reshapes that Vela moves after the transpose that reads them.
 
     It walks from the outputs to the producers and does not go on beyond one that it moved (graph_optimiser.hpp, RewriteGraph: the
     transpose in front has been visited), so only the last ones of a graph are, and a window must not show more.

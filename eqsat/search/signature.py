@@ -1,6 +1,6 @@
 """Every input stays read, also where an identity shows that nothing depends on it.
 
-Vela leaves an input that no operator reads out of its binary (measured with 5.1), and the .pte's runtime counts on all of them. Nothing
+Vela leaves an input that no operator reads out of its binary (`tests/search/test_signature.py` asks), and the .pte's runtime counts on all of them. Nothing
 depends on the first part of `slice(concat(a, b))` where the slice cuts b out: the e-graph has b in the class of the slice, and
 no choice at all that reads a, since the concat would read itself. So the graph that is written gets a reader: one element of the input is
 appended to the smallest value there is, and cut off again.

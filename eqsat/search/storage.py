@@ -1,6 +1,6 @@
 """What views cost, as classes that a ChoiceGraph gets beside those of the e-graph.
 
-Vela 5.1 removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp, and measured): a tensor with one reader takes the
+Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp; `tests/search/test_storage.py` asks): a tensor with one reader takes the
 shape that the RESHAPE gives it, but one with several readers is copied, in its own shape, for each RESHAPE to another one. So a value that
 is read in k shapes is copied k - 1 times if it is viewed from each shape to the next, in all of them but the last, and the
 producer's shape may be any of them (`eqsat/search/writer.py` writes it so). Outputs of the graph count as readers here.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # ExecuTorch takes seconds to import
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 _FAMILY = {accelerator: family for family in FAMILIES for accelerator in family.cores}
-#: Every accelerator configuration of Vela 5.1 (vela --help).
+#: Every accelerator configuration of Vela (`vela --help`).
 ACCELERATORS = tuple(_FAMILY)
 
 

@@ -17,13 +17,18 @@ PACKAGE = "ethos-u-vela"
 @dataclass(frozen=True, slots=True)
 class Facts:
     """table_by_default: U55 and U65 price an operator without an activation as one with a TABLE (`activationPerfIndex` in
-    ethos_u55_performance.cpp); so a CLAMP that does nothing makes the one before it cheaper."""
+    ethos_u55_performance.cpp); so a CLAMP that does nothing makes the one before it cheaper. free_resize: on U85 a RESIZE takes the NPU no
+    cycle, only what it reads and writes counts."""
 
     table_by_default: bool
+    free_resize: bool
 
 
 #: By the first version that they are true of.
-KNOWN = {(5, 1): Facts(table_by_default=True), (5, 2): Facts(table_by_default=False)}
+KNOWN = {
+    (5, 1): Facts(table_by_default=True, free_resize=True),
+    (5, 2): Facts(table_by_default=False, free_resize=False),
+}
 
 
 def version() -> str:

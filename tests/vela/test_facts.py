@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from eqsat.target import FAMILIES, Target
@@ -10,7 +12,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import KNOWN, facts, facts_of
 from eqsat.workers.worker import Pool
-from tests.graphs import conv, finish
+from tests.graphs import clamp, conv, finish
 
 
 def activated(noop: bool) -> TensorGraph:
@@ -26,6 +28,29 @@ def test_of_the_activation_that_is_not_there(family, pool: Pool) -> None:
     for accelerator, core in family.cores.items():
         without, clamped = (compile_graph(activated(n), Target.of(accelerator), pool).cycles for n in (False, True))
         assert (clamped < without) == (facts().table_by_default and core.table > core.byte), accelerator
+
+
+def resized() -> TensorGraph:
+    g = TensorGraph()
+    x = clamp(g, g.add_input("x", (1, 16, 16, 16), "INT8"), -100, 90)
+    return finish(g, g.add("resize", [x], scale=(2, 1, 2, 1), offset=(0, 0), border=(1, 1), mode=1))
+
+
+def test_of_resize(pool: Pool) -> None:
+    (row,) = (r for r in compile_graph(resized(), Target.of("ethos-u85-256"), pool).rows if r["operator"] == "Resize")
+    assert (int(row["npu_cycles"]) == 0) == facts().free_resize
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+def test_of_native_transposes(family, pool: Pool) -> None:
+    """One operator does them; any other reordering of H, W and C takes more."""
+    target = Target.of(next(iter(family.cores)))
+    for perm in [p for p in permutations(range(3)) if p != (0, 1, 2)]:
+        g = TensorGraph()
+        x = clamp(g, g.add_input("x", (1, 6, 40, 48), "INT8"), -100, 90)
+        y = g.add("transpose", [x], perms=(0, *(p + 1 for p in perm)))
+        rows = compile_graph(finish(g, clamp(g, y, -99, 80)), target, pool).rows
+        assert ([r["operator"] for r in rows].count("Transpose") == 1) == (perm in family.transposes.native), perm
 
 
 def test_of_versions_that_are_not_known() -> None:
