@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from eqsat.executorch.program import AtenPass, ProgramReport, optimize
     from eqsat.executorch.recipe import RecipeType
     from eqsat.executorch.session import EqsatWarning, Session
+    from eqsat.files import PluginError
     from eqsat.search.optimizer import Result, optimize_tosa
     from eqsat.search.options import Options
-    from eqsat.search.plugins import PluginError
     from eqsat.target import Target, TargetError
 
 __version__ = "0.2.0.dev0"
@@ -42,7 +42,7 @@ _HOME = {
     "Session": "eqsat.executorch.session",
     "optimize_tosa": "eqsat.search.optimizer",
     "Options": "eqsat.search.options",
-    "PluginError": "eqsat.search.plugins",
+    "PluginError": "eqsat.files",
     "Result": "eqsat.search.optimizer",
     "optimize": "eqsat.executorch.program",
     "ProgramReport": "eqsat.executorch.program",

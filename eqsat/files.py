@@ -21,6 +21,11 @@ class InputError(ValueError):
     """Bad input; the message names it and the remedy, on one line."""
 
 
+class PluginError(InputError):
+    """A cost model, an extractor or a function of a rule that is the user's own failed: the message says which, where and how, and the cause is
+    what it raised, if it raised."""
+
+
 #: Held by whoever begins something beside an output or puts it into its place, and for good by `abandon`.
 _PLACING = threading.RLock()
 _unfinished: set[Path] = set()

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from eqsat.cli.common import BAD_INPUT, FAILED, app, console, fail, quiet, status
 from eqsat.cli.interrupt import on_interrupt_say
@@ -52,6 +51,15 @@ def bench(
 ) -> None:
     """Measure models on targets, configuration against configuration; a record per cell in OUT/records.jsonl."""
     quiet()
+    from rich.progress import (  # takes a while
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     try:
         from eqsat import bench as library
         from eqsat.bench import cells

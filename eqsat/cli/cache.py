@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 
-import typer
+from eqsat.cli.common import App, JsonOption, app, console, print_json
 
-from eqsat.cli.common import JsonOption, app, console
-
-cache_app = typer.Typer(no_args_is_help=True, help="The measured prices on disk.")
+cache_app = App(no_args_is_help=True, help="The measured prices on disk.")
 app.add_typer(cache_app, name="cache")
 
 
@@ -21,9 +18,7 @@ def info(as_json: JsonOption = False) -> None:
     with closing(PriceCache()) as cache:
         found = cache.info()
     if as_json:
-        print(
-            json.dumps({"path": str(found.path), "entries": found.entries, "limit": found.limit, "bytes": found.bytes})
-        )
+        print_json({"path": str(found.path), "entries": found.entries, "limit": found.limit, "bytes": found.bytes})
     else:
         console.print(
             f"{found.path}\n{found.entries:,} of at most {found.limit:,} prices, {found.bytes:,} bytes",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, NOT_EXERCISED, UNSOUND, JsonOption, app, console, fail, status
+from eqsat.cli.common import BAD_INPUT, NOT_EXERCISED, UNSOUND, JsonOption, app, console, fail, print_json
+from eqsat.cli.live import working
 from eqsat.files import InputError, read_bytes
 
 
@@ -36,21 +36,19 @@ def check_rules(
             given = [loads(read_bytes(p), str(p)) for p in graph or []]
         except TosaError as e:
             raise InputError(str(e)) from e
-        with status.status("checking") as line:
-            report = examine(pack, graphs, given, lambda n: line.update(f"graph {n}"))
+        with working(f"checking {rules}") as state:
+            report = examine(pack, graphs, given, lambda n: state.show(f"graph {n} of {graphs}"))
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
     if as_json:
-        print(
-            json.dumps(
-                {
-                    "rules": rules,
-                    "graphs": report.graphs,
-                    "matches": report.matches,
-                    "unsound": report.unsound,
-                    "not_exercised": report.unused,
-                }
-            )
+        print_json(
+            {
+                "rules": rules,
+                "graphs": report.graphs,
+                "matches": report.matches,
+                "unsound": report.unsound,
+                "not_exercised": report.unused,
+            }
         )
     else:
         for name, matches in report.matches.items():

@@ -2,36 +2,91 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import json
 import os
+import sys
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+import eqsat
 from eqsat.cli.interrupt import stops_command
-from eqsat.files import InputError
+from eqsat.cli.live import VERBOSITY
+from eqsat.files import InputError, PluginError
 from eqsat.target import Target
 from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.versions import versions
 
 if TYPE_CHECKING:
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
     from eqsat.search.deviation import Deviation
     from eqsat.vela.compile import Footprint
     from eqsat.vela.roofline import Bound
 
 BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED = 2, 3, 4, 5, 6
 
-app = typer.Typer(
+#: Of the JSON that commands print, an object with the key "schema". Keys may be added under one number; none is renamed or goes.
+SCHEMA = 1
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class App(typer.Typer):
+    """Every command of it has the options of `_EVERYWHERE`."""
+
+    def command(self, name: str | None = None, **kwargs: Any) -> Callable[[Command], Command]:
+        register = super().command(name, **kwargs)
+
+        def added(command: Command) -> Command:
+            register(_with_options_everywhere(command))
+            return command
+
+        return added
+
+
+app = App(
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="Equality saturation for PyTorch models on Arm Ethos-U.",
 )
+
+_EVERYWHERE = {
+    "verbose": Annotated[int, typer.Option("--verbose", "-v", count=True, help="log what is done; -vv: all of it")],
+    "debug": Annotated[bool, typer.Option("--debug", help="log all, and show tracebacks and others' output")],
+}
+
+
+def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None]:
+    signature = inspect.signature(command, eval_str=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter("verbose", kind, default=0, annotation=_EVERYWHERE["verbose"]),
+        inspect.Parameter("debug", kind, default=False, annotation=_EVERYWHERE["debug"]),
+    ]
+
+    @functools.wraps(command)
+    def wrapped(*, verbose: int, debug: bool, **given: Any) -> None:
+        VERBOSITY.level, VERBOSITY.debug = verbose, debug
+        _failing.as_json = given.get("as_json") is True
+        command(**given)
+
+    parameters = [*signature.parameters.values(), *added]
+    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapped
 
 
 #: The packages that decide what a result is, besides eqsat.
@@ -71,28 +126,67 @@ SaveOption = Annotated[
 ]
 
 
+@dataclass(slots=True)
+class _Failing:
+    """How the command at hand tells of a failure."""
+
+    as_json: bool = False
+
+
+_failing = _Failing()
+
+
+def print_json(data: dict[str, Any]) -> None:
+    """One object on stdout, with the number of its schema."""
+    print(json.dumps({"schema": SCHEMA, **data}))
+
+
 def fail(message: str, code: int) -> typer.Exit:
+    """Says what went wrong on stderr, with --debug and for a user's own code with the traceback of the exception at hand; with --json also on
+    stdout. Gives what to raise."""
+    error = sys.exc_info()[1]
     try:
-        status.print(f"[red]error:[/red] {message}", soft_wrap=True, highlight=False)
+        if error is not None and (VERBOSITY.debug or isinstance(error, PluginError)):
+            status.print("".join(traceback.format_exception(error)), markup=False, highlight=False, soft_wrap=True)
+        status.print("[red]error:[/red]", Text(message), soft_wrap=True, highlight=False)
+        if _failing.as_json:
+            print_json({"error": {"message": message, "exit_code": code}})
     except MemoryError:  # nothing that is loaded can be trusted to end by itself then
         os.write(2, f"error: {message}\n".encode())
         os._exit(code)
     return typer.Exit(code)
 
 
+def causes(error: BaseException) -> str:
+    """The deepest cause of an exception, whole, and what it led to, a line each."""
+    chain = [error]
+    while (cause := _cause(chain[-1])) is not None and cause not in chain:
+        chain.append(cause)
+    first = f"{type(chain[-1]).__name__}: {str(chain[-1]).strip()}"
+    led_to = [f"  which led to {type(e).__name__}: {' '.join(str(e).split())[:200]}" for e in reversed(chain[:-1])]
+    return "\n".join([first, *led_to])
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    return error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
 def quiet() -> None:
     """torch and executorch warn a lot on import and lowering; eqsat's own warnings are shown in the summary."""
     warnings.filterwarnings("ignore")
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    import logging
-
-    logging.disable(logging.WARNING)
 
 
-def compile_spec(target: str, system_config: str | None, memory_mode: str | None, config: str | None):
-    Target.of(target)  # names the known targets for an unknown one
+def check_target(target: str, config: str | None) -> None:
+    """Without PyTorch. Raises TargetError, InputError."""
+    Target.check_name(target)
     if config is not None and not Path(config).is_file():
         raise InputError(f"the Vela config file {config} does not exist")
+
+
+def compile_spec(
+    target: str, system_config: str | None, memory_mode: str | None, config: str | None
+) -> EthosUCompileSpec:
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
     return EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
@@ -159,7 +253,7 @@ def lines(
     messages: list[str],
 ) -> None:
     for m in messages:
-        console.print(f"[yellow]warning:[/yellow] {m}", highlight=False)
+        console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
     if False in stock_verified:
         console.print(
             "[yellow]stock ExecuTorch's own result differs from the model for this graph; its cycles are no fair comparison[/yellow]"

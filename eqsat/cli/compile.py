@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -20,15 +19,19 @@ from eqsat.cli.common import (
     SystemOption,
     TargetOption,
     app,
+    causes,
+    check_target,
     compile_spec,
     console,
     fail,
     lines,
+    print_json,
     quiet,
     show,
-    status,
 )
+from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
+from eqsat.executorch.names import check_model
 from eqsat.files import InputError, check_output
 from eqsat.target import TargetError
 
@@ -53,24 +56,24 @@ def compile_command(
     quiet()
     try:
         check_output(output)
+        check_target(target, config)
+        check_model(model)
         if save:
             from eqsat.runs import check_place
 
             check_place(save)
-        spec = compile_spec(target, system_config, memory_mode, config)
-        from eqsat.executorch.compiling import compile_model
+        chosen = options()
+        with working(f"{model} for {target}"):
+            from eqsat.executorch.compiling import compile_model
 
-        with status.status("starting") as line:
-            chosen = options()
-            summary = compile_model(model, spec, output, chosen, lambda text: line.update(f"{model}: {text}"), save)
+            spec = compile_spec(target, system_config, memory_mode, config)
+            summary = compile_model(model, spec, output, chosen, save)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
-    except Exception as e:  # noqa: BLE001 - one line for a user, whatever ExecuTorch raises
-        raise fail(
-            f"{model} could not be compiled for {target}: {type(e).__name__}: {' '.join(str(e).split())[:400]}", FAILED
-        ) from e
+    except Exception as e:  # noqa: BLE001 - said in words, whatever ExecuTorch raises
+        raise fail(f"{model} could not be compiled for {target}: {causes(e)}", FAILED) from e
     if as_json:
-        print(json.dumps(summary.as_dict()))
+        print_json(summary.as_dict())
     else:
         show(
             Column(summary.cycles["stock"], summary.by_kind["stock"], summary.memory["stock"], summary.stock_pte_bytes),

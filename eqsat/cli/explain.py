@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, app, fail, status
+from eqsat.cli.common import BAD_INPUT, SCHEMA, app, fail
+from eqsat.cli.live import working
 from eqsat.files import InputError, check_output, write_atomically
 
 
@@ -62,7 +63,7 @@ def _explain(
     loaded = runs.load(run)
     packs = [own.find(name) for name in user_rules]
     try:
-        with status.status(f"saturating {loaded.name} again"):
+        with working(f"saturating {loaded.name} again"):
             explanation = explain(loaded, [r for p in packs for r in p.rules])
             number = None if node is None else _number(node)
             text = explanation.text(removals) if number is None else explanation.op_text(number)
@@ -75,7 +76,9 @@ def _explain(
                 write_atomically(dot, view.dot(part).encode())
             if as_json:
                 data = explanation.as_dict(removals) if number is None else explanation.op_dict(number)
-                write_atomically(as_json, json.dumps({"explanation": data, "egraph": view.as_dict(part)}).encode())
+                write_atomically(
+                    as_json, json.dumps({"schema": SCHEMA, "explanation": data, "egraph": view.as_dict(part)}).encode()
+                )
     except ExplainError as e:
         raise InputError(f"{run}: {e}") from e
     return text

@@ -26,6 +26,19 @@ INTERRUPTED = 130
 #: Show the cursor and clear the line, which a progress display may have taken.
 _TERMINAL = b"\x1b[?25h\r\x1b[2K"
 _message = ""
+#: The file descriptor of the stderr that the user sees.
+_stderr = 2
+
+
+@contextmanager
+def speaking_on(descriptor: int) -> Iterator[None]:
+    """Within it stderr itself is not the user's, but `descriptor` is."""
+    global _stderr
+    _stderr = descriptor
+    try:
+        yield
+    finally:
+        _stderr = 2
 
 
 def on_interrupt_say(message: str) -> None:
@@ -87,5 +100,5 @@ def _stop(own: str) -> None:
     shutil.rmtree(own, ignore_errors=True)
     said = _message or (f"{placed[-1]} was written" if placed else "nothing was written")
     with suppress(OSError):
-        os.write(2, (_TERMINAL if os.isatty(2) else b"") + f"error: interrupted; {said}\n".encode())
+        os.write(_stderr, (_TERMINAL if os.isatty(_stderr) else b"") + f"error: interrupted; {said}\n".encode())
     os._exit(INTERRUPTED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -20,14 +19,17 @@ from eqsat.cli.common import (
     SystemOption,
     TargetOption,
     app,
+    causes,
+    check_target,
     compile_spec,
     console,
     fail,
     lines,
+    print_json,
     quiet,
     show,
-    status,
 )
+from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
 from eqsat.files import InputError, check_output, read_bytes, write_atomically
 from eqsat.target import Target, TargetError
@@ -49,21 +51,22 @@ def optimize(
 ) -> None:
     """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant) and never costs more."""
     quiet()
-    from eqsat import runs
-
     try:
         check_output(output)
+        check_target(target, config)
+        buffer = read_bytes(source)
+        from eqsat import runs
+
         if save:
             runs.check_place(save)
-        flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
         chosen = options()
-        buffer = read_bytes(source)
         from eqsat.search.optimizer import optimize_tosa
         from eqsat.tosa.flatbuffer import TosaError
         from eqsat.workers.worker import WorkerError
 
         try:
-            with status.status(f"optimizing {source}"):
+            with working(f"{source} for {target}"):
+                flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
                 result = optimize_tosa(buffer, flags, options=chosen, name=str(source))
         except TosaError as e:
             raise InputError(str(e)) from e
@@ -76,22 +79,19 @@ def optimize(
         raise fail(str(e), BAD_INPUT) from e
     except typer.Exit:
         raise
-    except Exception as e:  # noqa: BLE001 - one line for a user, also where there is no memory to import PyTorch
-        raise fail(
-            f"{source} could not be optimized for {target}: {type(e).__name__}: {' '.join(str(e).split())[:400]}",
-            FAILED,
-        ) from e
+    except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import PyTorch
+        raise fail(f"{source} could not be optimized for {target}: {causes(e)}", FAILED) from e
     if as_json:
         record = result.record()
-        print(
-            json.dumps(
-                {
-                    "model": str(source),
-                    "target": target,
-                    "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles},
-                    **{k: v for k, v in record.items() if k != "cycles"},
-                }
-            )
+        before = {"stock_cycles": result.explicit_cycles, "stock_by_kind": result.explicit_by_kind}
+        print_json(
+            {
+                "model": str(source),
+                "target": target,
+                "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles},
+                **{k: v for k, v in record.items() if k != "cycles"},
+                **before,  # a file's own graph is what there would be without eqsat
+            }
         )
     else:
         show(

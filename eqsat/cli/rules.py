@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from types import ModuleType
 
 from rich.table import Table
 from rich.text import Text
 
-from eqsat.cli.common import JsonOption, app, console
+from eqsat.cli.common import JsonOption, app, console, print_json
 
 
 @app.command()
@@ -23,7 +22,7 @@ def rules(as_json: JsonOption = False) -> None:
     }
     if as_json:
         presets = [{"name": p.name, "statement": p.statement, "rules": [r.name for r in p.rules]} for p in CATALOGUE]
-        print(json.dumps({"families": families, "presets": presets}))
+        print_json({"families": families, "presets": presets})
         return
     for title, listed in families.items():
         console.print(_table(title, [(r["name"], r["statement"]) for r in listed if not r["analysis"]]))

@@ -25,9 +25,9 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
+from eqsat.files import PluginError
 from eqsat.fx.arm import lower
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.search.plugins import PluginError
 from eqsat.target import Target
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,8 @@ def _preprocess_multimethod(
                 continue
             index = sum(d.name.rpartition("/")[0] == method for d in session.delegates)
             name = f"{method}/{index}"
-            logger.info("delegate %d of %d: %s", done, total, name)
+            place = {"delegate": name, "number": done, "total": total, "stage": "lowering"}
+            logger.info("delegate %d of %d: %s", done, total, name, extra=place)
             out[method].append(_optimized(program, specs, session, name))
     return out
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
+import logging
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +13,7 @@ from typing import Any, TypeVar
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat import runs
-from eqsat.executorch.loading import Progress, load_program
+from eqsat.executorch.loading import load_program
 from eqsat.executorch.lowering import lower_with_session
 from eqsat.executorch.session import EqsatWarning, Session
 from eqsat.files import InputError, write_atomically
@@ -26,6 +24,9 @@ from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound
 
 _Numeric = TypeVar("_Numeric", int, float)
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -63,17 +64,16 @@ def compile_model(
     spec: EthosUCompileSpec,
     output: Path,
     options: Options,
-    progress: Progress = lambda _: None,
     save: Path | None = None,
 ) -> CompileSummary:
     """Lowers `model`, writes the .pte to `output` and gives the figures. save: where to save the run; of several delegates each gets
     a directory in there, by number. Raises InputError; others come from ExecuTorch."""
     seconds: dict[str, float] = {}
     started = time.perf_counter()
-    program, calibration = load_program(model, spec, progress)
+    program, calibration = load_program(model, spec)
     seconds["load and quantize"] = time.perf_counter() - started
-    progress("lowering and optimizing")
-    with warnings.catch_warnings(record=True) as caught, _quiet_stdout():
+    logger.info("lowering %s", model, extra={"stage": "lowering"})
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", EqsatWarning)
         edge, session = lower_with_session(program, spec, options=options)
@@ -148,18 +148,3 @@ def _total(tables: Iterable[Mapping[str, _Numeric]]) -> dict[str, _Numeric]:
         for key, value in table.items():
             out[key] = out[key] + value if key in out else value
     return out
-
-
-@contextlib.contextmanager
-def _quiet_stdout() -> Iterator[None]:
-    """Vela prints its own summary on stdout, from Python and from native code; it goes to stderr's null here."""
-    sys.stdout.flush()
-    kept, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, 1)
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(null)

@@ -28,6 +28,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from eqsat.executorch.lowering import lower_with_session
 from eqsat.executorch.session import EqsatWarning, compile_spec_of
+from eqsat.files import PluginError
 from eqsat.fx.aten import is_dequantize, is_quantize, name, shape_of
 from eqsat.fx.emit import emit
 from eqsat.fx.lift import lift
@@ -36,7 +37,7 @@ from eqsat.fx.program import Program, ProgramError, Source, read
 from eqsat.fx.run import compare, samples
 from eqsat.search.layout import cheapest_layout
 from eqsat.search.options import OptionError, Options, given_options
-from eqsat.search.plugins import PluginError, plugin_error
+from eqsat.search.plugins import plugin_error
 from eqsat.target import Target
 
 CHECKS = ("lower", "model")

@@ -80,7 +80,7 @@ def compile_spec_of(target: str | EthosUCompileSpec) -> EthosUCompileSpec:
     """The spec itself, or ExecuTorch's default one for an accelerator's name. Raises TargetError for an unknown name, TypeError for anything
     else."""
     if isinstance(target, str):
-        Target.of(target)
+        Target.check_name(target)
         return EthosUCompileSpec(target.lower())
     if not isinstance(target, EthosUCompileSpec):
         raise TypeError(

@@ -9,6 +9,7 @@ that it found. Each of them runs for several rounds: Vela's table of one round's
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,8 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
 from extraction import Extraction, Infeasible, check, extract
+
+logger = logging.getLogger(__name__)
 
 _GREEDY = "dag_greedy"
 
@@ -117,6 +120,7 @@ class _Extractions:
             return False
         gap = found.gap if math.isfinite(found.gap) else None
         cycles = compiled.estimate.cycles
+        logger.info("%s cycles by %s, round %d", f"{cycles:,}", extractor, number, extra={"cycles": cycles})
         self.search.extractions.append(Extracted(extractor, number, float(found.cost), cycles, gap))
         if not is_new:
             return False

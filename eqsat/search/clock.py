@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+logger = logging.getLogger(__name__)
 
 
 class Clock:
@@ -21,7 +24,8 @@ class Clock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Adds the seconds spent within to those of the stage."""
+        """Adds the seconds spent within to those of the stage, and logs that it begins."""
+        logger.info("%s", name, extra={"stage": name})
         started = time.perf_counter()
         try:
             yield

@@ -11,14 +11,16 @@ the exact candidates, and may differ from the reference within `Options.toleranc
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from eqsat.egraph.encoding import Frozen, saturate
+from eqsat.files import PluginError
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import Search
 from eqsat.search.options import Options, given_options
-from eqsat.search.plugins import PluginError, plugin_error
+from eqsat.search.plugins import plugin_error
 from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.search.verification import Answer, Compiled, first_equal, rank
@@ -30,6 +32,8 @@ from eqsat.vela.roofline import bound
 from eqsat.workers.worker import Pool, WorkerError
 
 __all__ = ["Result", "optimize_tosa"]
+
+logger = logging.getLogger(__name__)
 
 #: What warnings say of a given graph that Vela does not take.
 _REFUSED = {"explicit": "Vela refuses the explicit graph", "stock": "Vela refuses stock's graph"}
@@ -100,6 +104,7 @@ def _compile(given: _Given, search: Search) -> None:
         try:
             estimate = compile_tosa(given.buffers[which], search.target, search.pool)
             given.compiled[which] = Compiled(which, graph, given.buffers[which], estimate)
+            logger.info("%s cycles, %s", f"{estimate.cycles:,}", which, extra={"cycles": estimate.cycles})
         except WorkerError as e:
             given.refusals[which] = e
             search.warnings.append(f"{_REFUSED[which]}: {e}")
@@ -121,6 +126,7 @@ def _alternatives(reference: TensorGraph, search: Search) -> tuple[Frozen | None
                 raise
             if (mistake := plugin_error(e, options)) is not None:
                 raise mistake from e
+            logger.debug("no alternatives were found", exc_info=True)
             search.warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
     return frozen, found
 

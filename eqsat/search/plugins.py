@@ -9,15 +9,11 @@ from collections.abc import Iterator, Sequence
 
 import cost_models
 from cost_models.protocol import CostModel, Price, Unit
+from eqsat.files import PluginError
 from eqsat.search.options import Options
 from eqsat.workers.worker import WorkerError
 from extraction import ExtractionError, available
 from extraction.api import BUILT_IN
-
-
-class PluginError(RuntimeError):
-    """A cost model, an extractor or a function of a rule that is the user's own failed: the message says which, where and how, and the cause is
-    what it raised, if it raised."""
 
 
 def plugin_error(error: Exception, options: Options) -> PluginError | None:

@@ -43,11 +43,16 @@ class Target:
         """
         if isinstance(name, Target):
             return name
-        if name.lower() not in ACCELERATORS:
-            raise TargetError(f"unknown target {name!r}: use one of {', '.join(ACCELERATORS)}")
+        Target.check_name(name)
         from executorch.backends.arm.ethosu import EthosUCompileSpec
 
         return Target.from_compile_spec(EthosUCompileSpec(name.lower(), system_config, memory_mode, config_ini=config))
+
+    @staticmethod
+    def check_name(name: str) -> None:
+        """Raises TargetError for a name that Vela does not know. Imports nothing, as `of` does."""
+        if name.lower() not in ACCELERATORS:
+            raise TargetError(f"unknown target {name!r}: use one of {', '.join(ACCELERATORS)}")
 
     @staticmethod
     def from_compile_spec(spec: EthosUCompileSpec) -> Target:
@@ -59,8 +64,7 @@ class Target:
         """Target from Vela command-line flags; `--accelerator-config` must be among them."""
         for f in flags:
             if m := re.fullmatch(r"--accelerator-config=(\S+)", f):
-                if m[1].lower() not in ACCELERATORS:
-                    raise TargetError(f"unknown target {m[1]!r}: use one of {', '.join(ACCELERATORS)}")
+                Target.check_name(m[1])
                 # output paths are not part of what a graph is compiled for
                 kept = tuple(f for f in flags if f.startswith("--") and not f.startswith(("--output-dir", "--verbose")))
                 return Target(m[1].lower(), kept)

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from eqsat.egraph.engine import Budget
+from eqsat.files import PluginError
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.options import Options
-from eqsat.search.plugins import PluginError
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph

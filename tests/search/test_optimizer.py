@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from eqsat.egraph.engine import Budget
+from eqsat.files import PluginError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
-from eqsat.search.plugins import PluginError
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type

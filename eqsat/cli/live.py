@@ -1,0 +1,154 @@
+"""What a terminal shows while a command works: the stage, which delegate of how many, the fewest cycles so far.
+
+eqsat's modules only log (`logging.getLogger("eqsat")`): a record of the level INFO may have `delegate` ("forward/0"), `number` and `total`,
+`stage`, and `cycles`. Here those become one live line on a terminal, and elsewhere a line per delegate and per gain; `-v` shows the records
+themselves, `-vv` those of the level DEBUG too.
+
+Everybody else's output (ExecuTorch's, PyTorch's, Vela's own, from Python and from native code) is kept from the terminal; with `--debug`
+it is shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+
+from eqsat.cli import interrupt
+
+logger = logging.getLogger("eqsat")
+
+
+@dataclass(slots=True)
+class Verbosity:
+    """What the user asked for with `-v` and `--debug`."""
+
+    level: int = 0
+    debug: bool = False
+
+    @property
+    def log_level(self) -> int:
+        return logging.DEBUG if self.level > 1 or self.debug else logging.INFO
+
+
+VERBOSITY = Verbosity()
+
+
+@dataclass(slots=True)
+class State:
+    """Where a command is, from the records so far."""
+
+    title: str
+    delegate: str = ""
+    stage: str = ""
+    best: int | None = None
+    line: Spinner | None = None
+
+    def update(self, record: logging.LogRecord) -> str:
+        """Takes in a record; what is new enough for a line of its own, or ""."""
+        more = vars(record)
+        self.stage = more.get("stage", self.stage)
+        if "delegate" in more:
+            self.delegate, self.best = f"{more['delegate']} ({more['number']} of {more['total']})", None
+            return f"{self.title}: {self.delegate}"
+        cycles = more.get("cycles")
+        if cycles is None or (self.best is not None and cycles >= self.best):
+            return ""
+        self.best = cycles
+        return ": ".join(filter(None, [self.title, self.delegate, record.getMessage()]))
+
+    def show(self, stage: str) -> None:
+        """A stage that nobody logs."""
+        self.stage = stage
+        if self.line is not None:
+            self.line.update(text=str(self))
+
+    def __str__(self) -> str:
+        best = "" if self.best is None else f"best so far {self.best:,} cycles"
+        return ", ".join(filter(None, [self.title, self.delegate, self.stage, best]))
+
+
+class _Display(logging.Handler):
+    """Shows records on `console`: as they are with -v, and as the state of the work."""
+
+    def __init__(self, console: Console, state: State) -> None:
+        super().__init__(VERBOSITY.log_level)
+        self.console, self.state = console, state
+        state.line = Spinner("dots", str(state)) if console.is_terminal else None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        news = self.state.update(record)
+        if VERBOSITY.level or VERBOSITY.debug:
+            self._say(f"{record.name}: {record.getMessage()}")
+            if record.exc_info and VERBOSITY.debug:
+                self._say(logging.Formatter().formatException(record.exc_info))
+        elif news and self.state.line is None:
+            self._say(news)
+        self.state.show(self.state.stage)
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def working(title: str) -> Iterator[State]:
+    """Within it the work is shown on stderr, and nothing else is written to stdout or stderr."""
+    state = State(title)
+    with contextlib.ExitStack() as stack:
+        stream = sys.stderr if VERBOSITY.debug else stack.enter_context(_apart())
+        display = _Display(Console(file=stream), state)
+        if state.line is not None:  # rich would send what others write to stdout and stderr to the terminal
+            live = Live(
+                state.line, console=display.console, transient=True, redirect_stdout=False, redirect_stderr=False
+            )
+            stack.enter_context(live)
+        before = logger.level, logger.propagate
+        logger.addHandler(display)
+        logger.setLevel(display.level)
+        logger.propagate = False
+        try:
+            yield state
+        finally:
+            logger.removeHandler(display)
+            logger.setLevel(before[0])
+            logger.propagate = before[1]
+
+
+@contextlib.contextmanager
+def _apart() -> Iterator[TextIO]:
+    """The stderr that there is, while everybody who writes to stdout or stderr, from Python or from native code, writes to nothing."""
+    with contextlib.ExitStack() as stack:
+        sys.stdout.flush()
+        stream: TextIO = sys.stderr
+        if _descriptor(sys.stderr) == 2:
+            stream = stack.enter_context(os.fdopen(os.dup(2), "w", buffering=1, encoding="utf-8"))
+            stack.enter_context(interrupt.speaking_on(stream.fileno()))
+        null = stack.enter_context(open(os.devnull, "w"))
+        for number in (1, 2):
+            stack.callback(_restore, number, os.dup(number))
+            os.dup2(null.fileno(), number)
+        stack.enter_context(contextlib.redirect_stdout(null))
+        stack.enter_context(contextlib.redirect_stderr(null))
+        yield stream
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    """None for a stream that is no file, as a test's."""
+    try:
+        return stream.fileno()
+    except (OSError, io.UnsupportedOperation, AttributeError):
+        return None
+
+
+def _restore(number: int, kept: int) -> None:
+    os.dup2(kept, number)
+    os.close(kept)

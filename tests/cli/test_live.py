@@ -1,0 +1,164 @@
+"""What a user sees while a command works, and where it fails."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import eqsat
+from eqsat.cli import app
+from eqsat.cli.common import causes
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps
+from tests.graphs import finish, relu
+
+ROOT = Path(__file__).parents[2]
+PIXEL_SHUFFLE = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
+
+
+def run(*args: object):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    g = TensorGraph()
+    y = g.add("transpose", (g.add_input("x", (1, 16, 16, 8), "INT8"),), perms=(0, 3, 1, 2))
+    finish(g, g.add("transpose", (relu(g, y),), perms=(0, 2, 3, 1)))
+    path = tmp_path / "in.tosa"
+    path.write_bytes(dumps(g))
+    return path
+
+
+def on_a_terminal(command: list[str]) -> tuple[int, str]:
+    """(exit code, all that a terminal gets)."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "eqsat.cli", *command],
+        cwd=ROOT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "160"},
+    )
+    os.close(theirs)
+    out = b""
+    while True:
+        try:
+            piece = os.read(ours, 1 << 16)
+        except OSError:  # how Linux says that nobody is left who writes
+            break
+        if not piece:
+            break
+        out += piece
+    return process.wait(), out.decode()
+
+
+@pytest.mark.slow
+def test_a_terminal_gets_stages_and_nobody_elses_output(tmp_path: Path) -> None:
+    code, seen = on_a_terminal(["compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", str(tmp_path / "m.pte")])
+    assert code == 0, seen
+    assert "quantizing" in seen and "forward/0 (1 of 1)" in seen and "best so far" in seen
+    for other in ("Network summary", "Info:", "Failed to load", "_pytree", "Warning"):
+        assert other not in seen
+    assert seen.rstrip().endswith("1 delegate(s))")
+
+
+def test_a_pipe_gets_plain_lines(source: Path, tmp_path: Path) -> None:
+    result = run("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
+    assert result.exit_code == 0, result.output
+    first, *more = result.stderr.splitlines()
+    assert first.startswith(f"{source} for ethos-u85-256: ") and first.endswith(" cycles, explicit")
+    assert all("cycles by" in line for line in more) and "\x1b" not in result.stderr
+
+
+def test_v_shows_what_is_logged_and_leaves_logging_as_it_was(source: Path, tmp_path: Path) -> None:
+    logger = logging.getLogger("eqsat")
+    before = logger.level, logger.propagate, list(logger.handlers)
+    result = run("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "-v")
+    assert "eqsat.search.clock: saturate" in result.stderr and "verify" in result.stderr
+    assert (logger.level, logger.propagate, logger.handlers) == before
+
+
+def test_the_library_logs_too(source: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "eqsat"):
+        eqsat.optimize_tosa(source.read_bytes(), "ethos-u85-256", options=eqsat.Options(preset="none"))
+    assert {"import", "saturate", "verify"} <= {r.stage for r in caplog.records if hasattr(r, "stage")}
+    assert any(hasattr(r, "cycles") for r in caplog.records)
+
+
+def test_a_users_code_that_fails_shows_its_traceback(source: Path, tmp_path: Path) -> None:
+    call = ("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
+    result = run(*call, "--cost-model", "tests.planted_costs:Raises", "--json")
+    assert result.exit_code == 2 and not (tmp_path / "out.tosa").exists()
+    assert "Traceback" in result.stderr and "return 1 / (unit.result.bytes" in result.stderr
+    error = json.loads(result.stdout)["error"]
+    assert error["exit_code"] == 2 and "tests.planted_costs:Raises" in error["message"]
+
+
+def test_debug_shows_tracebacks(tmp_path: Path) -> None:
+    call = ("optimize", tmp_path / "none.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
+    assert "Traceback" not in run(*call).stderr
+    assert "FileNotFoundError" in run(*call, "--debug").stderr
+
+
+def test_failures_are_json_where_json_is_asked_for(tmp_path: Path) -> None:
+    result = run("compile", "none.pt2", "-t", "ethos-u55-128", "-o", tmp_path / "x.pte", "--json")
+    assert json.loads(result.stdout) == {"schema": 1, "error": {"message": "none.pt2 does not exist", "exit_code": 2}}
+    assert result.stderr == "error: none.pt2 does not exist\n"
+
+
+def test_every_json_has_a_schema() -> None:
+    for command in (("rules", "--json"), ("cache", "info", "--json")):
+        assert json.loads(run(*command).stdout)["schema"] == 1
+
+
+def test_version_and_help() -> None:
+    assert run("--version").stdout.startswith(f"eqsat {eqsat.__version__}\n")
+    for command in ((), ("compile",), ("cache", "info")):
+        assert run(*command, "-h").stdout == run(*command, "--help").stdout != ""
+    assert "--debug" in run("compile", "-h").stdout and "--show-completion" in run("-h").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("--version",),
+        ("compile", "none.pt2", "-t", "ethos-u55-128", "-o", "x.pte"),
+        ("compile", "none.py:model", "-t", "ethos-u55-128", "-o", "x.pte"),
+        ("compile", PIXEL_SHUFFLE, "-t", "ethos-u99", "-o", "x.pte"),
+        ("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "no/x.pte"),
+        ("optimize", "none.tosa", "-t", "ethos-u55-128", "-o", "x.tosa"),
+    ],
+)
+def test_what_needs_no_work_imports_nothing_large(arguments: tuple[str, ...]) -> None:
+    """Seconds depend on the machine; these modules are what takes them."""
+    code = (
+        "import sys\nfrom eqsat.cli import app\ntry:\n    app(sys.argv[1:])\nexcept SystemExit as e:\n    code = e.code\n"
+        "large = {'torch', 'executorch', 'egglog', 'numpy', 'networkx', 'extraction'} & set(sys.modules)\n"
+        "print(code, sorted(large))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == f"{0 if arguments[0].startswith('-') else 2} []", done.stderr
+
+
+def test_the_deepest_cause_comes_first_and_whole() -> None:
+    reason = "Unsupported input dtype torch.bool\n" + "and a lot more " * 40
+    try:
+        try:
+            raise ValueError(reason)
+        except ValueError as e:
+            raise RuntimeError("An error occurred when running the pass " + "x" * 400) from e
+    except RuntimeError as e:
+        text = causes(e)
+    assert text.startswith(f"ValueError: {reason.strip()}\n  which led to RuntimeError: An error occurred")
+    assert len(text.splitlines()[-1]) < 260
