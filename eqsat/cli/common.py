@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-import eqsat
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import VERBOSITY
 from eqsat.files import InputError, PluginError
