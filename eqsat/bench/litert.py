@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import venv
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +62,8 @@ def fingerprint() -> str:
 
 def measure(reference: str, target: str, environment: str) -> tuple[dict[str, Any], dict[str, bytes], list[list[dict]]]:
     """As `measure.measure`, for this path. Raises RuntimeError with the last words of the conversion."""
-    with tempfile.TemporaryDirectory() as d:
-        out = Path(d) / "model.tflite"
-        done = subprocess.run(
-            [str(_python(Path(environment))), str(_SCRIPT), reference, str(out)], capture_output=True, text=True
-        )
-        if done.returncode:
-            raise RuntimeError(f"conversion to .tflite failed: {_last_words(done.stderr)}")
-        buffer, seconds = out.read_bytes(), json.loads(done.stdout.splitlines()[-1])
+    buffer, converting = converted(reference, environment)
+    seconds = dict(converting)
     compiled_for = Target.of(target)
     with Pool(1) as pool:
         started = time.perf_counter()
@@ -90,6 +85,19 @@ def measure(reference: str, target: str, environment: str) -> tuple[dict[str, An
         {},
         [list(estimate.rows)],
     )
+
+
+@lru_cache(maxsize=1)
+def converted(reference: str, environment: str) -> tuple[bytes, dict[str, float]]:
+    """The .tflite of a model, and seconds by stage. The same for all targets, which a process is asked for one after the other. Raises RuntimeError."""
+    with tempfile.TemporaryDirectory() as d:
+        out = Path(d) / "model.tflite"
+        done = subprocess.run(
+            [str(_python(Path(environment))), str(_SCRIPT), reference, str(out)], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise RuntimeError(f"conversion to .tflite failed: {_last_words(done.stderr)}")
+        return out.read_bytes(), json.loads(done.stdout.splitlines()[-1])
 
 
 def _python(environment: Path) -> Path:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, FAILED, app, console, fail, quiet, status
+from eqsat.cli.common import BAD_INPUT, FAILED, app, console, fail, quiet, show_standings, status
 from eqsat.cli.interrupt import on_interrupt_say
 from eqsat.files import InputError
 from eqsat.target import TargetError
@@ -118,3 +118,6 @@ def bench(
     )
     if len(failed) == len(records):
         raise typer.Exit(FAILED)
+    from eqsat.report.data import RecordedRun
+
+    show_standings(RecordedRun.read(out))

@@ -29,6 +29,7 @@ from eqsat.versions import versions
 if TYPE_CHECKING:
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
+    from eqsat.report import RecordedRun
     from eqsat.search.deviation import Deviation
     from eqsat.vela.compile import Footprint
     from eqsat.vela.roofline import Bound
@@ -241,6 +242,14 @@ def _bytes(old: Column, new: Column) -> Iterator[tuple[str, int | None, int | No
 def _row(old: int | None, new: int | None) -> tuple[str, str, str]:
     ratio = f"{new / old:.3f}" if old and new is not None else ""
     return f"{old:,}" if old is not None else "-", f"{new:,}" if new is not None else "-", ratio
+
+
+def show_standings(run: RecordedRun) -> None:
+    """How the configurations of a benchmark run stand, a row per target and configuration."""
+    from eqsat.report.tables import standings
+
+    for line in standings(run).plain():
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def lines(

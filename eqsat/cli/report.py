@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, app, console, fail, quiet
+from eqsat.cli.common import BAD_INPUT, app, console, fail, quiet, show_standings
 from eqsat.files import InputError
 
 REGRESSED = 1
@@ -36,13 +36,7 @@ def report(
         written = write(new, out or run / "report", comparison)
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
-    for s in new.summaries():
-        if s.ratios:
-            console.print(
-                f"{s.target} {s.configuration}: geometric mean {s.mean:.3f} of {len(s.ratios)}, worst {s.worst} {s.ratios[s.worst]:.3f}",
-                highlight=False,
-                soft_wrap=True,
-            )
+    show_standings(new)
     console.print(f"wrote {written[1]} and {written[0].name} beside it", highlight=False)
     if comparison:
         console.print(markdown(comparison), markup=False, highlight=False, soft_wrap=True)

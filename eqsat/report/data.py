@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import EQSAT, EXPLICIT, STOCK
+from eqsat.bench.cells import EQSAT, EXPLICIT, LITERT, STOCK
 from eqsat.bench.records import Record, chosen_path, place, read_records
 from eqsat.files import InputError
 from eqsat.vela.facts import PACKAGE as VELA
@@ -61,6 +61,33 @@ class Summary:
     @property
     def losses(self) -> tuple[str, ...]:
         return tuple(m for m, r in self.ratios.items() if r > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A configuration on a target, by model: cycles over those of the better peer (of stock and LiteRT, where a run has both), over the roofline, and
+    over the bound by operators; the share of cycles that the MACs need at the full rate; and bytes of SRAM in use and of the .pte over the
+    baseline's."""
+
+    target: str
+    configuration: str
+    models: int
+    peer: dict[str, float]
+    roofline: dict[str, float]
+    operators: dict[str, float]
+    utilisation: dict[str, float]
+    sram: dict[str, float]
+    pte: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """Cycles of one of Vela's operators on a target, above what its MACs and weights need, as shares of the model's cycles, mean over the models:
+    `computing`, and `waiting` for memory."""
+
+    operator: str
+    computing: float
+    waiting: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +183,78 @@ class RecordedRun:
                     )
         return out
 
+    def peer(self, model: str, target: str) -> Record | None:
+        """The better of stock and LiteRT, which counts where it leaves nothing to the CPU; None if there is no LiteRT in this run."""
+        if LITERT not in self.configurations:
+            return None
+        peers = (self._whole(model, target, c) for c in (STOCK, LITERT))
+        return min((p for p in peers if p), key=lambda p: p["cycles"], default=None)
+
+    def _whole(self, model: str, target: str, configuration: str) -> Record | None:
+        """The record if it has figures and leaves nothing to the CPU."""
+        record = self.get(model, target, configuration)
+        return record if record and not record.get("cpu_operators") else None
+
+    def bound(self, model: str, target: str) -> dict[str, float] | None:
+        """What the model needs at least, which all configurations share (`eqsat.vela.roofline.Bound`)."""
+        found = (r for p, r in self.records.items() if p[:2] == (model, target))
+        return next((r["bound"] for r in found if "bound" in r), None)
+
+    def over(self, model: str, target: str, configuration: str, bound: str = "roofline") -> float | None:
+        """Cycles of a cell over a bound of its model; None where operators stay on the CPU, whose time nobody counts."""
+        record, least = self._whole(model, target, configuration), self.bound(model, target)
+        return record["cycles"] / least[bound] if record and least and least[bound] else None
+
+    def utilisation(self, model: str, target: str, configuration: str) -> float | None:
+        """The share of a cell's cycles that its model's MACs need at the full rate."""
+        over = self.over(model, target, configuration, "mac_cycles")
+        return 1 / over if over else None
+
+    def to_baseline(
+        self, model: str, target: str, configuration: str, of: Callable[[Record], int | None]
+    ) -> float | None:
+        """A figure of a cell over that of its baseline."""
+        record, base = self.get(model, target, configuration), self.baseline(model, target)
+        a, b = of(record) if record else None, of(base) if base else None
+        return a / b if a is not None and b else None
+
+    def standings(self) -> list[Standing]:
+        """Of every configuration on every target that has cells with figures."""
+        out = []
+        for target in self.targets:
+            for c in self.configurations:
+                models = [m for m in self.models if self.get(m, target, c)]
+                figures = (
+                    {m: self._over_peer(m, target, c) for m in models},
+                    {m: self.over(m, target, c) for m in models},
+                    {m: self.over(m, target, c, "operators") for m in models},
+                    {m: self.utilisation(m, target, c) for m in models},
+                    {m: self.to_baseline(m, target, c, sram) for m in models},
+                    {m: self.to_baseline(m, target, c, lambda r: r.get("pte_bytes")) for m in models},
+                )
+                if models:
+                    known = ({m: x for m, x in f.items() if x is not None} for f in figures)
+                    out.append(Standing(target, c, len(models), *known))
+        return out
+
+    def _over_peer(self, model: str, target: str, configuration: str) -> float | None:
+        record, peer = self._whole(model, target, configuration), self.peer(model, target)
+        return record["cycles"] / peer["cycles"] if record and peer else None
+
+    def excess(self, target: str, configuration: str) -> list[Excess]:
+        """The largest first."""
+        found = (self.get(m, target, configuration) for m in self.models)
+        records = [r for r in found if r and r["cycles"] and all("ideal" in o for o in r["by_operator"].values())]
+        total: dict[str, tuple[float, float]] = {}
+        for r in records:
+            for name, o in r["by_operator"].items():
+                above = max(0.0, o["cycles"] - o["ideal"])
+                waiting, (computes, waits) = min(above, o["waiting"]), total.get(name, (0.0, 0.0))
+                share = r["cycles"] * len(records)
+                total[name] = computes + (above - waiting) / share, waits + waiting / share
+        every = [Excess(name, *shares) for name, shares in total.items()]
+        return sorted(every, key=lambda e: -(e.computing + e.waiting))
+
     def tolerant(self) -> list[Tolerant]:
         """The cells whose results differ, as their options allow."""
         return [
@@ -195,6 +294,12 @@ def deviations(record: Record) -> list[dict[str, Any]]:
 
 def _worst(found: list[dict[str, Any]], name: str) -> float:
     return max(x for d in found for x in d[name])
+
+
+def sram(record: Record) -> int | None:
+    """Bytes of SRAM in use at once, at most."""
+    found = record.get("memory", {}).get("Sram")
+    return found["peak"] if found else None
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -13,6 +13,7 @@ from eqsat.report import graphs
 from eqsat.report.compare import RunComparison
 from eqsat.report.compare import markdown as comparison_markdown
 from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun, Summary, deviations, geometric_mean, total
+from eqsat.report.tables import tables
 from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.facts import facts_of
 
@@ -39,7 +40,11 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
         autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=jinja2.PackageLoader("eqsat.report")
     )
     environment.filters.update(
-        number=_number, ratio=_ratio, error=_error, kib=lambda b: "-" if b is None else f"{b / 1024:,.1f}"
+        number=_number,
+        ratio=_ratio,
+        share=lambda x: "" if x is None else f"{x:.1%}",
+        error=_error,
+        kib=lambda b: "-" if b is None else f"{b / 1024:,.1f}",
     )
     charts = [
         (title, picture(run, c))
@@ -68,6 +73,7 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
         "index.html": environment.get_template("index.html").render(
             **common,
             summaries=run.summaries(),
+            tables=tables(run),
             charts=[(t, c) for t, c in charts if c],
             pages=pages,
             comparison=comparison,
@@ -116,7 +122,7 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
                     }
                 )
     good = {c: r for c, r in records.items() if "error" not in r}
-    tables = {
+    dearest = {
         c: sorted((row for rows in run.rows(r) for row in rows), key=lambda row: -int(row["op_cycles"]))[:25]
         for c, r in good.items()
     }
@@ -129,7 +135,7 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
         "records": records,
         "views": views,
         "explorer": explorer,
-        "tables": tables,
+        "dearest": dearest,
         "operators": operators,
         "memories": sorted({m for r in records.values() for m in r.get("memory", ())}),
     }
@@ -148,6 +154,8 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
         "|---|---|--:|--:|---|---|---|",
     ]
     lines += [_summary_row(s) for s in run.summaries()]
+    for t in tables(run):
+        lines += ["", f"## {t.title}", "", t.note, "", *t.markdown()]
     lines += headline(run)
     for target in run.targets:
         others = [c for c in run.configurations if any((m, target, c) in run.records for m in run.models)]

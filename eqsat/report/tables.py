@@ -1,0 +1,149 @@
+"""Tables that the terminal, `report.md` and the pages show alike: where configurations stand, and where cycles above the bound lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from eqsat.report.data import RecordedRun, Standing, geometric_mean, sram
+
+#: Operators that the table of the excess names, those of at least so large a share; the others are added up.
+_NAMED, _LEAST = 10, 0.0005
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """The first `words` columns hold words, all others figures."""
+
+    title: str
+    note: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: int = 1
+
+    def markdown(self) -> list[str]:
+        """The table's lines, without its title and note."""
+        rule = "|" + "---|" * self.words + "--:|" * (len(self.header) - self.words)
+        return [f"| {' | '.join(self.header)} |", rule, *(f"| {' | '.join(row)} |" for row in self.rows)]
+
+    def plain(self) -> list[str]:
+        """The table's lines for a terminal, as wide as they need to be."""
+        widths = [max(map(len, column)) for column in zip(self.header, *self.rows)]
+        return [
+            "  ".join(
+                cell.ljust(w) if i < self.words else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
+            ).rstrip()
+            for row in (self.header, *self.rows)
+        ]
+
+
+def tables(run: RecordedRun) -> list[ReportTable]:
+    """All of them, those of records that tell enough."""
+    every = [standings(run), *(make(run, t) for make in (bounds, excess) for t in run.targets)]
+    return [t for t in every if t.rows]
+
+
+def standings(run: RecordedRun) -> ReportTable:
+    """Geometric means over the models, a row per target and configuration."""
+    found = run.standings()
+    means = {(s.target, s.configuration): s for s in run.summaries()}
+    rows = []
+    for s in found:
+        to_stock = means[s.target, s.configuration].ratios if (s.target, s.configuration) in means else {}
+        rows.append(
+            (
+                s.target,
+                s.configuration,
+                str(s.models),
+                _mean(to_stock.values()),
+                _mean(s.peer.values()),
+                _worst(s, to_stock),
+                _mean(s.roofline.values()),
+                _mean(s.operators.values()),
+                f"{sum(s.utilisation.values()) / len(s.utilisation):.1%}" if s.utilisation else "-",
+                _mean(s.sram.values()),
+                _mean(s.pte.values()),
+            )
+        )
+    return ReportTable(
+        "Where configurations stand",
+        "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock and, where it leaves nothing to the CPU, LiteRT. "
+        "The worst model is that of the peers, or of stock where there are none. Cycles over the roofline (the largest of MACs, weight bytes, and "
+        "bytes in and out, at the full rates that Vela has configured) and over the tighter bound by operators (of each the larger of MACs and "
+        "weight bytes, added up). MACs: the share of all cycles that they need at the full rate, a plain mean. SRAM in use and .pte file to stock's.",
+        (
+            *("target", "configuration", "models", "to stock", "to peer", "worst", "roofline", "operators"),
+            *("MACs", "SRAM", ".pte"),
+        ),
+        tuple(rows),
+        words=2,
+    )
+
+
+def _worst(s: Standing, to_stock: dict[str, float]) -> str:
+    ratios = s.peer or to_stock
+    return max((f"{x:.3f} {m}" for m, x in ratios.items()), key=lambda text: float(text.split()[0]), default="-")
+
+
+def bounds(run: RecordedRun, target: str) -> ReportTable:
+    """Per model and configuration: cycles over the roofline, MACs, SRAM in use, bytes of the file."""
+    shown = [c for c in run.configurations if any(run.get(m, target, c) for m in run.models)]
+    rows = []
+    for m in run.models:
+        if least := run.bound(m, target):
+            row = [m, f"{least['roofline']:,.0f}", f"{least['operators']:,.0f}"]
+            for c in shown:
+                r = run.get(m, target, c) or {}
+                row += [
+                    _number(run.over(m, target, c), ".2f"),
+                    _number(run.utilisation(m, target, c), ".1%"),
+                    _kib(sram(r)),
+                    _kib(_file(r)),
+                ]
+            rows.append(tuple(row))
+    each = ("over roofline", "MACs", "SRAM, KiB", "file, KiB")
+    return ReportTable(
+        f"Over the roofline, and memory: {target}",
+        "Cycles of the roofline and of the bound by operators; cycles over the roofline, the share of them that MACs need at the full rate, SRAM "
+        "in use at once, and the .pte file (LiteRT: .tflite).",
+        ("model", "roofline", "by operators", *(f"{c}: {what}" for c in shown for what in each)),
+        tuple(rows),
+    )
+
+
+def excess(run: RecordedRun, target: str) -> ReportTable:
+    """By Vela's operators: cycles above what MACs and weights need, as shares of the model's cycles, mean over the models."""
+    found = {c: {e.operator: e for e in some} for c in run.configurations if (some := run.excess(target, c))}
+    size = {o: max(f[o].computing + f[o].waiting for f in found.values() if o in f) for f in found.values() for o in f}
+    named = [o for o in sorted(size, key=lambda o: -size[o]) if size[o] >= _LEAST][:_NAMED]
+    rows = []
+    for o in [*named, "others"]:
+        row = [o]
+        for f in found.values():
+            mine = [e for name, e in f.items() if name == o or o == "others" and name not in named]
+            row += [f"{sum(e.computing for e in mine):.1%}", f"{sum(e.waiting for e in mine):.1%}"]
+        rows.append(tuple(row))
+    return ReportTable(
+        f"Where the excess lies: {target}",
+        "Cycles of Vela's operators above what their MACs and weights need at the full rates, as shares of the model's cycles, mean over the models: "
+        "while they compute or move data, and while they wait for memory. An operator that Vela cuts into many needs its weights once.",
+        ("operator", *(f"{c}: {what}" for c in found for what in ("computing", "waiting"))),
+        tuple(rows) if found else (),
+    )
+
+
+def _file(record: dict) -> int | None:
+    return record.get("tflite_bytes", record.get("pte_bytes"))
+
+
+def _mean(ratios: Iterable[float]) -> str:
+    every = list(ratios)
+    return f"{geometric_mean(every):.3f}" if every else "-"
+
+
+def _kib(size: int | None) -> str:
+    return "-" if size is None else f"{size / 1024:,.1f}"
+
+
+def _number(x: float | None, form: str) -> str:
+    return "-" if x is None else format(x, form)
