@@ -55,7 +55,8 @@ def _over_delegates(figures: list[Fields]) -> Fields:
     total: Fields = {"delegates": len(figures)}
     for name in ("cycles", "op_counts", "by_kind", "by_operator", "weight_bytes", "seconds", "e_nodes"):
         total[name] = _sum([f[name] for f in figures if name in f])
-    for name in ("stop", "chosen", "extractions", "coverage", "warnings", "deviation"):
+    several = ("stop", "chosen", "extractions", "coverage", "warnings", "deviation")
+    for name in (*several, "binary_verified", "binary_reason", "stock_binary_verified"):
         total[name] = [f[name] for f in figures if name in f]
     total["verified"] = all(f["verified"] for f in figures)
     total["max_difference"] = max(f["max_difference"] for f in figures)
@@ -102,6 +103,9 @@ def _optimized(
         **_graph(explicit, result.tosa, estimate),
         "seconds": result.seconds,
         "verified": result.verified,
+        "binary_verified": result.binary_verified,
+        "binary_reason": result.binary_reason,
+        "stock_binary_verified": result.stock_binary_verified,
         "max_difference": max(result.deviation.largest) if result.deviation else 0.0,
         "e_nodes": result.e_nodes,
         "stop": result.stop,

@@ -256,6 +256,7 @@ def lines(
     verified: bool,
     deviations: list[Deviation | None],
     stock_verified: list[bool | None],
+    binaries: list[tuple[bool | None, str]],
     coverage: float,
     seconds: dict[str, float],
     messages: list[str],
@@ -270,5 +271,8 @@ def lines(
         console.print(d.text, highlight=False, soft_wrap=True)
     if not any(deviations):
         console.print(f"verified bit for bit: {'yes' if verified else 'no'}", highlight=False)
+    for equal, reason in dict.fromkeys(binaries):
+        answer = {True: "yes", False: f"no: {reason}", None: f"not run: {reason}"}[equal]
+        console.print(f"verified in the binary: {answer}", highlight=False, soft_wrap=True)
     console.print(f"operators modelled: {coverage:.0%}", highlight=False)
     console.print("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in seconds.items() if v >= 0.05), highlight=False)

@@ -85,6 +85,7 @@ def compile_command(
             summary.verified,
             summary.deviations,
             summary.stock_verified,
+            list(zip(summary.binary_verified, summary.binary_reasons, strict=True)),
             summary.coverage,
             summary.seconds,
             summary.warnings,

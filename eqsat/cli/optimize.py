@@ -101,7 +101,8 @@ def optimize(
             f"{source} on {target}, Vela {result.vela}",
             before="before",
         )
-        lines(result.verified, [result.deviation], [], result.coverage, result.seconds, result.warnings)
+        binaries = [(result.binary_verified, result.binary_reason)]
+        lines(result.verified, [result.deviation], [], binaries, result.coverage, result.seconds, result.warnings)
         console.print(f"wrote {output} ({len(result.tosa)} bytes)", highlight=False)
     if not result.searched:
         raise typer.Exit(STEPPED_BACK)

@@ -45,6 +45,9 @@ class CompileSummary:
     deviations: list[Deviation | None]
     chosen: list[str]
     stock_verified: list[bool | None]
+    binary_verified: list[bool | None]
+    binary_reasons: list[str]
+    stock_binary_verified: list[bool | None]
     coverage: float
     delegates: int
     stepped_back: int
@@ -101,6 +104,9 @@ def compile_model(
         deviations=[r.deviation for r in results],
         chosen=[r.chosen for r in results],
         stock_verified=[r.stock_verified for r in results],
+        binary_verified=[r.binary_verified for r in results],
+        binary_reasons=[r.binary_reason for r in results],
+        stock_binary_verified=[r.stock_binary_verified for r in results],
         coverage=min((r.coverage for r in results), default=0.0),
         delegates=len(results) + session.stepped_back,
         stepped_back=session.stepped_back + sum(not r.searched for r in results),

@@ -66,7 +66,7 @@ def optimize_tosa(
         frozen, found = _alternatives(given.reference, search)
         candidates = [*given.compiled.values(), *found]
         with search.clock.stage("verify"):
-            answer = first_equal(candidates, given.reference, pool, search.options, search.warnings)
+            answer = first_equal(candidates, given.reference, target, pool, search.options, search.warnings)
         if answer is None:
             raise given.refusals["explicit"]
     result = _result(given, search, frozen, candidates, answer)
@@ -149,6 +149,9 @@ def _result(
         verified=answer.verified,
         deviation=best.deviation,
         stock_verified=answer.stock_verified,
+        binary_verified=answer.binary.equal,
+        binary_reason=answer.binary.reason,
+        stock_binary_verified=answer.stock_binary.equal if answer.stock_binary else None,
         by_kind=best.estimate.by_kind,
         stock_by_kind=stock.estimate.by_kind if stock else {},
         explicit_by_kind=explicit.estimate.by_kind if explicit else {},

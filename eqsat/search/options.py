@@ -32,7 +32,8 @@ class Options:
     extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
     trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache: file of measured prices (None: the user's cache).
     numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
-    rules: identities of the user's own, besides the preset's.
+    rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles, of all graphs that are
+    compared (0: binaries are not run).
     """
 
     preset: str = "all"
@@ -46,6 +47,7 @@ class Options:
     cache: Path | None = None
     numerics: str = "exact"
     tolerance: float = 16
+    binary_time_limit: float = 30.0
 
     def __post_init__(self) -> None:
         for what, name, known in (

@@ -32,6 +32,8 @@ class Result:
     footprint: bytes of memory, and that of the others. bound: cycles that the input needs at least.
     explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
+    binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference does (None: they could
+    not be run, or there was no time; binary_reason says which, and where they differ). stock_binary_verified: the same of the stock graph.
     deviation: of a tolerant result that is not equal to the bit. seconds: by stage. searched: extraction gave at least one graph that Vela
     accepts; if not, `warnings` say why, and the command line ends with exit code 4. run: all that was known, to save
     (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`); None if not `searched`.
@@ -46,6 +48,9 @@ class Result:
     verified: bool
     deviation: Deviation | None
     stock_verified: bool | None
+    binary_verified: bool | None
+    binary_reason: str
+    stock_binary_verified: bool | None
     by_kind: dict[str, int]
     stock_by_kind: dict[str, int]
     explicit_by_kind: dict[str, int]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from eqsat.device.verification import Verdict
+from eqsat.search.binaries import Binaries
 from eqsat.search.choice import Choices
 from eqsat.search.deviation import Deviation, deviation
 from eqsat.search.options import Options
 from eqsat.search.regions import Correspondence, compare_regions, correspondence
 from eqsat.search.signature import unread
+from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.reference import Reference, Unjudged
 from eqsat.vela.compile import Estimate
@@ -41,11 +44,13 @@ class Compiled:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The graph to use. verified: it is the reference, or equal to it to the bit on samples. stock_verified: the same of the stock graph
-    (None: not compared)."""
+    (None: not compared). binary: whether its binary computes what it says; stock_binary: the same of the stock graph, None if there is none."""
 
     best: Compiled
     verified: bool
     stock_verified: bool | None
+    binary: Verdict
+    stock_binary: Verdict | None = None
 
 
 def rank(c: Compiled) -> tuple[int, bool, int, int]:
@@ -54,41 +59,75 @@ def rank(c: Compiled) -> tuple[int, bool, int, int]:
 
 
 def first_equal(
-    candidates: Sequence[Compiled], reference: TensorGraph, pool: Pool, options: Options, warnings: list[str]
+    candidates: Sequence[Compiled],
+    reference: TensorGraph,
+    target: Target,
+    pool: Pool,
+    options: Options,
+    warnings: list[str],
 ) -> Answer | None:
-    """The best candidate that is legal and equals the reference, which the explicit graph is.
+    """The best candidate that is legal, equals the reference, which the explicit graph is, and is not compiled wrongly.
 
     Where nothing can be compared, it is the better of stock's graph and the explicit one: what was not compared may not replace them, and
     stock's is what there would be without eqsat. An explicit graph that breaks a guard is taken only where there is nothing else,
-    and stock's only where it is the best; both with a warning. None: Vela refuses the explicit graph, and nothing else is equal.
+    and stock's only where it is the best; both with a warning. So is what Vela compiles wrongly, as the functional model sees it
+    (`binaries.py`). None: Vela refuses the explicit graph, and nothing else is equal.
     """
     verifier = Verifier(reference, pool, options)
-    best, verified, stock_verified = None, True, None
+    binaries = _Binaries(verifier, Binaries(target, pool, options.binary_time_limit))
+    fallbacks: list[Answer] = []
+    answer, stock_verified = None, None
     for c in sorted(candidates, key=rank):
-        if c.name == "explicit":
-            best = c
-            if violations(c.graph):
-                continue
-            break
-        try:
-            reason = verifier.unequal(c)
-        except Unjudged as e:
-            if c.name == "stock":
-                warnings.append(f"stock's graph is the result, which could not be verified: {e}")
-                best, verified = c, False
-                break
-            reason = f"it could not be verified: {e}"
+        found = _compared(c, verifier, binaries, warnings)
         if c.name == "stock":
-            stock_verified = not reason
-        if not reason:
-            best, verified = c, c.deviation is None
+            stock_verified = found.stock_verified if found else False
+        if found is None:
+            continue
+        if found.binary.equal is False:
+            warnings.append(f"{_CALLED[c.name]} was not used: Vela compiles it wrongly: {binaries.wrong(c)}")
+            fallbacks.append(found)
+        elif c.name == "explicit" and violations(c.graph):
+            fallbacks.insert(0, found)
+        else:
+            answer = found
             break
-        warnings.append(f"{_CALLED[c.name]} was not used: {reason}")
-    if best is None:
+    answer = answer or next(iter(fallbacks), None)
+    if answer is None:
         return None
-    if broken := violations(best.graph):
-        warnings.append(f"{_CALLED[best.name]} is used though it breaks a guard: {broken[0]}")
-    return Answer(best, verified, stock_verified)
+    if broken := violations(answer.best.graph):
+        warnings.append(f"{_CALLED[answer.best.name]} is used though it breaks a guard: {broken[0]}")
+    if answer.binary.equal is False:
+        warnings.append(f"{_CALLED[answer.best.name]} is used though Vela compiles it wrongly: {answer.binary.reason}")
+    stock = next((c for c in candidates if c.name == "stock"), None)
+    if stock is None:
+        return replace(answer, stock_verified=stock_verified)
+    return replace(answer, stock_verified=stock_verified, stock_binary=_stock_binary(stock, binaries, warnings))
+
+
+def _compared(c: Compiled, verifier: Verifier, binaries: _Binaries, warnings: list[str]) -> Answer | None:
+    """The candidate as an answer, if it may replace the reference; else, with a warning, none."""
+    if c.name == "explicit":
+        return Answer(c, True, None, binaries.verdict(c))
+    try:
+        reason = verifier.unequal(c)
+    except Unjudged as e:
+        if c.name == "stock":
+            warnings.append(f"stock's graph is the result, which could not be verified: {e}")
+            return Answer(c, False, None, binaries.verdict(c))
+        reason = f"it could not be verified: {e}"
+    if reason:
+        warnings.append(f"{_CALLED[c.name]} was not used: {reason}")
+        return None
+    return Answer(c, c.deviation is None, True if c.name == "stock" else None, binaries.verdict(c))
+
+
+def _stock_binary(stock: Compiled, binaries: _Binaries, warnings: list[str]) -> Verdict:
+    if (seen := binaries.seen(stock)) is not None:
+        return seen
+    found = binaries.verdict(stock)
+    if found.equal is False:
+        warnings.append(f"Vela compiles stock's graph wrongly: {binaries.wrong(stock)}")
+    return found
 
 
 class Verifier:
@@ -145,3 +184,32 @@ class Verifier:
         c.deviation = found if any(found.largest) else None
         far, most = max(found.largest), self._options.tolerance
         return f"it differs from the exact graph by {far:g} steps, more than {most:g}" if far > most else ""
+
+
+class _Binaries:
+    """Verdicts on the binaries of candidates, each judged once."""
+
+    def __init__(self, verifier: Verifier, binaries: Binaries) -> None:
+        self._verifier, self._binaries = verifier, binaries
+        self._verdicts: dict[int, Verdict] = {}
+
+    def verdict(self, c: Compiled) -> Verdict:
+        """Whether the binary of a candidate computes what the candidate does."""
+        try:
+            reference = self._verifier.reference()
+            # a stock graph may not have been compared, and a tolerant one differs: these are compared with themselves
+            expected = None if c.name == "stock" or c.tolerant else reference.outputs
+            found = self._binaries.verdict(c.graph, c.tosa, reference.inputs, expected)
+        except Unjudged as e:
+            found = Verdict(None, str(e))
+        self._verdicts[id(c)] = found
+        return found
+
+    def seen(self, c: Compiled) -> Verdict | None:
+        """What `verdict` gave, None if it was not asked."""
+        return self._verdicts.get(id(c))
+
+    def wrong(self, c: Compiled) -> str:
+        """What is wrong with a binary that was run, with the operator that it begins at where that can be told."""
+        operator = self._binaries.culprit(c.graph, self._verifier.reference().inputs)
+        return self._verdicts[id(c)].reason + f", from {operator} on" * bool(operator)

@@ -51,6 +51,7 @@ U55 = Family(
     multiplies_matrices=False,
     summed_by_convolution=True,
     planes_in_rows=True,
+    runnable=True,
 )
 
 U65 = replace(
@@ -162,6 +163,7 @@ U85 = Family(
     multiplies_matrices=True,
     summed_by_convolution=False,
     planes_in_rows=False,
+    runnable=False,
 )
 
 #: Every family that there is. A new one is a record above and its place here.

@@ -106,6 +106,7 @@ class Family:
     multiplies_matrices: MATMUL is one operator per batch; else a product and a sum per column.
     summed_by_convolution: a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones.
     planes_in_rows: elementwise ops keep tensors of one channel in rows (NHWC), not in bricks.
+    runnable: its binaries run on the functional model (`eqsat/device`).
     """
 
     name: str
@@ -128,3 +129,4 @@ class Family:
     multiplies_matrices: bool
     summed_by_convolution: bool
     planes_in_rows: bool
+    runnable: bool

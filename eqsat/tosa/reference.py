@@ -135,6 +135,11 @@ class Reference:
             refusal = next(str(a) for a in answers if isinstance(a, WorkerError))
             raise Unjudged(f"the reference model runs the reference on none of {len(drawn)} samples: {refusal}")
 
+    @property
+    def outputs(self) -> list[list[np.ndarray]]:
+        """Per sample those that the model shows, and something of another shape for others."""
+        return [v[: len(self._results)] for v in self._values]
+
     def values(self, node: int) -> Iterator[np.ndarray]:
         """What an inner node was seen to be; nothing for a node that the model does not show."""
         at = self._position.get(node)
