@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from eqsat.cli.common import (
     BAD_INPUT,
@@ -90,6 +91,10 @@ def compile_command(
             summary.seconds,
             summary.warnings,
         )
+        for delegate in summary.by_delegate if summary.delegates > 1 else ():
+            console.print(Text(delegate["text"]), soft_wrap=True)
+        outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
+        console.print(Text(f"on the CPU: {outside or 'nothing'}"), soft_wrap=True)
         console.print(
             f"calibrated on: {summary.calibration}\nwrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))",
             highlight=False,

@@ -60,6 +60,8 @@ def _explain(
     from eqsat.checking import user_rules as own
     from eqsat.explain import ExplainError, explain, view
 
+    if (run / "0").is_dir():
+        raise InputError(f"{run} has a run per delegate: name one of them, such as {run / '0'}")
     loaded = runs.load(run)
     packs = [own.find(name) for name in user_rules]
     try:

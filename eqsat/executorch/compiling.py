@@ -14,8 +14,8 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat import runs
 from eqsat.executorch.loading import load_program
-from eqsat.executorch.lowering import lower_with_session
-from eqsat.executorch.session import EqsatWarning, Session
+from eqsat.executorch.lowering import cpu_operators, lower_with_session
+from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import InputError, write_atomically
 from eqsat.search.deviation import Deviation
 from eqsat.search.options import Options
@@ -33,7 +33,8 @@ logger = logging.getLogger(__name__)
 class CompileSummary:
     """What `eqsat compile` reports: cycles by the version `vela` of Vela over all delegates (stock is None if ExecuTorch's own graph failed), by
     operator kind, bytes of memory (None where not all delegates have them), cycles that the model needs at least, whether every delegate
-    equals its reference to the bit or by how much a tolerant one does not, seconds by stage."""
+    equals its reference to the bit or by how much a tolerant one does not, seconds by stage; by_delegate: name, cycles, the graph that was
+    chosen, and the error where eqsat stepped back; cpu_operators: those that no delegate has, with their number."""
 
     model: str
     target: str
@@ -57,6 +58,8 @@ class CompileSummary:
     seconds: dict[str, float]
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
+    by_delegate: list[dict[str, Any]] = field(default_factory=list)
+    cpu_operators: dict[str, int] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -115,7 +118,21 @@ def compile_model(
         stock_pte_bytes=len(buffer) + before.payload - after.payload if before and after else None,
         seconds={k: round(v, 3) for k, v in {**seconds, **_seconds(session)}.items()},
         warnings=[str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
+        by_delegate=[_delegate(d) for d in session.delegates],
+        cpu_operators=cpu_operators(edge),
     )
+
+
+def _delegate(delegate: Delegate) -> dict[str, Any]:
+    r = delegate.result
+    return {
+        "name": delegate.name,
+        "stock_cycles": r.stock_cycles if r else None,
+        "cycles": r.cycles if r else None,
+        "chosen": r.chosen if r else "stock",
+        "error": delegate.error,
+        "text": str(delegate),
+    }
 
 
 def _footprints(session: Session) -> tuple[Footprint | None, Footprint | None]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -86,6 +87,13 @@ def lower_with_session(
         methods = program if isinstance(program, Mapping) else ("forward",)
         every = {m: [ours, *partitioner.get(m, ())] for m in methods}
     return _lowered(program, every, ours.session, kwargs), ours.session
+
+
+def cpu_operators(edge: EdgeProgramManager) -> dict[str, int]:
+    """Operators that no delegate has, by name, with their number over all methods."""
+    nodes = [n for m in sorted(edge.methods) for n in edge.exported_program(m).graph.nodes if n.op == "call_function"]
+    names = [getattr(n.target, "__name__", str(n.target)).removesuffix(".default") for n in nodes]
+    return dict(Counter(n for n in names if n not in ("getitem", "executorch_call_delegate")))
 
 
 def _lowered(

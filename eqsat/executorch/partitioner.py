@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
+from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.session import EqsatWarning, Session, compile_spec_of
 from eqsat.search.options import Options, given_options
 
@@ -49,6 +50,11 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
     return result
 
 
+def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
+    """Arm's own, and constants computed that the NPU cannot."""
+    return fold_constants(TOSAPartitioner.transform_for_pre_decomposition(self, exported_program))
+
+
 class EthosUPartitioner(ArmPartitioner):
     """Arm's `EthosUPartitioner`, whose delegates are optimized by eqsat; the .pte names the stock `EthosUBackend`.
 
@@ -74,6 +80,7 @@ class EthosUPartitioner(ArmPartitioner):
         intercept()
 
     partition = _partition
+    transform_for_pre_decomposition = _transform
 
 
 @contextmanager
@@ -91,12 +98,16 @@ def enabled(options: Options | None = None) -> Iterator[Session]:
     with _ENABLING:
         ENABLED.append(session)
         ArmPartitioner.partition = _partition
+        ArmPartitioner.transform_for_pre_decomposition = _transform
     try:
         yield session
     finally:
         with _ENABLING:
             ENABLED[:] = [s for s in ENABLED if s is not session]
             if not ENABLED:
-                del ArmPartitioner.partition  # there is none but the inherited one
+                del (
+                    ArmPartitioner.partition,
+                    ArmPartitioner.transform_for_pre_decomposition,
+                )  # the inherited ones are left
     if not session.delegates and not session.programs:
         warnings.warn("nothing was lowered to an Ethos-U while eqsat was enabled", EqsatWarning, stacklevel=3)

@@ -24,9 +24,9 @@ from functools import partial
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, GraphModule
 
-from eqsat.executorch.lowering import lower_with_session
+from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.session import EqsatWarning, compile_spec_of
 from eqsat.files import PluginError
 from eqsat.fx.aten import is_dequantize, is_quantize, name, shape_of
@@ -229,12 +229,7 @@ def lowered(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         edge, session = lower_with_session(program, spec, options=options)
-    outside = sum(n.op == "call_function" and not _is_plumbing(n) for n in edge.exported_program().graph.nodes)
-    return Lowered(session.stock_cycles, session.cycles, outside)
-
-
-def _is_plumbing(n: Node) -> bool:
-    return getattr(n.target, "__name__", "") in ("getitem", "executorch_call_delegate")
+    return Lowered(session.stock_cycles, session.cycles, sum(cpu_operators(edge).values()))
 
 
 def _example(source: Source) -> tuple[torch.Tensor, ...]:

@@ -23,6 +23,14 @@ class Delegate:
     result: Result | None = None
     error: str = ""
 
+    def __str__(self) -> str:
+        """Its name, Vela's cycles before and after, which graph was chosen."""
+        r = self.result
+        if r is None:
+            return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
+        before = "-" if r.stock_cycles is None else f"{r.stock_cycles:,}"
+        return f"{self.name}: {before} -> {r.cycles:,} cycles ({r.chosen})"
+
 
 @dataclass(slots=True, weakref_slot=True)
 class Session:
@@ -63,17 +71,8 @@ class Session:
         return sum(known) if self.complete and len(known) == len(self.results) else None
 
     def __str__(self) -> str:
-        """A line per delegate: its name, Vela's cycles before and after, which graph was chosen."""
-        lines = [_line(d) for d in self.delegates]
-        return "\n".join(lines) or "no delegates"
-
-
-def _line(delegate: Delegate) -> str:
-    r = delegate.result
-    if r is None:
-        return f"{delegate.name}: stock ExecuTorch's, eqsat stepped back: {delegate.error}"
-    before = "-" if r.stock_cycles is None else f"{r.stock_cycles:,}"
-    return f"{delegate.name}: {before} -> {r.cycles:,} cycles ({r.chosen})"
+        """A line per delegate."""
+        return "\n".join(map(str, self.delegates)) or "no delegates"
 
 
 def compile_spec_of(target: str | EthosUCompileSpec) -> EthosUCompileSpec:

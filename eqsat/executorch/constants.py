@@ -1,0 +1,117 @@
+"""Constant subgraphs that stock ExecuTorch cannot lower whole, computed before the lowering.
+
+A position encoding or a mask is often computed from nothing but constants, by operators that the NPU does not have, or that Arm's passes
+take and then fail on (a cumulative sum of a BOOL mask, in ExecuTorch 1.5). Where a subgraph of constants has such an operator, what it gives is
+computed here, as PyTorch computes the quantized program; the program's outputs stay the same to the bit. Subgraphs of quantized operators
+alone are left to the NPU, which rounds them as it does without eqsat.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import torch
+from executorch.exir.passes.constant_prop_pass import (
+    create_constant_nodes_and_return_specs,
+    get_constant_placeholder_dict,
+)
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.utils._pytree import tree_map_only
+
+logger = logging.getLogger(__name__)
+
+#: They make a tensor from numbers, and by themselves are no work.
+_CREATE = frozenset({"full", "zeros", "ones", "arange", "scalar_tensor", "eye", "linspace", "lift_fresh_copy"})
+_ASSERT = "_assert_tensor_metadata"
+
+
+def fold_constants(program: ExportedProgram) -> ExportedProgram:
+    """The program with those subgraphs computed, the program itself where there are none. It is not modified."""
+    if not _folded(program):
+        return program
+    functional = program.run_decompositions({})
+    folded = _folded(functional)
+    results = functional.graph.output_node().all_input_nodes
+    if not folded or not folded.isdisjoint(results):
+        return program
+    functional._state_dict, functional._constants = dict(functional.state_dict), dict(functional.constants)
+    for node in list(functional.graph.nodes):
+        if _name(node) == _ASSERT and folded.issuperset(node.all_input_nodes):
+            functional.graph.erase_node(node)
+    logger.info("%d operators of constants computed before the lowering", len(folded))
+    _replace(functional, folded)
+    return functional
+
+
+def _replace(program: ExportedProgram, folded: set[Node]) -> None:
+    """Puts constants for the nodes that others read, and a DEQUANTIZE after them where it was one, so that the values stay integers."""
+    last = {n for n in folded if _is_dequantize(n) and not folded.issuperset(n.users)}
+    placeholders = get_constant_placeholder_dict(program)
+    values = {p: v for p, v in placeholders.items() if not folded.isdisjoint(p.users)}
+    for node in program.graph.nodes:
+        if node in folded and node not in last:
+            args, kwargs = tree_map_only(Node, values.__getitem__, (node.args, node.kwargs))
+            with torch.no_grad():
+                value = node.target(*args, **kwargs)
+            values[node] = value.contiguous() if isinstance(value, torch.Tensor) else value
+    specs = {s.arg.name: s for s in program.graph_signature.input_specs}
+    specs |= create_constant_nodes_and_return_specs(values, program)
+    program.graph_signature.input_specs = [specs[n.name] for n in program.graph.find_nodes(op="placeholder")]
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _folded(program: ExportedProgram) -> set[Node]:
+    """The nodes of the constant subgraphs with an operator that is no quantized one."""
+    constant = _constant_nodes(program)
+    found: set[Node] = set()
+    for part in _parts(constant):
+        if any(_is_foreign(n) for n in part):
+            found |= part
+    return found
+
+
+def _constant_nodes(program: ExportedProgram) -> set[Node]:
+    """Calls that depend on parameters, buffers that nobody writes, and numbers alone."""
+    constant = set(get_constant_placeholder_dict(program))
+    calls: set[Node] = set()
+    for node in program.graph.nodes:
+        pure = node.op == "call_function" and _name(node) != _ASSERT and not node.is_impure()
+        if pure and constant.issuperset(node.all_input_nodes):
+            constant.add(node)
+            calls.add(node)
+    return calls
+
+
+def _parts(nodes: set[Node]) -> Iterator[set[Node]]:
+    """Sets of nodes that hang together."""
+    left = set(nodes)
+    while left:
+        part, todo = set[Node](), [next(iter(left))]
+        while todo:
+            node = todo.pop()
+            if node in left:
+                left.remove(node)
+                part.add(node)
+                todo += [*node.all_input_nodes, *node.users]
+        yield part
+
+
+def _is_foreign(node: Node) -> bool:
+    """Whether a constant's operator is neither one of quantization nor computed on integers between DEQUANTIZE and QUANTIZE."""
+    if _name(node) in _CREATE or "quantize_per" in _name(node):
+        return False
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor) and not value.is_floating_point():
+        return True
+    return not node.all_input_nodes or not all(_is_dequantize(n) for n in node.all_input_nodes)
+
+
+def _is_dequantize(node: Node) -> bool:
+    return "dequantize_per" in _name(node)
+
+
+def _name(node: Node) -> str:
+    return node.target._schema.name.partition("::")[2] if isinstance(node.target, torch._ops.OpOverload) else ""

@@ -1,0 +1,106 @@
+"""Constants that stock ExecuTorch cannot lower: computed before, and nothing else is touched."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
+from executorch.exir import to_edge_transform_and_lower as stock_lowering
+
+import eqsat
+from eqsat.executorch.constants import fold_constants
+from eqsat.executorch.lowering import cpu_operators
+from eqsat.executorch.quantize import quantize
+
+
+class PositionEncoding(torch.nn.Module):
+    """Sines of the positions, counted in a BOOL mask, and projected: as EdgeNeXt has it."""
+
+    def __init__(self, channels: int, hidden: int = 8):
+        super().__init__()
+        self.projection = torch.nn.Conv2d(2 * hidden, channels, 1)
+        self.hidden = hidden
+
+    def forward(self, n: int, h: int, w: int) -> torch.Tensor:
+        mask = ~torch.zeros((n, h, w)).to(torch.bool)
+        places = []
+        for axis in (1, 2):
+            place = mask.cumsum(axis, dtype=torch.float32)
+            place = place / (place.amax(axis, keepdim=True) + 1e-6) * 2 * math.pi
+            powers = torch.arange(self.hidden, dtype=torch.int64).to(torch.float32)
+            powers = 10000 ** (2 * torch.div(powers, 2, rounding_mode="floor") / self.hidden)
+            place = place[..., None] / powers
+            places.append(torch.stack((place[..., 0::2].sin(), place[..., 1::2].cos()), dim=4).flatten(3))
+        return self.projection(torch.cat(places, dim=3).permute(0, 3, 1, 2))
+
+
+class EdgeNeXtLike(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Conv2d(3, 16, 4, 4)
+        self.position = PositionEncoding(16)
+        self.depthwise = torch.nn.Conv2d(16, 16, 3, padding=1, groups=16)
+        self.pointwise = torch.nn.Conv2d(16, 16, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.stem(x)
+        n, _, h, w = x.shape
+        y = self.depthwise(x) + self.position(n, h, w)
+        return x + self.pointwise(torch.nn.functional.gelu(y))
+
+
+class Plain(torch.nn.Module):
+    """Its constants are weights, and a quantized sum of two of them, which the NPU has."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(4, 4, 1)
+        self.a, self.b = torch.nn.Parameter(torch.randn(1, 4, 1, 1)), torch.nn.Parameter(torch.randn(1, 4, 8, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x) + (self.a + self.b)
+
+
+def quantized(module: torch.nn.Module, x: torch.Tensor, spec: EthosUCompileSpec) -> torch.export.ExportedProgram:
+    torch.manual_seed(0)
+    return quantize(module.eval(), (x,), spec, calibration=[(x,)])
+
+
+@pytest.mark.slow
+def test_what_stock_fails_on_lowers_whole_and_to_the_bit() -> None:
+    spec, x = EthosUCompileSpec("ethos-u85-256"), torch.randn(1, 3, 32, 32)
+    program = quantized(EdgeNeXtLike(), x, spec)
+    with pytest.raises(Exception, match="An error occurred when running"):
+        stock_lowering(program, partitioner=[ArmPartitioner(spec)])
+    before = [str(n) for n in program.graph.nodes], list(program.constants), list(program.state_dict)
+    folded = fold_constants(program)
+    assert before == ([str(n) for n in program.graph.nodes], list(program.constants), list(program.state_dict))
+    for seed in range(3):
+        y = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed))
+        assert torch.equal(program.module()(y), folded.module()(y))
+    edge, session = eqsat.lower_with_session(program, spec)
+    assert session.complete and all(r.verified for r in session.results)
+    assert cpu_operators(edge) == {f"quantized_decomposed.{q}quantize_per_tensor": 1 for q in ("", "de")}
+    assert b"EthosUBackend" in edge.to_executorch().buffer
+
+
+def test_quantized_operators_of_constants_are_left_to_the_npu() -> None:
+    program = quantized(Plain(), torch.randn(1, 4, 8, 8), EthosUCompileSpec("ethos-u85-256"))
+    assert fold_constants(program) is program
+
+
+def test_random_numbers_and_written_buffers_are_no_constants() -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(4, dtype=torch.int64))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count.add_(1)
+            return x + self.count.cumsum(0) + torch.rand(4)
+
+    program = torch.export.export(Counting(), (torch.randn(4),))
+    assert fold_constants(program) is program
