@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 _WANTED = sys.argv[1]
+#: The stderr of the process, which a command at work keeps others from.
+_STDERR = os.fdopen(os.dup(2), "w")
 _LONG = ("quantizing", "lowering")
 
 
 def _announce(stage: str) -> None:
     if stage == _WANTED:
-        print(f"STAGE {stage}", file=sys.stderr, flush=True)
+        print(f"STAGE {stage}", file=_STDERR, flush=True)
         deadline = time.monotonic() + (0 if stage in _LONG else 3)
         while time.monotonic() < deadline:
             time.sleep(0.01)
@@ -65,7 +68,7 @@ if __name__ == "__main__":
     from eqsat.cli.app import app
 
     if _WANTED == "starting":
-        print("STAGE starting", file=sys.stderr, flush=True)
+        print("STAGE starting", file=_STDERR, flush=True)
     else:
         _prepare()
     sys.argv = ["eqsat", *sys.argv[2:]]
