@@ -275,4 +275,5 @@ def lines(
         answer = {True: "yes", False: f"no: {reason}", None: f"not run: {reason}"}[equal]
         console.print(f"verified in the binary: {answer}", highlight=False, soft_wrap=True)
     console.print(f"operators modelled: {coverage:.0%}", highlight=False)
-    console.print("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in seconds.items() if v >= 0.05), highlight=False)
+    shown = ", ".join(f"{k} {v:.1f}" for k, v in seconds.items() if v >= 0.05)
+    console.print(f"seconds: {shown}", highlight=False, soft_wrap=True)
