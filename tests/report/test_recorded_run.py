@@ -1,0 +1,68 @@
+"""The recorded run of the zoo as a report: what is compared, and what the text says, without a benchmark being run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eqsat.report import RecordedRun, compare
+from eqsat.report.data import geometric_mean
+from eqsat.report.write import headline, markdown
+
+ROOT = Path(__file__).parents[2]
+CELL = ("emg", "ethos-u85-256", "eqsat")
+
+
+@pytest.fixture(scope="module")
+def run() -> RecordedRun:
+    return RecordedRun.read(ROOT / "benchmarks" / "results" / "zoo")
+
+
+def with_cell(run: RecordedRun, change: Callable[[dict[str, Any]], dict[str, Any]]) -> RecordedRun:
+    return replace(run, records={**run.records, CELL: change(run.records[CELL])})
+
+
+def scaled(factor: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda r: {**r, "cycles": int(r["cycles"] * factor)}
+
+
+def test_a_run_is_no_worse_than_itself(run: RecordedRun) -> None:
+    same = compare(run, run)
+    assert same.changes == () and (same.common, same.only_new, same.only_old) == (len(run.records), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "noise", "regressions", "improvements"),
+    [
+        (scaled(1.02), 0.005, 1, 0),
+        (scaled(1.02), 0.05, 0, 0),
+        (scaled(0.9), 0.005, 0, 1),
+        (lambda r: {**r, "verified": False}, 0.005, 1, 0),
+        (lambda r: {**{k: r[k] for k in ("model", "target", "configuration")}, "error": "killed"}, 0.005, 1, 0),
+    ],
+    ids=["more cycles", "within the noise", "fewer cycles", "not equal", "fails"],
+)
+def test_what_changed_is_found(run, change, noise: float, regressions: int, improvements: int) -> None:
+    found = compare(with_cell(run, change), run, noise)
+    assert (len(found.regressions), len(found.changes) - len(found.regressions)) == (regressions, improvements)
+    assert all((c.model, c.target, c.configuration) == CELL for c in found.changes)
+
+
+def test_a_cell_of_one_run_alone_is_no_change(run: RecordedRun) -> None:
+    less = replace(run, records={k: r for k, r in run.records.items() if k != CELL})
+    found = compare(run, less)
+    assert found.changes == () and (found.only_new, found.only_old) == (1, 0)
+
+
+def test_the_text_has_every_model_and_the_means(run: RecordedRun) -> None:
+    text = markdown(run)
+    assert all(f"| {m} |" in text for m in run.models) and all(t in text for t in run.targets)
+    _, target, configuration = CELL
+    ratios = [run.records[m, target, configuration]["cycles"] / run.baseline(m, target)["cycles"] for m in run.models]
+    (summary,) = [s for s in run.summaries() if (s.target, s.configuration) == (target, configuration)]
+    assert summary.mean == pytest.approx(geometric_mean(ratios)) and f"{summary.mean:.3f}" in "\n".join(headline(run))
+    assert markdown(with_cell(run, scaled(1.5))) != text
