@@ -29,6 +29,8 @@ def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -
         return _fused_rescale(reader, read)
     if reader.op in (*SUMS, "reduce_sum"):
         return _fused_operand_scale(reader, read)
+    if reader.op == "concat":
+        return _written_in_place(reader, read, producers)
     if reader.op in ACTIVATIONS and not is_noop(reader):
         return _fused_activation(reader, read, producers)
     if reader.op == "transpose" and family.transposes.fused and reader.steps and read.op == "rescale":
@@ -40,6 +42,18 @@ def _fused_rescale(reader: Unit, read: Unit) -> Fusion | None:
     """The RESCALE of a sum of products, or of a sum."""
     arithmetic = read.op in MACS or read.op in SUMS
     return Fusion(of_reader=1.0) if arithmetic and DType.of(reader.operands[0].dtype).is_accumulator else None
+
+
+def _written_in_place(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
+    """An operand of a CONCAT that is computed: its operator writes it where it belongs, and only the others are copied. A producer that
+    others read too copies after all, which the table of the whole graph tells. Along channels the place in bricks decides too, which a pair
+    does not know, and operands mostly have more readers."""
+    computed = (*MACS, *SUMS)
+    if reader.attr("axis") == len(reader.result.shape) - 1:
+        return None
+    if read.op in computed or read.op in ("rescale", *ACTIVATIONS) and any(p.op in computed for p in producers):
+        return Fusion(of_reader=read.result.elements / reader.result.elements)
+    return None
 
 
 def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:

@@ -29,7 +29,7 @@ from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
 from tests.cost_models import a16w8
 from tests.cost_models.counting import CountingPool
-from tests.graphs import finish, rescale, residual, transposed_relus
+from tests.graphs import conv, finish, rescale, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
@@ -137,6 +137,20 @@ def test_a_probe_has_the_unit_between_pads() -> None:
     )
     assert g.op_counts() == {"clamp": 4, "transpose": 1} and len(pads) == 4
     assert len(g.outputs) == 3
+
+
+def test_convolutions_write_their_parts_of_a_concat(model: VelaGroups, pool: Pool) -> None:
+    """Of one along rows or columns: nothing is left to copy, and the pairs say so."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 8, 8, 16), "INT8")
+    parts = [conv(g, x, 16, seed=k) for k in range(2)]
+    finish(g, g.add("concat", parts, axis=2))
+    rows = compile_graph(g, model.target, pool).rows
+    assert {r["operator"] for r in rows} == {"Conv2D"}
+    *_, mac, read, concat = units(g)
+    assert concat.op == "concat" and read.op == "rescale"
+    assert model.fusion(concat, read, [mac]).of_reader == 0.5
+    assert model.fusion(concat, read, []) is None
 
 
 def test_fusion_of_a_rescale_with_its_conv(model: VelaGroups) -> None:
