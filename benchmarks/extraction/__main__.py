@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 
 from eqsat.bench.log import Record
+from eqsat.files import InputError
 
 from . import run, table
 
@@ -35,14 +36,17 @@ def main() -> None:
     for directory in directories:
         if not directory.is_dir():
             parser.error(f"{directory} is not a directory")
-        records = run.run_all(
-            directory,
-            args.extractors.split(","),
-            args.time_limit,
-            [int(s) for s in args.seeds.split(",")],
-            args.json,
-            args.only,
-        )
+        try:
+            records = run.run_all(
+                directory,
+                args.extractors.split(","),
+                args.time_limit,
+                [int(s) for s in args.seeds.split(",")],
+                args.json,
+                args.only,
+            )
+        except InputError as e:
+            parser.error(str(e))
     known_path = args.known or directories[0] / "known_values.json"
     known = json.loads(known_path.read_text()) if known_path.exists() else {}
     report = table.markdown(records, known)

@@ -11,7 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from eqsat.bench.log import Log, Record
-from eqsat.files import write_atomically
+from eqsat.files import InputError, write_atomically
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract
 from extraction.io import FORMAT, from_json, parse_gym, read_json
 
@@ -87,12 +87,20 @@ def _cpu_seconds() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
+def _recorded(out: Path) -> dict[Hashable, Record]:
+    """The records of an earlier run. Raises InputError for a file that is empty, cut off or something else."""
+    try:
+        return {_IDENTITY(r): r for r in json.loads(out.read_text())}
+    except (ValueError, TypeError, KeyError) as e:
+        raise InputError(f"{out} holds no records of this command ({e}): remove it, or name another file") from e
+
+
 def run_all(
     directory: Path, extractors: list[str], time_limit: float, seeds: list[int], out: Path, only: str = "", say=print
 ) -> list[Record]:
     """All cells not yet in `out`, which is written at the end; until then new records are in a log beside it, where a run that was
-    interrupted goes on. Returns all records of `out`."""
-    done: dict[Hashable, Record] = {_IDENTITY(r): r for r in json.loads(out.read_text())} if out.exists() else {}
+    interrupted goes on. Returns all records of `out`. Raises InputError if `out` is no record of this command."""
+    done = _recorded(out) if out.exists() else {}
     log = Log(out.with_name(f"{out.name}.part.jsonl"), _IDENTITY)
     done |= log.records
     for instance in instances(directory):

@@ -113,7 +113,7 @@ def _optimized(
     session.delegates.append(delegate)
     try:
         delegate.result = _result(edge_program, compile_specs, spec, session, name)
-        for w in delegate.result.warnings:
+        for w in [*delegate.result.warnings, *not_written(spec)]:
             warnings.warn(f"{name}: {w}", EqsatWarning, stacklevel=2)
     except PluginError:
         raise
@@ -137,6 +137,13 @@ def _optimized(
         processed_bytes=compiled.processed_bytes,
         data_store_output=store.get_named_data_store_output() if compiled.external_blocks else None,
     )
+
+
+def not_written(spec: EthosUCompileSpec) -> list[str]:
+    """What the spec asks stock ExecuTorch to write besides the .pte, and eqsat does not."""
+    if spec.tosa_debug_mode is not None:
+        return ["dump_debug_info has no effect: the TOSA is eqsat's, without ExecuTorch's locations"]
+    return []
 
 
 def _result(

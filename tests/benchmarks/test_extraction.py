@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.extraction import run, scale, table, zoo
 from eqsat.bench.log import Record
+from eqsat.files import InputError
 from eqsat.tosa import dumps
 from extraction import ChoiceGraph, check, extract
 from extraction.io import save, write_gym
@@ -48,6 +49,15 @@ def test_a_cell_is_run_once(graphs, monkeypatch):
     both = run_here(graphs, ["tree_greedy", "dag_greedy"])
     assert set(ran) == {"dag_greedy"}
     assert both[:3] == first == json.loads((graphs / "out.json").read_text())[:3]
+
+
+@pytest.mark.parametrize("text", ["", '[{"instance": "a"', "{}x", '[{"other": 1}]'])
+def test_a_file_that_holds_no_records_is_named(graphs, text):
+    out = graphs / "out.json"
+    out.write_text(text)
+    with pytest.raises(InputError, match="out.json holds no records of this command"):
+        run_here(graphs, ["dag_greedy"])
+    assert out.read_text() == text
 
 
 def test_an_interrupted_run_goes_on(graphs, monkeypatch):
