@@ -55,7 +55,7 @@ def _over_delegates(figures: list[Fields]) -> Fields:
     total: Fields = {"delegates": len(figures)}
     for name in ("cycles", "op_counts", "by_kind", "by_operator", "weight_bytes", "seconds", "e_nodes"):
         total[name] = _sum([f[name] for f in figures if name in f])
-    several = ("stop", "chosen", "extractions", "coverage", "warnings", "deviation")
+    several = ("stop", "chosen", "extractions", "coverage", "warnings", "deviation", "points", "passed_over")
     for name in (*several, "binary_verified", "binary_reason", "stock_binary_verified"):
         total[name] = [f[name] for f in figures if name in f]
     total["verified"] = all(f["verified"] for f in figures)
@@ -113,6 +113,8 @@ def _optimized(
         "extractions": [asdict(e) for e in result.extractions],
         "coverage": result.coverage,
         "warnings": result.warnings,
+        "points": result.record()["points"],
+        "passed_over": result.passed_over,
         "deviation": None if result.deviation is None else asdict(result.deviation),
         "gap": found[0].gap if found else None,
     }

@@ -260,6 +260,7 @@ def lines(
     coverage: float,
     seconds: dict[str, float],
     messages: list[str],
+    passed_over: list[str],
 ) -> None:
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
@@ -274,6 +275,8 @@ def lines(
     for equal, reason in dict.fromkeys(binaries):
         answer = {True: "yes", False: f"no: {reason}", None: f"not run: {reason}"}[equal]
         console.print(f"verified in the binary: {answer}", highlight=False, soft_wrap=True)
+    for text in filter(None, passed_over):
+        console.print(f"with more memory (--max-sram, --max-flash): {text}", highlight=False, soft_wrap=True)
     console.print(f"operators modelled: {coverage:.0%}", highlight=False)
     shown = ", ".join(f"{k} {v:.1f}" for k, v in seconds.items() if v >= 0.05)
     console.print(f"seconds: {shown}", highlight=False, soft_wrap=True)

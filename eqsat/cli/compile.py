@@ -90,6 +90,7 @@ def compile_command(
             summary.coverage,
             summary.seconds,
             summary.warnings,
+            summary.passed_over,
         )
         for delegate in summary.by_delegate if summary.delegates > 1 else ():
             console.print(Text(delegate["text"]), soft_wrap=True)

@@ -89,6 +89,7 @@ def optimize(
                 "model": str(source),
                 "target": target,
                 "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles},
+                "passed_over": result.passed_over,
                 **{k: v for k, v in record.items() if k != "cycles"},
                 **before,  # a file's own graph is what there would be without eqsat
             }
@@ -102,7 +103,16 @@ def optimize(
             before="before",
         )
         binaries = [(result.binary_verified, result.binary_reason)]
-        lines(result.verified, [result.deviation], [], binaries, result.coverage, result.seconds, result.warnings)
+        lines(
+            result.verified,
+            [result.deviation],
+            [],
+            binaries,
+            result.coverage,
+            result.seconds,
+            result.warnings,
+            [result.passed_over],
+        )
         console.print(f"wrote {output} ({len(result.tosa)} bytes)", highlight=False)
     if not result.searched:
         raise typer.Exit(STEPPED_BACK)

@@ -43,6 +43,19 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[float, typer.Option(help="steps of an output's quantization by which a tolerant result may differ")],
         16.0,
     ),
+    "max_sram": (
+        Annotated[
+            str, typer.Option(help="bytes of SRAM that a delegate may use; stock: as many as stock's graph does; any")
+        ],
+        "stock",
+    ),
+    "max_flash": (
+        Annotated[
+            str,
+            typer.Option(help="bytes of commands and weights of a delegate; stock: 1% more than stock's graph; any"),
+        ],
+        "stock",
+    ),
     "user_rules": (
         Annotated[
             list[str] | None,

@@ -29,7 +29,8 @@ class Delegate:
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
         before = "-" if r.stock_cycles is None else f"{r.stock_cycles:,}"
-        return f"{self.name}: {before} -> {r.cycles:,} cycles ({r.chosen})"
+        more = f"; with more memory: {r.passed_over}" if r.passed_over else ""
+        return f"{self.name}: {before} -> {r.cycles:,} cycles ({r.chosen}){more}"
 
 
 @dataclass(slots=True, weakref_slot=True)

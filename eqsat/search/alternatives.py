@@ -5,6 +5,7 @@
 
 Greedy extraction starts, also from choice graphs in which views are free or copies, and the extractor of the options goes on from the best
 that it found. Each of them runs for several rounds: Vela's table of one round's graph corrects the prices of the next.
+Where the fastest graph needs more memory than it may, further rounds of greedy extraction have prices on memory, too (`memory.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from eqsat.egraph.encoding import Frozen
 from eqsat.search.choice import Choices, build
 from eqsat.search.clock import Clock
 from eqsat.search.correction import corrected
+from eqsat.search.decision import MemoryLimits
+from eqsat.search.memory import MemoryPrices
 from eqsat.search.options import Options
 from eqsat.search.regions import computed_classes
 from eqsat.search.result import Extracted
@@ -37,15 +40,21 @@ from extraction import Extraction, Infeasible, check, extract
 logger = logging.getLogger(__name__)
 
 _GREEDY = "dag_greedy"
+#: Cycles that the memory which is too much may cost in each of the rounds that look for graphs that fit, as a share of the fastest graph's.
+_SHARES = (0.2, 1.0, 5.0, 25.0)
+#: No such rounds where a graph that fits is slower by this share at most.
+_NEAR = 0.01
 
 
 @dataclass(slots=True)
 class Search:
-    """Of one optimization. warnings: what went wrong, for the user; extractions: each choice that was compiled."""
+    """Of one optimization. limits: memory that the answer may need; warnings: what went wrong, for the user; extractions: each choice that was
+    compiled."""
 
     target: Target
     pool: Pool
     options: Options
+    limits: MemoryLimits = MemoryLimits()
     clock: Clock = field(default_factory=Clock)
     warnings: list[str] = field(default_factory=list)
     extractions: list[Extracted] = field(default_factory=list)
@@ -82,16 +91,60 @@ class _Extractions:
     def _extract(self) -> None:
         starts = []
         if self.choices.last:
-            starts = [self._rounds(_GREEDY, partial(self._relaxed, copied)) for copied in (False, True)]
+            starts = [
+                self._rounds(_GREEDY, lambda _, copied=copied: self._relaxed(self.choices, copied))  # type: ignore[misc]
+                for copied in (False, True)
+            ]
         starts.append(self._rounds(_GREEDY, partial(self._again, _GREEDY)))
         extractor = self.search.options.extractor
         if extractor != _GREEDY:
             best = min(starts, key=lambda found: check(self.choices.graph, found.choice))
             self._rounds(extractor, lambda found: self._again(extractor, found or best))
+        self._fit()
 
-    def _relaxed(self, copied: bool, found: Extraction | None) -> Extraction:
+    def _fit(self) -> None:
+        """Looks for a graph within the limits that is about as fast as the fastest."""
+        prices, limits = MemoryPrices(self.choices, self.search.target), self.search.limits
+        known: set[bytes] = set()
+        for number, share in enumerate(_SHARES):
+            over = self._over()
+            if over is None:
+                return
+            for c in (c for tosa, c in self.compiled.items() if c and tosa not in known):
+                prices.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate, limits)
+            known.update(self.compiled)
+            footprint, cycles = over.estimate.footprint, over.estimate.cycles
+            rates = [
+                share * cycles / (used - limit) if limit is not None and used > limit else 0.0
+                for used, limit in ((footprint.sram, limits.sram), (footprint.payload, limits.flash))
+            ]
+            with self.search.clock.stage("extract"):
+                found = self._priced(prices.charged(self.choices, *rates))
+            self._compile(found, f"{_GREEDY} with memory", number)
+
+    def _over(self) -> Compiled | None:
+        """The fastest graph, if it exceeds the limits and none that fits is about as fast."""
+        limits, known = self.search.limits, [c for c in self.compiled.values() if c]
+        fitting = [c.estimate.cycles for c in known if limits.fits(c.estimate.footprint)]
+        fastest = min(known, key=lambda c: c.estimate.cycles, default=None)
+        if fastest is None or min(fitting, default=math.inf) <= (1 + _NEAR) * fastest.estimate.cycles:
+            return None
+        return fastest
+
+    def _priced(self, charged: Choices) -> Extraction:
+        """The cheapest that greedy extraction finds under other prices, at its own."""
         limit = self.search.options.time_limit
-        return self.choices.settled(extract(self.choices.relaxed(copied), _GREEDY, time_limit=limit).choice)
+        found = [extract(charged.graph, _GREEDY, time_limit=limit).choice]
+        if charged.last:
+            found += [self._relaxed(charged, copied).choice for copied in (False, True)]
+        choice = min(found, key=lambda choice: check(charged.graph, choice))
+        return Extraction(
+            choice, check(self.choices.graph, choice), -math.inf, "feasible", [], 0.0, f"{_GREEDY} with memory"
+        )
+
+    def _relaxed(self, choices: Choices, copied: bool) -> Extraction:
+        limit = self.search.options.time_limit
+        return choices.settled(extract(choices.relaxed(copied), _GREEDY, time_limit=limit).choice)
 
     def _again(self, extractor: str, found: Extraction | None) -> Extraction:
         limit = self.search.options.time_limit

@@ -19,9 +19,10 @@ from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.files import PluginError
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import Search
+from eqsat.search.decision import Figures, MemoryLimits, front
 from eqsat.search.options import Options, given_options
 from eqsat.search.plugins import plugin_error
-from eqsat.search.result import Result
+from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
 from eqsat.search.verification import Answer, Compiled, first_equal, rank
 from eqsat.target import Target
@@ -63,14 +64,19 @@ def optimize_tosa(
             given = _read(explicit, stock, name, search.warnings)
         with search.clock.stage("vela"):
             _compile(given, search)
+        search.limits = MemoryLimits.of(
+            search.options, {name: c.estimate.footprint for name, c in given.compiled.items()}
+        )
         frozen, found = _alternatives(given.reference, search)
         candidates = [*given.compiled.values(), *found]
         with search.clock.stage("verify"):
-            answer = first_equal(candidates, given.reference, target, pool, search.options, search.warnings)
+            answer = first_equal(
+                candidates, given.reference, target, pool, search.options, search.limits, search.warnings
+            )
         if answer is None:
             raise given.refusals["explicit"]
     result = _result(given, search, frozen, candidates, answer)
-    run = _run(name, given, search, candidates, answer.best)
+    run = _run(name, given, search, candidates, answer.best, result.points)
     result.run = replace(run, result=result.record()) if run else None
     return result
 
@@ -166,21 +172,44 @@ def _result(
         candidates=len(candidates),
         searched=any(c.choices for c in candidates),
         extractions=search.extractions,
+        limits=search.limits,
+        points=_points(candidates, search.limits),
         seconds=search.clock.seconds,
         warnings=search.warnings,
     )
 
 
-def _run(name: str, given: _Given, search: Search, candidates: Sequence[Compiled], best: Compiled) -> Run | None:
+def _points(candidates: Sequence[Compiled], limits: MemoryLimits) -> list[Point]:
+    """The Pareto set of what may replace the reference, as far as that is known."""
+    possible = [c for c in candidates if c.verified is not False]
+    figures = [Figures.of(c.estimate.cycles, c.estimate.footprint) for c in possible]
+    return [
+        Point(c.name, figures[i], limits.fits(c.estimate.footprint), c.verified, c.tosa)
+        for i, c in ((i, possible[i]) for i in front(figures))
+    ]
+
+
+def _run(
+    name: str,
+    given: _Given,
+    search: Search,
+    candidates: Sequence[Compiled],
+    best: Compiled,
+    points: Sequence[Point],
+) -> Run | None:
     """What was known, around the chosen candidate or, where another graph won, the best that extraction found."""
-    found = best if best.choices else min((c for c in candidates if c.choices), key=rank, default=None)
+    found = (
+        best
+        if best.choices
+        else min((c for c in candidates if c.choices), key=lambda c: rank(c, search.limits), default=None)
+    )
     if found is None or found.choices is None:
         return None
     rules = search.options.identities(search.target, *((tolerant,) if found.tolerant else ()))
     return Run(
         name,
         search.target,
-        {**given.buffers, "chosen": best.tosa},
+        {**given.buffers, "chosen": best.tosa, **{f"point-{i}": p.tosa for i, p in enumerate(points)}},
         best.name,
         found.choices,
         found.choice,

@@ -17,6 +17,8 @@ from eqsat.target import Target
 from extraction import available
 
 NUMERICS = ("exact", "tolerant")
+#: A limit on memory that is no number: what stock's graph needs, or any.
+STOCK, ANY = "stock", "any"
 
 
 class OptionError(ValueError):
@@ -34,6 +36,8 @@ class Options:
     numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
     rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles, of all graphs that are
     compared (0: binaries are not run).
+    max_sram: bytes of SRAM that each delegate may use, "stock" (no more than stock's graph does, or the given graph where there is no stock) or "any".
+    max_flash: the same for its commands and weights in the .pte; "stock" allows 1% more.
     """
 
     preset: str = "all"
@@ -48,6 +52,8 @@ class Options:
     numerics: str = "exact"
     tolerance: float = 16
     binary_time_limit: float = 30.0
+    max_sram: int | str = STOCK
+    max_flash: int | str = STOCK
 
     def __post_init__(self) -> None:
         for what, name, known in (
@@ -57,6 +63,9 @@ class Options:
         ):
             if name not in known:
                 raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
+        for what, limit in (("max_sram", self.max_sram), ("max_flash", self.max_flash)):
+            if limit not in (STOCK, ANY) and not str(limit).isdecimal():
+                raise OptionError(f"{what} is {limit!r}: give a number of bytes, {STOCK} or {ANY}")
         if self.trials < 1:
             raise OptionError(f"{self.trials} trials: nothing would be compared; give at least 1")
         try:

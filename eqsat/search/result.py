@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from eqsat.files import InputError
+from eqsat.search.decision import Figures, MemoryLimits, more
 from eqsat.search.deviation import Deviation
 from eqsat.search.run import Run
 from eqsat.vela.compile import Footprint
@@ -25,11 +26,24 @@ class Extracted:
     gap: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One graph of the Pareto set: `tosa`, by its name ("eqsat", "stock" or "explicit"), that no other one beats in cycles, bytes of SRAM and bytes of
+    flash (commands and weights) at once. fits: within the limits; verified: equal to the reference, None where that was not tried."""
+
+    name: str
+    figures: Figures
+    fits: bool
+    verified: bool | None
+    tosa: bytes = field(repr=False)
+
+
 @dataclass(slots=True)
 class Result:
     """Outcome for one graph. Cycles are the totals of the version `vela` of Vela; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
 
-    footprint: bytes of memory, and that of the others. bound: cycles that the input needs at least.
+    footprint: bytes of memory, and that of the others; limits: what it may need; points: the Pareto set of all graphs that were compiled, by cycles,
+    without those that are known to differ. bound: cycles that the input needs at least.
     explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
     binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference does (None: they could
@@ -65,6 +79,8 @@ class Result:
     candidates: int
     searched: bool
     extractions: list[Extracted] = field(default_factory=list)
+    limits: MemoryLimits = MemoryLimits()
+    points: list[Point] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
@@ -72,10 +88,19 @@ class Result:
 
     def record(self) -> dict[str, Any]:
         """The figures, as JSON holds them."""
-        return asdict(replace(self, run=None, tosa=b"", explicit=b"")) | {
+        points = [{"name": p.name, **p.figures._asdict(), "fits": p.fits, "verified": p.verified} for p in self.points]
+        return asdict(replace(self, run=None, tosa=b"", explicit=b"", points=[])) | {
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
+            "points": points,
         }
+
+    @property
+    def passed_over(self) -> str:
+        """What the fastest graph that needs more memory than it may would have bought, "" if that is nothing. It was not verified."""
+        own = Figures.of(self.cycles, self.footprint)
+        over = [p.figures for p in self.points if not p.fits and p.figures.cycles < own.cycles]
+        return more(min(over), own) if over else ""
 
     def run_or_error(self) -> Run:
         """The run. Raises InputError with the reason why there is none."""

@@ -10,6 +10,7 @@ import numpy as np
 from eqsat.device.verification import Verdict
 from eqsat.search.binaries import Binaries
 from eqsat.search.choice import Choices
+from eqsat.search.decision import MemoryLimits
 from eqsat.search.deviation import Deviation, deviation
 from eqsat.search.options import Options
 from eqsat.search.regions import Correspondence, compare_regions, correspondence
@@ -28,7 +29,7 @@ _CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat
 @dataclass(slots=True)
 class Compiled:
     """A whole graph that Vela compiled, for comparison with the others. name: "explicit", "stock" or "eqsat"; choices, choice: what it was
-    extracted from; classes: {node of the graph: the e-class that it computes}; deviation: of a tolerant graph, once it was measured."""
+    extracted from; classes: {node of the graph: the e-class that it computes}; deviation: of a tolerant graph, once it was measured; verified: whether it may replace the reference, once that was found out."""
 
     name: str
     graph: TensorGraph
@@ -36,6 +37,7 @@ class Compiled:
     estimate: Estimate
     tolerant: bool = False
     deviation: Deviation | None = None
+    verified: bool | None = None
     choices: Choices | None = None
     choice: Mapping[int, int] = field(default_factory=dict)
     classes: Mapping[int, int] = field(default_factory=dict)
@@ -53,9 +55,17 @@ class Answer:
     stock_binary: Verdict | None = None
 
 
-def rank(c: Compiled) -> tuple[int, bool, int, int]:
-    """What candidates are sorted by, the best first: cycles; exact before tolerant; the peak of SRAM in bytes; operators."""
-    return c.estimate.cycles, c.tolerant, c.estimate.sram_peak, sum(c.graph.op_counts().values())
+def rank(c: Compiled, limits: MemoryLimits) -> tuple[float, int, bool, int, int]:
+    """What candidates are sorted by, the best first: by how much they exceed the limits; cycles; exact before tolerant; the peak of SRAM in
+    bytes; operators."""
+    footprint = c.estimate.footprint
+    return (
+        limits.excess(footprint),
+        c.estimate.cycles,
+        c.tolerant,
+        footprint.sram,
+        sum(c.graph.op_counts().values()),
+    )
 
 
 def first_equal(
@@ -64,9 +74,11 @@ def first_equal(
     target: Target,
     pool: Pool,
     options: Options,
+    limits: MemoryLimits,
     warnings: list[str],
 ) -> Answer | None:
-    """The best candidate that is legal, equals the reference, which the explicit graph is, and is not compiled wrongly.
+    """The best candidate that is legal, equals the reference, which the explicit graph is, and is not compiled wrongly. One that exceeds the
+    limits is taken only where none fits, with a warning. Fills in `verified` of those that it compares.
 
     Where nothing can be compared, it is the better of stock's graph and the explicit one: what was not compared may not replace them, and
     stock's is what there would be without eqsat. An explicit graph that breaks a guard is taken only where there is nothing else,
@@ -77,8 +89,9 @@ def first_equal(
     binaries = _Binaries(verifier, Binaries(target, pool, options.binary_time_limit))
     fallbacks: list[Answer] = []
     answer, stock_verified = None, None
-    for c in sorted(candidates, key=rank):
+    for c in sorted(candidates, key=lambda c: rank(c, limits)):
         found = _compared(c, verifier, binaries, warnings)
+        c.verified = found is not None and found.binary.equal is not False
         if c.name == "stock":
             stock_verified = found.stock_verified if found else False
         if found is None:
@@ -87,6 +100,7 @@ def first_equal(
             warnings.append(f"{_CALLED[c.name]} was not used: Vela compiles it wrongly: {binaries.wrong(c)}")
             fallbacks.append(found)
         elif c.name == "explicit" and violations(c.graph):
+            c.verified = False
             fallbacks.insert(0, found)
         else:
             answer = found
@@ -94,6 +108,8 @@ def first_equal(
     answer = answer or next(iter(fallbacks), None)
     if answer is None:
         return None
+    if not limits.fits(answer.best.estimate.footprint):
+        warnings.append(f"no graph was found that fits into {limits}; {_CALLED[answer.best.name]} comes closest")
     if broken := violations(answer.best.graph):
         warnings.append(f"{_CALLED[answer.best.name]} is used though it breaks a guard: {broken[0]}")
     if answer.binary.equal is False:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -67,11 +68,21 @@ class Footprint:
         return self.memory.get(memory, {}).get(what, 0)
 
 
+class InSram(NamedTuple):
+    """What Vela's allocation has in SRAM: the first and the last step at which it is needed, and its bytes."""
+
+    name: str
+    first: int
+    last: int
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, per memory its peak use and
     the bytes read and written; what the target does in a cycle at most; the bytes of the command stream and of the encoded weights, or
-    of the .tflite that Vela wrote; and the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses)."""
+    of the .tflite that Vela wrote; the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses); and what is in SRAM
+    when."""
 
     cycles: int
     rows: tuple[dict, ...] = field(repr=False)
@@ -79,6 +90,7 @@ class Estimate:
     rates: Rates
     binary: tuple[int, ...] = ()
     cpu_operators: int = 0
+    tensors: tuple[InSram, ...] = field(default=(), repr=False)
 
     @property
     def sram_peak(self) -> int:
@@ -122,6 +134,7 @@ def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeo
         Rates(*answer["rates"]),
         tuple(answer["binary"]),
         answer["cpu_operators"],
+        tuple(InSram(*t) for t in answer["tensors"]),
     )
 
 

@@ -41,6 +41,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         "rates": asked.rates,
         "binary": [len(model.command_stream), len(model.read_only.data)] if form == "TOSA" else [len(model.model)],
         "cpu_operators": int(report.cpuOps),
+        "tensors": _in_sram(model.opt_database.tables),
     }
 
 
@@ -93,9 +94,10 @@ def _rows(tables: dict[str, Any], tosa: bytes | None) -> list[dict[str, Any]]:
     t = tables["perf"]
     keep = [i for i, h in enumerate(t.header) if h in ("operator", "name", "op_cycles", "npu_cycles", "mac_count")]
     rows = [{t.header[i]: row[i] for i in keep} for row in t.data]
-    number, busy = list(t.header).index("id"), _busy(tables)
+    number, busy, commands = list(t.header).index("id"), _busy(tables), _commands(tables)
     for row, given in zip(rows, t.data):
         row["busy_cycles"] = min(int(row["npu_cycles"]), busy.get(given[number], int(row["npu_cycles"])))
+        row["command_bytes"] = commands.get(given[number], 0)
     if tosa is not None:
         for row, source in zip(rows, _sources(tables, tosa)):
             row["source"] = source
@@ -109,6 +111,27 @@ def _busy(tables: dict[str, Any]) -> dict[str, int]:
     weighted = {row[0] for row in details.data if row[weights]}
     columns = [list(parts.header).index(name) for name in ("mac_cycles", "ao_cycles")]
     return {row[0]: max(int(row[i] or 0) for i in columns) for row in parts.data if row[0] in weighted}
+
+
+def _commands(tables: dict[str, Any]) -> dict[str, int]:
+    """{id: bytes of commands}, up to the next operator's. Those of the last operator of a stream, whose end is not told, are left out."""
+    out: dict[str, int] = {}
+    rows = [dict(zip(tables["queue"].header, row)) for row in tables["queue"].data]
+    queue = sorted((int(r["offset"]), r["scheduled_id"]) for r in rows)
+    for (offset, number), (end, _) in zip(queue, queue[1:]):
+        out[number] = out.get(number, 0) + end - offset
+    return out
+
+
+def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int]]:
+    """(name, first and last step at which it is needed, bytes) of everything that Vela's allocation has in SRAM: tensors, and buffers."""
+    if "tensors" not in tables:
+        return []
+    t = tables["tensors"]
+    rows = (dict(zip(t.header, row)) for row in t.data)
+    return [
+        (r["name"], int(r["start_time"]), int(r["end_time"]), int(r["size"], 16)) for r in rows if r["memory"] == "Sram"
+    ]
 
 
 def _sources(tables: dict[str, Any], buffer: bytes) -> list[str]:

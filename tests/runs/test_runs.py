@@ -97,7 +97,7 @@ def files_of(place: Path) -> list[str]:
 
 
 def test_every_damaged_file_is_named(saved: Path, tmp_path: Path) -> None:
-    assert len(files_of(saved)) == 8
+    assert len(files_of(saved)) >= 9  # one of them a point of the Pareto set
     for name in files_of(saved):
         original = (saved / name).read_bytes()
         for bad in (original[: len(original) // 2], b"", original[:-1] + bytes([original[-1] ^ 1])):

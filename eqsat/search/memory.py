@@ -1,0 +1,105 @@
+"""Prices on memory: what Vela's allocation of the graphs compiled so far says about choices.
+
+SRAM runs short at some steps of a graph, and what is live then is charged for it: a tensor's e-class, whichever way it is computed, and what
+a single choice needs inside (a movement that Vela does in two). Flash runs short everywhere: commands as a compiled graph has them, and
+for choices that no graph has had yet as many as similar ones take; weights by their entropy (`cost_models/weights.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from cost_models.machine import Machine, machine_of
+from cost_models.protocol import Unit
+from cost_models.weights import encoded
+from eqsat.search.choice import Choices
+from eqsat.search.decision import MemoryLimits
+from eqsat.search.writer import Written
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.compile import Estimate
+
+_CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "transpose_conv2d")
+#: Bytes of the bias and the scale of a channel.
+_SCALE = 10
+
+
+class MemoryPrices:
+    """Bytes that each choice node of `choices` is charged for."""
+
+    def __init__(self, choices: Choices, target: Target) -> None:
+        n, machine = len(choices.candidates), machine_of(target)
+        self._sram = np.zeros(n)
+        self._weights = np.array([_stored(machine, c.priced) for c in choices.candidates])
+        self._commands = np.full(n, np.nan)
+
+    def learn(self, choices: Choices, written: Written, estimate: Estimate, limits: MemoryLimits) -> None:
+        """From a graph that Vela compiled, and what it may need at most."""
+        nodes = _nodes(written, estimate)
+        if limits.sram is not None:
+            self._learn_sram(choices, nodes, estimate, limits.sram)
+        commands = dict.fromkeys(nodes.values(), 0.0)
+        for row in estimate.rows:
+            if row["name"] in nodes:
+                commands[nodes[row["name"]]] += row["command_bytes"]
+        self._commands[list(commands)] = list(commands.values())
+
+    def charged(self, choices: Choices, sram: float, flash: float) -> Choices:
+        """The same choices with prices that have `sram` and `flash` cycles per byte in them."""
+        cost = choices.graph.cost.copy()
+        extra = sram * self._sram
+        if flash:
+            extra += flash * (self._weights + self._known_commands(choices))
+        cost[: len(extra)] += extra
+        return replace(choices, graph=replace(choices.graph, cost=cost))
+
+    def _learn_sram(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate, limit: int) -> None:
+        """Charges what is live at each step where SRAM runs short by the bytes that would be gained without it."""
+        for step in sorted({t.first for t in estimate.tensors}):
+            live = [t for t in estimate.tensors if t.first <= step <= t.last]
+            over = sum(t.bytes for t in live) - limit
+            for tensor in live if over > 0 else ():
+                if (n := nodes.get(tensor.name)) is not None:
+                    charged = [n] if tensor.name.startswith("#") else _of_value(choices, n)
+                    self._sram[charged] = np.maximum(self._sram[charged], min(over, tensor.bytes))
+
+    def _known_commands(self, choices: Choices) -> np.ndarray:
+        """Bytes of commands of every candidate: as seen, or the mean of those that begin with the same operator, per step."""
+        kinds = [c.steps[0][0] if c.steps else c.enode.op for c in choices.candidates]
+        steps = np.array([max(1, len(c.steps)) for c in choices.candidates])
+        seen = ~np.isnan(self._commands)
+        by_kind: dict[str, list[float]] = {}
+        for n in np.flatnonzero(seen):
+            by_kind.setdefault(kinds[n], []).append(self._commands[n] / steps[n])
+        mean = {kind: float(np.mean(values)) for kind, values in by_kind.items()}
+        guess = np.array([mean.get(kind, 0.0) for kind in kinds]) * steps
+        return np.where(seen, self._commands, guess)
+
+
+def _stored(machine: Machine, unit: Unit) -> float:
+    """Bytes of the constants of a unit as Vela stores them, as far as that is known before it is compiled."""
+    known = [c for c in unit.constants if c is not None]
+    if unit.op not in _CONVOLUTIONS or len(unit.constants) < 2 or unit.constants[1] is None:
+        return float(sum(c.data.nbytes for c in known))
+    kind = "depthwise" if unit.op == "depthwise_conv2d" else "conv"
+    weights = min(encoded(machine, unit, kind, part_kernel) for part_kernel in (False, True))
+    return weights + _SCALE * unit.result.shape[-1]
+
+
+def _nodes(written: Written, estimate: Estimate) -> dict[str, int]:
+    """{name in Vela's tables: choice node}, of tensors of the graph and of those that Vela makes in between, which begin with #."""
+    graph, origin = written
+    nodes = {name: origin[n] for n, name in written_names(graph).items() if n in origin}
+    own = {row["name"]: nodes[row["source"]] for row in estimate.rows if row.get("source") in nodes}
+    return own | nodes
+
+
+def _of_value(choices: Choices, n: int) -> list[int]:
+    """Every way to compute the value that a choice node makes or views."""
+    candidate = choices.candidates[n]
+    if candidate.is_view:
+        return [m for m, c in enumerate(choices.candidates) if c.cls == candidate.operands[0] and not c.is_view]
+    return [m for m in choices.graph.class_nodes(candidate.cls) if not choices.candidates[m].is_view]
