@@ -61,7 +61,9 @@ def test_a_run_comes_back_as_it_was(result: Result, saved: Path) -> None:
         run.target,
         run.chosen,
     )
-    assert loaded.graphs == {"explicit": result.explicit, "chosen": result.tosa, "stock": dumps(channel_shuffle())}
+    points = {f"point-{i}": p.tosa for i, p in enumerate(result.points)}
+    given = {"explicit": result.explicit, "chosen": result.tosa, "stock": dumps(channel_shuffle())}
+    assert points and loaded.graphs == given | points
     assert loaded.cost() == run.cost() and loaded.result["cycles"] == result.cycles
     if result.chosen == "eqsat":
         assert dumps(loaded.tensor_graph()) == result.tosa
