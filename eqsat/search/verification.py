@@ -29,7 +29,8 @@ _CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat
 @dataclass(slots=True)
 class Compiled:
     """A whole graph that Vela compiled, for comparison with the others. name: "explicit", "stock" or "eqsat"; choices, choice: what it was
-    extracted from; classes: {node of the graph: the e-class that it computes}; deviation: of a tolerant graph, once it was measured; verified: whether it may replace the reference, once that was found out."""
+    extracted from; classes: {node of the graph: the e-class that it computes}; deviation: of a tolerant graph, once it was measured;
+    verified: whether it may replace the reference, once that was found out."""
 
     name: str
     graph: TensorGraph
