@@ -21,7 +21,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_samples
 from eqsat.workers.worker import Worker, WorkerError
-from tests.device.graphs import PIECES, convolution, of
+from tests.device.graphs import PIECES, convolution, of, transposition
 
 SAMPLES = 8
 
@@ -92,6 +92,26 @@ def test_a_planted_error_is_caught(error: str, worker: Worker) -> None:
     assert differing(binary, inputs, want) == []
     with contextlib.suppress(DeviceError):  # what is not run at all is caught too
         assert differing(PLANTED[error](binary), inputs, want) == [0]
+
+
+@pytest.mark.parametrize(
+    "name, change",
+    [
+        ("SET_ACTIVATION_MAX", lambda v: 20),
+        ("SET_OFM_ZERO_POINT", lambda v: v + 1),
+        ("SET_OFM_SCALE", lambda v: v + 1),
+        ("SET_IFM_UPSCALE", lambda v: 1),
+        ("SET_OFM_WIDTH_M1", lambda v: v - 1),
+    ],
+)
+def test_an_error_in_a_transposition_is_caught(name: str, change: Callable[[int], int], worker: Worker) -> None:
+    """Poolings that only copy take a short way."""
+    graph = of(transposition)
+    inputs = inputs_of(graph)
+    binary = compile_binary(dumps(graph), Target.of("ethos-u55-128"), worker)
+    want = expected(graph, inputs, worker)
+    assert differing(binary, inputs, want) == []
+    assert differing(with_word(binary, name, change), inputs, want) == [0]
 
 
 def test_swapped_strides_are_caught(worker: Worker) -> None:
