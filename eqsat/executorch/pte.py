@@ -29,6 +29,8 @@ def delegates(buffer: bytes) -> list[Delegate]:
         raise InputError(
             f"no .pte file that ExecuTorch reads: {type(e).__name__}: {' '.join(str(e).split())[:200]}"
         ) from e
+    if not program.execution_plan:
+        raise InputError("no .pte file that ExecuTorch reads: it has no execution plan")
     plan = program.execution_plan[0]
     calls: list[Any] = [i.instr_args for chain in plan.chains for i in chain.instructions]
     outside = tuple(plan.operators[c.op_index].name for c in calls if isinstance(c, KernelCall))
