@@ -224,6 +224,17 @@ def wide_rescale_of_a_concat() -> TensorGraph:
     return _finished(g, _rescale(g, x, "INT32"))
 
 
+@_defect(
+    "a CONCAT of a tensor and a RESCALE of INT32 with several shifts, as behind a TRANSPOSE_CONV2D: its parts are written to the beginning",
+    "5.2",
+)
+def concat_of_a_wide_rescale() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 4, 4, 4), "INT32")
+    x = g.add_with("rescale", [x], makers.rescale("INT8", [2**31 - 1 - k for k in range(4)], [40, 39, 40, 40]))
+    return _finished(g, g.add("concat", (g.add_input("y", (1, 4, 4, 4), "INT8"), x), axis=3))
+
+
 def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:
     """Whether the binary equals the reference. Raises WorkerError where Vela refuses the graph."""
     return verify(dumps(defect.graph()), target, via, 16)
