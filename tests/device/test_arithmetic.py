@@ -1,0 +1,95 @@
+"""Scaling and rounding against exact integers, clamps and tables against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqsat.device.arithmetic import activated, scaled
+from eqsat.device.commands import Activation, Element
+from eqsat.device.errors import DeviceError
+from eqsat.device.registers import ActivationClipRange, ActivationFunction, RoundMode
+
+INT8, INT16, INT32 = Element(True, 8), Element(True, 16), Element(True, 32)
+RELU, TABLE = ActivationFunction.RELU, ActivationFunction.TABLE_0
+OWN = ActivationClipRange.OFM_PRECISION
+
+
+def exactly(value: int, multiplier: int, shift: int, rounding: RoundMode) -> int:
+    product = value * multiplier
+    half = 1 << shift >> 1
+    match rounding:
+        case RoundMode.NATURAL:
+            return (product + half) >> shift
+        case RoundMode.TRUNCATE:
+            return -(-product >> shift) if product < 0 else product >> shift
+        case RoundMode.DBL:
+            extra = (1 << 30) * (1 if value >= 0 else -1) if shift > 31 else 0
+            return (product + half + extra) >> shift
+
+
+@pytest.mark.parametrize("bits", [8, 20, 31, 39, 60])
+@pytest.mark.parametrize("rounding", RoundMode)
+def test_scaling_is_exact(rounding: RoundMode, bits: int) -> None:
+    """Also where the product has no room in 64 bits."""
+    rng = np.random.default_rng(bits)
+    values = rng.integers(-(1 << bits), 1 << bits, 200)
+    for multiplier in (1, 3, 1 << 30, (1 << 31) + 1, (1 << 32) - 1):
+        for shift in (0, 1, 20, 31, 32, 33, 45, 62):
+            want = [exactly(int(v), multiplier, shift, rounding) for v in values]
+            try:
+                assert scaled(values, multiplier, shift, rounding).tolist() == want
+            except DeviceError as e:
+                assert "beyond 62 bits" in str(e) and max(map(abs, want)) >= 1 << 60
+
+
+def test_halves() -> None:
+    values = np.array([-5, -3, -1, 1, 3, 5])
+    assert scaled(values, 1, 1, RoundMode.NATURAL).tolist() == [-2, -1, 0, 1, 2, 3]
+    assert scaled(values, 1, 1, RoundMode.TRUNCATE).tolist() == [-2, -1, 0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "clip, element, low, high, want",
+    [
+        (OWN, INT8, -5, 7, [-5, -5, 7]),
+        (OWN, Element(False, 8), 0, 200, [0, 0, 200]),
+        (OWN, INT32, -5, 7, [-300, -5, 300]),  # 32 bits are clamped only where it is forced
+        (ActivationClipRange.FORCE_INT8, INT32, -128, 127, [-128, -5, 127]),
+        (ActivationClipRange.FORCE_INT16, INT32, -200, 250, [-200, -5, 250]),
+        (ActivationClipRange.FORCE_UINT8, INT16, 0, 255, [0, 0, 255]),
+    ],
+)
+def test_clamps(clip: ActivationClipRange, element: Element, low: int, high: int, want: list[int]) -> None:
+    activation = Activation(RELU, clip, low & 0xFFFF, high & 0xFFFF)
+    assert activated(np.array([-300, -5, 300]), activation, element, None).tolist() == want
+
+
+def test_tables_of_8_bits_are_read_from_the_lowest_value_on() -> None:
+    table = np.arange(256).astype(np.uint8)
+    activation = Activation(TABLE, OWN, 0xFF80, 0x007F)
+    assert activated(np.array([-128, 0, 127]), activation, INT8, table).view(np.uint8).tolist() == [0, 128, 255]
+
+
+def test_tables_of_16_bits_interpolate() -> None:
+    entries = np.zeros((512, 2), np.int16)
+    entries[:, 0], entries[:, 1] = np.arange(512) * 100 - 25600, 100
+    activation = Activation(TABLE, OWN, 0x8000, 0x7FFF)
+    values = np.array([-32768, -32768 + 64, 0, 1, 127, 128])
+    want = [-25600, -25550, 0, 1, 99, 100]
+    assert activated(values, activation, INT16, entries.reshape(-1).view(np.uint8)).tolist() == want
+
+
+@pytest.mark.parametrize(
+    "function, element, said", [(ActivationFunction.TANH, INT8, "TANH"), (TABLE, INT32, "tables|results of 32")]
+)
+def test_what_is_not_known_is_named(function: ActivationFunction, element: Element, said: str) -> None:
+    clip = ActivationClipRange.FORCE_INT16 if element == INT32 else OWN
+    with pytest.raises(DeviceError, match=said):
+        table = np.zeros(2048, np.uint8) if function == TABLE else None
+        activated(np.array([1]), Activation(function, clip, 0x8000, 0x7FFF), element, table)
+
+
+def test_a_result_without_room_is_named() -> None:
+    with pytest.raises(DeviceError, match="int32 has no room"):
+        activated(np.array([1 << 40]), Activation(RELU, OWN, 0x8000, 0x7FFF), INT32, None)
