@@ -43,6 +43,15 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[float, typer.Option(help="steps of an output's quantization by which a tolerant result may differ")],
         16.0,
     ),
+    "objective": (
+        Annotated[
+            str,
+            typer.Option(
+                help="cycles; sram: the least SRAM at no more cycles than stock's graph; pareto: as cycles, and the Pareto set is verified"
+            ),
+        ],
+        "cycles",
+    ),
     "max_sram": (
         Annotated[
             str, typer.Option(help="bytes of SRAM that a delegate may use; stock: as many as stock's graph does; any")

@@ -23,9 +23,9 @@ from eqsat.egraph.encoding import Frozen
 from eqsat.search.choice import Choices, build
 from eqsat.search.clock import Clock
 from eqsat.search.correction import corrected
-from eqsat.search.decision import MemoryLimits
+from eqsat.search.decision import Decision, Figures, MemoryLimits
 from eqsat.search.memory import MemoryPrices
-from eqsat.search.options import Options
+from eqsat.search.options import CYCLES, SRAM, Options
 from eqsat.search.regions import computed_classes
 from eqsat.search.result import Extracted
 from eqsat.search.unpriced import unpriced
@@ -44,17 +44,19 @@ _GREEDY = "dag_greedy"
 _SHARES = (0.2, 1.0, 5.0, 25.0)
 #: No such rounds where a graph that fits is slower by this share at most.
 _NEAR = 0.01
+#: For less SRAM each round aims at this share of the least so far; number of the last round.
+_STEP, _MOST = 0.9, 12
 
 
 @dataclass(slots=True)
 class Search:
-    """Of one optimization. limits: memory that the answer may need; warnings: what went wrong, for the user; extractions: each choice that was
+    """Of one optimization. decision: what the answer is chosen by; warnings: what went wrong, for the user; extractions: each choice that was
     compiled."""
 
     target: Target
     pool: Pool
     options: Options
-    limits: MemoryLimits = MemoryLimits()
+    decision: Decision = Decision()
     clock: Clock = field(default_factory=Clock)
     warnings: list[str] = field(default_factory=list)
     extractions: list[Extracted] = field(default_factory=list)
@@ -100,12 +102,17 @@ class _Extractions:
         if extractor != _GREEDY:
             best = min(starts, key=lambda found: check(self.choices.graph, found.choice))
             self._rounds(extractor, lambda found: self._again(extractor, found or best))
-        self._fit()
+        self._with_memory_prices()
 
-    def _fit(self) -> None:
+    def _with_memory_prices(self) -> None:
+        prices = MemoryPrices(self.choices, self.search.target)
+        self._fit(prices)
+        if self.search.decision.objective != CYCLES:
+            self._shrink(prices)
+
+    def _fit(self, prices: MemoryPrices) -> None:
         """Looks for a graph within the limits that is about as fast as the fastest."""
-        prices, limits = MemoryPrices(self.choices, self.search.target), self.search.limits
-        known: set[bytes] = set()
+        limits, known = self.search.decision.limits, set[bytes]()
         for number, share in enumerate(_SHARES):
             over = self._over()
             if over is None:
@@ -113,19 +120,41 @@ class _Extractions:
             for c in (c for tosa, c in self.compiled.items() if c and tosa not in known):
                 prices.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate, limits)
             known.update(self.compiled)
-            footprint, cycles = over.estimate.footprint, over.estimate.cycles
-            rates = [
-                share * cycles / (used - limit) if limit is not None and used > limit else 0.0
-                for used, limit in ((footprint.sram, limits.sram), (footprint.payload, limits.flash))
-            ]
-            with self.search.clock.stage("extract"):
-                found = self._priced(prices.charged(self.choices, *rates))
-            self._compile(found, f"{_GREEDY} with memory", number)
+            self._priced_round(prices, over.figures, limits, share, number)
+
+    def _shrink(self, prices: MemoryPrices) -> None:
+        """Looks for graphs that need less SRAM than the one that needs least of those that the answer may be, a step at a time."""
+        decision = replace(self.search.decision, objective=SRAM)
+        number, shares = len(_SHARES), iter(_SHARES)
+        best: Compiled | None = None
+        while (share := next(shares, None)) is not None and number < _MOST:
+            least = min((c for c in self.compiled.values() if c), key=lambda c: decision.rank(c.figures), default=None)
+            if least is None or not least.figures.sram:
+                return
+            target = replace(decision.limits, sram=int(_STEP * least.figures.sram))
+            if least is not best:
+                best, shares = least, iter(_SHARES)
+                share = next(shares)
+                prices.learn(self.choices, self.choices.tensor_graph(best.choice), best.estimate, target)
+            self._priced_round(prices, best.figures, target, share, number)
+            number += 1
+
+    def _priced_round(
+        self, prices: MemoryPrices, over: Figures, limits: MemoryLimits, share: float, number: int
+    ) -> None:
+        """One extraction with prices by which what is too much in the graph `over` would cost that share of its cycles."""
+        rates = [
+            share * over.cycles / (used - limit) if limit is not None and used > limit else 0.0
+            for used, limit in ((over.sram, limits.sram), (over.flash, limits.flash))
+        ]
+        with self.search.clock.stage("extract"):
+            found = self._priced(prices.charged(self.choices, *rates))
+        self._compile(found, f"{_GREEDY} with memory", number)
 
     def _over(self) -> Compiled | None:
         """The fastest graph, if it exceeds the limits and none that fits is about as fast."""
-        limits, known = self.search.limits, [c for c in self.compiled.values() if c]
-        fitting = [c.estimate.cycles for c in known if limits.fits(c.estimate.footprint)]
+        limits, known = self.search.decision.limits, [c for c in self.compiled.values() if c]
+        fitting = [c.estimate.cycles for c in known if limits.fits(c.figures)]
         fastest = min(known, key=lambda c: c.estimate.cycles, default=None)
         if fastest is None or min(fitting, default=math.inf) <= (1 + _NEAR) * fastest.estimate.cycles:
             return None

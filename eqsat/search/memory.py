@@ -7,6 +7,7 @@ for choices that no graph has had yet as many as similar ones take; weights by t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -38,13 +39,13 @@ class MemoryPrices:
 
     def learn(self, choices: Choices, written: Written, estimate: Estimate, limits: MemoryLimits) -> None:
         """From a graph that Vela compiled, and what it may need at most."""
-        nodes = _nodes(written, estimate)
+        nodes = _nodes(written)
         if limits.sram is not None:
             self._learn_sram(choices, nodes, estimate, limits.sram)
         commands = dict.fromkeys(nodes.values(), 0.0)
         for row in estimate.rows:
-            if row["name"] in nodes:
-                commands[nodes[row["name"]]] += row["command_bytes"]
+            if (n := nodes.get(row.get("source") or row["name"])) is not None:
+                commands[n] += row["command_bytes"]
         self._commands[list(commands)] = list(commands.values())
 
     def charged(self, choices: Choices, sram: float, flash: float) -> Choices:
@@ -60,11 +61,11 @@ class MemoryPrices:
         """Charges what is live at each step where SRAM runs short by the bytes that would be gained without it."""
         for step in sorted({t.first for t in estimate.tensors}):
             live = [t for t in estimate.tensors if t.first <= step <= t.last]
-            over = sum(t.bytes for t in live) - limit
+            over = max(t.end for t in live) - limit
             for tensor in live if over > 0 else ():
-                if (n := nodes.get(tensor.name)) is not None:
-                    charged = [n] if tensor.name.startswith("#") else _of_value(choices, n)
-                    self._sram[charged] = np.maximum(self._sram[charged], min(over, tensor.bytes))
+                if (n := _node(tensor.name, nodes)) is not None:
+                    charged = _of_value(choices, n) if tensor.name in nodes else [n]
+                    self._sram[charged] = np.maximum(self._sram[charged], min(over, tensor.end - tensor.address))
 
     def _known_commands(self, choices: Choices) -> np.ndarray:
         """Bytes of commands of every candidate: as seen, or the mean of those that begin with the same operator, per step."""
@@ -89,12 +90,16 @@ def _stored(machine: Machine, unit: Unit) -> float:
     return weights + _SCALE * unit.result.shape[-1]
 
 
-def _nodes(written: Written, estimate: Estimate) -> dict[str, int]:
-    """{name in Vela's tables: choice node}, of tensors of the graph and of those that Vela makes in between, which begin with #."""
+def _nodes(written: Written) -> dict[str, int]:
+    """{name of a tensor of the graph: the choice node that it is of}."""
     graph, origin = written
-    nodes = {name: origin[n] for n, name in written_names(graph).items() if n in origin}
-    own = {row["name"]: nodes[row["source"]] for row in estimate.rows if row.get("source") in nodes}
-    return own | nodes
+    return {name: origin[n] for n, name in written_names(graph).items() if n in origin}
+
+
+def _node(name: str, nodes: Mapping[str, int]) -> int | None:
+    """The choice node that a tensor in Vela's tables is of. What Vela makes itself it calls after a tensor of the graph: "n12_int32",
+    "n12/Transpose"."""
+    return nodes.get(name, nodes.get(re.split(r"[_/]", name)[0]))
 
 
 def _of_value(choices: Choices, n: int) -> list[int]:

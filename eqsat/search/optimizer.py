@@ -19,12 +19,12 @@ from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.files import PluginError
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import Search
-from eqsat.search.decision import Figures, MemoryLimits, front
+from eqsat.search.decision import Decision, MemoryLimits
 from eqsat.search.options import Options, given_options
 from eqsat.search.plugins import plugin_error
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
-from eqsat.search.verification import Answer, Compiled, first_equal, rank
+from eqsat.search.verification import Answer, Compiled, first_equal, pareto_set, rank
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
@@ -64,14 +64,12 @@ def optimize_tosa(
             given = _read(explicit, stock, name, search.warnings)
         with search.clock.stage("vela"):
             _compile(given, search)
-        search.limits = MemoryLimits.of(
-            search.options, {name: c.estimate.footprint for name, c in given.compiled.items()}
-        )
+        search.decision = Decision.of(search.options, {n: c.estimate for n, c in given.compiled.items()})
         frozen, found = _alternatives(given.reference, search)
         candidates = [*given.compiled.values(), *found]
         with search.clock.stage("verify"):
             answer = first_equal(
-                candidates, given.reference, target, pool, search.options, search.limits, search.warnings
+                candidates, given.reference, target, pool, search.options, search.decision, search.warnings
             )
         if answer is None:
             raise given.refusals["explicit"]
@@ -172,8 +170,8 @@ def _result(
         candidates=len(candidates),
         searched=any(c.choices for c in candidates),
         extractions=search.extractions,
-        limits=search.limits,
-        points=_points(candidates, search.limits),
+        limits=search.decision.limits,
+        points=_points(candidates, search.decision.limits),
         seconds=search.clock.seconds,
         warnings=search.warnings,
     )
@@ -181,12 +179,7 @@ def _result(
 
 def _points(candidates: Sequence[Compiled], limits: MemoryLimits) -> list[Point]:
     """The Pareto set of what may replace the reference, as far as that is known."""
-    possible = [c for c in candidates if c.verified is not False]
-    figures = [Figures.of(c.estimate.cycles, c.estimate.footprint) for c in possible]
-    return [
-        Point(c.name, figures[i], limits.fits(c.estimate.footprint), c.verified, c.tosa)
-        for i, c in ((i, possible[i]) for i in front(figures))
-    ]
+    return [Point(c.name, c.figures, limits.fits(c.figures), c.verified, c.tosa) for c in pareto_set(candidates)]
 
 
 def _run(
@@ -201,7 +194,7 @@ def _run(
     found = (
         best
         if best.choices
-        else min((c for c in candidates if c.choices), key=lambda c: rank(c, search.limits), default=None)
+        else min((c for c in candidates if c.choices), key=lambda c: rank(c, search.decision), default=None)
     )
     if found is None or found.choices is None:
         return None

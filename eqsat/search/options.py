@@ -17,6 +17,8 @@ from eqsat.target import Target
 from extraction import available
 
 NUMERICS = ("exact", "tolerant")
+#: What a run looks for: few cycles, little SRAM, or the Pareto set of both.
+CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
 #: A limit on memory that is no number: what stock's graph needs, or any.
 STOCK, ANY = "stock", "any"
 
@@ -37,6 +39,8 @@ class Options:
     rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles, of all graphs that are
     compared (0: binaries are not run).
     max_sram: bytes of SRAM that each delegate may use, "stock" (no more than stock's graph does, or the given graph where there is no stock) or "any".
+    objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides by cycles, but also looks for
+    less SRAM and verifies the whole Pareto set (`Result.points`).
     max_flash: the same for its commands and weights in the .pte; "stock" allows 1% more.
     """
 
@@ -54,12 +58,14 @@ class Options:
     binary_time_limit: float = 30.0
     max_sram: int | str = STOCK
     max_flash: int | str = STOCK
+    objective: str = CYCLES
 
     def __post_init__(self) -> None:
         for what, name, known in (
             ("preset of rules", self.preset, PRESETS),
             ("extractor", self.extractor, available()),
             ("numerics", self.numerics, NUMERICS),
+            ("objective", self.objective, OBJECTIVES),
         ):
             if name not in known:
                 raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")

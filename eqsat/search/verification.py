@@ -10,9 +10,9 @@ import numpy as np
 from eqsat.device.verification import Verdict
 from eqsat.search.binaries import Binaries
 from eqsat.search.choice import Choices
-from eqsat.search.decision import MemoryLimits
+from eqsat.search.decision import Decision, Figures, front
 from eqsat.search.deviation import Deviation, deviation
-from eqsat.search.options import Options
+from eqsat.search.options import PARETO, Options
 from eqsat.search.regions import Correspondence, compare_regions, correspondence
 from eqsat.search.signature import unread
 from eqsat.target import Target
@@ -43,6 +43,10 @@ class Compiled:
     choice: Mapping[int, int] = field(default_factory=dict)
     classes: Mapping[int, int] = field(default_factory=dict)
 
+    @property
+    def figures(self) -> Figures:
+        return Figures.of(self.estimate.cycles, self.estimate.footprint)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -56,17 +60,15 @@ class Answer:
     stock_binary: Verdict | None = None
 
 
-def rank(c: Compiled, limits: MemoryLimits) -> tuple[float, int, bool, int, int]:
-    """What candidates are sorted by, the best first: by how much they exceed the limits; cycles; exact before tolerant; the peak of SRAM in
-    bytes; operators."""
-    footprint = c.estimate.footprint
-    return (
-        limits.excess(footprint),
-        c.estimate.cycles,
-        c.tolerant,
-        footprint.sram,
-        sum(c.graph.op_counts().values()),
-    )
+def rank(c: Compiled, decision: Decision) -> tuple[tuple[float, int, int], bool, int]:
+    """What candidates are sorted by, the best first: the decision; exact before tolerant; operators."""
+    return decision.rank(c.figures), c.tolerant, sum(c.graph.op_counts().values())
+
+
+def pareto_set(candidates: Sequence[Compiled]) -> list[Compiled]:
+    """What may replace the reference, as far as that is known, and is beaten by none that may, by cycles."""
+    possible = [c for c in candidates if c.verified is not False]
+    return [possible[i] for i in front([c.figures for c in possible])]
 
 
 def first_equal(
@@ -75,7 +77,7 @@ def first_equal(
     target: Target,
     pool: Pool,
     options: Options,
-    limits: MemoryLimits,
+    decision: Decision,
     warnings: list[str],
 ) -> Answer | None:
     """The best candidate that is legal, equals the reference, which the explicit graph is, and is not compiled wrongly. One that exceeds the
@@ -90,7 +92,7 @@ def first_equal(
     binaries = _Binaries(verifier, Binaries(target, pool, options.binary_time_limit))
     fallbacks: list[Answer] = []
     answer, stock_verified = None, None
-    for c in sorted(candidates, key=lambda c: rank(c, limits)):
+    for c in sorted(candidates, key=lambda c: rank(c, decision)):
         found = _compared(c, verifier, binaries, warnings)
         c.verified = found is not None and found.binary.equal is not False
         if c.name == "stock":
@@ -109,8 +111,13 @@ def first_equal(
     answer = answer or next(iter(fallbacks), None)
     if answer is None:
         return None
-    if not limits.fits(answer.best.estimate.footprint):
-        warnings.append(f"no graph was found that fits into {limits}; {_CALLED[answer.best.name]} comes closest")
+    while decision.objective == PARETO and (other := _unverified(candidates)):
+        found = _compared(other, verifier, binaries, warnings)
+        other.verified = found is not None and found.binary.equal is not False and not violations(other.graph)
+    if not decision.limits.fits(answer.best.figures):
+        warnings.append(
+            f"no graph was found that fits into {decision.limits}; {_CALLED[answer.best.name]} comes closest"
+        )
     if broken := violations(answer.best.graph):
         warnings.append(f"{_CALLED[answer.best.name]} is used though it breaks a guard: {broken[0]}")
     if answer.binary.equal is False:
@@ -119,6 +126,10 @@ def first_equal(
     if stock is None:
         return replace(answer, stock_verified=stock_verified)
     return replace(answer, stock_verified=stock_verified, stock_binary=_stock_binary(stock, binaries, warnings))
+
+
+def _unverified(candidates: Sequence[Compiled]) -> Compiled | None:
+    return next((c for c in pareto_set(candidates) if c.verified is None), None)
 
 
 def _compared(c: Compiled, verifier: Verifier, binaries: _Binaries, warnings: list[str]) -> Answer | None:

@@ -69,12 +69,13 @@ class Footprint:
 
 
 class InSram(NamedTuple):
-    """What Vela's allocation has in SRAM: the first and the last step at which it is needed, and its bytes."""
+    """What Vela's allocation has in SRAM: the first and the last step at which it is needed, and the bytes from `address` to `end`."""
 
     name: str
     first: int
     last: int
-    bytes: int
+    address: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,14 +123,22 @@ def _commands(tables: dict[str, Any]) -> dict[str, int]:
     return out
 
 
-def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int]]:
-    """(name, first and last step at which it is needed, bytes) of everything that Vela's allocation has in SRAM: tensors, and buffers."""
+def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int, int]]:
+    """(name, first and last step at which it is needed, address, end) of everything that Vela's allocation has in SRAM: tensors, and buffers
+    of weights. One that a cascade passes on piece by piece takes less than its size."""
     if "tensors" not in tables:
         return []
-    t = tables["tensors"]
-    rows = (dict(zip(t.header, row)) for row in t.data)
+    rows = (dict(zip(tables["tensors"].header, row)) for row in tables["tensors"].data)
     return [
-        (r["name"], int(r["start_time"]), int(r["end_time"]), int(r["size"], 16)) for r in rows if r["memory"] == "Sram"
+        (
+            r["name"],
+            int(r["start_time"]),
+            int(r["end_time"]),
+            int(r["start_address"], 16),
+            int(r["end_address"], 16),
+        )
+        for r in rows
+        if r["memory"] == "Sram"
     ]
 
 

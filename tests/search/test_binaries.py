@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eqsat.search.binaries import Binaries
-from eqsat.search.decision import MemoryLimits
+from eqsat.search.decision import Decision
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.search.verification import Compiled, first_equal
@@ -57,7 +57,7 @@ def test_where_every_binary_is_wrong_the_user_is_told(options: Options, pool: Po
     graph = largest_of_rows(True)
     candidate = Compiled("explicit", graph, dumps(graph), compile_graph(graph, U55, pool))
     warnings: list[str] = []
-    answer = first_equal([candidate], graph, U55, pool, options, MemoryLimits(), warnings)
+    answer = first_equal([candidate], graph, U55, pool, options, Decision(), warnings)
     assert answer is not None and answer.best is candidate and answer.verified and answer.binary.equal is False
     assert "the explicit graph is used though Vela compiles it wrongly: output 0 differs" in warnings[-1]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eqsat import runs
-from eqsat.search.decision import Figures, MemoryLimits, front, more
+from eqsat.search.decision import Decision, Figures, MemoryLimits, front, more
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
@@ -70,6 +70,26 @@ def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
     assert short.footprint.sram == stock.footprint.sram
 
 
+def test_the_objective_decides_between_cycles_and_sram(options: Options) -> None:
+    given = dumps(recomputed())
+    options = replace(options, max_sram="any", max_flash="any")
+    fast = optimize_tosa(given, U55, stock=given, options=options)
+    small = optimize_tosa(given, U55, stock=given, options=replace(options, objective="sram"))
+    assert fast.cycles < small.cycles <= small.stock_cycles and small.footprint.sram < fast.footprint.sram
+    both = optimize_tosa(given, U55, stock=given, options=replace(options, objective="pareto"))
+    assert both.tosa == fast.tosa and len(both.points) > 1 and all(p.verified for p in both.points)
+    assert {p.figures.sram for p in both.points} >= {small.footprint.sram, fast.footprint.sram}
+
+
+def test_less_sram_may_not_cost_more_cycles_than_stock_takes() -> None:
+    decision = Decision("sram", MemoryLimits(100, 100), 50)
+    ranked = sorted(
+        [Figures(60, 1, 1), Figures(50, 20, 1), Figures(40, 30, 1), Figures(40, 10, 101)], key=decision.rank
+    )
+    assert ranked[:2] == [Figures(50, 20, 1), Figures(40, 30, 1)]
+    assert sorted(ranked, key=Decision("cycles", MemoryLimits(100, 100)).rank)[0] == Figures(40, 30, 1)
+
+
 def test_where_nothing_fits_the_closest_is_the_answer_with_a_warning(options: Options) -> None:
     given = dumps(recomputed())
     result = optimize_tosa(given, U55, options=replace(options, max_sram=1, max_flash="any"))
@@ -87,9 +107,9 @@ def test_limits_are_stocks_unless_they_are_given() -> None:
 
 def test_by_how_much_a_graph_exceeds_its_limits() -> None:
     limits = MemoryLimits(100, 200)
-    assert limits.fits(footprint(100, 200)) and not limits.fits(footprint(100, 201))
-    assert limits.excess(footprint(150, 300)) == 1.0
-    assert MemoryLimits().fits(footprint(10**9, 10**9)) and not MemoryLimits(0, 0).fits(footprint(1, 0))
+    assert limits.fits(Figures(1, 100, 200)) and not limits.fits(Figures(1, 100, 201))
+    assert limits.excess(Figures(1, 150, 300)) == 1.0
+    assert MemoryLimits().fits(Figures(1, 10**9, 10**9)) and not MemoryLimits(0, 0).fits(Figures(1, 1, 0))
 
 
 @pytest.mark.parametrize("wrong", ["64K", "-1", -1, "most", ""])

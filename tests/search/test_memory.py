@@ -1,0 +1,77 @@
+"""Prices on memory: what is live where SRAM runs short is charged, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cost_models
+from cost_models.cache import PriceCache
+from eqsat.egraph.encoding import saturate
+from eqsat.search.choice import Choices, build
+from eqsat.search.decision import MemoryLimits
+from eqsat.search.memory import MemoryPrices
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.vela.compile import Estimate, compile_graph
+from eqsat.workers.worker import Pool
+from extraction import extract
+from tests.graphs import conv, finish, rescale
+
+U55 = Target.of("ethos-u55-128")
+
+
+def skipped() -> tuple[TensorGraph, dict[str, int]]:
+    """A sum around a chain that is wide in the middle, and its nodes by name."""
+    g = TensorGraph()
+    kept = conv(g, g.add_input("x", (1, 16, 16, 4), "INT8"), 64)
+    wide = conv(g, kept, 128, seed=1)
+    wider = conv(g, wide, 128, seed=2)
+    narrow = conv(g, wider, 64, seed=3)
+    total = g.add("add", [rescale(g, narrow, "INT32"), rescale(g, kept, "INT32")])
+    return finish(g, rescale(g, total, "INT8")), {"kept": kept, "wide": wide, "wider": wider, "narrow": narrow}
+
+
+@pytest.fixture
+def known(pool: Pool, tmp_path: Path) -> tuple[Choices, dict[int, int], Estimate, dict[str, int]]:
+    graph, nodes = skipped()
+    frozen = saturate(graph, [])
+    prices = PriceCache(tmp_path / "prices")
+    choices = build(frozen, cost_models.find("analytic")(U55, pool, prices))
+    prices.close()
+    choice = extract(choices.graph, "dag_greedy").choice
+    estimate = compile_graph(choices.tensor_graph(choice)[0], U55, pool)
+    position = {c: i for i, c in enumerate(choices.classes)}
+    return choices, choice, estimate, {name: position[frozen.handle[n]] for name, n in nodes.items()}
+
+
+def extra(choices: Choices, charged: Choices, choice: dict[int, int]) -> np.ndarray:
+    """What is charged for each class of a choice."""
+    more = charged.graph.cost - choices.graph.cost
+    return np.array([more[choice[c]] for c in range(len(choices.classes))])
+
+
+def test_what_is_live_where_sram_runs_short_is_charged(known) -> None:
+    choices, choice, estimate, classes = known
+    prices = MemoryPrices(choices, U55)
+    prices.learn(choices, choices.tensor_graph(choice), estimate, MemoryLimits(sram=estimate.footprint.sram - 100))
+    more = extra(choices, prices.charged(choices, 2.0, 0.0), choice)
+    assert {name: more[c] for name, c in classes.items()} == {"kept": 200, "wide": 200, "wider": 200, "narrow": 0}
+
+
+def test_what_fits_is_not_charged(known) -> None:
+    choices, choice, estimate, _ = known
+    prices = MemoryPrices(choices, U55)
+    prices.learn(choices, choices.tensor_graph(choice), estimate, MemoryLimits(sram=estimate.footprint.sram))
+    assert (prices.charged(choices, 2.0, 0.0).graph.cost == choices.graph.cost).all()
+
+
+def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
+    """Commands of the compiled graph, without those of its last operator, and weights by their entropy."""
+    choices, choice, estimate, _ = known
+    prices = MemoryPrices(choices, U55)
+    prices.learn(choices, choices.tensor_graph(choice), estimate, MemoryLimits())
+    more = extra(choices, prices.charged(choices, 0.0, 1.0), choice)
+    assert more.sum() == pytest.approx(estimate.footprint.payload, rel=0.1)
