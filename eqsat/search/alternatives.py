@@ -44,8 +44,8 @@ _GREEDY = "dag_greedy"
 _SHARES = (0.2, 1.0, 5.0, 25.0)
 #: No such rounds where a graph that fits is slower by this share at most.
 _NEAR = 0.01
-#: For less SRAM each round aims at this share of the least so far; number of the last round.
-_STEP, _MOST = 0.9, 12
+#: For less SRAM each round aims at this share of the least so far; rounds at most.
+_STEP, _MOST = 0.9, 8
 
 
 @dataclass(slots=True)
@@ -112,32 +112,34 @@ class _Extractions:
 
     def _fit(self, prices: MemoryPrices) -> None:
         """Looks for a graph within the limits that is about as fast as the fastest."""
-        limits, known = self.search.decision.limits, set[bytes]()
+        limits, learnt = self.search.decision.limits, set[bytes]()
         for number, share in enumerate(_SHARES):
             over = self._over()
             if over is None:
                 return
-            for c in (c for tosa, c in self.compiled.items() if c and tosa not in known):
-                prices.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate, limits)
-            known.update(self.compiled)
+            self._learn(prices, limits, learnt)
             self._priced_round(prices, over.figures, limits, share, number)
 
     def _shrink(self, prices: MemoryPrices) -> None:
-        """Looks for graphs that need less SRAM than the one that needs least of those that the answer may be, a step at a time."""
-        decision = replace(self.search.decision, objective=SRAM)
-        number, shares = len(_SHARES), iter(_SHARES)
-        best: Compiled | None = None
-        while (share := next(shares, None)) is not None and number < _MOST:
+        """Looks for graphs that need less SRAM than the best so far, a step at a time, until prices that make SRAM all that counts find none."""
+        decision, best, learnt = replace(self.search.decision, objective=SRAM), None, set[bytes]()
+        shares: list[float] = []
+        for number in range(len(_SHARES), len(_SHARES) + _MOST):
             least = min((c for c in self.compiled.values() if c), key=lambda c: decision.rank(c.figures), default=None)
-            if least is None or not least.figures.sram:
+            if least is None or least is best and not shares:
                 return
-            target = replace(decision.limits, sram=int(_STEP * least.figures.sram))
             if least is not best:
-                best, shares = least, iter(_SHARES)
-                share = next(shares)
-                prices.learn(self.choices, self.choices.tensor_graph(best.choice), best.estimate, target)
-            self._priced_round(prices, best.figures, target, share, number)
-            number += 1
+                best, shares = least, list(_SHARES[1::2])
+                learnt.clear()
+            target = replace(decision.limits, sram=int(_STEP * best.figures.sram))
+            self._learn(prices, target, learnt)
+            self._priced_round(prices, best.figures, target, shares.pop(0), number)
+
+    def _learn(self, prices: MemoryPrices, limits: MemoryLimits, learnt: set[bytes]) -> None:
+        """From the graphs that are not among those of `learnt`, which is filled up."""
+        for c in (c for tosa, c in self.compiled.items() if c and tosa not in learnt):
+            prices.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate, limits)
+        learnt.update(self.compiled)
 
     def _priced_round(
         self, prices: MemoryPrices, over: Figures, limits: MemoryLimits, share: float, number: int
