@@ -287,7 +287,15 @@ def _verified(cells: list[Record | None]) -> str:
         if r and "error" not in r and r["verified"] is not None and not deviations(r)
     }
     wrong = [c for c, equal in verdicts.items() if not equal]
-    return f"not {', '.join(wrong)}" if wrong else "yes" if verdicts else "-"
+    parts = [f"not {', '.join(wrong)}" if wrong else "yes" if verdicts else "-"]
+    binaries = {r["configuration"]: r["binary_verified"] for r in cells if r and r.get("binary_verified")}
+    if wrong := [c for c, equal in binaries.items() if False in equal]:
+        parts.append(f"binary of {', '.join(wrong)} wrong")
+    elif binaries and all(all(equal) for equal in binaries.values()):
+        parts.append("in the binary too")
+    if any(False in r.get("stock_binary_verified", ()) for r in cells if r):
+        parts.append("stock's binary wrong")
+    return ", ".join(parts)
 
 
 def _seconds(run: RecordedRun, model: str, target: str) -> str:

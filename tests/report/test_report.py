@@ -61,6 +61,22 @@ def test_what_tolerant_numerics_change_is_told_apart_from_what_is_wrong(zoo_run,
     ) and f"| {run.ratio('pixel_shuffle', TARGET, 'eqsat'):.3f} | 3 | 0.70 | 2.00 | - |" in markdown(run)
 
 
+@pytest.mark.parametrize(
+    "fields, shown",
+    [
+        ({"binary_verified": lambda v: [None]}, "| yes |"),
+        ({"binary_verified": lambda v: [True]}, "| yes, in the binary too |"),
+        ({"binary_verified": lambda v: [False]}, "| yes, binary of eqsat wrong |"),
+        (
+            {"binary_verified": lambda v: [True], "stock_binary_verified": lambda v: [False]},
+            "| yes, in the binary too, stock's binary wrong |",
+        ),
+    ],
+)
+def test_what_was_found_in_the_binary_is_shown(fields, shown, zoo_run, tmp_path):
+    assert shown in markdown(changed(zoo_run, tmp_path, on("eqsat", **fields)))
+
+
 def test_without_stock_the_graph_without_layout_passes_is_the_baseline(zoo_run, tmp_path):
     def fail_stock(r: dict) -> dict:
         return (
