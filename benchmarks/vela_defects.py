@@ -235,6 +235,17 @@ def concat_of_a_wide_rescale() -> TensorGraph:
     return _finished(g, g.add("concat", (g.add_input("y", (1, 4, 4, 4), "INT8"), x), axis=3))
 
 
+@_defect(
+    "a SLICE of channels, read in another shape through TRANSPOSEs that cancel: every piece is the first", "5.0", "5.1"
+)
+def reshaped_slice() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("slice", (g.add_input("x", (1, 12, 5, 18), "INT8"),), start=(0, 0, 0, 6), size=(1, 12, 5, 10))
+    x = g.add("transpose", (g.add("reshape", (x,), shape=(60, 2, 5, 1)),), perms=(0, 2, 1, 3))
+    x = g.add("reshape", (g.add("reshape", (x,), shape=(1, 12, 5, 10)),), shape=(60, 5, 2, 1))
+    return _finished(g, g.add("transpose", (x,), perms=(0, 2, 1, 3)))
+
+
 def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:
     """Whether the binary equals the reference. Raises WorkerError where Vela refuses the graph."""
     return verify(dumps(defect.graph()), target, via, 16)
