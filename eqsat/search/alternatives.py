@@ -40,8 +40,9 @@ from extraction import Extraction, Infeasible, check, extract
 logger = logging.getLogger(__name__)
 
 _GREEDY = "dag_greedy"
-#: Cycles that the memory which is too much may cost in each of the rounds that look for graphs that fit, as a share of the fastest graph's.
-_SHARES = (0.2, 1.0, 5.0, 25.0)
+#: Rounds that look for graphs that fit; what the memory which is too much costs in the first, as a share of the fastest graph's cycles; and by
+#: what that rises or falls until one round finds a graph that fits and another does not.
+_ROUNDS, _FIRST, _FACTOR = 6, 0.5, 6.0
 #: No such rounds where a graph that fits is slower by this share at most.
 _NEAR = 0.01
 #: For less SRAM each round aims at this share of the least so far; rounds at most.
@@ -113,23 +114,31 @@ class _Extractions:
     def _fit(self, prices: MemoryPrices) -> None:
         """Looks for a graph within the limits that is about as fast as the fastest."""
         limits, learnt = self.search.decision.limits, set[bytes]()
-        for number, share in enumerate(_SHARES):
+        low, high, share = 0.0, math.inf, _FIRST  # the largest share that did not do, the smallest that did
+        for number in range(_ROUNDS):
             over = self._over()
             if over is None:
                 return
             self._learn(prices, limits, learnt)
-            self._priced_round(prices, over.figures, limits, share, number)
+            found, corrected_prices = self._priced_round(prices, over.figures, limits, share, number)
+            if found and limits.fits(found.figures):
+                high = share
+            elif corrected_prices:
+                continue  # they may have been too low for what was found
+            else:
+                low = share
+            share = _FACTOR * low if math.isinf(high) else math.sqrt(low * high) if low else high / _FACTOR
 
     def _shrink(self, prices: MemoryPrices) -> None:
         """Looks for graphs that need less SRAM than the best so far, a step at a time, until prices that make SRAM all that counts find none."""
         decision, best, learnt = replace(self.search.decision, objective=SRAM), None, set[bytes]()
         shares: list[float] = []
-        for number in range(len(_SHARES), len(_SHARES) + _MOST):
+        for number in range(_ROUNDS, _ROUNDS + _MOST):
             least = min((c for c in self.compiled.values() if c), key=lambda c: decision.rank(c.figures), default=None)
             if least is None or least is best and not shares:
                 return
             if least is not best:
-                best, shares = least, list(_SHARES[1::2])
+                best, shares = least, [1.0, 25.0]
                 learnt.clear()
             target = replace(decision.limits, sram=int(_STEP * best.figures.sram))
             self._learn(prices, target, learnt)
@@ -143,24 +152,25 @@ class _Extractions:
 
     def _priced_round(
         self, prices: MemoryPrices, over: Figures, limits: MemoryLimits, share: float, number: int
-    ) -> None:
-        """One extraction with prices by which what is too much in the graph `over` would cost that share of its cycles."""
+    ) -> tuple[Compiled | None, bool]:
+        """One extraction with prices by which what is too much in the graph `over` would cost that share of its cycles, as `_compile`."""
         rates = [
             share * over.cycles / (used - limit) if limit is not None and used > limit else 0.0
             for used, limit in ((over.sram, limits.sram), (over.flash, limits.flash))
         ]
         with self.search.clock.stage("extract"):
             found = self._priced(prices.charged(self.choices, *rates))
-        self._compile(found, f"{_GREEDY} with memory", number)
+        return self._compile(found, f"{_GREEDY} with memory", number)
 
     def _over(self) -> Compiled | None:
-        """The fastest graph, if it exceeds the limits and none that fits is about as fast."""
+        """What a graph that fits is looked for from, if none that fits is about as fast as the fastest: one that is fast and exceeds little."""
         limits, known = self.search.decision.limits, [c for c in self.compiled.values() if c]
         fitting = [c.estimate.cycles for c in known if limits.fits(c.figures)]
-        fastest = min(known, key=lambda c: c.estimate.cycles, default=None)
-        if fastest is None or min(fitting, default=math.inf) <= (1 + _NEAR) * fastest.estimate.cycles:
+        fastest = min((c.estimate.cycles for c in known), default=math.inf)
+        if min(fitting, default=math.inf) <= (1 + _NEAR) * fastest:
             return None
-        return fastest
+        over = [c for c in known if not limits.fits(c.figures)]
+        return min(over, key=lambda c: c.estimate.cycles * (1 + limits.excess(c.figures)), default=None)
 
     def _priced(self, charged: Choices) -> Extraction:
         """The cheapest that greedy extraction finds under other prices, at its own."""
@@ -187,13 +197,13 @@ class _Extractions:
         for number in range(self.search.options.rounds):
             with self.search.clock.stage("extract"):
                 found = extracted(found)
-            if not self._compile(found, extractor, number):
+            if not self._compile(found, extractor, number)[1]:
                 break
         assert found is not None, "there is at least one round"
         return found
 
-    def _compile(self, found: Extraction, extractor: str, number: int) -> bool:
-        """Compiles a choice whole; whether prices were corrected for it so that the next extraction may differ."""
+    def _compile(self, found: Extraction, extractor: str, number: int) -> tuple[Compiled | None, bool]:
+        """A choice compiled whole, None if Vela refuses it; and whether prices were corrected for it so that the next extraction may differ."""
         written = self.choices.tensor_graph(found.choice)
         buffer = dumps(written[0])
         is_new = buffer not in self.compiled
@@ -201,15 +211,15 @@ class _Extractions:
             self.compiled[buffer] = self._compiled(written, buffer, found)
         compiled = self.compiled[buffer]
         if compiled is None:
-            return False
+            return compiled, False
         gap = found.gap if math.isfinite(found.gap) else None
         cycles = compiled.estimate.cycles
         logger.info("%s cycles by %s, round %d", f"{cycles:,}", extractor, number, extra={"cycles": cycles})
         self.search.extractions.append(Extracted(extractor, number, float(found.cost), cycles, gap))
         if not is_new:
-            return False
+            return compiled, False
         self.choices, may_differ = corrected(self.choices, written, compiled.estimate.rows)
-        return may_differ
+        return compiled, may_differ
 
     def _compiled(self, written: Written, buffer: bytes, found: Extraction) -> Compiled | None:
         """None: Vela refuses it."""

@@ -17,6 +17,8 @@ def test_configurations_by_name():
     options = c.optimizer_options()
     assert (options.extractor, options.preset, options.time_limit) == ("dag_greedy", "none", 2.0)
     assert Configuration.parse("stock").name == "stock"
+    memory = Configuration.parse("eqsat:max-sram=65536,max-flash=any,objective=sram").optimizer_options()
+    assert (memory.max_sram, memory.max_flash, memory.objective) == ("65536", "any", "sram")
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,7 @@ def test_configurations_by_name():
         ("eqsat:presets=none", "preset"),
         ("eqsat:preset=nope", "nope"),
         ("eqsat:rounds=many", "number"),
+        ("eqsat:max-sram=much", "number of bytes, stock or any"),
     ],
 )
 def test_a_wrong_configuration_names_what_there_is(text, word):
