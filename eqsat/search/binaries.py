@@ -62,7 +62,7 @@ class Binaries:
     def culprit(self, graph: TensorGraph, inputs: Samples) -> str:
         """The first operator, in the order of the graph, up to which the graph's binary is wrong, or "": found by halving, so that it may be
         a later one where errors come and go."""
-        inner = [n for n in graph.live() if _shown(graph, n)]
+        inner = [n for n in graph.live() if _activation(graph, n)]
         low, high = 0, len(inner)
         while low < high:
             middle = (low + high) // 2
@@ -81,6 +81,6 @@ def _chosen(graph: TensorGraph, samples: int) -> list[int]:
     return order[: max(2, min(_MOST, _ELEMENTS // elements))]
 
 
-def _shown(graph: TensorGraph, n: int) -> bool:
-    dtype = DType.of(graph.nodes[n].dtype)
-    return OPS[graph.nodes[n].op].kind != "leaf" and not dtype.only_rescaled and not dtype.carried
+def _activation(graph: TensorGraph, n: int) -> bool:
+    """Whether a node gives an activation: Vela treats wide values that are outputs otherwise than those within a graph."""
+    return OPS[graph.nodes[n].op].kind != "leaf" and DType.of(graph.nodes[n].dtype).is_activation
