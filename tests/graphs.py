@@ -139,3 +139,13 @@ def opaque(
         dtype=results[0].dtype,
         results=tuple(results),
     )
+
+
+def recomputed() -> TensorGraph:
+    """A sum that computes one of its operands a second time, from a small input, rather than to keep it: an e-graph shares what is equal."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 16, 16, 4), "INT8")
+    y = conv(g, conv(g, conv(g, conv(g, x, 64), 128, seed=1), 128, seed=2), 64, seed=3)
+    again = conv(g, x, 64)
+    total = g.add("add", [rescale(g, y, "INT32"), rescale(g, again, "INT32")])
+    return finish(g, rescale(g, total, "INT8"))

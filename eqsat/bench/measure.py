@@ -113,7 +113,7 @@ def _optimized(
         "extractions": [asdict(e) for e in result.extractions],
         "coverage": result.coverage,
         "warnings": result.warnings,
-        "points": result.record()["points"],
+        "points": [p.record() for p in result.points],
         "passed_over": result.passed_over,
         "deviation": None if result.deviation is None else asdict(result.deviation),
         "gap": found[0].gap if found else None,

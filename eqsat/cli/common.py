@@ -252,6 +252,20 @@ def show_standings(run: RecordedRun) -> None:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
+def show_points(delegates: list[list[dict[str, Any]]]) -> None:
+    """The Pareto set of each delegate."""
+    for points in delegates:
+        table = Table("Pareto set")
+        for name in ("cycles", "SRAM", "flash"):
+            table.add_column(name, justify="right")
+        for name in ("fits", "verified"):
+            table.add_column(name)
+        for i, p in enumerate(points):
+            answers = ({True: "yes", False: "no", None: "not tried"}[p[k]] for k in ("fits", "verified"))
+            table.add_row(f"point-{i}: {p['name']}", *(f"{p[k]:,}" for k in ("cycles", "sram", "flash")), *answers)
+        console.print(table)
+
+
 def lines(
     verified: bool,
     deviations: list[Deviation | None],

@@ -29,6 +29,7 @@ from eqsat.cli.common import (
     print_json,
     quiet,
     show,
+    show_points,
 )
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
@@ -96,6 +97,8 @@ def compile_command(
             console.print(Text(delegate["text"]), soft_wrap=True)
         outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
         console.print(Text(f"on the CPU: {outside or 'nothing'}"), soft_wrap=True)
+        if chosen.objective == "pareto":
+            show_points(summary.points)
         console.print(
             f"calibrated on: {summary.calibration}\nwrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))",
             highlight=False,

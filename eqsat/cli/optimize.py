@@ -28,6 +28,7 @@ from eqsat.cli.common import (
     print_json,
     quiet,
     show,
+    show_points,
 )
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
@@ -81,8 +82,8 @@ def optimize(
         raise
     except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import PyTorch
         raise fail(f"{source} could not be optimized for {target}: {causes(e)}", FAILED) from e
+    record = result.record()
     if as_json:
-        record = result.record()
         before = {"stock_cycles": result.explicit_cycles, "stock_by_kind": result.explicit_by_kind}
         print_json(
             {
@@ -113,6 +114,8 @@ def optimize(
             result.warnings,
             [result.passed_over],
         )
+        if chosen.objective == "pareto":
+            show_points([record["points"]])
         console.print(f"wrote {output} ({len(result.tosa)} bytes)", highlight=False)
     if not result.searched:
         raise typer.Exit(STEPPED_BACK)

@@ -56,6 +56,7 @@ class CompileSummary:
     pte_bytes: int
     stock_pte_bytes: int | None
     seconds: dict[str, float]
+    points: list[list[dict[str, Any]]] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
@@ -118,6 +119,7 @@ def compile_model(
         pte_bytes=len(buffer),
         stock_pte_bytes=len(buffer) + before.payload - after.payload if before and after else None,
         seconds={k: round(v, 3) for k, v in {**seconds, **_seconds(session)}.items()},
+        points=[[p.record() for p in r.points] for r in results],
         passed_over=[r.passed_over for r in results],
         warnings=[str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
         by_delegate=[_delegate(d) for d in session.delegates],

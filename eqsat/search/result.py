@@ -37,6 +37,10 @@ class Point:
     verified: bool | None
     tosa: bytes = field(repr=False)
 
+    def record(self) -> dict[str, Any]:
+        """Without the graph."""
+        return {"name": self.name, **self.figures._asdict(), "fits": self.fits, "verified": self.verified}
+
 
 @dataclass(slots=True)
 class Result:
@@ -88,11 +92,10 @@ class Result:
 
     def record(self) -> dict[str, Any]:
         """The figures, as JSON holds them."""
-        points = [{"name": p.name, **p.figures._asdict(), "fits": p.fits, "verified": p.verified} for p in self.points]
         return asdict(replace(self, run=None, tosa=b"", explicit=b"", points=[])) | {
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
-            "points": points,
+            "points": [p.record() for p in self.points],
         }
 
     @property

@@ -16,7 +16,7 @@ from eqsat.cli.app import app
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
-from tests.graphs import finish, rescale
+from tests.graphs import finish, recomputed, rescale
 
 ROOT = Path(__file__).parents[2]
 PIXEL_SHUFFLE = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
@@ -88,6 +88,20 @@ def test_optimize_a_tosa_file(tmp_path):
     record = json.loads(result.stdout)
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"]
     assert "transpose" not in loads(out.read_bytes()).op_counts()
+
+
+def test_memory_decides_and_the_pareto_set_is_shown(tmp_path):
+    source, out, run_place = tmp_path / "in.tosa", tmp_path / "out.tosa", tmp_path / "run"
+    source.write_bytes(dumps(recomputed()))
+    small = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--rules", "none", "--json")
+    record = json.loads(small.stdout)
+    assert record["footprint"]["sram"] == record["explicit_footprint"]["sram"] == record["limits"]["sram"]
+    assert "KiB more SRAM" in record["passed_over"] and not record["points"][0]["fits"]
+    more = ("--max-sram", "any", "--max-flash", "any", "--objective", "pareto", "--save", run_place)
+    fast = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--rules", "none", *more)
+    assert fast.exit_code == 0 and "Pareto set" in fast.output and "with more memory" not in fast.output
+    assert f"{record['points'][0]['cycles']:,}" in fast.output
+    assert (run_place / "point-0.tosa").read_bytes() == out.read_bytes()
 
 
 def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):

@@ -12,12 +12,11 @@ from eqsat.search.decision import Decision, Figures, MemoryLimits, front, more
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Footprint, compile_tosa
 from eqsat.workers.worker import Worker
-from tests.graphs import conv, finish, rescale
+from tests.graphs import recomputed
 
 U55 = Target.of("ethos-u55-128")
 
@@ -25,16 +24,6 @@ U55 = Target.of("ethos-u55-128")
 @pytest.fixture
 def options(tmp_path: Path) -> Options:
     return Options(preset="none", extractor="dag_greedy", time_limit=2, rounds=1, cache=tmp_path / "prices")
-
-
-def recomputed() -> TensorGraph:
-    """A sum that computes one of its operands a second time, from a small input, rather than to keep it: an e-graph shares what is equal."""
-    g = TensorGraph()
-    x = g.add_input("x", (1, 16, 16, 4), "INT8")
-    y = conv(g, conv(g, conv(g, conv(g, x, 64), 128, seed=1), 128, seed=2), 64, seed=3)
-    again = conv(g, x, 64)
-    total = g.add("add", [rescale(g, y, "INT32"), rescale(g, again, "INT32")])
-    return finish(g, rescale(g, total, "INT8"))
 
 
 def footprint(sram: int, payload: int) -> Footprint:
