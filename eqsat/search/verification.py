@@ -60,9 +60,11 @@ class Answer:
     stock_binary: Verdict | None = None
 
 
-def rank(c: Compiled, decision: Decision) -> tuple[tuple[float, int, int], bool, int]:
-    """What candidates are sorted by, the best first: the decision; exact before tolerant; operators."""
-    return decision.rank(c.figures), c.tolerant, sum(c.graph.op_counts().values())
+def rank(c: Compiled, decision: Decision) -> tuple[float, int, bool, int, int]:
+    """What candidates are sorted by, the best first: by how much they exceed the limits; the objective; exact before tolerant; of cycles and
+    SRAM the other one; operators."""
+    excess, wanted, other = decision.rank(c.figures)
+    return excess, wanted, c.tolerant, other, sum(c.graph.op_counts().values())
 
 
 def pareto_set(candidates: Sequence[Compiled]) -> list[Compiled]:

@@ -8,12 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eqsat.search.decision import Decision
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import OptionError, Options
+from eqsat.search.verification import Compiled, rank
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
+from eqsat.vela.compile import Estimate
+from eqsat.vela.roofline import Rates
 from eqsat.workers.worker import Worker
 from tests.graphs import finish, gather, relu, transpose
 
@@ -70,3 +74,15 @@ def test_where_nothing_can_be_compared_nothing_else_replaces_the_reference(optio
 def test_at_least_one_trial(trials: int, options: Options) -> None:
     with pytest.raises(OptionError, match="at least 1"):
         replace(options, trials=trials)
+
+
+def compiled(cycles: int, sram: int, tolerant: bool) -> Compiled:
+    estimate = Estimate(cycles, (), {"Sram": {"peak": sram, "read": 0, "written": 0}}, Rates(128, 1.0, 8.0), (16, 16))
+    return Compiled("eqsat", finish(TensorGraph()), b"", estimate, tolerant)
+
+
+def test_of_equal_cycles_the_exact_graph_wins_and_then_the_one_with_less_sram() -> None:
+    tolerant, large, small, slow = (compiled(*x) for x in ((5, 1, True), (5, 3, False), (5, 2, False), (6, 1, False)))
+    ranked = sorted([slow, tolerant, large, small], key=lambda c: rank(c, Decision()))
+    assert ranked == [small, large, tolerant, slow]
+    assert min(ranked, key=lambda c: rank(c, Decision("sram"))) is slow
