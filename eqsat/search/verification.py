@@ -67,6 +67,21 @@ def rank(c: Compiled, decision: Decision) -> tuple[float, int, bool, int, int]:
     return excess, wanted, c.tolerant, other, sum(c.graph.op_counts().values())
 
 
+def in_order(candidates: Sequence[Compiled], decision: Decision) -> list[Compiled]:
+    """The best first. Stock's graph where it breaks a guard is not preferred for fitting: it comes behind every graph that breaks none and
+    is better by the objective."""
+    suspect = [c for c in candidates if c.name == "stock" and violations(c.graph)]
+    out = sorted((c for c in candidates if c not in suspect), key=lambda c: rank(c, decision))
+    for stock in suspect:
+        worse = (
+            i
+            for i, c in enumerate(out)
+            if not violations(c.graph) and decision.rank(stock.figures)[1:] < decision.rank(c.figures)[1:]
+        )
+        out.insert(next(worse, len(out)), stock)
+    return out
+
+
 def pareto_set(candidates: Sequence[Compiled]) -> list[Compiled]:
     """What may replace the reference, as far as that is known, and is beaten by none that may, by cycles."""
     possible = [c for c in candidates if c.verified is not False]
@@ -94,7 +109,7 @@ def first_equal(
     binaries = _Binaries(verifier, Binaries(target, pool, options.binary_time_limit))
     fallbacks: list[Answer] = []
     answer, stock_verified = None, None
-    for c in sorted(candidates, key=lambda c: rank(c, decision)):
+    for c in in_order(candidates, decision):
         found = _compared(c, verifier, binaries, warnings)
         c.verified = found is not None and found.binary.equal is not False
         if c.name == "stock":

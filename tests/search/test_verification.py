@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eqsat.search.decision import Decision
+from eqsat.search.decision import Decision, MemoryLimits
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import OptionError, Options
-from eqsat.search.verification import Compiled, rank
+from eqsat.search.verification import Compiled, in_order, rank
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
@@ -19,7 +19,7 @@ from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Estimate
 from eqsat.vela.roofline import Rates
 from eqsat.workers.worker import Worker
-from tests.graphs import finish, gather, relu, transpose
+from tests.graphs import finish, gather, relu, rescale, transpose
 
 U85 = Target.of("ethos-u85-256")
 
@@ -86,3 +86,15 @@ def test_of_equal_cycles_the_exact_graph_wins_and_then_the_one_with_less_sram() 
     ranked = sorted([slow, tolerant, large, small], key=lambda c: rank(c, Decision()))
     assert ranked == [small, large, tolerant, slow]
     assert min(ranked, key=lambda c: rank(c, Decision("sram"))) is slow
+
+
+def test_stock_that_breaks_a_guard_is_not_preferred_for_its_memory() -> None:
+    g = TensorGraph()
+    wide = rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32")
+    shared = finish(g, *(rescale(g, g.add("add", [wide, wide]), "INT8") for _ in range(2)))
+    decision = Decision(limits=MemoryLimits(sram=10))
+    stock, fast, slow = replace(compiled(7, 5, False), name="stock"), compiled(6, 20, False), compiled(8, 5, False)
+    assert in_order([slow, stock, fast], decision) == [stock, slow, fast]
+    stock = replace(stock, graph=shared)
+    assert in_order([fast, stock], decision) == [fast, stock]  # both are wanted: less memory, and no wrong results
+    assert in_order([slow, stock, fast], decision)[0] is stock  # as by cycles alone, with a warning
