@@ -85,6 +85,7 @@ def compile_model(
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", EqsatWarning)
         edge, session = lower_with_session(program, spec, options=options)
+        outside = cpu_operators(edge)  # before to_executorch, which puts memory and out variants into the graph
         lowered = time.perf_counter()
         buffer = edge.to_executorch().buffer
         seconds["to_executorch"] = time.perf_counter() - lowered
@@ -123,7 +124,7 @@ def compile_model(
         passed_over=[r.passed_over for r in results],
         warnings=[str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
         by_delegate=[_delegate(d) for d in session.delegates],
-        cpu_operators=cpu_operators(edge),
+        cpu_operators=outside,
     )
 
 
