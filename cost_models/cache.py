@@ -64,8 +64,8 @@ def _count(db: sqlite3.Connection) -> int:
 class PriceCache:
     """Key -> cycles. Any failure of the disk costs only the cache: reads give nothing, writes are dropped."""
 
-    def __init__(self, path: Path | None = None, limit: int = LIMIT):
-        self.path, self.limit = path or default_path(), limit
+    def __init__(self, path: str | Path | None = None, limit: int = LIMIT):
+        self.path, self.limit = Path(path) if path else default_path(), limit
         self._db: sqlite3.Connection | None = None
         with contextlib.suppress(OSError, *_FAILURES):
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,7 @@ class Options:
     time_limit: float = 10.0
     rounds: int = 3
     trials: int = 6
-    cache: Path | None = None
+    cache: str | Path | None = None
     numerics: str = "exact"
     tolerance: float = 16
     binary_time_limit: float = 30.0
