@@ -66,6 +66,17 @@ def _conv2d(g: TensorGraph, x: int, channels: int, kernel: int, pad: tuple[int, 
     return g.add_with("conv2d", [x, w, b], makers.conv("INT8", pad=pad))
 
 
+@_defect("two convolutions of equal weights and scales: the second gets the first one's biases", "5.1", "5.2")
+def equal_weights() -> TensorGraph:
+    g = TensorGraph()
+    y = g.add_input("x", (1, 4, 4, 8), "INT8")
+    weights = np.full((8, 1, 1, 8), 3)
+    for bias in (100, -700):
+        operands = [y, g.add_const(weights, "INT8"), g.add_const(np.full(8, bias), "INT32")]
+        y = _rescale(g, g.add_with("conv2d", operands, makers.conv("INT8")), "INT8", _ONE, 34)
+    return _finished(g, y)
+
+
 @_defect("x + x of one tensor, each side rescaled by the 2**20 that ExecuTorch uses (executorch issue 21151)")
 def sum_with_itself() -> TensorGraph:
     g = TensorGraph()

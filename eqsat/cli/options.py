@@ -65,6 +65,13 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         "stock",
     ),
+    "binary_time_limit": (
+        Annotated[
+            float,
+            typer.Option(min=0, help="seconds for running what Vela compiles, of all graphs together; 0: none is run"),
+        ],
+        30.0,
+    ),
     "user_rules": (
         Annotated[
             list[str] | None,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
 
@@ -21,8 +21,10 @@ def misplaced(op: str, operands: Sequence[Type], result: Type) -> bool:
 
 def violations(graph: TensorGraph) -> list[str]:
     """What in `graph` breaks a guard, in words."""
-    out = []
     readers = graph.readers()
+    out = ["convolutions of equal weights and scales with other biases (Vela gives them the first one's)"] * _mixed_up(
+        graph, readers
+    )
     for n, reading in readers.items():
         node = graph.nodes[n]
         if node.op == "rescale":
@@ -38,3 +40,24 @@ def violations(graph: TensorGraph) -> list[str]:
         ):
             out.append("an INT48 result read by anything but its one RESCALE")
     return out
+
+
+def _mixed_up(graph: TensorGraph, readers: Mapping[int, Sequence[int]]) -> bool:
+    """Whether two operators with weights differ in nothing but biases among what Vela encodes: it finds encoded weights again by weights and
+    scales (`equal_weights` on the page of defects; 5.1 and 5.2)."""
+    biases: dict[tuple[Hashable, ...], Hashable] = {}
+    for n, reading in readers.items():
+        node = graph.nodes[n]
+        if OPS[node.op].kind != "mac" or len(node.inputs) < 3:
+            continue
+        weights, bias = (graph.nodes[i] for i in node.inputs[1:3])
+        if weights.op == bias.op == "const" and len(reading) == 1 and graph.nodes[reading[0]].op == "rescale":
+            key = (node.op, weights.shape, weights.attrs, _scales(graph.nodes[reading[0]]))
+            if biases.setdefault(key, bias.attrs) != bias.attrs:
+                return True
+    return False
+
+
+def _scales(rescale: Node) -> tuple[float, ...]:
+    """The factors of a RESCALE, exact: multipliers are below 2**31."""
+    return tuple(m * 2.0**-s for m, s in zip(rescale.attr("multiplier"), rescale.attr("shift"), strict=True))
