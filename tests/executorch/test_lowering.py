@@ -121,21 +121,6 @@ def test_a_failing_rule_costs_the_gain_not_the_model():
     assert b"EthosUBackend" in edge.to_executorch().buffer
 
 
-class Branch(torch.nn.Module):
-    """A sum of rank 0 in front of control flow: ExecuTorch's passes before its layout passes cannot lower it."""
-
-    def forward(self, x):
-        return torch.cond(x.sum() > 0, lambda x: x + x, lambda x: x * x, (x,))
-
-
-def test_what_cannot_be_lowered_before_layout_passes_falls_back_to_stock_with_a_warning():
-    with pytest.warns(eqsat.EqsatWarning, match="forward/0: eqsat stepped back"):
-        _, _, edge, session = lower(Branch(), (torch.randn(1, 4, 8, 8),), "ethos-u85-256")
-    assert session.stepped_back == 1 and not session.results and not session.complete
-    assert "forward/0: stock ExecuTorch's" in str(session)
-    assert b"EthosUBackend" in edge.to_executorch().buffer
-
-
 def test_a_failing_cost_model_is_the_users_own_error():
     with pytest.raises(eqsat.PluginError, match="planted_costs.py"):
         lower(*load("pixel_shuffle"), "ethos-u85-256", options=Options(cost_model="tests.planted_costs:Raises"))
