@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import version
 
 import pytest
 
-from benchmarks.vela_defects import DEFECTS, Defect, verdict
+from benchmarks.vela_defects import DEFECTS, Defect, equal_weights, verdict
 from eqsat.target import Target
+from eqsat.vela.guards import violations
 from eqsat.workers.worker import Worker
 
 VELA = ".".join(version("ethos-u-vela").split(".")[:2])
@@ -19,3 +21,13 @@ VELA = ".".join(version("ethos-u-vela").split(".")[:2])
 def test_what_vela_gets_wrong(defect: Defect, target: str, worker: Worker) -> None:
     found = verdict(defect, Target.of(target), worker)
     assert found.equal is (VELA not in defect.wrong), found.reason
+
+
+def test_a_guard_names_equal_weights_with_other_biases() -> None:
+    assert "other biases" in violations(equal_weights())[0]
+    g = equal_weights()
+    last = next(n for n in reversed(range(len(g.nodes))) if g.nodes[n].op == "rescale")
+    g.nodes[last] = replace(
+        g.nodes[last], attrs=tuple((k, (35,) if k == "shift" else v) for k, v in g.nodes[last].attrs)
+    )
+    assert violations(g) == []
