@@ -139,7 +139,8 @@ class Upscale(torch.nn.Module):
 def test_stock_s_lowering_gains_from_native_steps() -> None:
     """Vela decomposes the six axes of a pixel shuffle; written in steps that the NPU has, it costs a fraction."""
     before = quantize(Upscale().eval(), (torch.randn(1, 4, 32, 32),), EthosUCompileSpec(TARGET))
-    after, report = eqsat.optimize(before, target=TARGET)
+    # by default eqsat may need no more memory than stock, which needs less for the rewritten program
+    after, report = eqsat.optimize(before, target=TARGET, options=Options(max_sram="any", max_flash="any"))
     old, new = report.lowered
     assert report.changed and after is not before and new.stock < old.stock / 2 and new.eqsat <= old.eqsat
 
