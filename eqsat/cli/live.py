@@ -16,7 +16,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TextIO
 
 from rich.console import Console
@@ -51,7 +51,8 @@ class State:
     delegate: str = ""
     stage: str = ""
     best: int | None = None
-    line: Spinner | None = None
+    spinner: Spinner = field(default_factory=lambda: Spinner("dots"))
+    live: Live | None = None
 
     def update(self, record: logging.LogRecord) -> str:
         """Takes in a record; what is new enough for a line of its own, or ""."""
@@ -67,10 +68,11 @@ class State:
         return ": ".join(filter(None, [self.title, self.delegate, record.getMessage()]))
 
     def show(self, stage: str) -> None:
-        """A stage that nobody logs."""
+        """A stage that nobody logs. What is new is drawn at once: the display's own timer misses a stage shorter than its period."""
         self.stage = stage
-        if self.line is not None:
-            self.line.update(text=str(self))
+        if self.live is not None and (text := str(self)) != self.spinner.text:
+            self.spinner.update(text=text)
+            self.live.refresh()
 
     def __str__(self) -> str:
         best = "" if self.best is None else f"best so far {self.best:,} cycles"
@@ -83,7 +85,6 @@ class _Display(logging.Handler):
     def __init__(self, console: Console, state: State) -> None:
         super().__init__(VERBOSITY.log_level)
         self.console, self.state = console, state
-        state.line = Spinner("dots", str(state)) if console.is_terminal else None
 
     def emit(self, record: logging.LogRecord) -> None:
         news = self.state.update(record)
@@ -91,7 +92,7 @@ class _Display(logging.Handler):
             self._say(f"{record.name}: {record.getMessage()}")
             if record.exc_info and VERBOSITY.debug:
                 self._say(logging.Formatter().formatException(record.exc_info))
-        elif news and self.state.line is None:
+        elif news and not self.console.is_terminal:
             self._say(news)
         self.state.show(self.state.stage)
 
@@ -106,11 +107,13 @@ def working(title: str) -> Iterator[State]:
     with contextlib.ExitStack() as stack:
         stream = sys.stderr if VERBOSITY.debug else stack.enter_context(_apart())
         display = _Display(Console(file=stream), state)
-        if state.line is not None:  # rich would send what others write to stdout and stderr to the terminal
-            live = Live(
-                state.line, console=display.console, transient=True, redirect_stdout=False, redirect_stderr=False
+        if display.console.is_terminal:  # rich would send what others write to stdout and stderr to the terminal
+            state.spinner.update(text=title)
+            state.live = stack.enter_context(
+                Live(
+                    state.spinner, console=display.console, transient=True, redirect_stdout=False, redirect_stderr=False
+                )
             )
-            stack.enter_context(live)
         before = logger.level, logger.propagate
         logger.addHandler(display)
         logger.setLevel(display.level)
