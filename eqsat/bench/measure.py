@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import EXPLICIT, STOCK, Configuration
+from eqsat.search.decision import ALONE, ONE_OF_SEVERAL, Container
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
@@ -69,11 +70,13 @@ def _delegate(
     configuration: Configuration, target: Target, files: dict[str, bytes], i: int, side: Fields, cold: bool
 ) -> Fields:
     explicit, stock = files[f"{i}.explicit"], files.get(f"{i}.stock")
+    errors = side["stock_errors"]
     if configuration.kind not in (STOCK, EXPLICIT):
-        return _optimized(configuration, target, explicit, stock, side["stock_errors"][i], cold)
+        container = ALONE if len(errors) == 1 else ONE_OF_SEVERAL
+        return _optimized(configuration, target, explicit, stock, errors[i], cold, container)
     tosa = explicit if configuration.kind == EXPLICIT else stock
     if tosa is None:
-        raise RuntimeError(f"there is no stock graph: {side['stock_errors'][i]}")
+        raise RuntimeError(f"there is no stock graph: {errors[i]}")
     with Pool(1) as pool:
         compile_tosa(explicit, target, pool)  # the worker's imports are not Vela's time
         started = time.perf_counter()
@@ -89,12 +92,23 @@ def _delegate(
 
 
 def _optimized(
-    configuration: Configuration, target: Target, explicit: bytes, stock: bytes | None, error: str, cold: bool
+    configuration: Configuration,
+    target: Target,
+    explicit: bytes,
+    stock: bytes | None,
+    error: str,
+    cold: bool,
+    container: Container,
 ) -> Fields:
     with tempfile.TemporaryDirectory() as own:
         options = configuration.optimizer_options(**({"cache": Path(own) / "prices.sqlite"} if cold else {}))
         result = optimize_tosa(
-            explicit, target, stock=stock, stock_error=error if stock is None else "", options=options
+            explicit,
+            target,
+            stock=stock,
+            stock_error=error if stock is None else "",
+            options=options,
+            container=container,
         )
     with Pool(1) as pool:
         estimate = compile_tosa(result.tosa, target, pool)

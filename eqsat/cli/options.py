@@ -61,7 +61,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "max_flash": (
         Annotated[
             str,
-            typer.Option(help="bytes of commands and weights of a delegate; stock: 1% more than stock's graph; any"),
+            typer.Option(help="bytes of commands and weights of a delegate; stock: a .pte 1% larger than stock's; any"),
         ],
         "stock",
     ),

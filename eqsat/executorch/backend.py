@@ -27,6 +27,7 @@ from torch.export import ExportedProgram
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import PluginError
 from eqsat.fx.arm import lower
+from eqsat.search.decision import ALONE, ONE_OF_SEVERAL, Container
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target
 
@@ -77,7 +78,7 @@ def _preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec])
     session = session_of(compile_specs)
     if session is None:
         return _arm_preprocess(edge_program, compile_specs)
-    return _optimized(edge_program, compile_specs, session, f"delegate/{len(session.delegates)}")
+    return _optimized(edge_program, compile_specs, session, f"delegate/{len(session.delegates)}", ONE_OF_SEVERAL)
 
 
 def _preprocess_multimethod(
@@ -100,19 +101,20 @@ def _preprocess_multimethod(
             name = f"{method}/{index}"
             place = {"delegate": name, "number": done, "total": total, "stage": "lowering"}
             logger.info("delegate %d of %d: %s", done, total, name, extra=place)
-            out[method].append(_optimized(program, specs, session, name))
+            container = ALONE if total == 1 else ONE_OF_SEVERAL
+            out[method].append(_optimized(program, specs, session, name, container))
     return out
 
 
 def _optimized(
-    edge_program: ExportedProgram, compile_specs: list[CompileSpec], session: Session, name: str
+    edge_program: ExportedProgram, compile_specs: list[CompileSpec], session: Session, name: str, container: Container
 ) -> PreprocessResult:
     """The payload of one delegate, from the chosen TOSA; stock's, with an EqsatWarning, where eqsat fails. Raises PluginError."""
     spec = EthosUCompileSpec._from_list(compile_specs)
     delegate = Delegate(name)
     session.delegates.append(delegate)
     try:
-        delegate.result = _result(edge_program, compile_specs, spec, session, name)
+        delegate.result = _result(edge_program, compile_specs, spec, session, name, container)
         for w in [*delegate.result.warnings, *not_written(spec)]:
             warnings.warn(f"{name}: {w}", EqsatWarning, stacklevel=2)
     except PluginError:
@@ -152,6 +154,7 @@ def _result(
     spec: EthosUCompileSpec,
     session: Session,
     name: str,
+    container: Container,
 ) -> Result:
     """Raises what ExecuTorch's passes and `optimize_tosa` raise."""
     program = EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
@@ -164,4 +167,5 @@ def _result(
         stock_error=hook.stock_error,
         options=session.options,
         name=name,
+        container=container,
     )

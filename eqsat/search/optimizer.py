@@ -19,7 +19,7 @@ from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.files import PluginError
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import Search
-from eqsat.search.decision import Decision, MemoryLimits
+from eqsat.search.decision import ALONE, Container, Decision, MemoryLimits
 from eqsat.search.options import Options, given_options
 from eqsat.search.plugins import plugin_error
 from eqsat.search.result import Point, Result
@@ -48,12 +48,15 @@ def optimize_tosa(
     stock_error: str = "",
     options: Options | None = None,
     name: str = "the TOSA buffer",
+    container: Container = ALONE,
 ) -> Result:
     """The cheapest graph equal to `explicit` for `target`, see the module's text.
 
     target: a Target, or an accelerator's name for ExecuTorch's defaults. stock: the graph to beat, if there is one; stock_error says why there is
-    none. Raises TargetError for an unknown name, TosaError if `explicit` cannot be read, WorkerError if Vela refuses it and nothing else equals
-    it: then there is nothing to fall back to here. Raises PluginError where the user's own cost model, extractor or rule fails.
+    none. container: what is around the graph's commands and weights in a .pte, to which its limit of flash refers.
+
+    Raises TargetError for an unknown name, TosaError if `explicit` cannot be read, WorkerError if Vela refuses it and nothing else equals it: then
+    there is nothing to fall back to here. Raises PluginError where the user's own cost model, extractor or rule fails.
     """
     target, options = Target.of(target), given_options(options)
     with Pool() as pool:
@@ -64,7 +67,8 @@ def optimize_tosa(
             given = _read(explicit, stock, name, search.warnings)
         with search.clock.stage("vela"):
             _compile(given, search)
-        search.decision = Decision.of(search.options, {n: c.estimate for n, c in given.compiled.items()})
+        estimates = {n: c.estimate for n, c in given.compiled.items()}
+        search.decision = Decision.of(search.options, estimates, container)
         frozen, found = _alternatives(given.reference, search)
         candidates = [*given.compiled.values(), *found]
         with search.clock.stage("verify"):

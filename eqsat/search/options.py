@@ -41,7 +41,7 @@ class Options:
     max_sram: bytes of SRAM that each delegate may use, "stock" (no more than stock's graph does, or the given graph where there is no stock) or "any".
     objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides by cycles, but also looks for
     less SRAM and verifies the whole Pareto set (`Result.points`).
-    max_flash: the same for its commands and weights in the .pte; "stock" allows 1% more.
+    max_flash: the same for its commands and weights in the .pte; "stock" allows a .pte that is 1% larger than stock's.
     """
 
     preset: str = "all"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eqsat import runs
-from eqsat.search.decision import Decision, Figures, MemoryLimits, front, more
+from eqsat.search.decision import ONE_OF_SEVERAL, Container, Decision, Figures, MemoryLimits, front, more
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
@@ -88,8 +88,10 @@ def test_where_nothing_fits_the_closest_is_the_answer_with_a_warning(options: Op
 
 def test_limits_are_stocks_unless_they_are_given() -> None:
     given = {"explicit": footprint(900, 900), "stock": footprint(1000, 2000)}
-    assert MemoryLimits.of(Options(), given) == MemoryLimits(1000, 2020)
-    assert MemoryLimits.of(Options(), {"explicit": footprint(900, 900)}) == MemoryLimits(900, 909)
+    assert MemoryLimits.of(Options(), given, Container(3000)) == MemoryLimits(1000, 2050)
+    assert MemoryLimits.of(Options(), given, Container(3000, 16)) == MemoryLimits(1000, 2034)
+    assert MemoryLimits.of(Options(), given, ONE_OF_SEVERAL) == MemoryLimits(1000, 2000)
+    assert MemoryLimits.of(Options(), {"explicit": footprint(900, 900)}) == MemoryLimits(900, 926)
     assert MemoryLimits.of(Options(), {}) == MemoryLimits.of(Options(max_sram="any", max_flash="any"), given)
     assert MemoryLimits.of(Options(max_sram="64", max_flash=5), given) == MemoryLimits(64, 5)
 
