@@ -77,6 +77,13 @@ def equal_weights() -> TensorGraph:
     return _finished(g, y)
 
 
+@_defect("a pointwise convolution of several images with an activation behind it: one order read, another written", "5.1")
+def activation_of_several_images() -> TensorGraph:
+    g = TensorGraph()
+    y = _rescale(g, _conv2d(g, g.add_input("x", (2, 1, 8, 64), "INT8"), 16, 1, (0, 0, 0, 0)), "INT8", _ONE, 36)
+    return _finished(g, g.add_with("clamp", [y], makers.clamp("INT8", 0, 90)))
+
+
 @_defect("x + x of one tensor, each side rescaled by the 2**20 that ExecuTorch uses (executorch issue 21151)")
 def sum_with_itself() -> TensorGraph:
     g = TensorGraph()

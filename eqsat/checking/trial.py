@@ -95,7 +95,10 @@ def run(
             except Infeasible:  # the source itself has what the target's guards forbid
                 out.refused.append("no legal extraction")
                 choices = choice.build(checked.frozen, Bytes(Target.of("ethos-u85-256"), rng))
-                selection = tree_greedy.extract(choices.graph).choice
+                try:
+                    selection = tree_greedy.extract(choices.graph).choice
+                except Infeasible:  # or what those of every target forbid, and the budget ended before another form came
+                    break
             found, _ = choices.tensor_graph(selection)
             if violations(found):
                 out.refused.append(f"guard: {violations(found)[0]}")

@@ -156,7 +156,8 @@ def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: Family
 
 
 def _legal(unit: Unit, price: Price) -> Price:
-    return replace(price, cycles=math.inf) if misplaced(unit.op, unit.operands, unit.result) else price
+    op, attrs = unit.steps[0] if unit.steps else (unit.op, ())
+    return replace(price, cycles=math.inf) if misplaced(op, attrs, unit.operands, unit.result) else price
 
 
 def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:

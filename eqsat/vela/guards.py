@@ -7,12 +7,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import Type
+from eqsat.tensor.types import Attrs, Type
+from eqsat.vela.facts import facts
 
 
-def misplaced(op: str, operands: Sequence[Type], result: Type) -> bool:
-    """Whether an operator breaks a guard wherever it is: INT48 sums may be read by a RESCALE alone."""
-    return (
+def misplaced(op: str, attrs: Attrs, operands: Sequence[Type], result: Type) -> bool:
+    """Whether an operator breaks a guard wherever it is: INT48 sums may be read by a RESCALE alone. A pointwise CONV2D of several images
+    counts whatever reads it where Vela mixes up some: there is a form for one image."""
+    return _of_several_images(op, attrs, operands) or (
         op != "rescale"
         and OPS[op].kind not in ("leaf", "mac")
         and any(DType.of(t.dtype).only_rescaled for t in (*operands, result))
@@ -27,6 +29,8 @@ def violations(graph: TensorGraph) -> list[str]:
     )
     for n, reading in readers.items():
         node = graph.nodes[n]
+        if _of_several_images(node.op, node.attrs, [graph.type(i) for i in node.inputs]) and _activated(graph, readers, n):
+            out.append("a pointwise convolution of several images with an activation behind it (Vela mixes them up)")
         if node.op == "rescale":
             source = graph.nodes[node.inputs[0]]
             if node.dtype == "INT32" and source.dtype == "INT32":
@@ -40,6 +44,20 @@ def violations(graph: TensorGraph) -> list[str]:
         ):
             out.append("an INT48 result read by anything but its one RESCALE")
     return out
+
+
+def _of_several_images(op: str, attrs: Attrs, operands: Sequence[Type]) -> bool:
+    """Whether Vela may mix them up: of pointwise CONV2Ds those that keep the positions."""
+    if op != "conv2d" or operands[0].shape[0] == 1 or not facts().images_mixed_up:
+        return False
+    more = dict(attrs)
+    return operands[1].shape[1:3] == more["stride"] == (1, 1) and not any(more["pad"])
+
+
+def _activated(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> bool:
+    """Whether a CLAMP or a TABLE is behind an operator, itself or behind its RESCALE."""
+    behind = [r for q in readers[n] for r in (q, *(readers[q] if graph.nodes[q].op == "rescale" else ()))]
+    return any(graph.nodes[r].op in ("clamp", "table") for r in behind)
 
 
 def _mixed_up(graph: TensorGraph, readers: Mapping[int, Sequence[int]]) -> bool:

@@ -7,8 +7,9 @@ from importlib.metadata import version
 
 import pytest
 
-from benchmarks.vela_defects import DEFECTS, Defect, equal_weights, verdict
+from benchmarks.vela_defects import DEFECTS, Defect, activation_of_several_images, equal_weights, verdict
 from eqsat.target import Target
+from eqsat.vela.facts import facts
 from eqsat.vela.guards import violations
 from eqsat.workers.worker import Worker
 
@@ -31,3 +32,7 @@ def test_a_guard_names_equal_weights_with_other_biases() -> None:
         g.nodes[last], attrs=tuple((k, (35,) if k == "shift" else v) for k, v in g.nodes[last].attrs)
     )
     assert violations(g) == []
+
+
+def test_a_guard_names_several_images_where_vela_mixes_them_up() -> None:
+    assert len(violations(activation_of_several_images())) == facts().images_mixed_up
