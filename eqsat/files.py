@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 import shutil
-import sys
 import threading
-import traceback
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+from extraction import registry
+from extraction.registry import Registry as Registry  # the rooms at the doors see nothing else of that package
+from extraction.registry import split as split
 
 
 class InputError(ValueError):
@@ -22,8 +21,8 @@ class InputError(ValueError):
 
 
 class PluginError(InputError):
-    """A cost model, an extractor or a function of a rule that is the user's own failed: the message says which, where and how, and the cause is
-    what it raised, if it raised."""
+    """A cost model, an extractor, a function of a rule or a module with one of them that is the user's own failed: the message says which, where
+    and how, and the cause is what it raised, if it raised."""
 
 
 #: Held by whoever begins something beside an output or puts it into its place, and for good by `abandon`.
@@ -110,40 +109,18 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"cannot read {path}: {e.strerror or e}") from e
 
 
-def load_module(place: str) -> ModuleType:
-    """The module of a `file.py` or a `package.module`. Raises InputError.
+def load(place: str) -> Any:
+    """What is behind `file.py:Name` or `module:Name`, or the module where there is no Name. Raises InputError, PluginError."""
+    with naming():
+        return registry.load(place)
 
-    As for `python file.py`, imports find the file's neighbours; both kinds also find the working directory.
-    """
-    for directory in (
-        (os.getcwd(), os.path.dirname(os.path.abspath(place))) if place.endswith(".py") else (os.getcwd(),)
-    ):
-        if directory not in sys.path:
-            sys.path.append(directory)
+
+@contextmanager
+def naming() -> Iterator[None]:
+    """In here what users name is looked up: a name that nothing has is bad input, a module that fails is a plug-in that does."""
     try:
-        if not place.endswith(".py"):
-            return importlib.import_module(place)
-        path = Path(place)
-        if not path.is_file():
-            raise InputError(f"{place} does not exist")
-        spec = importlib.util.spec_from_file_location(f"eqsat_user_{path.stem}", path.absolute())
-        assert spec and spec.loader
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        spec.loader.exec_module(module)
-        return module
-    except InputError:
-        raise
-    except Exception as e:  # noqa: BLE001 - a user's file can raise anything
-        lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == os.path.abspath(place)]
-        where = f"{place}, line {lines[-1]}" if lines else place
-        raise InputError(f"cannot import {where}: {type(e).__name__}: {e}") from e
-
-
-def load_callable(name: str) -> Callable[..., Any]:
-    """The object behind `file.py:callable` or `package.module:callable`. Raises InputError."""
-    place, _, attribute = name.rpartition(":")
-    target = getattr(load_module(place), attribute, None)
-    if not callable(target):
-        raise InputError(f"{place} has no callable {attribute!r}")
-    return target
+        yield
+    except registry.BrokenModule as e:
+        raise PluginError(str(e)) from e.__cause__
+    except registry.UnknownName as e:
+        raise InputError(str(e)) from e

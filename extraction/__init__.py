@@ -7,7 +7,7 @@
 Stands alone: needs numpy and networkx, and highspy, clingo or ortools for the exact extractors that use them.
 """
 
-from .api import available, extract
+from .api import available, extract, find
 from .check import check, dag_cost, reachable, tree_cost
 from .errors import (
     ExtractionError,
@@ -20,9 +20,11 @@ from .errors import (
 from .graph import ChoiceGraph
 from .k_best import k_best
 from .reduce import Reduced, reduce
+from .registry import BrokenModule, Registry, UnknownName
 from .result import Extraction
 
 __all__ = [
+    "BrokenModule",
     "ChoiceGraph",
     "Extraction",
     "ExtractionError",
@@ -31,11 +33,14 @@ __all__ = [
     "InvalidGraph",
     "NoChoiceFound",
     "Reduced",
+    "Registry",
     "SolverUnavailable",
+    "UnknownName",
     "available",
     "check",
     "dag_cost",
     "extract",
+    "find",
     "k_best",
     "reachable",
     "reduce",

@@ -9,24 +9,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from importlib import import_module
 from typing import Any
 
 from .io import from_json
 from .protocol import Solver
+from .registry import load, place_of
 
 Message = dict[str, Any]
 
 
 def solver_as_json(solver: Solver) -> dict[str, Any]:
     """A solver's class and options, as `solver_of` takes them."""
-    kind = type(solver)
-    return {"module": kind.__module__, "class": kind.__qualname__, "options": asdict(solver)}
+    return {"class": place_of(type(solver)), "options": asdict(solver)}
 
 
 def solver_of(data: dict[str, Any]) -> Solver:
-    """The solver of `solver_as_json`. Raises ImportError if its module is not there."""
-    solver: Solver = getattr(import_module(data["module"]), data["class"])(**data["options"])
+    """The solver of `solver_as_json`. Raises UnknownName if its module is not there."""
+    solver: Solver = load(data["class"])(**data["options"])
     return solver
 
 

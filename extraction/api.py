@@ -1,39 +1,36 @@
-"""`extract`: one door to every extractor, the built-in ones and those of other packages.
+"""`extract`: one door to every extractor, the built-in ones and those of others.
 
 Another package adds an extractor by an entry point in the group `extraction.extractors`: its name is the method, its object an
-`Extractor` (`protocol`).
+`Extractor` (`protocol`). One that is in no package is named `module:Name` or `file.py:Name` (`registry`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.metadata import entry_points
-
-from . import asp, cpsat, dag_greedy, ilp, lns, portfolio, tree_greedy
 from .check import Choice
-from .errors import ExtractionError
 from .graph import ChoiceGraph
 from .protocol import Extractor
+from .registry import Registry, UnknownName
 from .result import Extraction
 
-ENTRY_POINTS = "extraction.extractors"
-
-#: The registry of the built-in extractors, one file each.
-BUILT_IN: dict[str, Extractor] = {
-    "portfolio": portfolio.extract,
-    "dag_greedy": dag_greedy.extract,
-    "tree_greedy": tree_greedy.extract,
-    "ilp": ilp.extract,
-    "asp": asp.extract,
-    "cpsat": cpsat.extract,
-    "lns": lns.extract,
+#: The built-in extractors, one file each.
+BUILT_IN = {
+    name: f"extraction.{name}:extract"
+    for name in ("portfolio", "dag_greedy", "tree_greedy", "ilp", "asp", "cpsat", "lns")
 }
+EXTRACTORS = Registry("extractor", "extraction.extractors", BUILT_IN)
 
 
-def available() -> dict[str, Callable[[], Extractor]]:
-    """Method name -> loader of its extractor. Built-in names win over entry points."""
-    loaders: dict[str, Callable[[], Extractor]] = {e.name: e.load for e in entry_points(group=ENTRY_POINTS)}
-    return loaders | {name: (lambda found=found: found) for name, found in BUILT_IN.items()}
+def available() -> dict[str, str]:
+    """Method name -> `module:Name` of its extractor. Built-in names win over entry points."""
+    return EXTRACTORS.available()
+
+
+def find(method: str) -> Extractor:
+    """The extractor of a method's name, `module:Name` or `file.py:Name`. Raises UnknownName, an ExtractionError."""
+    found: Extractor = EXTRACTORS.find(method)
+    if not callable(found):
+        raise UnknownName(f"{method} is no extractor: name a function in it, as file.py:extract or module:extract")
+    return found
 
 
 def extract(
@@ -43,15 +40,12 @@ def extract(
     seed: int = 0,
     warm_start: Choice | Extraction | None = None,
 ) -> Extraction:
-    """The cheapest choice that `method` finds within `time_limit` seconds.
+    """The cheapest choice that `method`, see `find`, finds within `time_limit` seconds.
 
     `warm_start` is a choice to improve on. Raises Infeasible if it is proved that there is no
     choice, NoChoiceFound if time ran out before one was found (only with forbidden pairs), and
-    ExtractionError for an unknown method.
+    UnknownName for an unknown method.
     """
-    loaders = available()
-    if method not in loaders:
-        raise ExtractionError(f"no extractor {method!r}; there are {', '.join(sorted(loaders))}")
     if isinstance(warm_start, Extraction):
         warm_start = warm_start.choice
-    return loaders[method]()(graph, time_limit=time_limit, seed=seed, warm_start=warm_start)
+    return find(method)(graph, time_limit=time_limit, seed=seed, warm_start=warm_start)

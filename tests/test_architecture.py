@@ -36,7 +36,7 @@ ROOMS = (
     "eqsat.cli",
 )
 #: Rooms that see nothing of ours but themselves.
-ALONE = ("extraction", "eqsat.drawing", "eqsat.files", "eqsat.versions", "eqsat.tensor")
+ALONE = ("extraction", "eqsat.drawing", "eqsat.versions", "eqsat.tensor")
 PACKAGES = ("eqsat", "extraction", "cost_models")
 TORCH = ("torch", "torchao", "executorch")
 #: The rooms that may see torch at all.

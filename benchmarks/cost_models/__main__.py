@@ -5,7 +5,7 @@
 
 Beside OUT, a list of records: OUT.points.jsonl with every truth and prediction (a cell that is there is not run again), a table
 in OUT.md and a scatter plot per target. Errors and regret are fractions. `--tosa DIR` takes graphs saved as
-`<model>.<delegate>.<target>.explicit.tosa` instead of lowering the models. `--cost-model` adds one: `package.module:Class` or `file.py:Class`.
+`<model>.<delegate>.<target>.explicit.tosa` instead of lowering the models. `--cost-model` adds one: `file.py:Class`, `module:Class` or an entry point.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from benchmarks.cost_models.run import Cell, label, run_cell
 from benchmarks.cost_models.unseen import UNSEEN
 from benchmarks.models import ZOO
 from eqsat.bench.log import Log
+from eqsat.files import InputError, naming
 from eqsat.target import Target
 from eqsat.workers.worker import Pool
 
@@ -46,6 +47,12 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, required=True)
     args = parser.parse_args(argv)
     names = (*MODELS, *args.cost_model)
+    try:
+        with naming():
+            for name in names:
+                cost_models.find(name)
+    except InputError as e:
+        parser.error(str(e))
     models = args.models.split(",") if args.models else [] if args.unseen else list(ZOO)
     models += [f"benchmarks.cost_models.unseen:{n}" for n in UNSEEN] if args.unseen else []
     args.json.parent.mkdir(parents=True, exist_ok=True)

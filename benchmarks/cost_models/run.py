@@ -14,7 +14,6 @@ from benchmarks.cost_models.metrics import compare
 from benchmarks.cost_models.sample import Sample, draw, saturated
 from cost_models.cache import PriceCache
 from eqsat.egraph.encoding import Frozen
-from eqsat.files import load_callable
 from eqsat.search import choice
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -68,11 +67,6 @@ class Cell:
 
     def as_dict(self) -> dict:
         return asdict(self)
-
-
-def find(name: str):
-    """A cost model's class: by name, as `package.module:Class` or `file.py:Class`."""
-    return load_callable(name) if ".py:" in name else cost_models.find(name)
 
 
 def label(name: str) -> str:
@@ -149,7 +143,7 @@ def predict(
     )
     for name in names:
         progress(f"{name} on {len(graphs)} graphs")
-        make, key = find(name), label(name)
+        make, key = cost_models.find(name), label(name)
         if name == ORACLE:
             cell.points[key], cell.in_cycles[key], cell.ms[key], cell.ms_first[key] = truth, True, whole, whole
             continue
@@ -170,7 +164,7 @@ def _price_seconds(frozen: Frozen, name: str, target: Target, pool: Pool, cache:
     """Seconds that a model takes for the prices of an e-graph, the first time and again."""
     out: list[float] = []
     for _ in range(2):
-        model = find(name)(target, pool, cache)
+        model = cost_models.find(name)(target, pool, cache)
         model.price = _clocked(model.price, out)
         choice.build(frozen, model)
     return out[0], out[1]
@@ -186,4 +180,4 @@ def _clocked(function: Callable, seconds: list[float]) -> Callable:
     return call
 
 
-__all__ = ["ORACLE", "Cell", "find", "label", "predict", "run_cell"]
+__all__ = ["ORACLE", "Cell", "label", "predict", "run_cell"]

@@ -11,8 +11,8 @@ from operator import itemgetter
 from pathlib import Path
 
 from eqsat.bench.log import Log, Record
-from eqsat.files import InputError, write_atomically
-from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract
+from eqsat.files import InputError, naming, write_atomically
+from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract, find
 from extraction.io import FORMAT, from_json, parse_gym, read_json
 
 #: What a record is of.
@@ -99,7 +99,10 @@ def run_all(
     directory: Path, extractors: list[str], time_limit: float, seeds: list[int], out: Path, only: str = "", say=print
 ) -> list[Record]:
     """All cells not yet in `out`, which is written at the end; until then new records are in a log beside it, where a run that was
-    interrupted goes on. Returns all records of `out`. Raises InputError if `out` is no record of this command."""
+    interrupted goes on. Returns all records of `out`. Raises InputError if `out` is no record of this command, or there is no such extractor."""
+    with naming():
+        for extractor in extractors:
+            find(extractor)
     done = _recorded(out) if out.exists() else {}
     log = Log(out.with_name(f"{out.name}.part.jsonl"), _IDENTITY)
     done |= log.records

@@ -10,20 +10,22 @@ import sys
 import tomllib
 from dataclasses import dataclass, fields
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsat.bench.fingerprint import code, digest, fingerprint, submodules
-from eqsat.files import InputError, read_bytes
+from eqsat.executorch.names import MODELS
+from eqsat.files import InputError, read_bytes, split
 from eqsat.versions import versions
 
 if TYPE_CHECKING:
     from eqsat.search.options import Options
 
-ENTRY_POINTS = "eqsat.models"
 STOCK, EXPLICIT, LITERT, EQSAT = "stock", "stock-without-layout-passes", "litert", "eqsat"
 KINDS = (STOCK, EXPLICIT, LITERT, EQSAT)
+
+#: The option that names rules of the user's own.
+_USER_RULES = "user_rules"
 
 #: What decides the graph at the hook point, and what decides the figures from there on: packages, and modules with all that they import.
 _LOWERING = ("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela"), ("eqsat.bench.lowering",)
@@ -51,6 +53,7 @@ class Configuration:
         from eqsat.search.options import Options  # reports read records without the optimizer
 
         known = {f.name: type(f.default) for f in fields(Options) if isinstance(f.default, (str, int, float))}
+        known[_USER_RULES] = str
         given: dict[str, Any] = {}
         for pair in filter(None, rest.split(",")):
             name, _, value = pair.partition("=")
@@ -67,12 +70,25 @@ class Configuration:
         return made
 
     def optimizer_options(self, **more: Any) -> Options:
-        from eqsat.search.options import OptionError, Options
+        """Raises InputError, also for rules that fail their check; PluginError."""
+        from eqsat.checking import user_rules
+        from eqsat.search.options import Options
 
-        try:
-            return Options(**dict(self.options), **more)
-        except OptionError as e:
-            raise InputError(str(e)) from e
+        given = dict(self.options)
+        rules = user_rules.load_all(filter(None, [given.pop(_USER_RULES, "")]))
+        return Options(**given, rules=rules, **more)
+
+    def plugins(self) -> list[str]:
+        """Fingerprints of what the options name and is no part of eqsat. Raises InputError."""
+        if not self.options:
+            return []
+        from eqsat.checking import user_rules
+        from eqsat.search import plugins
+        from eqsat.search.options import Options
+
+        given = dict(self.options)
+        rules = user_rules.places(filter(None, [given.pop(_USER_RULES, "")]))
+        return [code_of(place) for place in [*plugins.places(Options(**given)), *rules]]
 
     @property
     def name(self) -> str:
@@ -103,37 +119,42 @@ class Model:
             stem = Path(place).stem if place.endswith(".py") else place.rpartition(".")[2]
             reference = f"{Path(place).resolve()}:{attribute}" if place.endswith(".py") else text
             return Model(_file_name(stem if attribute == "model" else f"{stem}-{attribute}"), reference)
-        named = {e.name: e.value for e in entry_points(group=ENTRY_POINTS)}
+        named = MODELS.available()
         if text in named:
             return Model(_file_name(text), named[text])
         if text in zoo():
             return Model(text, f"{_zoo_package()}.{text}:model")
         raise InputError(
             f"no model is called {text!r}: the zoo {'has ' + ', '.join(zoo()) if zoo() else 'is found in a clone of the repository only'}; "
-            f"or give a .tosa or .pt2 file, file.py:callable, module:callable, or an entry point in the group {ENTRY_POINTS!r}"
+            f"or give a .tosa or .pt2 file, file.py:callable, module:callable, or an entry point in the group {MODELS.group!r}"
         )
 
     def fingerprint(self) -> str:
-        """Of what the model is made of: the bytes of a .tosa or .pt2 file, the code of a Python file, that of a module with all that it
-        imports of its own package. Raises InputError."""
-        place, _, attribute = self.reference.rpartition(":")
-        if not place:
-            return digest(read_bytes(Path(attribute)))
-        if place.endswith(".py"):
-            read_bytes(Path(place))
-            return digest(code(Path(place)), attribute)
-        _see_working_directory()
-        try:
-            spec = importlib.util.find_spec(place)
-        except ImportError as e:
-            raise InputError(f"cannot import {place}: {e}") from e
-        if spec is None or not spec.origin:
-            raise InputError(f"there is no module {place}")
-        if "." not in place:
-            return digest(code(Path(spec.origin)), attribute)
-        package = place.partition(".")[0]
-        base = next(d for d in Path(spec.origin).parents if d.name == package).parent
-        return digest(fingerprint([place], base=base, packages=[package]), attribute)
+        """Of what the model is made of: the bytes of a .tosa or .pt2 file, else as `code_of`. Raises InputError."""
+        if self.reference.endswith((".tosa", ".pt2")):
+            return digest(read_bytes(Path(self.reference)))
+        return code_of(self.reference)
+
+
+def code_of(reference: str) -> str:
+    """Fingerprint of what `file.py:name` or `module:name` names: of the code of a Python file, of that of a module with all that it imports
+    of its own package. Raises InputError."""
+    place, attribute = split(reference)
+    if place.endswith(".py"):
+        read_bytes(Path(place))
+        return digest(code(Path(place)), attribute)
+    _see_working_directory()
+    try:
+        spec = importlib.util.find_spec(place)
+    except ImportError as e:
+        raise InputError(f"cannot import {place}: {e}") from e
+    if spec is None or not spec.origin:
+        raise InputError(f"there is no module {place}")
+    if "." not in place:
+        return digest(code(Path(spec.origin)), attribute)
+    package = place.partition(".")[0]
+    base = next(d for d in Path(spec.origin).parents if d.name == package).parent
+    return digest(fingerprint([place], base=base, packages=[package]), attribute)
 
 
 @cache

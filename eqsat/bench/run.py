@@ -244,7 +244,9 @@ class _Scheduler:
         self._count(f"{model.name} {target}: lowered")
         about = [side[k] for k in ("flags", "stock_errors", "pte_frame_bytes")]
         for c in mine:
-            cell = digest(*(graphs[n] for n in sorted(graphs)), json.dumps(about), c.name, measuring_fingerprint())
+            cell = digest(
+                *(graphs[n] for n in sorted(graphs)), json.dumps(about), c.name, measuring_fingerprint(), *c.plugins()
+            )
             if not self._known(cell, model, target, c):
                 self._add_task(
                     1,

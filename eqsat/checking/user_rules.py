@@ -4,7 +4,7 @@
     c = symbols("c", kinds.Clamp)
     RULES = [rule("clamp-twice", c(c(x)), c(x))]
 
-    pack = eqsat.user_rules.load("my_rules.py")           # or "package.module", or the name of an entry point
+    pack = eqsat.user_rules.load("my_rules.py")           # or "package.module", "my_rules.py:NAME", an entry point
     eqsat.optimize_tosa(tosa, target, options=Options(rules=pack.rules))
 
 A module has RULES and may have GRAPHS: TensorGraphs (or functions that return one) on which its rules should fire. An
@@ -15,20 +15,19 @@ compared on the TOSA reference model before a result is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
-from typing import Any
+from types import ModuleType
 
 from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.checking.soundness import Checked, Unsound, check
 from eqsat.egraph.engine import Budget, EngineError
 from eqsat.egraph.rule import Rule
-from eqsat.files import InputError, load_module
+from eqsat.files import InputError, Registry, naming
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 
-ENTRY_POINTS = "eqsat.rules"
+USER_RULES = Registry("module of rules", "eqsat.rules", {})
 #: Random graphs on which rules are tried before they are used, and limits of each e-graph.
 GRAPHS = 40
 _BUDGET = Budget(nodes=1500, seconds=5.0, passes=8)
@@ -63,21 +62,19 @@ class Report:
         return [r for r, n in self.matches.items() if not n and r not in self.unsound]
 
 
-def available() -> dict[str, Any]:
-    """Entry points by name."""
-    return {e.name: e for e in entry_points(group=ENTRY_POINTS)}
+def available() -> dict[str, str]:
+    """Entry points by name, with what they name."""
+    return USER_RULES.available()
 
 
 def find(name: str) -> Pack:
-    """The rules of an entry point, a `file.py` or a `package.module`, unchecked. Raises InputError."""
-    if name in (known := available()):
-        try:
-            module = known[name].load()
-        except Exception as e:  # noqa: BLE001 - another package's import can raise anything
-            raise InputError(f"the rules {name!r} cannot be loaded: {type(e).__name__}: {e}") from e
-    else:
-        module = load_module(name)
-    rules, graphs = (tuple(getattr(module, k, ())) for k in ("RULES", "GRAPHS"))
+    """The rules of an entry point, a module or a file, or of one name in it (`file.py:NAME`), unchecked. Raises InputError, PluginError."""
+    with naming():
+        found = USER_RULES.find(name)
+    module = isinstance(found, ModuleType)
+    rules = getattr(found, "RULES", ()) if module else found
+    rules = (rules,) if isinstance(rules, Rule) else tuple(rules) if isinstance(rules, list | tuple) else ()
+    graphs = getattr(found, "GRAPHS", ()) if module else ()
     if not rules or not all(isinstance(r, Rule) for r in rules):
         raise InputError(f"{name} has no RULES: a list of rules, each made by eqsat.rule")
     names = [r.name for r in rules]
@@ -97,6 +94,17 @@ def load(name: str, graphs: int = GRAPHS) -> Pack:
         rule, why = next(iter(report.unsound.items()))
         raise UnsoundRules(f"{name}: the rule {rule!r} is unsound: {why}")
     return pack
+
+
+def places(names: Iterable[str]) -> list[str]:
+    """What the names stand for: `file.py`, `module`, either of them with `:NAME`. Raises InputError."""
+    with naming():
+        return [USER_RULES.place(name) for name in names]
+
+
+def load_all(names: Iterable[str]) -> tuple[Rule, ...]:
+    """The rules of several names, checked. Raises what `load` raises."""
+    return tuple(r for name in names for r in load(name).rules)
 
 
 def examine(

@@ -17,7 +17,7 @@ def check_rules(
     rules: Annotated[
         str,
         typer.Argument(
-            help="file.py or package.module with RULES (and GRAPHS), or an entry point in the group eqsat.rules"
+            help="file.py or module with RULES (and GRAPHS), either of them with :NAME, or an entry point in the group eqsat.rules"
         ),
     ],
     graph: Annotated[

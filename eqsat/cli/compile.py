@@ -33,7 +33,7 @@ from eqsat.cli.common import (
 )
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
-from eqsat.executorch.names import check_model
+from eqsat.executorch.names import model_place
 from eqsat.files import InputError, check_output
 from eqsat.target import TargetError
 
@@ -42,7 +42,10 @@ from eqsat.target import TargetError
 @takes_options
 def compile_command(
     model: Annotated[
-        str, typer.Argument(help="a saved quantized ExportedProgram (.pt2), file.py:callable or module:callable")
+        str,
+        typer.Argument(
+            help="a saved quantized ExportedProgram (.pt2), file.py:callable, module:callable or an entry point in the group eqsat.models"
+        ),
     ],
     target: TargetOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="the .pte file to write")],
@@ -59,7 +62,7 @@ def compile_command(
     try:
         check_output(output)
         check_target(target, config)
-        check_model(model)
+        model_place(model)
         if save:
             from eqsat.runs import check_place
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eqsat.files import InputError
-
 if TYPE_CHECKING:
     from eqsat.search.options import Options
 
@@ -26,13 +24,18 @@ OptionsMaker = Callable[[], "Options"]
 #: Parameter of a command: its type and help, and its default, that of `Options`. What an option means is in `Options`.
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "rules": (Annotated[str, typer.Option(help="preset of rules, see `eqsat rules`")], "all"),
-    "extractor": (Annotated[str, typer.Option(help="extractor: a built-in one or an entry point")], "portfolio"),
+    "extractor": (
+        Annotated[
+            str, typer.Option(help="extractor: a built-in one, file.py:function, module:function, or an entry point")
+        ],
+        "portfolio",
+    ),
     "time_limit": (
         Annotated[float, typer.Option(min=0.1, help="seconds per extraction, of which a delegate has up to three")],
         10.0,
     ),
     "cost_model": (
-        Annotated[str, typer.Option(help="cost model: a built-in one, package.module:Class, or an entry point")],
+        Annotated[str, typer.Option(help="cost model: a built-in one, file.py:Class, module:Class, or an entry point")],
         "vela_groups",
     ),
     "numerics": (
@@ -76,7 +79,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             list[str] | None,
             typer.Option(
-                help="rules of your own: file.py, package.module or an entry point in the group eqsat.rules; checked first, "
+                help="rules of your own: file.py, file.py:NAME, module, module:NAME or an entry point in the group eqsat.rules; checked first, "
                 "see `eqsat check-rules`; may be repeated"
             ),
         ],
@@ -108,13 +111,8 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _make(user_rules: list[str] | None, **values: Any) -> Options:
     from eqsat.checking import user_rules as own
-    from eqsat.search.options import OptionError, Options
+    from eqsat.search.options import Options
 
-    packs = [own.load(name) for name in user_rules or ()]
-    try:
-        return Options(
-            **{_FIELDS.get(name, name): value for name, value in values.items()},
-            rules=tuple(r for p in packs for r in p.rules),
-        )
-    except OptionError as e:
-        raise InputError(str(e)) from e
+    return Options(
+        **{_FIELDS.get(name, name): value for name, value in values.items()}, rules=own.load_all(user_rules or ())
+    )

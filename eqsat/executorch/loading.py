@@ -10,26 +10,26 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
 
 from eqsat.executorch import pt2
-from eqsat.executorch.names import check_model
+from eqsat.executorch.names import model_place
 from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
-from eqsat.files import InputError, load_callable
+from eqsat.files import InputError, load
 
 logger = logging.getLogger(__name__)
 
 
 def load_program(model: str, spec: EthosUCompileSpec) -> tuple[ExportedProgram, str]:
-    """(quantized program, how it was calibrated) for a `.pt2` file or a `file.py:callable` / `module:callable`.
+    """(quantized program, how it was calibrated) for a `.pt2` file, a `file.py:callable`, a `module:callable` or an entry point.
 
     The callable returns (module, example inputs) or (module, example inputs, calibration batches). Raises InputError.
     """
-    check_model(model)
+    place = model_place(model)
     if model.endswith(".pt2"):
         logger.info("loading %s", model, extra={"stage": "loading"})
-        program = pt2.load(Path(model))
+        program = pt2.load(Path(place))
         _check(program, model)
         return program, "as saved"
-    made = load_callable(model)()
+    made = _called(place)
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[0], torch.nn.Module):
         raise InputError(
             f"{model} must return (module, example inputs) or (module, example inputs, calibration batches)"
@@ -43,6 +43,13 @@ def load_program(model: str, spec: EthosUCompileSpec) -> tuple[ExportedProgram, 
         ) from e
     _check(program, model)
     return program, "given batches" if len(made) == 3 else "random batches (no calibration data was given)"
+
+
+def _called(model: str) -> object:
+    make = load(model)
+    if not callable(make):
+        raise InputError(f"{model} is no callable: it must return (module, example inputs)")
+    return make()
 
 
 def _check(program: ExportedProgram, model: str) -> None:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eqsat.files import InputError
+from eqsat.files import InputError, Registry, split
+
+MODELS = Registry("model", "eqsat.models", {})
 
 
-def check_model(model: str) -> None:
-    """Refuses what is no `.pt2` file that exists, and no `file.py:callable` or `module:callable`. Raises InputError."""
-    place = model if model.endswith(".pt2") else model.rpartition(":")[0]
-    if not place:
-        raise InputError(f"{model!r} is neither a .pt2 file nor file.py:callable nor module:callable")
-    if place.endswith((".pt2", ".py")) and not Path(place).is_file():
-        raise InputError(f"{place} does not exist")
+def model_place(model: str) -> str:
+    """The `.pt2` file, `file.py:callable` or `module:callable` that a name stands for, which may be an entry point in the group `eqsat.models`.
+    Raises InputError where it is none of them or the file does not exist."""
+    if model.endswith(".pt2"):
+        place, file = model, model
+    else:
+        place = MODELS.available().get(model, model)
+        file, attribute = split(place)
+        if not attribute:
+            raise InputError(
+                f"{model!r} is neither a .pt2 file nor file.py:callable nor module:callable, nor an entry point in the group {MODELS.group}"
+            )
+    if file.endswith((".pt2", ".py")) and not Path(file).is_file():
+        raise InputError(f"{file} does not exist")
+    return place

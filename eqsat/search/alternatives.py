@@ -26,6 +26,7 @@ from eqsat.search.correction import corrected
 from eqsat.search.decision import Decision, Figures, MemoryLimits
 from eqsat.search.memory import MemoryPrices
 from eqsat.search.options import CYCLES, SRAM, Options
+from eqsat.search.plugins import checked_extraction
 from eqsat.search.regions import computed_classes
 from eqsat.search.result import Extracted
 from eqsat.search.unpriced import unpriced
@@ -189,7 +190,8 @@ class _Extractions:
 
     def _again(self, extractor: str, found: Extraction | None) -> Extraction:
         limit = self.search.options.time_limit
-        return extract(self.choices.graph, extractor, time_limit=limit, warm_start=found).unless_interrupted()
+        again = extract(self.choices.graph, extractor, time_limit=limit, warm_start=found)
+        return checked_extraction(again, self.choices.graph, extractor).unless_interrupted()
 
     def _rounds(self, extractor: str, extracted: Callable[[Extraction | None], Extraction]) -> Extraction:
         """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each starts from the one before."""

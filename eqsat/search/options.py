@@ -9,12 +9,13 @@ from types import ModuleType
 from typing import Any
 
 import cost_models
+import extraction
 from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
+from eqsat.files import InputError, naming
 from eqsat.rules.presets import PRESETS
 from eqsat.search.spellings import for_target
 from eqsat.target import Target
-from extraction import available
 
 NUMERICS = ("exact", "tolerant")
 #: What a run looks for: few cycles, little SRAM, or the Pareto set of both.
@@ -23,16 +24,17 @@ CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
 STOCK, ANY = "stock", "any"
 
 
-class OptionError(ValueError):
+class OptionError(InputError):
     """An option that nobody knows; the message names it and the known ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may set. Raises OptionError for an unknown preset, extractor or cost model, and for fewer than one trial.
+    """What a user may set. Raises InputError for an unknown preset, extractor or cost model, and for fewer than one trial; PluginError where an
+    extractor's or cost model's own module cannot be imported.
 
-    preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`. cost_model: of
-    `cost_models.available()` or `package.module:Class`. budget: limits of the saturation. time_limit: seconds per
+    preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`, `file.py:function` or `module:function`.
+    cost_model: of `cost_models.available()`, `file.py:Class` or `module:Class`. budget: limits of the saturation. time_limit: seconds per
     extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
     trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache: file of measured prices (None: the user's cache).
     numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
@@ -63,7 +65,6 @@ class Options:
     def __post_init__(self) -> None:
         for what, name, known in (
             ("preset of rules", self.preset, PRESETS),
-            ("extractor", self.extractor, available()),
             ("numerics", self.numerics, NUMERICS),
             ("objective", self.objective, OBJECTIVES),
         ):
@@ -74,10 +75,9 @@ class Options:
                 raise OptionError(f"{what} is {limit!r}: give a number of bytes, {STOCK} or {ANY}")
         if self.trials < 1:
             raise OptionError(f"{self.trials} trials: nothing would be compared; give at least 1")
-        try:
+        with naming():
+            extraction.find(self.extractor)
             cost_models.find(self.cost_model)
-        except ValueError as e:
-            raise OptionError(str(e)) from e
 
     def record(self) -> dict[str, Any]:
         """All of it but rules, which are code, and the place of the prices, as JSON holds it."""

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 
 import cost_models
 from cost_models.protocol import CostModel, Price, Unit
-from eqsat.files import PluginError
+from eqsat.files import PluginError, naming
 from eqsat.search.options import Options
 from eqsat.workers.worker import WorkerError
-from extraction import ExtractionError, available
-from extraction.api import BUILT_IN
+from extraction import ChoiceGraph, Extraction, ExtractionError, InvalidExtraction, check, find
+from extraction.api import BUILT_IN, EXTRACTORS
 
 
 def plugin_error(error: Exception, options: Options) -> PluginError | None:
@@ -33,12 +33,25 @@ def plugin_error(error: Exception, options: Options) -> PluginError | None:
     return None
 
 
+def places(options: Options) -> list[str]:
+    """The cost model and the extractor that are no part of eqsat, as `file.py:Name` or `module:Name`. Raises InputError."""
+    with naming():
+        return [
+            registry.place(name)
+            for registry, name in (
+                (cost_models.COST_MODELS, options.cost_model),
+                (EXTRACTORS, options.extractor),
+            )
+            if name not in registry.built_in
+        ]
+
+
 def _files(options: Options) -> Iterator[tuple[str, str]]:
     """(file, what is in there) of all that is not eqsat's own."""
     if options.cost_model not in cost_models.BUILT_IN:
         yield _file(cost_models.find(options.cost_model)), f"the cost model {options.cost_model!r}"
     if options.extractor not in BUILT_IN:
-        yield _file(available()[options.extractor]()), f"the extractor {options.extractor!r}"
+        yield _file(find(options.extractor)), f"the extractor {options.extractor!r}"
     for r in options.rules:
         for f in r.functions:
             fn = getattr(f, "fn", None)
@@ -60,3 +73,19 @@ def checked(prices: Sequence[Price], units: Sequence[Unit], model: CostModel) ->
                 f"the cost model {type(model).__name__} gives {price.cycles:g} cycles for {ops}: a price is 0 or more, or inf"
             )
     return prices
+
+
+def checked_extraction(found: object, graph: ChoiceGraph, extractor: str) -> Extraction:
+    """What an extractor gives: a valid choice with its cost. Raises PluginError where a user's own gives something else."""
+    if not isinstance(found, Extraction):
+        raise PluginError(f"the extractor {extractor!r} gives {type(found).__name__}, not an extraction.Extraction")
+    if extractor not in BUILT_IN:  # those are checked where they are made
+        try:
+            cost = check(graph, found.choice)
+        except InvalidExtraction as e:
+            raise PluginError(f"the extractor {extractor!r} gives no valid choice: {e}") from e
+        if not math.isclose(cost, found.cost, rel_tol=1e-6, abs_tol=1e-6):
+            raise PluginError(
+                f"the extractor {extractor!r} gives a choice of cost {cost:,g} and calls it {found.cost:,g}"
+            )
+    return found

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,8 @@ from eqsat.bench import cells
 from eqsat.bench.cells import Configuration, Model
 from eqsat.bench.fingerprint import digest
 from eqsat.files import InputError
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_configurations_by_name():
@@ -21,6 +24,22 @@ def test_configurations_by_name():
     assert (memory.max_sram, memory.max_flash, memory.objective) == ("65536", "any", "sram")
 
 
+def test_plugins_of_a_configuration_are_found_by_the_same_names_and_are_part_of_its_key(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "costs.py").write_text("from cost_models.op_count import OpCount as Mine\n")
+    (tmp_path / "mine.py").write_text("from extraction.dag_greedy import extract\n")
+    (tmp_path / "own_rules.py").write_text((ROOT / "examples" / "custom_rule.py").read_text())
+    c = Configuration.parse("eqsat:cost-model=costs.py:Mine,extractor=mine:extract,user-rules=own_rules.py:RULES")
+    options = c.optimizer_options()
+    assert (options.cost_model, options.extractor) == ("costs.py:Mine", "mine:extract")
+    assert [r.name for r in options.rules] == ["reverse-reverse", "reverse-unary"]
+    keys = c.plugins()
+    assert len(keys) == 3 and Configuration.parse("eqsat:preset=none,extractor=ilp").plugins() == []
+    (tmp_path / "costs.py").write_text("from cost_models.analytic import Analytic as Mine\n")
+    assert [a == b for a, b in zip(keys, c.plugins(), strict=True)] == [False, True, True]
+
+
 @pytest.mark.parametrize(
     "text, word",
     [
@@ -30,6 +49,8 @@ def test_configurations_by_name():
         ("eqsat:preset=nope", "nope"),
         ("eqsat:rounds=many", "number"),
         ("eqsat:max-sram=much", "number of bytes, stock or any"),
+        ("eqsat:extractor=diligent", "no extractor is called 'diligent'"),
+        ("eqsat:user-rules=absent.py", "absent.py does not exist"),
     ],
 )
 def test_a_wrong_configuration_names_what_there_is(text, word):
@@ -63,7 +84,7 @@ def test_another_package_brings_a_model(tmp_path, monkeypatch):
     info = tmp_path / "theirs-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{cells.ENTRY_POINTS}]\nwakeword = their_models:make\n")
+    (info / "entry_points.txt").write_text("[eqsat.models]\nwakeword = their_models:make\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     model = Model.find("wakeword")
     assert model == Model("wakeword", "their_models:make")

@@ -119,9 +119,19 @@ def test_a_rule_that_never_fires_is_not_called_sound(tmp_path: Path) -> None:
 def test_bad_files_are_named(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         user_rules.find(written(tmp_path, text))
-    assert run("check-rules", tmp_path / "own.py").exit_code == 2
+    done = run("check-rules", tmp_path / "own.py")
+    assert done.exit_code == 2 and ("Traceback" in done.stderr) == ("Error" in words or "cannot be" in words)
     with pytest.raises(InputError, match="does not exist"):
         user_rules.find(str(tmp_path / "nothing.py"))
+
+
+def test_one_name_of_a_file(tmp_path: Path) -> None:
+    place = written(tmp_path, HEAD + "ONE = rule('one', f(g(x)), g(f(x)))\nTWO = [ONE]\n")
+    for name in ("ONE", "TWO"):
+        assert [r.name for r in user_rules.find(f"{place}:{name}").rules] == ["one"]
+    for name, words in (("THREE", "has no 'THREE'"), ("f", "has no RULES")):
+        with pytest.raises(InputError, match=words):
+            user_rules.find(f"{place}:{name}")
 
 
 def test_names_of_functions_and_variables_are_free(tmp_path: Path) -> None:

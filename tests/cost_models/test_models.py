@@ -13,7 +13,6 @@ import pytest
 import cost_models
 from cost_models.cache import PriceCache
 from cost_models.unit_graph import units_of
-from eqsat.files import load_callable
 from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
@@ -26,7 +25,7 @@ WITHOUT_VELA = ("op_count", "bytes_moved", "analytic", EXAMPLE)
 
 
 def make(name: str, target: str, pool: Pool | None = None, cache: PriceCache | None = None):
-    return (load_callable(name) if ".py:" in name else cost_models.find(name))(Target.of(target), pool, cache)
+    return cost_models.find(name)(Target.of(target), pool, cache)
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])

@@ -13,7 +13,7 @@ import pytest
 
 from docs import blocks, generate, pictures
 from eqsat import runs
-from eqsat.files import load_module
+from eqsat.files import load
 from eqsat.report import RecordedRun
 from eqsat.target import Target
 from eqsat.tosa import loads
@@ -132,12 +132,12 @@ def test_the_pictures_are_those_of_a_run(example: runs.Run) -> None:
 
 def test_the_export_script_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    load_module(str(ROOT / "examples" / "export.py")).main()
+    load(str(ROOT / "examples" / "export.py")).main()
     assert all(b"EthosUBackend" in (tmp_path / name).read_bytes() for name in ("stock.pte", "eqsat.pte"))
 
 
 def test_the_tosa_file_is_what_its_script_makes() -> None:
-    made = load_module(str(ROOT / "examples" / "make_tosa.py")).tosa()
+    made = load(str(ROOT / "examples" / "make_tosa.py")).tosa()
     assert made == pictures.EXAMPLE.read_bytes()
     assert "transpose" in loads(made).op_counts()
 

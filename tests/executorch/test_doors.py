@@ -25,7 +25,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 import eqsat
 from eqsat.executorch.backend import ENABLED, mark, not_written, session_of
 from eqsat.executorch.quantize import quantize
-from eqsat.files import load_module
+from eqsat.files import load
 
 TARGET = "ethos-u85-256"
 MODEL = """
@@ -66,7 +66,7 @@ class NoRelu(OperatorSupportBase):
 def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, torch.nn.Module, tuple[torch.Tensor, ...]]:
     path = tmp_path_factory.mktemp("model") / "upscale.py"
     path.write_text(MODEL)
-    found = load_module(str(path))
+    found = load(str(path))
     return path, found.ModelUnderTest, found.ModelInputs
 
 

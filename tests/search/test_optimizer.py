@@ -293,12 +293,22 @@ def test_a_stock_graph_that_breaks_a_guard_is_told(options: Options) -> None:
             r"the cost model .*Raises' failed at .*planted_costs\.py:\d+: Zero",
         ),
         ({"cost_model": "tests.planted_costs:Negative"}, "the cost model Negative gives -1 cycles for"),
+        (
+            {"extractor": "tests/planted_extractors.py:raises"},
+            r"the extractor .*raises' failed at .*planted_extractors\.py:\d+: ZeroDivisionError",
+        ),
+        ({"extractor": "tests.planted_extractors:empty"}, "the extractor .*empty' gives no valid choice: .*class"),
+        ({"extractor": "tests.planted_extractors:boastful"}, "gives a choice of cost .* and calls it 1"),
+        (
+            {"extractor": "tests.planted_extractors:bare"},
+            "the extractor .*bare' gives dict, not an extraction.Extraction",
+        ),
     ],
 )
 def test_a_users_own_code_that_fails_is_an_error(change: dict, words: str, options: Options) -> None:
     with pytest.raises(PluginError, match=words) as e:
         optimize_tosa(dumps(transposed_relus()), U55, stock=dumps(plain_relus()), options=replace(options, **change))
-    assert "Negative" in words or isinstance(e.value.__cause__, Exception)
+    assert isinstance(e.value.__cause__, Exception) == ("gives" not in words or "no valid" in words)
 
 
 def test_a_target_may_be_a_name_and_options_must_be_options(options: Options) -> None:

@@ -1,0 +1,104 @@
+"""One way to find what users name: built in, entry point, `module:Name`, `file.py:Name`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib import invalidate_caches
+from pathlib import Path
+
+import pytest
+
+from extraction import BrokenModule, ChoiceGraph, ExtractionError, Registry, UnknownName, extract, race, registry
+from extraction.race import Entrant, State
+
+PARTS = Registry("part", "tests.parts", {"path": "pathlib:Path"})
+GRAPH = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], [0])
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that is the working one, for modules of a user's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+def test_every_kind_of_name(place: Path) -> None:
+    (place / "neighbour_of_parts.py").write_text("VALUE = 7\n")
+    (place / "their_parts.py").write_text("from neighbour_of_parts import VALUE\nclass Part: value = VALUE\n")
+    (place / "theirs-1.0.dist-info").mkdir()
+    (place / "theirs-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (place / "theirs-1.0.dist-info" / "entry_points.txt").write_text(
+        "[tests.parts]\nwhole = their_parts\npart = their_parts:Part\npath = their_parts:Part\n"
+    )
+    assert PARTS.find("path") is Path, "built-in names win"
+    assert PARTS.find("their_parts:Part").value == 7
+    sys.path.insert(0, str(place))  # the fixture's own list
+    invalidate_caches()
+    assert PARTS.available() == {"whole": "their_parts", "part": "their_parts:Part", "path": "pathlib:Path"}
+    assert PARTS.find("part") is PARTS.find("whole").Part
+    assert PARTS.find("their_parts.py:Part").value == PARTS.find(str(place / "their_parts.py")).Part.value == 7
+
+
+def test_a_file_is_read_once_and_again_when_it_changes(place: Path) -> None:
+    (place / "my-part.v1.py").write_text("from dataclasses import dataclass\n@dataclass\nclass Part:\n    n: int = 1\n")
+    first = PARTS.find("my-part.v1.py:Part")
+    assert first().n == 1 and PARTS.find("my-part.v1.py:Part") is first and first.__module__.isidentifier()
+    (place / "my-part.v1.py").write_text("class Part:\n    n = 2\n")
+    assert PARTS.find("my-part.v1.py:Part").n == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("pth", "", "no part is called 'pth'; there are path; or give file.py:Name, module:Name or an entry point in the group"),
+        ("nothing.py:Part", "", "nothing.py does not exist"),
+        ("no_module_at_all:Part", "", "there is no module 'no_module_at_all'"),
+        ("no_module_at_all.inner:Part", "", "there is no module"),
+        ("own.py:Part", "Prat = 1", "own.py has no 'Part'"),
+    ],
+)  # fmt: skip
+def test_an_unknown_name_says_what_is_missing(place: Path, name: str, text: str, words: str) -> None:
+    (place / "own.py").write_text(text)
+    with pytest.raises(UnknownName, match=words) as e:
+        PARTS.find(name)
+    assert not isinstance(e.value, BrokenModule) and isinstance(e.value, ExtractionError)
+
+
+@pytest.mark.parametrize("name", ["broken_parts.py:Part", "broken_parts:Part"])
+def test_a_module_that_fails_has_its_cause(place: Path, name: str) -> None:
+    (place / "broken_parts.py").write_text("import os\n\nPart = 1 / 0\n")
+    with pytest.raises(BrokenModule, match="cannot import broken_parts.*ZeroDivisionError") as e:
+        PARTS.find(name)
+    assert isinstance(e.value.__cause__, ZeroDivisionError)
+
+
+def test_an_extractor_of_a_file(place: Path) -> None:
+    (place / "mine.py").write_text(
+        "from dataclasses import replace\n"
+        "from extraction.tree_greedy import extract as greedy\n"
+        "def extract(graph, **given):\n"
+        "    return replace(greedy(graph, **given), extractor='mine')\n"
+    )
+    found = extract(GRAPH, "mine.py:extract")
+    assert (found.extractor, found.cost) == ("mine", 3)
+    with pytest.raises(UnknownName, match="is no extractor: name a function in it"):
+        extract(GRAPH, "mine.py")
+
+
+def test_a_solver_of_a_file_runs_in_its_process(place: Path) -> None:
+    (place / "my-solver.py").write_text(
+        "from dataclasses import dataclass\n"
+        "@dataclass(frozen=True)\n"
+        "class Known:\n"
+        "    last: int = 9\n"
+        "    def solve(self, graph, report, *, deadline, seed, warm_start):\n"
+        "        report.choice({0: 1, 1: self.last})\n"
+        "        return 'optimal'\n"
+    )
+    solver = registry.load("my-solver.py:Known")(last=2)
+    graph = ChoiceGraph.build([[(5, []), (1, [1])], [(2, []), (1, [0])]], [0])
+    state = State(graph, graph.integral)
+    race.race(state, [Entrant(solver, 0.0, time.perf_counter() + 20)], 0)
+    assert (state.choice, state.proved, state.failures) == ({0: 1, 1: 2}, True, {})
