@@ -159,7 +159,7 @@ def test_rules_are_listed():
         (("compile", PIXEL_SHUFFLE, "-t", "ethos-u99-1", "-o", "{tmp}/x.pte"), ("ethos-u99-1", "ethos-u85-256")),
         (("compile", "nothing.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nothing.pt2", "does not exist")),
         (("compile", "nowhere.py:f", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("nowhere.py", "does not exist")),
-        (("compile", f"{PIXEL_SHUFFLE}_", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("no callable",)),
+        (("compile", f"{PIXEL_SHUFFLE}_", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("has no 'model_'",)),
         (("compile", "model", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("neither",)),
         (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}/no/x.pte"), ("does not exist", "-o")),
         (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}"), ("is a directory",)),
