@@ -77,7 +77,9 @@ def equal_weights() -> TensorGraph:
     return _finished(g, y)
 
 
-@_defect("a pointwise convolution of several images with an activation behind it: one order read, another written", "5.1")
+@_defect(
+    "a pointwise convolution of several images with an activation behind it: one order read, another written", "5.1"
+)
 def activation_of_several_images() -> TensorGraph:
     g = TensorGraph()
     y = _rescale(g, _conv2d(g, g.add_input("x", (2, 1, 8, 64), "INT8"), 16, 1, (0, 0, 0, 0)), "INT8", _ONE, 36)

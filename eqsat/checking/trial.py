@@ -97,7 +97,9 @@ def run(
                 choices = choice.build(checked.frozen, Bytes(Target.of("ethos-u85-256"), rng))
                 try:
                     selection = tree_greedy.extract(choices.graph).choice
-                except Infeasible:  # or what those of every target forbid, and the budget ended before another form came
+                except (
+                    Infeasible
+                ):  # or what those of every target forbid, and the budget ended before another form came
                     break
             found, _ = choices.tensor_graph(selection)
             if violations(found):

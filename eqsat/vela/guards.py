@@ -29,7 +29,9 @@ def violations(graph: TensorGraph) -> list[str]:
     )
     for n, reading in readers.items():
         node = graph.nodes[n]
-        if _of_several_images(node.op, node.attrs, [graph.type(i) for i in node.inputs]) and _activated(graph, readers, n):
+        if _of_several_images(node.op, node.attrs, [graph.type(i) for i in node.inputs]) and _activated(
+            graph, readers, n
+        ):
             out.append("a pointwise convolution of several images with an activation behind it (Vela mixes them up)")
         if node.op == "rescale":
             source = graph.nodes[node.inputs[0]]

@@ -92,7 +92,9 @@ def test_no_transpose_of_more_axes_than_tosa_has(target: Target, pool: Pool) -> 
 def test_pointwise_convolutions_of_several_images_are_misplaced_where_vela_mixes_them_up() -> None:
     def wrong(images: int, kernel: int, stride: int = 1) -> bool:
         operands = [Type((images, 4, 4, 8), "INT8"), Type((8, kernel, kernel, 8), "INT8"), Type((8,), "INT32")]
-        return misplaced("conv2d", makers.conv("INT8", stride=(stride, stride)), operands, Type((images, 4, 4, 8), "INT32"))
+        return misplaced(
+            "conv2d", makers.conv("INT8", stride=(stride, stride)), operands, Type((images, 4, 4, 8), "INT32")
+        )
 
     assert wrong(2, 1) == facts().images_mixed_up
     assert not wrong(1, 1) and not wrong(2, 3) and not wrong(2, 1, 2)
