@@ -51,8 +51,11 @@ def canonical(unit: Unit) -> Unit:
 
 
 def with_narrow_constant(unit: Unit, constant: Type) -> Unit:
-    """A sum whose constant operand of type `constant` is INT8 before a RESCALE to INT32, which the probe adds."""
-    constants = (_placeholder(t, _NARROW) if t == constant else k for t, k in zip(unit.operands, unit.constants))
+    """A sum whose constant operand, of as many elements as `constant`, is INT8 before a RESCALE to INT32, which the probe adds."""
+    constants = (
+        _placeholder(t, _NARROW) if t.elements == constant.elements else k
+        for t, k in zip(unit.operands, unit.constants)
+    )
     return replace(unit, constants=tuple(constants))
 
 

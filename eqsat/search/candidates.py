@@ -15,11 +15,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cost_models.fusion import SUMS
 from cost_models.protocol import CostModel, Price, Unit
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.search.plugins import checked
 from eqsat.target import Family
+from eqsat.target.broadcasts import merged
 from eqsat.tensor.dtypes import DType
+from eqsat.tensor.ops import infer
 from eqsat.tensor.types import GraphError, Steps, attrs_of
 from eqsat.vela.guards import misplaced
 
@@ -146,13 +149,24 @@ def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: Family
     read = [leaves.get(c) for c in e.children]
     constants = tuple(dict(leaf.attrs)["value"] if leaf and leaf.op == "const" else None for leaf in read)
     if e.move is None:
-        return [Unit(((e.op, e.attrs),), operands, result, constants)]
+        return [_in_few_commands(Unit(((e.op, e.attrs),), operands, result, constants))]
     from_input = read[0] is not None and read[0].op == "input"
     out = [Unit((), operands, result, constants, e.move, from_input)]
     direct = e.move.direct()
     if family.transposes.fused and direct is not None and family.transposes.native_of(direct) is not None:
         out.append(Unit((("transpose", attrs_of({"perms": direct})),), operands, result, from_input=from_input))
     return out
+
+
+def _in_few_commands(unit: Unit) -> Unit:
+    """A sum or product of INT32 as it is written (`eqsat/search/writer.py`): in the shapes in which Vela makes few commands of it."""
+    if unit.op not in SUMS or not all(DType.of(t.dtype).is_wide for t in unit.operands):
+        return unit
+    shapes = merged([t.shape for t in unit.operands])
+    if shapes is None:
+        return unit
+    operands = tuple(replace(t, shape=s) for t, s in zip(unit.operands, shapes, strict=True))
+    return replace(unit, operands=operands, result=infer(unit.op, unit.steps[0][1], operands))
 
 
 def _legal(unit: Unit, price: Price) -> Price:

@@ -2,15 +2,18 @@
 
 A view of a value is no operator of its own: the value is made once, and each RESHAPE that its readers need is made from it. What is read in
 several shapes is viewed from each to the next, since Vela copies it for all of them but the last (`eqsat/search/storage.py`).
-A widening RESCALE is made anew for each reader.
+A widening RESCALE is made anew for each reader, so that a sum or product of two is written in the shapes in which Vela makes few commands
+of it: Vela fuses the RESCALEs through the views, and nothing is copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cost_models.fusion import SUMS
 from eqsat.egraph.encoding import Frozen
 from eqsat.search.candidates import Candidate
+from eqsat.target.broadcasts import merged
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 
@@ -102,10 +105,18 @@ class _GraphWriter:
 
     def _reads(self, n: int) -> list[Read]:
         """Of the operands of a candidate. One that begins with a view has that view for itself."""
-        first = self.candidates[n].viewed_first
-        if first:
-            return [(self._value(c), first, n) for c in self.candidates[n].operands]
-        return [self._read_of(n if self._value(c) == c else self.choice[c], c) for c in self.candidates[n].operands]
+        candidate = self.candidates[n]
+        if candidate.viewed_first:
+            return [(self._value(c), candidate.viewed_first, n) for c in candidate.operands]
+        if shapes := self._merged(candidate):
+            return [(self._value(c), s, n) for c, s in zip(candidate.operands, shapes, strict=True)]
+        return [self._read_of(n if self._value(c) == c else self.choice[c], c) for c in candidate.operands]
+
+    def _merged(self, candidate: Candidate) -> list[Shape] | None:
+        """The shapes of its operands in which it takes fewer commands and nothing more."""
+        read = [self._chosen(self._value(c)) for c in candidate.operands]
+        alone = all(c.is_widening or c.enode.op == "const" for c in read)
+        return merged([self._shape(c) for c in candidate.operands]) if alone and candidate.enode.op in SUMS else None
 
     def _emit(self, cls: int) -> int:
         """The node of a value whose operands are made."""
@@ -118,7 +129,7 @@ class _GraphWriter:
         for op, attrs in candidate.steps[1:] if candidate.viewed_first else candidate.steps:
             nodes = [self.graph.add_with(op, nodes, attrs)]
             self.origin[nodes[0]] = n
-        return nodes[0]
+        return self._reshaped(nodes[0], self._shape(cls), n)
 
     def _node(self, read: Read) -> int:
         """The node of a value in a shape; its views are made from each shape to the next."""

@@ -15,6 +15,7 @@ from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.rules import RULES
 from eqsat.search.choice import Choices, build
 from eqsat.target import Target
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import GraphError
@@ -147,3 +148,35 @@ def test_an_output_without_a_candidate_is_an_error(model: VelaGroups) -> None:
     emptied = [[e for e in nodes if e.op != "conv2d"] for nodes in frozen.classes]
     with pytest.raises(GraphError, match="cannot be computed"):
         build(Frozen(emptied, frozen.types, frozen.handle, frozen.saturation, graph), model)
+
+
+@pytest.mark.parametrize("op", ["add", "sub", "mul"])
+def test_a_broadcast_is_written_in_few_commands(op: str, model: VelaGroups) -> None:
+    """Without an e-node more; the price is that of what is written, and the RESCALEs and the TABLE still fuse."""
+    g = TensorGraph()
+    x, y = (g.add_input(n, s, "INT8") for n, s in (("x", (6, 1, 1, 16, 8)), ("y", (1, 1, 1, 16, 1))))
+    wide = [rescale(g, v, "INT32", in_zp=z) for v, z in ((x, 3), (y, -2))]
+    narrow = rescale(g, g.add_with(op, wide, makers.mul() if op == "mul" else ()), "INT8", shift=(31,))
+    finish(g, g.add_with("table", [narrow], makers.table(range(-128, 128))))
+    choices = build(saturate(g, []), model)
+    found, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
+    assert_equal(g, found)
+    (written,) = (n for n in found.nodes if n.op == op)
+    assert written.shape == (6, 16, 8)
+    (priced,) = (c for c in choices.candidates if c.enode.op == op)
+    assert priced.priced.result.shape == written.shape
+    before, after = (compile_graph(graph, model.target, model.pool) for graph in (g, found))
+    assert after.cycles < 0.8 * before.cycles and len(after.rows) == 2 < len(before.rows)
+
+
+def test_a_sum_that_others_read_keeps_its_shape(model: VelaGroups) -> None:
+    """A view of it would be a copy."""
+    g = TensorGraph()
+    x, y = (g.add_input(n, s, "INT8") for n, s in (("x", (6, 1, 2, 16, 8)), ("y", (1, 1, 1, 16, 1))))
+    wide = [rescale(g, v, "INT32", in_zp=z) for v, z in ((x, 3), (y, -2))]
+    total = g.add("add", [wide[0], wide[0]])
+    finish(g, rescale(g, total, "INT8", shift=(31,)), rescale(g, g.add("sub", [total, wide[1]]), "INT8", shift=(31,)))
+    choices = build(saturate(g, []), model)
+    found, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
+    assert_equal(g, found)
+    assert [n.shape for n in found.nodes if n.op == "sub"] == [(6, 1, 2, 16, 8)]
