@@ -17,7 +17,7 @@ from typing import Any
 from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
 from eqsat.explain.chains import ExplainError, Proof
-from eqsat.explain.cycles import Removal, by_choice, by_node, removal
+from eqsat.explain.cycles import Removal, by_choice, by_node, path, removal
 from eqsat.explain.joins import Link
 from eqsat.explain.replay import Replay
 from eqsat.explain.verdicts import VERDICTS, Verdict, Verdicts
@@ -54,6 +54,7 @@ class Explanation:
         self.added = self._verdicts.added()
         self._position = {c: i for i, c in enumerate(run.choices.classes)}
         self._removals: dict[int, Removal] = {}
+        self._paths: dict[int, float | None] = {}
 
     def op(self, node: int) -> Verdict:
         """What became of one node of the source. Raises ExplainError for an input, a constant, or no node."""
@@ -82,6 +83,13 @@ class Explanation:
     def alternatives(self, node: int) -> list[dict[str, Any]]:
         """The candidates for a node's value, the cheapest first: operator, operands, cycles on its own, whether chosen."""
         return sorted(self._verdicts.alternatives(node), key=lambda a: a["cycles"])
+
+    def path_cycles(self, enode: int) -> float | None:
+        """Cycles that the whole graph would cost more with a candidate (`enode` of `alternatives`), by the run's prices: with all that it needs, and
+        without what is not needed then. None: it cannot be used."""
+        if enode not in self._paths:
+            self._paths[enode] = path(self.run.choices, self.run.choice, self.run.cost(), enode)
+        return self._paths[enode]
 
     # -- text -------------------------------------------------------------------------------------
 
@@ -143,11 +151,12 @@ class Explanation:
             "target": self.run.target.accelerator,
             "chosen": self.run.chosen,
             "counts": {v: sum(o.verdict == v for o in self.ops.values()) for v in VERDICTS},
-            "ops": [self.op_dict(n, removals) for n in self.ops],
+            "ops": [self.op_dict(n, removals, paths=False) for n in self.ops],
             "added": [{"op": op, "type": t, "cycles": c} for op, t, c in self.added],
         }
 
-    def op_dict(self, node: int, removals: bool = True) -> dict[str, Any]:
+    def op_dict(self, node: int, removals: bool = True, paths: bool = True) -> dict[str, Any]:
+        """Of one operator. paths: with the path costs of its alternatives, an extraction each."""
         v = self.op(node)
         out = {
             "node": node,
@@ -163,7 +172,12 @@ class Explanation:
             "shown_at": list(v.shown_at),
             "rules": v.rules,
             "alternatives": [
-                {**a, "cycles": a["cycles"] if a["cycles"] < float("inf") else None} for a in self.alternatives(node)
+                {
+                    **a,
+                    "cycles": a["cycles"] if a["cycles"] < float("inf") else None,
+                    **({"path_cycles": self.path_cycles(a["enode"])} if paths else {}),
+                }
+                for a in self.alternatives(node)
             ],
         }
         out["proofs"] = [

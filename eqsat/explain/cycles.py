@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from eqsat.search.choice import Choices
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
-from extraction import ChoiceGraph, ExtractionError, Infeasible, extract
+from extraction import ChoiceGraph, ExtractionError, Infeasible, InvalidExtraction, check, extract, reachable
 
 #: Vela's operators -> what they are called here, where the names differ by more than capitals.
 _KINDS = {
@@ -119,3 +120,21 @@ def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, 
     return Removal(
         max(0.0, found.cost - cost), tuple(text(n) for n in sorted(new, key=lambda n: -choices.candidates[n].cycles))
     )
+
+
+def path(choices: Choices, choice: Mapping[int, int], cost: float, n: int) -> float | None:
+    """Cycles that the whole graph would cost more if its class were computed by the choice node `n`, as far as greedy extraction and the choice at
+    hand tell; None where it cannot be, because it is forbidden or needs what needs it."""
+    graph, cls = choices.graph, int(choices.graph.node_class[n])
+    if choice.get(cls) == n:
+        return 0.0
+    others = {k for k in graph.class_nodes(cls) if k != n}
+    forced = replace(graph, roots=[*graph.roots, cls], forbidden=graph.forbidden | others)
+    try:
+        found = extract(forced, "dag_greedy")
+    except ExtractionError:
+        return None
+    costs = [found.cost]
+    with contextlib.suppress(InvalidExtraction):  # what the run chose may read what it reads
+        costs.append(check(forced, reachable(forced, {**found.choice, **choice, cls: n})))
+    return max(0.0, min(costs) - cost)

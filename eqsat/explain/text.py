@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eqsat.explain.verdicts import VERDICTS, Verdict
 
@@ -109,16 +109,22 @@ def detail(e: Explanation, node: int) -> str:
     if found:
         out += [
             "",
-            f"Candidates for this value ({len(found)}), cycles on their own by the run's prices; * is chosen:",
+            f"Candidates for this value ({len(found)}), by the run's prices: cycles of each alone, and how many more the whole graph would cost with it",
+            "and with all that it needs (-: it cannot be used); * is chosen:",
         ]
         shown = found[:_ALTERNATIVES] + [a for a in found[_ALTERNATIVES:] if a["chosen"]]
         out += [
-            f"  {'*' if a['chosen'] else ' '} {a['cycles']:>12,.0f}  {a['op']}({few(a['operands'], _NODES)})"
+            f"  {'*' if a['chosen'] else ' '} {a['cycles']:>12,.0f} {_path(e, a):>13}  {a['op']}({few(a['operands'], _NODES)})"
             for a in shown
         ]
         if len(found) > len(shown):
             out.append(f"    {len(found) - len(shown)} more cost at least {found[_ALTERNATIVES]['cycles']:,.0f}")
     return "\n".join(out)
+
+
+def _path(e: Explanation, alternative: dict[str, Any]) -> str:
+    extra = e.path_cycles(alternative["enode"])
+    return "" if alternative["chosen"] else "-" if extra is None else f"+{cycles(extra)}"
 
 
 def _proofs(e: Explanation, v: Verdict) -> list[str]:

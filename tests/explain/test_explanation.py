@@ -77,6 +77,34 @@ def test_the_text_shows_shapes_rules_and_totals(relus: tuple[Result, Explanation
         e.op(0)
 
 
+@pytest.mark.parametrize("case", ["relus", "shuffled"])
+def test_path_costs_are_those_of_whole_graphs(case: str, request: pytest.FixtureRequest) -> None:
+    """Never below the optimum with the candidate; 0 for what is chosen."""
+    _, e = request.getfixturevalue(case)
+    graph, cost, compared = e.run.choices.graph, e.run.cost(), 0
+    for node in e.ops:
+        found = e.alternatives(node)
+        chosen = next((a for a in found if a["chosen"]), None)
+        if chosen is None:
+            continue
+        assert e.path_cycles(chosen["enode"]) == 0
+        cls = int(graph.node_class[chosen["enode"]])
+        for a in found:
+            extra = e.path_cycles(a["enode"])
+            if extra is None or a["chosen"]:
+                continue
+            forced = replace(
+                graph,
+                roots=[*graph.roots, cls],
+                forbidden=graph.forbidden | {b["enode"] for b in found if b is not a},
+            )
+            least = extract(forced, "ilp", time_limit=20)
+            assert least.status == "optimal" and extra >= least.cost - cost - 1e-6
+            compared += 1
+    assert compared
+    assert "path_cycles" in json.dumps(e.op_dict(node)) and "path_cycles" not in json.dumps(e.as_dict(False))
+
+
 def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> None:
     """The extra cycles are those of an exact extraction without the e-node; what nothing replaces is said to be irreplaceable."""
     result, e = shuffled

@@ -1,0 +1,105 @@
+"""`eqsat new`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.resources import files
+from keyword import iskeyword
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eqsat.cli.common import BAD_INPUT, app, console, fail
+from eqsat.files import InputError, write_atomically
+
+
+class Plugin(StrEnum):
+    """What can be begun."""
+
+    RULE = "rule"
+    COST_MODEL = "cost-model"
+    EXTRACTOR = "extractor"
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """template: stem of the files in `templates`. group: of its entry points. place: what its entry point names; use: the option that names its
+    file."""
+
+    template: str
+    group: str
+    place: str
+    use: str
+
+
+_STARTS = {
+    Plugin.RULE: _Start("rule", "eqsat.rules", "{name}", "--user-rules {name}.py"),
+    Plugin.COST_MODEL: _Start("cost_model", "cost_models.models", "{name}:{kind}", "--cost-model {name}.py:{kind}"),
+    Plugin.EXTRACTOR: _Start("extractor", "extraction.extractors", "{name}:extract", "--extractor {name}.py:extract"),
+}
+
+
+@app.command()
+def new(
+    plugin: Annotated[Plugin, typer.Argument(help="what to begin")],
+    name: Annotated[str, typer.Argument(help="its name, that of a Python module")],
+    directory: Annotated[Path, typer.Option("--directory", "-d", help="where the files go")] = Path(),
+    package: Annotated[
+        bool, typer.Option("--package", help="also write a pyproject.toml, by which it is installed under its name")
+    ] = False,
+) -> None:
+    """Begin a rule, a cost model or an extractor of your own: a module that works, and its tests."""
+    try:
+        written = begin(plugin, name, directory, package)
+    except InputError as e:
+        raise fail(str(e), BAD_INPUT) from e
+    module, test = written[:2]
+    use = _STARTS[plugin].use.format(name=directory / module.stem, kind=_class(module.stem))
+    lines = [
+        f"wrote {', '.join(map(str, written))}",
+        f"try it: python -m pytest {test}",
+        f"use it: eqsat optimize ... {use}",
+    ]
+    if package:
+        lines.append(
+            f"or, after pip install -e {directory}, by its name: {_STARTS[plugin].use.split()[0]} {module.stem}"
+        )
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+
+
+def begin(plugin: Plugin, name: str, directory: Path, package: bool) -> list[Path]:
+    """The files that were written: the module, its test and, if it is to be a package, its pyproject.toml. Raises InputError, before anything is
+    written."""
+    module = name.replace("-", "_")
+    if not module.isidentifier() or iskeyword(module):
+        raise InputError(f"{name!r} is no name of a Python module: use letters, digits and underscores")
+    start = _STARTS[plugin]
+    places = {
+        directory / f"{module}.py": f"{start.template}.py.in",
+        directory / f"test_{module}.py": f"test_{start.template}.py.in",
+        **({directory / "pyproject.toml": "pyproject.toml.in"} if package else {}),
+    }
+    if not directory.is_dir():
+        raise InputError(f"the directory {directory} does not exist: make it first")
+    if there := [str(p) for p in places if p.exists()]:
+        raise InputError(f"{', '.join(there)} is there already: choose another name or directory")
+    words = {
+        "@NAME@": module,
+        "@DASHED@": module.replace("_", "-"),
+        "@CLASS@": _class(module),
+        "@GROUP@": start.group,
+        "@ENTRY@": module,
+        "@PLACE@": start.place.format(name=module, kind=_class(module)),
+    }
+    for place, template in places.items():
+        text = (files("eqsat.cli") / "templates" / template).read_text()
+        for word, meaning in words.items():
+            text = text.replace(word, meaning)
+        write_atomically(place, text.encode())
+    return list(places)
+
+
+def _class(module: str) -> str:
+    return "".join(part.capitalize() for part in module.split("_"))
