@@ -129,7 +129,7 @@ def path(choices: Choices, choice: Mapping[int, int], cost: float, n: int) -> fl
     if choice.get(cls) == n:
         return 0.0
     others = {k for k in graph.class_nodes(cls) if k != n}
-    forced = replace(graph, roots=[*graph.roots, cls], forbidden=graph.forbidden | others)
+    forced = replace(graph, roots=(*graph.roots, cls), forbidden=graph.forbidden | others)
     try:
         found = extract(forced, "dag_greedy")
     except ExtractionError:

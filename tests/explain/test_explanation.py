@@ -95,7 +95,7 @@ def test_path_costs_are_those_of_whole_graphs(case: str, request: pytest.Fixture
                 continue
             forced = replace(
                 graph,
-                roots=[*graph.roots, cls],
+                roots=(*graph.roots, cls),
                 forbidden=graph.forbidden | {b["enode"] for b in found if b is not a},
             )
             least = extract(forced, "ilp", time_limit=20)
