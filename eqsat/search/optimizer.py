@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from eqsat.egraph.encoding import Frozen, saturate
+from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.files import PluginError
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import Search
@@ -125,6 +126,10 @@ def _alternatives(reference: TensorGraph, search: Search) -> tuple[Frozen | None
         try:
             with search.clock.stage("saturate"):
                 frozen = saturate(reference, options.identities(search.target, *families), options.budget)
+            if frozen.saturation.stop == TIME_LIMIT:
+                search.warnings.append(
+                    f"saturation was stopped after {options.budget.seconds:g} s: what is found depends on how busy this machine is"
+                )
             matches = frozen.saturation.matches
             if families and not any(matches.get(r.name) for r in tolerant.RULES if not r.analysis):
                 break  # nothing to round less often: the exact candidates are all there are

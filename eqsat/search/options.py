@@ -34,7 +34,8 @@ class Options:
     extractor's or cost model's own module cannot be imported.
 
     preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`, `file.py:function` or `module:function`.
-    cost_model: of `cost_models.available()`, `file.py:Class` or `module:Class`. budget: limits of the saturation. time_limit: seconds per
+    cost_model: of `cost_models.available()`, `file.py:Class` or `module:Class`. budget: limits of the
+    saturation, of which e-nodes, matches and passes decide alike on every machine. time_limit: seconds per
     extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
     trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache: file of measured prices (None: the user's cache).
     numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -140,6 +144,27 @@ def test_budget_is_kept() -> None:
     frozen = saturate(transposed_relus(6), RULES, Budget(passes=1))
     assert frozen.saturation.stop == "pass limit" and len(frozen.saturation.iterations) == 1
     assert all(t is not None for t in (frozen.types[c] for c in frozen.handle.values()))
+
+
+STOPPED = """
+from eqsat.egraph.encoding import saturate
+from eqsat.egraph.engine import Budget
+from eqsat.rules import RULES
+from tests.graphs import channel_shuffle
+found = saturate(channel_shuffle(), RULES, Budget(matches=400))
+print(found.saturation.stop, [(i.nodes, i.matches) for i in found.saturation.iterations], [(e.op, e.children) for c in found.classes for e in c])
+"""
+
+
+def test_a_limit_strikes_at_the_same_place_in_every_process() -> None:
+    def printed(seed: str) -> str:
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        return subprocess.run(
+            [sys.executable, "-c", STOPPED], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    first = printed("1")
+    assert first.startswith("match limit") and first == printed("2")
 
 
 def test_calls_carry_attributes() -> None:

@@ -63,7 +63,18 @@ def test_limits() -> None:
     assert stop == "node limit" and 30 < engine.size() < 60
     stop, engine = endless(nodes=10**9, seconds=600, passes=7)
     assert stop == "pass limit" and len(rows(engine, "Num")) == 8
+    stop, engine = endless(nodes=10**9, seconds=600, passes=10**6, matches=50)
+    assert stop == "match limit" and len(rows(engine, "Num")) == 52
     assert endless(nodes=10**9, seconds=0, passes=10**6)[0] == "time limit"
+
+
+def test_matches_are_counted_by_saturation() -> None:
+    """Each has the whole limit."""
+    with toy([GROW], [NEXT]) as engine:
+        engine.run(value(engine, 0))
+        for passes in (1, 2):
+            assert engine.saturate(Budget(passes=10**6, matches=50)).stop == "match limit"
+            assert len(rows(engine, "Num")) == 51 * passes + 1
 
 
 def test_classes_get_their_type_after_a_limit() -> None:

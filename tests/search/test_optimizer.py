@@ -134,11 +134,17 @@ def test_an_unsound_rule_is_caught_by_the_comparison(options: Options, worker: W
 
 @pytest.mark.parametrize(
     ("budget", "stop"),
-    [(Budget(nodes=5), "node limit"), (Budget(seconds=0), "time limit"), (Budget(passes=1), "pass limit")],
+    [
+        (Budget(nodes=5), "node limit"),
+        (Budget(matches=5), "match limit"),
+        (Budget(passes=1), "pass limit"),
+        (Budget(seconds=0), "time limit"),
+    ],
 )
 def test_a_small_budget_gives_a_sound_result(budget: Budget, stop: str, options: Options, worker: Worker) -> None:
     result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, budget=budget))
     assert result.stop == stop and result.cycles <= result.explicit_cycles
+    assert any("saturation was stopped after 0 s" in w for w in result.warnings) == (stop == "time limit")
     assert compare(transposed_relus(), loads(result.tosa), worker).equal
 
 
