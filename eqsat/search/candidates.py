@@ -24,7 +24,10 @@ from eqsat.target.broadcasts import merged
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import GraphError, Steps, attrs_of
-from eqsat.vela.guards import misplaced
+from eqsat.vela.guards import breaks_if_activated, misplaced
+
+#: Times what a unit is priced at that is wrong with some readers: it is chosen where there is no other form, which moves little.
+_AVOIDED = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +173,11 @@ def _in_few_commands(unit: Unit) -> Unit:
 
 
 def _legal(unit: Unit, price: Price) -> Price:
-    op, attrs = unit.steps[0] if unit.steps else (unit.op, ())
-    return replace(price, cycles=math.inf) if misplaced(op, attrs, unit.operands, unit.result) else price
+    if misplaced(unit.op, unit.operands, unit.result):
+        return replace(price, cycles=math.inf)
+    if len(unit.steps) == 1 and breaks_if_activated(unit.op, unit.steps[0][1], unit.operands):
+        return replace(price, cycles=_AVOIDED * price.cycles)
+    return price
 
 
 def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:

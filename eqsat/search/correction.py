@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 from eqsat.search.choice import Choices
@@ -17,14 +18,15 @@ _EXCESS, _EXCESS_CYCLES = 0.5, 1000
 
 def corrected(choices: Choices, written: Written, rows: Sequence[Mapping[str, Any]]) -> tuple[Choices, bool]:
     """Choices in which units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they and what is fused into
-    them were priced at cost as much more, without fusions that did not come about, as with a producer that others read too; and
+    them were priced at together cost as much more, without fusions that did not come about, as with a producer that others read too; and
     whether the next extraction may differ for it."""
     graph, origin = written
     cycles, readers = _cycles(graph, rows), graph.readers()
     cost, pairs, candidates = choices.graph.cost.copy(), dict(choices.graph.pair_costs), list(choices.candidates)
     raised, missed = False, 0.0
     for n in (n for n in origin if n in cycles):
-        priced = sum(candidates[c].cycles for c in _group(n, graph, origin, cycles, readers))
+        group = _group(n, graph, origin, cycles, readers)
+        priced = sum(candidates[c].cycles for c in group) + sum(pairs.get(p, 0.0) for p in permutations(group, 2))
         excess = cycles[n] - priced
         if excess > _EXCESS * priced + _EXCESS_CYCLES:
             cost[origin[n]] += excess

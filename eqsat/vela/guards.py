@@ -11,14 +11,21 @@ from eqsat.tensor.types import Attrs, Type
 from eqsat.vela.facts import facts
 
 
-def misplaced(op: str, attrs: Attrs, operands: Sequence[Type], result: Type) -> bool:
-    """Whether an operator breaks a guard wherever it is: INT48 sums may be read by a RESCALE alone. A pointwise CONV2D of several images
-    counts whatever reads it where Vela mixes up some: there is a form for one image."""
-    return _of_several_images(op, attrs, operands) or (
+def misplaced(op: str, operands: Sequence[Type], result: Type) -> bool:
+    """Whether an operator breaks a guard wherever it is: INT48 sums may be read by a RESCALE alone."""
+    return (
         op != "rescale"
         and OPS[op].kind not in ("leaf", "mac")
         and any(DType.of(t.dtype).only_rescaled for t in (*operands, result))
     )
+
+
+def breaks_if_activated(op: str, attrs: Attrs, operands: Sequence[Type]) -> bool:
+    """Whether Vela mixes up the images of an operator where it fuses an activation into it: pointwise CONV2Ds that keep the positions."""
+    if op != "conv2d" or operands[0].shape[0] == 1 or not facts().images_mixed_up:
+        return False
+    more = dict(attrs)
+    return operands[1].shape[1:3] == more["stride"] == (1, 1) and not any(more["pad"])
 
 
 def violations(graph: TensorGraph) -> list[str]:
@@ -29,9 +36,8 @@ def violations(graph: TensorGraph) -> list[str]:
     )
     for n, reading in readers.items():
         node = graph.nodes[n]
-        if _of_several_images(node.op, node.attrs, [graph.type(i) for i in node.inputs]) and _activated(
-            graph, readers, n
-        ):
+        operands = [graph.type(i) for i in node.inputs]
+        if breaks_if_activated(node.op, node.attrs, operands) and _activated(graph, readers, n):
             out.append("a pointwise convolution of several images with an activation behind it (Vela mixes them up)")
         if node.op == "rescale":
             source = graph.nodes[node.inputs[0]]
@@ -46,14 +52,6 @@ def violations(graph: TensorGraph) -> list[str]:
         ):
             out.append("an INT48 result read by anything but its one RESCALE")
     return out
-
-
-def _of_several_images(op: str, attrs: Attrs, operands: Sequence[Type]) -> bool:
-    """Whether Vela may mix them up: of pointwise CONV2Ds those that keep the positions."""
-    if op != "conv2d" or operands[0].shape[0] == 1 or not facts().images_mixed_up:
-        return False
-    more = dict(attrs)
-    return operands[1].shape[1:3] == more["stride"] == (1, 1) and not any(more["pad"])
 
 
 def _activated(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> bool:

@@ -17,7 +17,6 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
-from eqsat.vela.facts import facts
 from eqsat.vela.guards import misplaced, violations
 from eqsat.workers.worker import Pool
 from tests.graphs import finish, rescale, reshape, transpose
@@ -34,7 +33,7 @@ TARGETS = [Target.of(t) for t in ("ethos-u85-256", "ethos-u55-128")]
 def test_all_rules_on_random_graphs(seed: int, pool: Pool) -> None:
     record = run(random_graph(seed, replace(NETWORK, most=20)), seed, TARGETS[seed % 2], pool, RULES, random=2)
     assert record.failures == []
-    assert record.extracted > 0 or record.refused
+    assert record.extracted > 0
     assert record.evaluated == record.e_nodes or record.stop != "saturated"
 
 
@@ -76,7 +75,7 @@ def test_int48_sums_are_read_by_a_rescale_alone(pool: Pool) -> None:
     ],
 )
 def test_what_is_misplaced(op: str, operand: str, result: str, wrong: bool) -> None:
-    assert misplaced(op, (), [Type((1, 2), operand)], Type((1, 2), result)) is wrong
+    assert misplaced(op, [Type((1, 2), operand)], Type((1, 2), result)) is wrong
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.family.name)
@@ -87,14 +86,3 @@ def test_no_transpose_of_more_axes_than_tosa_has(target: Target, pool: Pool) -> 
     y = reshape(g, transpose(g, y, 0, 2, 1, 3), 1, 2, 12, 12)
     finish(g, transpose(g, y, 0, 2, 1, 3))
     assert run(g, 173, target, pool, RULES).failures == []
-
-
-def test_pointwise_convolutions_of_several_images_are_misplaced_where_vela_mixes_them_up() -> None:
-    def wrong(images: int, kernel: int, stride: int = 1) -> bool:
-        operands = [Type((images, 4, 4, 8), "INT8"), Type((8, kernel, kernel, 8), "INT8"), Type((8,), "INT32")]
-        return misplaced(
-            "conv2d", makers.conv("INT8", stride=(stride, stride)), operands, Type((images, 4, 4, 8), "INT32")
-        )
-
-    assert wrong(2, 1) == facts().images_mixed_up
-    assert not wrong(1, 1) and not wrong(2, 3) and not wrong(2, 1, 2)

@@ -7,7 +7,9 @@ import pytest
 
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.vela.guards import violations
+from eqsat.tensor.types import Type
+from eqsat.vela.facts import facts
+from eqsat.vela.guards import breaks_if_activated, violations
 from tests.graphs import channel_shuffle, conv_graph, finish, relu, rescale, residual, transpose, transposed_relus
 
 
@@ -60,3 +62,12 @@ def test_what_no_output_needs_is_not_looked_at() -> None:
     rescale(g, x, "INT32")
     finish(g, relu(g, rescale(g, x, "INT8")))
     assert violations(g) == []
+
+
+def test_pointwise_convolutions_of_several_images_break_with_an_activation_where_vela_mixes_them_up() -> None:
+    def breaks(images: int, kernel: int, stride: int = 1) -> bool:
+        operands = [Type((images, 4, 4, 8), "INT8"), Type((8, kernel, kernel, 8), "INT8"), Type((8,), "INT32")]
+        return breaks_if_activated("conv2d", makers.conv("INT8", stride=(stride, stride)), operands)
+
+    assert breaks(2, 1) == facts().images_mixed_up
+    assert not breaks(1, 1) and not breaks(2, 3) and not breaks(2, 1, 2)
