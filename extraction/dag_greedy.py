@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,9 @@ def extract(
     seed: int = 0,
     warm_start: Choice | None = None,
     restarts: int = RESTARTS,
+    starts: Sequence[Choice] = (),
 ) -> Extraction:
-    """Best of `restarts` greedy passes and of `warm_start`, each improved locally.
+    """Best of `warm_start`, and of `restarts` greedy passes (at least one) and of the choices `starts`, each improved locally.
 
     Deterministic for a seed as long as the time limit does not cut it short. Raises Infeasible,
     NoChoiceFound.
@@ -55,6 +57,12 @@ def extract(
             best, best_cost = reachable(graph, choice), cost
             trace.append((time.perf_counter() - start, cost))
 
+    def improve(choice: dict[int, int]) -> None:
+        offer(choice)
+        search = LocalSearch(graph, prices, readers, choice)
+        search.descend(deadline, rng)
+        offer(search.choice)
+
     ranks: list[Rank] = [float, lambda n: -n, lambda n: len(prices.reads[n])]
     ranks += [lambda n: rng.random()] * (restarts - len(ranks))
     for i, rank in enumerate(ranks[:restarts]):
@@ -65,16 +73,27 @@ def extract(
         except NoChoiceFound as error:
             failure = error
             continue
-        offer(choice)
-        search = LocalSearch(graph, prices, readers, choice)
-        search.descend(deadline, rng)
-        offer(search.choice)
+        improve(choice)
+        for given in starts if not i else ():
+            improve({**choice, **given})  # what it does not reach it may still change to
     if warm_start is not None:
         offer(warm_start)
     if not best:
         assert failure is not None
         raise failure
     return Extraction(best, best_cost, float("-inf"), "feasible", trace, time.perf_counter() - start, "dag_greedy")
+
+
+def improved_until(
+    graph: ChoiceGraph, choice: Choice, enough: Callable[[Choice], bool], *, time_limit: float = 10.0, seed: int = 0
+) -> dict[int, int]:
+    """A choice improved locally until it is `enough`, or as far as that goes. Raises Infeasible, NoChoiceFound."""
+    prices = Prices(graph)
+    readers = readers_of(graph, prices)
+    others = greedy_pass(graph, prices, readers)  # what classes that the choice does not reach are changed to
+    search = LocalSearch(graph, prices, readers, {**others, **choice})
+    search.descend(time.perf_counter() + time_limit, random.Random(seed), enough=enough)
+    return search.active()
 
 
 def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank: Rank = float) -> dict[int, int]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections.abc import Callable
 
 from .check import Choice
 from .graph import ChoiceGraph
@@ -38,8 +39,14 @@ class LocalSearch:
             if self.references[r] == 1:
                 self.cost += self._activate(self.choice[r])
 
-    def descend(self, deadline: float, rng: random.Random, rounds: int = 20) -> None:
-        """Improve until no single change helps, `rounds` or WORK are done, or `deadline` has passed.
+    def descend(
+        self,
+        deadline: float,
+        rng: random.Random,
+        rounds: int = 20,
+        enough: Callable[[Choice], bool] = lambda choice: False,
+    ) -> None:
+        """Improve until no single change helps, a choice is `enough`, `rounds` or WORK are done, or `deadline` has passed.
 
         `deadline` is on the clock of time.perf_counter. Sideways moves are taken at random.
         """
@@ -51,8 +58,12 @@ class LocalSearch:
             for c in active:
                 if self.work > WORK or time.perf_counter() > deadline:
                     return
-                if self.references[c] and c not in self.locked:
-                    self._improve(c, rng)
+                if not self.references[c] or c in self.locked:
+                    continue
+                cost = self.cost
+                self._improve(c, rng)
+                if self.cost < cost and enough(self.active()):
+                    return
             if self.cost >= before - 1e-9 * max(1.0, abs(before)):
                 return
 

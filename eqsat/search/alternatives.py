@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+
+import numpy as np
 
 import cost_models
 from cost_models.cache import PriceCache
@@ -24,7 +26,7 @@ from eqsat.search.choice import Choices, build
 from eqsat.search.clock import Clock
 from eqsat.search.correction import corrected
 from eqsat.search.decision import Decision, Figures, MemoryLimits
-from eqsat.search.memory import MemoryPrices
+from eqsat.search.memory import MemoryPrices, Rates
 from eqsat.search.options import CYCLES, SRAM, Options
 from eqsat.search.plugins import checked_extraction
 from eqsat.search.regions import computed_classes
@@ -36,14 +38,19 @@ from eqsat.target import Target
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
-from extraction import Extraction, Infeasible, check, extract
+from extraction import Extraction, Infeasible, check, dag_greedy, extract
 
 logger = logging.getLogger(__name__)
 
 _GREEDY = "dag_greedy"
-#: Rounds that look for graphs that fit; what the memory which is too much costs in the first, as a share of the fastest graph's cycles; and by
-#: what that rises or falls until one round finds a graph that fits and another does not.
-_ROUNDS, _FIRST, _FACTOR = 6, 0.5, 6.0
+#: Rounds that look for graphs that fit, at most, and after how many that found no faster one they end; what the memory which is too much costs
+#: in the first, as a share of the cycles; and by what that rises and falls at first.
+_ROUNDS, _FRUITLESS, _FIRST, _FACTOR = 14, 6, 0.5, 6.0
+#: Such rounds end where prices change by less than this; then so many graphs at most are repaired, at the price of memory that is between what
+#: fits and what does not, so many times over; these end where so many in a row give nothing new.
+_CLOSE, _REPAIRS, _MISSES, _STEEP = 1.3, 12, 2, 1.5
+#: Choices that were compiled before from which such a round starts, too.
+_STARTS = 2
 #: No such rounds where a graph that fits is slower by this share at most.
 _NEAR = 0.01
 #: For less SRAM each round aims at this share of the least so far; rounds at most.
@@ -80,6 +87,7 @@ class _Extractions:
 
     def __init__(self, search: Search, frozen: Frozen, model: CostModel) -> None:
         self.search, self.frozen, self.model = search, frozen, model
+        self.repaired: list[Compiled] = []
         self.compiled: dict[bytes, Compiled | None] = {}  # None: Vela refuses it
 
     def run(self) -> list[Compiled]:
@@ -113,28 +121,72 @@ class _Extractions:
             self._shrink(prices)
 
     def _fit(self, prices: MemoryPrices) -> None:
-        """Looks for a graph within the limits that is about as fast as the fastest."""
+        """Looks for a graph within the limits that is about as fast as the fastest: prices on memory rise as long as none fits and then fall, by ever
+        less, since what is learnt of commands from each graph changes which prices do."""
         limits, learnt = self.search.decision.limits, set[bytes]()
-        low, high, share = 0.0, math.inf, _FIRST  # the largest share that did not do, the smallest that did
+        share, factor, fitted, fruitless = 0.0, _FACTOR, False, 0
         for number in range(_ROUNDS):
-            over = self._over()
-            if over is None:
-                return
+            over, best = self._over(), self._fastest_that_fits()
+            if over is None or fruitless == _FRUITLESS or factor < _CLOSE:
+                break
+            share = share or _FIRST / limits.excess(over)
             self._learn(prices, limits, learnt)
-            found, corrected_prices = self._priced_round(prices, over.figures, limits, share, number)
-            if found and limits.fits(found.figures):
-                high = share
-            elif corrected_prices:
-                continue  # they may have been too low for what was found
-            else:
-                low = share
-            share = _FACTOR * low if math.isinf(high) else math.sqrt(low * high) if low else high / _FACTOR
+            with self.search.clock.stage("extract"):
+                extractions = self._priced(prices.charged(self.choices, _rates(over, limits, share)))
+            found = self._with_memory(extractions, number)
+            fits = any(limits.fits(c.figures) for c in found)
+            if fits != fitted and number:
+                factor = math.sqrt(factor)
+            share, fitted = share / factor if fits else share * factor, fits
+            fruitless = fruitless + 1 if best <= self._fastest_that_fits() < math.inf else 0
+        self._repair(prices, learnt)
+
+    def _repair(self, prices: MemoryPrices, learnt: set[bytes]) -> None:
+        misses = 0
+        for number in range(_ROUNDS, _ROUNDS + _REPAIRS):
+            if self._over() is None or misses == _MISSES:
+                return
+            self._learn(prices, self.search.decision.limits, learnt)
+            misses = 0 if self._repaired(prices, number) else misses + 1
+
+    def _repaired(self, prices: MemoryPrices, number: int) -> bool:
+        """Changes a graph that exceeds the limit of flash only so far that it fits; False if that gives nothing new. Where a byte is worth about the same
+        everywhere in a graph, a price on it changes either nothing or all of it."""
+        limits = self.search.decision.limits
+        known = [c for c in self.compiled.values() if c]
+        fitting = min((c.figures for c in known if limits.fits(c.figures)), default=None)
+        if limits.flash is None or fitting is None:
+            return False
+        able = [c for c in known if c not in self.repaired and replace(limits, flash=None).fits(c.figures)]
+        over = [c for c in able if c.figures.cycles < fitting.cycles]
+        if not over:
+            return False
+        rate = max((fitting.cycles - c.figures.cycles) / (c.figures.flash - fitting.flash) for c in over)
+        start = min(over, key=lambda c: c.figures.cycles + rate * c.figures.flash)
+        self.repaired.append(start)
+        flash = np.zeros(self.choices.graph.n_nodes)
+        flash[: len(self.choices.candidates)] = prices.flash(self.choices)
+        most = flash[list(start.choice.values())].sum() - (start.figures.flash - limits.flash)
+        charged = prices.charged(self.choices, Rates(0.0, _STEEP * rate)).graph
+        limit = self.search.options.time_limit
+        with self.search.clock.stage("extract"):
+            choice = dag_greedy.improved_until(
+                charged, start.choice, lambda c: flash[list(c.values())].sum() <= most, time_limit=limit, seed=number
+            )
+        before = len(self.compiled)
+        self._with_memory([self._at_own_price(choice)], number)
+        return len(self.compiled) > before
+
+    def _with_memory(self, extractions: Sequence[Extraction], number: int) -> list[Compiled]:
+        """Those that Vela takes."""
+        compiled = [self._compile(e, f"{_GREEDY} with memory", number)[0] for e in extractions]
+        return [c for c in compiled if c]
 
     def _shrink(self, prices: MemoryPrices) -> None:
         """Looks for graphs that need less SRAM than the best so far, a step at a time, until prices that make SRAM all that counts find none."""
         decision, best, learnt = replace(self.search.decision, objective=SRAM), None, set[bytes]()
         shares: list[float] = []
-        for number in range(_ROUNDS, _ROUNDS + _MOST):
+        for number in range(_ROUNDS + _REPAIRS, _ROUNDS + _REPAIRS + _MOST):
             least = min((c for c in self.compiled.values() if c), key=lambda c: decision.rank(c.figures), default=None)
             if least is None or least is best and not shares:
                 return
@@ -143,7 +195,10 @@ class _Extractions:
                 learnt.clear()
             target = replace(decision.limits, sram=int(_STEP * best.figures.sram))
             self._learn(prices, target, learnt)
-            self._priced_round(prices, best.figures, target, shares.pop(0), number)
+            rates = _rates(best.figures, target, shares.pop(0) / (1 - _STEP))
+            with self.search.clock.stage("extract"):
+                extractions = self._priced(prices.charged(self.choices, rates))
+            self._with_memory(extractions, number)
 
     def _learn(self, prices: MemoryPrices, limits: MemoryLimits, learnt: set[bytes]) -> None:
         """From the graphs that are not among those of `learnt`, which is filled up."""
@@ -151,38 +206,33 @@ class _Extractions:
             prices.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate, limits)
         learnt.update(self.compiled)
 
-    def _priced_round(
-        self, prices: MemoryPrices, over: Figures, limits: MemoryLimits, share: float, number: int
-    ) -> tuple[Compiled | None, bool]:
-        """One extraction with prices by which what is too much in the graph `over` would cost that share of its cycles, as `_compile`."""
-        rates = [
-            share * over.cycles / (used - limit) if limit is not None and used > limit else 0.0
-            for used, limit in ((over.sram, limits.sram), (over.flash, limits.flash))
-        ]
-        with self.search.clock.stage("extract"):
-            found = self._priced(prices.charged(self.choices, *rates))
-        return self._compile(found, f"{_GREEDY} with memory", number)
+    def _fastest_that_fits(self) -> float:
+        """Cycles, inf if none fits."""
+        limits, known = self.search.decision.limits, [c.figures for c in self.compiled.values() if c]
+        return min((f.cycles for f in known if limits.fits(f)), default=math.inf)
 
-    def _over(self) -> Compiled | None:
+    def _over(self) -> Figures | None:
         """What a graph that fits is looked for from, if none that fits is about as fast as the fastest: one that is fast and exceeds little."""
-        limits, known = self.search.decision.limits, [c for c in self.compiled.values() if c]
-        fitting = [c.estimate.cycles for c in known if limits.fits(c.figures)]
-        fastest = min((c.estimate.cycles for c in known), default=math.inf)
-        if min(fitting, default=math.inf) <= (1 + _NEAR) * fastest:
+        limits, known = self.search.decision.limits, [c.figures for c in self.compiled.values() if c]
+        if self._fastest_that_fits() <= (1 + _NEAR) * min((f.cycles for f in known), default=math.inf):
             return None
-        over = [c for c in known if not limits.fits(c.figures)]
-        return min(over, key=lambda c: c.estimate.cycles * (1 + limits.excess(c.figures)), default=None)
+        over = [f for f in known if not limits.fits(f)]
+        return min(over, key=lambda f: f.cycles * (1 + limits.excess(f)), default=None)
 
-    def _priced(self, charged: Choices) -> Extraction:
-        """The cheapest that greedy extraction finds under other prices, at its own."""
-        limit = self.search.options.time_limit
-        found = [extract(charged.graph, _GREEDY, time_limit=limit).choice]
+    def _priced(self, charged: Choices) -> list[Extraction]:
+        """What greedy extraction finds under other prices, at its own price: from the choices that were compiled before, too, whose memory is known;
+        and with views free or copies."""
+        known = sorted((c.choice for c in self.compiled.values() if c), key=lambda choice: check(charged.graph, choice))
+        greedy = partial(dag_greedy.extract, time_limit=self.search.options.time_limit, restarts=1)
+        found = [greedy(charged.graph, starts=known[:_STARTS]).choice]
         if charged.last:
-            found += [self._relaxed(charged, copied).choice for copied in (False, True)]
-        choice = min(found, key=lambda choice: check(charged.graph, choice))
-        return Extraction(
-            choice, check(self.choices.graph, choice), -math.inf, "feasible", [], 0.0, f"{_GREEDY} with memory"
-        )
+            relaxed = (charged.settled(greedy(charged.relaxed(copied)).choice).choice for copied in (False, True))
+            found.append(min(relaxed, key=lambda choice: check(charged.graph, choice)))
+        return [self._at_own_price(choice) for choice in found]
+
+    def _at_own_price(self, choice: Mapping[int, int]) -> Extraction:
+        cost = check(self.choices.graph, choice)
+        return Extraction(dict(choice), cost, -math.inf, "feasible", [], 0.0, f"{_GREEDY} with memory")
 
     def _relaxed(self, choices: Choices, copied: bool) -> Extraction:
         limit = self.search.options.time_limit
@@ -240,3 +290,9 @@ class _Extractions:
             choice=found.choice,
             classes=computed_classes(self.choices, *written),
         )
+
+
+def _rates(over: Figures, limits: MemoryLimits, share: float) -> Rates:
+    """By which all of the memory that is allowed would cost `share` times a graph's cycles, of SRAM and flash what the graph has too much of."""
+    used = (over.sram, limits.sram), (over.flash, limits.flash)
+    return Rates(*(share * over.cycles / max(1, most) if most is not None and n > most else 0.0 for n, most in used))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,13 @@ from eqsat.vela.compile import Estimate
 _CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "transpose_conv2d")
 #: Bytes of the bias and the scale of a channel.
 _SCALE = 10
+
+
+class Rates(NamedTuple):
+    """Cycles that a byte of SRAM and of flash costs."""
+
+    sram: float
+    flash: float
 
 
 class MemoryPrices:
@@ -48,14 +56,18 @@ class MemoryPrices:
                 commands[n] += row["command_bytes"]
         self._commands[list(commands)] = list(commands.values())
 
-    def charged(self, choices: Choices, sram: float, flash: float) -> Choices:
-        """The same choices with prices that have `sram` and `flash` cycles per byte in them."""
+    def charged(self, choices: Choices, rates: Rates) -> Choices:
+        """The same choices with memory in their prices."""
         cost = choices.graph.cost.copy()
-        extra = sram * self._sram
-        if flash:
-            extra += flash * (self._weights + self._known_commands(choices))
+        extra = rates.sram * self._sram
+        if rates.flash:
+            extra += rates.flash * self.flash(choices)
         cost[: len(extra)] += extra
         return replace(choices, graph=replace(choices.graph, cost=cost))
+
+    def flash(self, choices: Choices) -> np.ndarray:
+        """Bytes of commands and weights of every candidate."""
+        return self._weights + self._known_commands(choices)
 
     def _learn_sram(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate, limit: int) -> None:
         """Charges what is live at each step where SRAM runs short by the bytes that would be gained without it."""

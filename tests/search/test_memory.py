@@ -12,7 +12,7 @@ from cost_models.cache import PriceCache
 from eqsat.egraph.encoding import saturate
 from eqsat.search.choice import Choices, build
 from eqsat.search.decision import MemoryLimits
-from eqsat.search.memory import MemoryPrices
+from eqsat.search.memory import MemoryPrices, Rates
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph
@@ -57,7 +57,7 @@ def test_what_is_live_where_sram_runs_short_is_charged(known) -> None:
     choices, choice, estimate, classes = known
     prices = MemoryPrices(choices, U55)
     prices.learn(choices, choices.tensor_graph(choice), estimate, MemoryLimits(sram=estimate.footprint.sram - 100))
-    more = extra(choices, prices.charged(choices, 2.0, 0.0), choice)
+    more = extra(choices, prices.charged(choices, Rates(2.0, 0.0)), choice)
     assert {name: more[c] for name, c in classes.items()} == {"kept": 200, "wide": 200, "wider": 200, "narrow": 0}
 
 
@@ -65,7 +65,7 @@ def test_what_fits_is_not_charged(known) -> None:
     choices, choice, estimate, _ = known
     prices = MemoryPrices(choices, U55)
     prices.learn(choices, choices.tensor_graph(choice), estimate, MemoryLimits(sram=estimate.footprint.sram))
-    assert (prices.charged(choices, 2.0, 0.0).graph.cost == choices.graph.cost).all()
+    assert (prices.charged(choices, Rates(2.0, 0.0)).graph.cost == choices.graph.cost).all()
 
 
 def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
@@ -73,5 +73,5 @@ def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
     choices, choice, estimate, _ = known
     prices = MemoryPrices(choices, U55)
     prices.learn(choices, choices.tensor_graph(choice), estimate, MemoryLimits())
-    more = extra(choices, prices.charged(choices, 0.0, 1.0), choice)
+    more = extra(choices, prices.charged(choices, Rates(0.0, 1.0)), choice)
     assert more.sum() == pytest.approx(estimate.footprint.payload, rel=0.1)
