@@ -105,6 +105,24 @@ def exchange_pulled_pool(call: Pooling, t: Type) -> tuple[Move, Pooling]:
     return _exchange(_exchange(t.shape).out_shape), _exchanged(call)
 
 
+# ---- several images -----------------------------------------------------------------------------
+
+
+@extern
+def one_image(call: Conv2d, x: Type, weights: Constant, t: Type) -> tuple[Move, Move] | None:
+    """call x = m (call (m' x)), where m' lays the images below each other: a pointwise convolution does not know them from rows."""
+    if (
+        x.shape[0] == 1
+        or not _one_tap(call, weights.node.shape)
+        or call.attr("stride") != (1, 1)
+        or any(call.attr("pad"))
+    ):
+        return None
+    images, height, width, depth = x.shape
+    below = (1, images * height, width)
+    return Move.reshape((*below, t.shape[-1]), t.shape), Move.reshape(x.shape, (*below, depth))
+
+
 # ---- transposed convolution ---------------------------------------------------------------------
 
 
@@ -184,6 +202,7 @@ rule = partial(rule, family="convolution")
 
 RULES = [
     rule("turn-conv", conv(x, w, b), let(exchanged(conv, x, w, LHS), lambda back, c, n, v: back(c(n(x), v, b)))),
+    rule("conv-one-image", plain(x, w, b), let(one_image(plain, x, w, LHS), lambda back, n: back(plain(n(x), w, b)))),
     rule("push-turn", m(conv(x, w, b)), let(exchange_pushed(conv, x, w), lambda c, n, v: c(n(x), v, b))),
     rule("pull-turn", conv(m(x), w, b), let(exchange_pulled(conv, w, LHS), lambda n, c, v: n(c(x, v, b)))),
     rule("push-turn-pool", m(pool(x)), let(exchange_pushed_pool(pool, x), lambda p, n: p(n(x)))),

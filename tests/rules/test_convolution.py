@@ -70,6 +70,16 @@ def test_time_along_height_or_width(case):
     assert fires(g, "turn-conv", *PLAIN)
 
 
+@pytest.mark.parametrize(
+    ("shape", "kernel", "fired"), [((3, 2, 5, 4), 1, True), ((1, 2, 5, 4), 1, False), ((3, 2, 5, 4), 2, False)]
+)
+def test_images_lie_below_each_other(shape, kernel, fired):
+    g = TensorGraph()
+    x = g.add_input("x", shape, "INT8")
+    g.outputs = [conv(g, x, 3, (kernel, kernel), 0)]
+    assert fires(g, "conv-one-image", *PLAIN) == fired
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 1, 3), (1, 2, 5, 3)])
 def test_pictures_and_single_pixels_are_not_turned(shape):
     g = TensorGraph()
