@@ -18,10 +18,13 @@ from typing import Any
 
 import tosa_serializer as ts
 from executorch.backends.arm._passes import ArmPassManager
+from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
 from executorch.backends.arm.operators.node_visitor import get_node_visitors
 from executorch.backends.arm.process_node import process_call_function, process_output, process_placeholder
 from torch.export import ExportedProgram
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
+
+from eqsat.tosa.locations import Origin
 
 #: Stock passes that only place, merge or split data movement: eqsat's rules and pricing do that work.
 LAYOUT_PASSES = frozenset(
@@ -36,6 +39,8 @@ LAYOUT_PASSES = frozenset(
         "RemovePermutesAroundElementwiseTosaOps",
     }
 )
+#: Targets of nodes that only passes make.
+_MADE = ("tosa.", "placeholder", "get_attr")
 _FIRST_LAYOUT_PASS = "PropagateViewCopyPermuteDownPass"
 
 
@@ -103,6 +108,38 @@ def lower(program: ExportedProgram, compile_spec) -> HookPoint:
     return manager.hook
 
 
+class _LocationHook:
+    """In the place of ExecuTorch's DebugHook: the locations of operators are their origins alone, without stack traces and numbers that differ
+    from one process to the next."""
+
+    mode = ArmCompileSpec.DebugMode.TOSA
+
+    def add(self, node: Node, tosa_op: str, tosa_op_id: int) -> _Location:
+        return _Location(origin(node))
+
+
+class _Location:
+    def __init__(self, found: Origin):
+        self.found = found
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.found.record()
+
+
+def origin(node: Node) -> Origin:
+    """Where a node of a lowered program comes from. The first of its trace is the node of the program that was exported; one that a pass made from
+    nothing has a trace that begins with itself."""
+    trace, first = node.meta.get("from_node") or [], None
+    while trace:
+        first = trace[-1]
+        trace = first.from_node
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    module, kind = stack[-1] if stack else ("", "")
+    made = first is None or str(first.target).startswith(_MADE)
+    kind = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+    return Origin("" if made or first is None else first.name, module, kind, node.meta.get("debug_handle"))
+
+
 def _serialise(program: ExportedProgram, tosa_spec) -> bytes:
     """TOSA flatbuffer of a fully lowered program, by ExecuTorch's node visitors (as tosa/backend.py does it)."""
     version = tosa_spec.version
@@ -113,7 +150,7 @@ def _serialise(program: ExportedProgram, tosa_spec) -> bytes:
         targetPatch=version.micro,
         targetDraft=version.minor > 0,
     )
-    visitors = get_node_visitors(tosa_spec, None)
+    visitors = get_node_visitors(tosa_spec, _LocationHook())
     for node in program.graph_module.graph.nodes:
         if node.op == "call_function":
             process_call_function(node, graph, visitors, tosa_spec)

@@ -15,7 +15,7 @@ from typing import Any
 
 import flatbuffers
 import numpy as np
-from tosa import TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion, TosaShape, TosaTensor, Version
+from tosa import OpLocation, TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion, TosaShape, TosaTensor, Version
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
@@ -24,6 +24,7 @@ from eqsat.tensor.types import Const, GraphError, Type, attrs_of
 from eqsat.tosa import schema
 
 IDENTIFIER = b"TOSA"
+_CONSTANTS = ("CONST", "CONST_SHAPE")
 _STATEFUL = {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LOOP"}
 #: Bytes that may be read per byte of the file, and at least: parts of a flatbuffer may be shared, so a small file can stand for an endless graph.
 _SHARED, _LEAST = 16, 1 << 20
@@ -298,14 +299,14 @@ class _Reader:
 # ---- writing ------------------------------------------------------------------------------------
 
 
-def dumps(graph: TensorGraph) -> bytes:
-    """Writes a flatbuffer. Inputs keep their names and order; node n's tensor is named `n<number>`, or as the output slot;
+def dumps(graph: TensorGraph, locations: Mapping[int, str] | None = None) -> bytes:
+    """Writes a flatbuffer. locations: texts by node (`eqsat.tosa.locations`). Inputs keep their names and order; node n's tensor is named `n<number>`, or as the output slot;
     where names of the graph look the same, more of the n stand before the number.
 
     A value in several output slots, or an input or constant that is an output, gets an IDENTITY per extra slot:
     Vela needs every output to be a tensor of its own.
     """
-    return _Writer(graph).buffer
+    return _Writer(graph, locations or {}).buffer
 
 
 class _Names:
@@ -353,8 +354,9 @@ def written_names(graph: TensorGraph) -> dict[int, str]:
 
 
 class _Writer:
-    def __init__(self, graph: TensorGraph):
+    def __init__(self, graph: TensorGraph, locations: Mapping[int, str]):
         self.graph = graph
+        self.location = ""  # of the operators that are being written
         self.b = flatbuffers.Builder(1 << 16)
         self.tensors: list[int] = []
         self.shapes: list[int] = []
@@ -362,8 +364,10 @@ class _Writer:
         self.seen: dict[tuple, str] = {}
         self.names = _Names(graph)
         for n in graph.live():
+            self.location = locations.get(n, "")
             self._node(n, graph.nodes[n])
         for n, name in self.names.identities:
+            self.location = locations.get(n, "")
             self._tensor(name, graph.type(n))
             self._operator("IDENTITY", [self.names.of(n)], [name], {})
         self.buffer = self._finish(self.names.inputs, self.names.outputs)
@@ -408,6 +412,7 @@ class _Writer:
         attribute = schema.write_attributes(self.b, union, fields) if union != "NONE" else None
         i = self._strings(ins, TosaOperator.StartInputsVector)
         o = self._strings(outs, TosaOperator.StartOutputsVector)
+        location = None if code in _CONSTANTS else self._location()
         TosaOperator.Start(self.b)
         TosaOperator.AddOp(self.b, schema.OP_CODE[code])
         if attribute is not None:
@@ -415,7 +420,17 @@ class _Writer:
             TosaOperator.AddAttribute(self.b, attribute)
         TosaOperator.AddInputs(self.b, i)
         TosaOperator.AddOutputs(self.b, o)
+        if location is not None:
+            TosaOperator.AddLocation(self.b, location)
         self.operators.append(TosaOperator.End(self.b))
+
+    def _location(self) -> int | None:
+        if not self.location:
+            return None
+        text = self.b.CreateString(self.location)
+        OpLocation.OpLocationStart(self.b)
+        OpLocation.OpLocationAddText(self.b, text)
+        return OpLocation.OpLocationEnd(self.b)
 
     def _small(self, values: Sequence[int], dtype: str) -> str:
         """A constant operand, shared between equal ones."""
