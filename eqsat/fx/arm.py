@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from executorch.backends.arm.operators.node_visitor import get_node_visitors
 from executorch.backends.arm.process_node import process_call_function, process_output, process_placeholder
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
+from torch.fx.passes.infra.pass_base import PassResult
 
 from eqsat.tosa.locations import Origin
 
@@ -39,8 +41,7 @@ LAYOUT_PASSES = frozenset(
         "RemovePermutesAroundElementwiseTosaOps",
     }
 )
-#: Targets of nodes that only passes make.
-_MADE = ("tosa.", "placeholder", "get_attr")
+_TABLE_PASS = "InsertTableOpsPass"
 _FIRST_LAYOUT_PASS = "PropagateViewCopyPermuteDownPass"
 
 
@@ -73,14 +74,21 @@ class _Split(ArmPassManager):
                 f"ExecuTorch's Arm pipeline has {names.count(_FIRST_LAYOUT_PASS)} {_FIRST_LAYOUT_PASS}, expected 1"
             )
         everything, cut = self.passes, names.index(_FIRST_LAYOUT_PASS)
-        self.passes = everything[:cut]
+        of_tables: dict[str, Origin] = {}
+
+        def note_tables(module: GraphModule) -> PassResult:
+            of_tables.update(_origins_by_table(module))
+            return PassResult(module, False)
+
+        tables = names.index(_TABLE_PASS) if _TABLE_PASS in names[:cut] else cut
+        self.passes = [*everything[:tables], note_tables, *everything[tables:cut]]
         super()._transform(exported_program, exported_program.graph_module)
         duplicate = copy.deepcopy(exported_program)
 
         started = time.perf_counter()
         self.passes = [p for p in everything[cut:] if type(p).__name__ not in LAYOUT_PASSES]
         super()._transform(exported_program, exported_program.graph_module)
-        explicit = _serialise(exported_program, self.tosa_spec)
+        explicit = _serialise(exported_program, self.tosa_spec, of_tables)
         explicit_seconds = time.perf_counter() - started
 
         started = time.perf_counter()
@@ -88,7 +96,7 @@ class _Split(ArmPassManager):
         self.passes = everything[cut:]
         try:
             super()._transform(duplicate, duplicate.graph_module)
-            stock = _serialise(duplicate, self.tosa_spec)
+            stock = _serialise(duplicate, self.tosa_spec, of_tables)
         except Exception as e:  # noqa: BLE001 - stock may fail where eqsat does not; that is stock's outcome
             error = f"{type(e).__name__}: {e}"
         self.hook = HookPoint(stock, explicit, error, time.perf_counter() - started, explicit_seconds)
@@ -114,16 +122,22 @@ class _LocationHook:
 
     mode = ArmCompileSpec.DebugMode.TOSA
 
+    def __init__(self, of_tables: Mapping[str, Origin]) -> None:
+        self.of_tables = of_tables
+
     def add(self, node: Node, tosa_op: str, tosa_op_id: int) -> _Location:
-        return _Location(origin(node))
+        tables = (self.of_tables[n.name] for n in node.all_input_nodes if n.name in self.of_tables)
+        return _Location(next(tables, origin(node)))
 
 
+@dataclass(frozen=True, slots=True)
 class _Location:
-    def __init__(self, found: Origin):
-        self.found = found
+    """What node visitors ask for the text of a location."""
+
+    origin: Origin
 
     def to_dict(self) -> dict[str, Any]:
-        return self.found.record()
+        return self.origin.record()
 
 
 def origin(node: Node) -> Origin:
@@ -135,13 +149,21 @@ def origin(node: Node) -> Origin:
         trace = first.from_node
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     module, kind = stack[-1] if stack else ("", "")
-    made = first is None or str(first.target).startswith(_MADE)
+    name = first.name if first is not None and "tosa." not in str(first.target) else ""
     kind = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
-    return Origin("" if made or first is None else first.name, module, kind, node.meta.get("debug_handle"))
+    kind = "" if ".<locals>." in kind else kind  # a wrapper of torch.export's own
+    return Origin(name, module, kind, node.meta.get("debug_handle"))
 
 
-def _serialise(program: ExportedProgram, tosa_spec) -> bytes:
-    """TOSA flatbuffer of a fully lowered program, by ExecuTorch's node visitors (as tosa/backend.py does it)."""
+def _origins_by_table(module: GraphModule) -> dict[str, Origin]:
+    """The origins of operators by the name that the constant of a TABLE in their place will have: the TABLE itself has none (executorch 1.5,
+    _passes/insert_table_ops.py)."""
+    return {f"b_{n.name}_table_constant": origin(n) for n in module.graph.nodes if n.op == "call_function"}
+
+
+def _serialise(program: ExportedProgram, tosa_spec, of_tables: Mapping[str, Origin]) -> bytes:
+    """TOSA flatbuffer of a fully lowered program, by ExecuTorch's node visitors (as tosa/backend.py does it), each operator with its origin as its
+    location."""
     version = tosa_spec.version
     graph = ts.TosaSerializer(
         "",
@@ -150,7 +172,7 @@ def _serialise(program: ExportedProgram, tosa_spec) -> bytes:
         targetPatch=version.micro,
         targetDraft=version.minor > 0,
     )
-    visitors = get_node_visitors(tosa_spec, _LocationHook())
+    visitors = get_node_visitors(tosa_spec, _LocationHook(of_tables))
     for node in program.graph_module.graph.nodes:
         if node.op == "call_function":
             process_call_function(node, graph, visitors, tosa_spec)

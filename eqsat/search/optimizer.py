@@ -22,6 +22,7 @@ from eqsat.rules import tolerant
 from eqsat.search.alternatives import Search
 from eqsat.search.decision import ALONE, Container, Decision, MemoryLimits
 from eqsat.search.options import Options, given_options
+from eqsat.search.origins import table, with_locations
 from eqsat.search.plugins import plugin_error
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
@@ -79,7 +80,7 @@ def optimize_tosa(
         if answer is None:
             raise given.refusals["explicit"]
     result = _result(given, search, frozen, candidates, answer)
-    run = _run(name, given, search, candidates, answer.best, result.points)
+    run = _run(name, given, search, candidates, answer.best, result)
     result.run = replace(run, result=result.record()) if run else None
     return result
 
@@ -147,13 +148,13 @@ def _alternatives(reference: TensorGraph, search: Search) -> tuple[Frozen | None
 def _result(
     given: _Given, search: Search, frozen: Frozen | None, candidates: Sequence[Compiled], answer: Answer
 ) -> Result:
-    best = answer.best
+    best, located = answer.best, with_locations(answer.best, given.buffers["explicit"])
     explicit, stock = given.compiled.get("explicit"), given.compiled.get("stock")
     counts = given.reference.op_counts()
     names = dict.fromkeys(o.attr("tosa").lower() for o in given.reference.nodes if o.op == "opaque")
     opaque = {name: counts.get(name, 0) for name in names}
     return Result(
-        tosa=best.tosa,
+        tosa=located,
         explicit=given.buffers["explicit"],
         chosen=best.name,
         cycles=best.estimate.cycles,
@@ -181,6 +182,7 @@ def _result(
         extractions=search.extractions,
         limits=search.decision.limits,
         points=_points(candidates, search.decision.limits),
+        table=table(located, best.estimate.rows),
         seconds=search.clock.seconds,
         warnings=search.warnings,
     )
@@ -197,7 +199,7 @@ def _run(
     search: Search,
     candidates: Sequence[Compiled],
     best: Compiled,
-    points: Sequence[Point],
+    result: Result,
 ) -> Run | None:
     """What was known, around the chosen candidate or, where another graph won, the best that extraction found."""
     found = (
@@ -211,7 +213,7 @@ def _run(
     return Run(
         name,
         search.target,
-        {**given.buffers, "chosen": best.tosa, **{f"point-{i}": p.tosa for i, p in enumerate(points)}},
+        {**given.buffers, "chosen": result.tosa, **{f"point-{i}": p.tosa for i, p in enumerate(result.points)}},
         best.name,
         found.choices,
         found.choice,

@@ -1,21 +1,28 @@
 """Which operators of the source the operators of a choice stand for.
 
-An e-class that holds the value of operators of the source has their origins: several, where equal values merged. An operator of the choice
-whose value was in the source keeps the origins of its class. Any other one stands for what it is computed instead of: the operators of the source
-that lie between the next values behind it and the next ones before it that both graphs have. Of these the ones of its own kind count, if there
-are any.
+The e-class of a value that the source computes knows who computes it there: several, where equal values merged. An operator of the choice has the
+origins of those of its own kind in its class. Where there are none, it was moved, or is written otherwise: then it stands for what lies, in the
+source, on the ways between the values on both sides of it that both graphs have; first for what is of its kind there, else for whatever
+computes its own value, else for all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from eqsat.egraph.encoding import Frozen
 from eqsat.search.choice import Choices
+from eqsat.search.verification import Compiled
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.ops import OPS
 from eqsat.tosa.flatbuffer import dumps, tensor_names
 from eqsat.tosa.locations import Origins, read, text, union
+
+_ALIKE = (
+    ("transpose", "reshape"),
+    ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul"),
+    ("slice", "pad", "concat", "tile"),
+)
 
 
 def of_buffer(buffer: bytes) -> dict[int, Origins]:
@@ -32,20 +39,30 @@ def of_choice(
     frozen, candidates = choices.frozen, choices.candidates
     values = {n: candidates[k].enode.cls for n, k in made_for.items()}
     values |= {n: frozen.handle[i] for n, i in zip(graph.inputs, frozen.source.inputs, strict=True)}
-    between = _Between(frozen, known)
+    source = _Source(frozen, known)
     readers = graph.readers()
     out: dict[int, Origins] = {}
-    for n in made_for:
-        if n not in readers:
-            continue
-        found = between.of_class(values[n])
+    for n in (n for n in made_for if n in readers):
+        kind, cls = _kind(graph.nodes[n].op), values[n]
+        found = source.origins(source.nodes.get(cls, ()), kind)
         if not found:
-            after = _next(n, lambda k: readers[k], values, between.nodes)
-            before = _next(n, lambda k: graph.nodes[k].inputs, values, between.nodes)
-            found = between.origins(after, before, graph.nodes[n].op)
+            after = {cls} if cls in source.nodes else _next(n, lambda k: readers[k], values, source.nodes)
+            before = _next(n, lambda k: graph.nodes[k].inputs, values, source.nodes)
+            between = source.between(before, after)
+            found = (
+                source.origins(between, kind)
+                or source.origins(source.nodes.get(cls, ()))
+                or source.origins(between)
+                or source.origins([k for c in sorted(after or before) for k in source.nodes[c]])
+            )
         if found:
             out[n] = found
     return out
+
+
+def _kind(op: str) -> str:
+    """Operators that rules write as each other are of one kind."""
+    return next((kinds[0] for kinds in _ALIKE if op in kinds), op)
 
 
 def _next(
@@ -65,38 +82,58 @@ def _next(
     return out
 
 
-class _Between:
-    """The source's operators by e-class. nodes: {class: those whose value it holds}."""
+class _Source:
+    """The source's operators and inputs by e-class (`nodes`), and what is known of them."""
 
     def __init__(self, frozen: Frozen, known: Mapping[int, Origins]) -> None:
-        self.source, self.handle, self.known = frozen.source, frozen.handle, known
+        self.graph, self.handle, self.known = frozen.source, frozen.handle, known
+        self.readers = self.graph.readers()
         self.nodes: dict[int, list[int]] = {}
-        for n in self.source.live():
-            if self.source.nodes[n].op != "const":
-                self.nodes.setdefault(frozen.handle[n], []).append(n)
+        for n in self.readers:
+            if self.graph.nodes[n].op != "const":
+                self.nodes.setdefault(self.handle[n], []).append(n)
 
-    def of_class(self, cls: int) -> Origins:
-        return self._of(n for n in self.nodes.get(cls, ()) if OPS[self.source.nodes[n].op].kind != "leaf")
+    def origins(self, nodes: Iterable[int], kind: str = "") -> Origins:
+        """Those of nodes, of a kind or of all."""
+        return union(self.known[n] for n in nodes if n in self.known and kind in ("", _kind(self.graph.nodes[n].op)))
 
-    def _of(self, nodes: Iterable[int]) -> Origins:
-        return union(self.known[n] for n in nodes if n in self.known)
+    def between(self, before: Collection[int], after: Collection[int]) -> list[int]:
+        """The nodes on the ways from values of the classes `before`, without these, to values of the classes `after`; without any before,
+        what is computed from constants alone on the ways to the latter."""
 
-    def origins(self, after: Collection[int], before: Collection[int], op: str) -> Origins:
-        """Of the operators from the classes `after` back to the classes `before`, which are not among them."""
-        found: list[int] = []
-        stack, seen = [n for c in after for n in self.nodes[c]], set[int]()
+        def ends(n: int) -> bool:
+            return self.handle[n] in before and self.handle[n] not in after
+
+        back = self._reached([n for c in after for n in self.nodes[c]], lambda n: self.graph.nodes[n].inputs, ends)
+        starts = [r for c in before for n in self.nodes[c] for r in self.readers[n]] or self.graph.inputs
+        forth = self._reached(starts, lambda n: self.readers[n], lambda n: bool(before) and n not in back)
+        return sorted(back & forth if before else back - forth)
+
+    def _reached(
+        self, starts: Iterable[int], neighbours: Callable[[int], Sequence[int]], ends: Callable[[int], bool]
+    ) -> set[int]:
+        seen, stack = set[int](), list(starts)
         while stack:
             n = stack.pop()
-            if n in seen or self.handle[n] in before:
-                continue
-            seen.add(n)
-            found.append(n)
-            stack += self.source.nodes[n].inputs
-        found.sort()
-        alike = self._of(n for n in found if self.source.nodes[n].op == op)
-        return alike or self._of(found) or union(self.of_class(c) for c in sorted(before))
+            if n not in seen and not ends(n):
+                seen.add(n)
+                stack += neighbours(n)
+        return seen
 
 
-def located(buffer: bytes, graph: TensorGraph, origins: Mapping[int, Origins]) -> bytes:
-    """`buffer`, which `dumps(graph)` gave, with the origins of its operators as their locations."""
-    return dumps(graph, {n: text(o) for n, o in origins.items()}) if origins and dumps(graph) == buffer else buffer
+def with_locations(best: Compiled, explicit: bytes) -> bytes:
+    """The flatbuffer of a graph that was compiled, its operators with their origins as far as the operators of `explicit` have some. It is the same
+    graph: Vela and the reference model look at no location."""
+    if best.choices is None:
+        return best.tosa
+    known = of_buffer(explicit)
+    graph, made_for = best.choices.tensor_graph(best.choice)
+    if not known or dumps(graph) != best.tosa:
+        return best.tosa
+    return dumps(graph, {n: text(o) for n, o in of_choice(best.choices, graph, made_for, known).items()})
+
+
+def table(tosa: bytes, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Vela's table of a flatbuffer, by operator, each with the origins of the operator that it is made from."""
+    located = read(tosa)
+    return [{**row, "origins": [o.record() for o in located.get(row.get("source", ""), ())]} for row in rows]

@@ -9,6 +9,7 @@ from eqsat.files import InputError
 from eqsat.search.decision import Figures, MemoryLimits, more
 from eqsat.search.deviation import Deviation
 from eqsat.search.run import Run
+from eqsat.tosa.locations import Origins, read
 from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound
@@ -48,6 +49,7 @@ class Result:
 
     footprint: bytes of memory, and that of the others; limits: what it may need; points: the Pareto set of all graphs that were compiled, by cycles,
     without those that are known to differ. bound: cycles that the input needs at least.
+    table: Vela's table of the result, a row per operator that runs, with the `origins` of each as far as the input tells them.
     explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
     binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference does (None: they could
@@ -85,6 +87,7 @@ class Result:
     extractions: list[Extracted] = field(default_factory=list)
     limits: MemoryLimits = MemoryLimits()
     points: list[Point] = field(default_factory=list)
+    table: list[dict[str, Any]] = field(default_factory=list, repr=False)
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
@@ -97,6 +100,11 @@ class Result:
             "explicit": len(self.explicit),
             "points": [p.record() for p in self.points],
         }
+
+    @property
+    def origins(self) -> dict[str, Origins]:
+        """{result of an operator in `tosa`: the PyTorch operators that it stands for}, as far as the operators of the input have locations."""
+        return read(self.tosa)
 
     @property
     def passed_over(self) -> str:

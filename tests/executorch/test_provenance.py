@@ -1,0 +1,87 @@
+"""The names of PyTorch, from the exported program to what eqsat made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+import eqsat
+from eqsat.executorch.quantize import quantize
+from eqsat.search.optimizer import Result
+from eqsat.search.options import Options
+from eqsat.tosa import loads
+from eqsat.tosa.flatbuffer import tensor_names
+from eqsat.tosa.locations import read
+
+pytestmark = pytest.mark.slow
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.act = torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.Tanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(self.conv(x))
+
+
+class Net(torch.nn.Module):
+    """Two blocks, a sum, and channels as pixels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Block(), Block()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.pixel_shuffle(self.second(self.first(x)) + x, 2)
+
+
+@pytest.fixture(scope="module")
+def lowered(tmp_path_factory: pytest.TempPathFactory) -> tuple[torch.export.ExportedProgram, Result]:
+    spec = EthosUCompileSpec("ethos-u85-256")
+    program = quantize(Net().eval(), (torch.randn(1, 8, 16, 16),), spec)
+    options = Options(
+        extractor="dag_greedy",
+        cache=tmp_path_factory.mktemp("cache") / "prices",
+        binary_time_limit=0,
+        max_sram="any",
+        max_flash="any",
+    )
+    _, session = eqsat.lower_with_session(program, spec, options=options)
+    (result,) = session.results
+    return program, result
+
+
+def test_every_operator_is_named_as_in_the_exported_program(
+    lowered: tuple[torch.export.ExportedProgram, Result],
+) -> None:
+    program, result = lowered
+    names = {n.name for n in program.graph.nodes}
+    for buffer in (result.explicit, result.tosa):
+        graph, numbers, origins = loads(buffer), tensor_names(buffer), read(buffer)
+        known = {numbers[t] for t in origins}
+        assert [n for n in graph.live() if graph.nodes[n].op not in ("input", "const") and n not in known] == []
+        assert {o.node for found in origins.values() for o in found} <= names
+        assert all(o.handle is not None for found in origins.values() for o in found)
+    assert result.chosen == "eqsat"
+
+
+def test_modules_are_those_of_the_network(lowered: tuple[torch.export.ExportedProgram, Result]) -> None:
+    _, result = lowered
+    graph, numbers = loads(result.tosa), tensor_names(result.tosa)
+    by_op: dict[str, set[str]] = {}
+    for tensor, origins in result.origins.items():
+        by_op.setdefault(graph.nodes[numbers[tensor]].op, set()).update(o.module for o in origins)
+    assert by_op["conv2d"] == {"first.conv", "second.conv"}
+    assert by_op["table"] == {"first.act", "second.act"}, "ExecuTorch's pass for tables drops their names"
+    assert by_op["add"] == {""}, "the network itself"
+    rows = [r for r in result.table if r["operator"].lower() == "conv2d"]
+    assert {o["module"] for r in rows for o in r["origins"]} == {"first.conv", "second.conv"}
+
+
+def test_locations_do_not_depend_on_the_machine(lowered: tuple[torch.export.ExportedProgram, Result]) -> None:
+    """They are part of what benchmarks know a graph by."""
+    assert str(Path.home()).encode() not in lowered[1].explicit and b".py" not in lowered[1].explicit

@@ -1,0 +1,80 @@
+"""Which operators of the source those of a result stand for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.options import Options
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps, loads
+from eqsat.tosa.flatbuffer import tensor_names
+from eqsat.tosa.locations import Origin, Origins, read, text
+from tests.graphs import channel_shuffle, conv, finish, relu, residual, transpose, transposed_relus
+
+
+def named(graph: TensorGraph) -> bytes:
+    """The graph with an origin per operator, called after it."""
+    ops = [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
+    return dumps(graph, {n: text([Origin(f"{graph.nodes[n].op}_{n}", f"layer{n}")]) for n in ops})
+
+
+def optimized(explicit: bytes, where: Path, **more) -> Result:
+    options = Options(
+        extractor="dag_greedy", cache=where / "prices", max_sram="any", max_flash="any", binary_time_limit=0
+    )
+    return optimize_tosa(explicit, "ethos-u85-256", options=options, **more)
+
+
+def by_operator(result: Result) -> list[tuple[str, Origins]]:
+    """(operator, origins) of all operators of the result."""
+    graph, numbers = loads(result.tosa), tensor_names(result.tosa)
+    origins = {numbers[t]: o for t, o in result.origins.items()}
+    return [
+        (graph.nodes[n].op, origins.get(n, ())) for n in graph.live() if graph.nodes[n].op not in ("input", "const")
+    ]
+
+
+@pytest.mark.parametrize("build", [transposed_relus, residual, channel_shuffle])
+def test_every_operator_has_an_origin_and_the_graph_is_the_same(build, tmp_path: Path) -> None:
+    result = optimized(named(build()), tmp_path)
+    plain = optimized(dumps(build()), tmp_path)
+    assert result.chosen == plain.chosen == "eqsat"
+    assert dumps(loads(result.tosa)) == dumps(loads(plain.tosa)) and result.cycles == plain.cycles
+    assert all(origins for _, origins in by_operator(result))
+    assert plain.origins == {} and result.table and all(row["origins"] for row in result.table)
+    assert [{**row, "origins": []} for row in result.table] == plain.table
+
+
+def test_an_operator_that_moved_keeps_its_name(tmp_path: Path) -> None:
+    """NHWC to NCHW, an activation there, and back: the result has no transposes, and the activation is the source's."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 8, 8, 16), "INT8"), 16, 3)
+    y = relu(g, transpose(g, x, 0, 3, 1, 2), -100)
+    finish(g, conv(g, transpose(g, y, 0, 2, 3, 1), 16, 3, seed=1))
+    result = optimized(named(g), tmp_path)
+    kinds = {op: origins for op, origins in by_operator(result) if op in ("clamp", "transpose")}
+    assert "transpose" not in kinds
+    assert [o.node.partition("_")[0] for o in kinds["clamp"]] == ["clamp"]
+
+
+def test_operators_that_merged_have_all_origins(tmp_path: Path) -> None:
+    """The same pooling twice, each with another activation behind it."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16, 3)
+    pools = [g.add_with("max_pool2d", [x], makers.max_pool((4, 4))) for _ in range(2)]
+    finish(g, *(relu(g, pool, least) for pool, least in zip(pools, (-100, -90), strict=True)))
+    result = optimized(named(g), tmp_path)
+    (merged,) = [origins for op, origins in by_operator(result) if op == "max_pool2d"]
+    assert [o.node for o in merged] == [f"max_pool2d_{n}" for n in pools]
+
+
+def test_a_given_graph_that_wins_keeps_its_locations(tmp_path: Path) -> None:
+    g = TensorGraph()
+    finish(g, relu(g, g.add_input("x", (1, 4, 4, 8), "INT8"), -100))
+    given = named(g)
+    result = optimized(given, tmp_path)
+    assert result.chosen == "explicit" and result.tosa == given and result.origins == read(given) != {}
