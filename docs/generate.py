@@ -106,6 +106,27 @@ def rooms() -> str:
     return _table(("room", "what it is for"), [(f"`{r}`", _plain(_first_line(import_module(r)))) for r in ROOMS])
 
 
+def efforts() -> str:
+    """A row per effort with its budgets."""
+    from eqsat.search.effort import EFFORTS
+
+    head = (
+        "effort",
+        "",
+        "e-nodes",
+        "extractor",
+        "seconds per extraction",
+        "rounds of each extractor",
+        "rounds for memory",
+        "seconds for binaries",
+    )
+    rows = (
+        (e.budget.nodes, e.extractor, e.time_limit, e.rounds, e.memory_rounds, e.binary_time_limit) for e in EFFORTS
+    )
+    written = ((f"{x:,}" if isinstance(x, int) else f"{x:g}" if isinstance(x, float) else x for x in r) for r in rows)
+    return _table(head, ((str(i), EFFORTS[i].summary, *row) for i, row in enumerate(written)))
+
+
 def commands() -> str:
     """A section per command with its help, arguments and options."""
     import typer
@@ -160,6 +181,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "extractors": extractors,
     "cost models": cost_models,
     "commands": commands,
+    "efforts": efforts,
     "rooms": rooms,
     **{
         f"results of {d}": partial(results, d)

@@ -52,7 +52,8 @@ class Configuration:
             )
         from eqsat.search.options import Options  # reports read records without the optimizer
 
-        known = {f.name: type(f.default) for f in fields(Options) if isinstance(f.default, (str, int, float))}
+        values = ((f.name, getattr(Options(), f.name)) for f in fields(Options))
+        known = {name: type(value) for name, value in values if isinstance(value, (str, int, float))}
         known[_USER_RULES] = str
         given: dict[str, Any] = {}
         for pair in filter(None, rest.split(",")):

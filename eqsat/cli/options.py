@@ -23,16 +23,30 @@ OptionsMaker = Callable[[], "Options"]
 
 #: Parameter of a command: its type and help, and its default, that of `Options`. What an option means is in `Options`.
 OPTIONS: dict[str, tuple[Any, Any]] = {
+    "effort": (
+        Annotated[
+            int,
+            typer.Option(
+                min=0,
+                max=3,
+                help="0: no search; 1: seconds; 2; 3: hours, if need be; decides extractor and time limits that are not given",
+            ),
+        ],
+        2,
+    ),
     "rules": (Annotated[str, typer.Option(help="preset of rules, see `eqsat rules`")], "all"),
     "extractor": (
         Annotated[
-            str, typer.Option(help="extractor: a built-in one, file.py:function, module:function, or an entry point")
+            str | None,
+            typer.Option(help="extractor: a built-in one, file.py:function, module:function, or an entry point"),
         ],
-        "portfolio",
+        None,
     ),
     "time_limit": (
-        Annotated[float, typer.Option(min=0.1, help="seconds per extraction, of which a delegate has up to three")],
-        10.0,
+        Annotated[
+            float | None, typer.Option(min=0.1, help="seconds per extraction, of which a delegate has up to three")
+        ],
+        None,
     ),
     "cost_model": (
         Annotated[str, typer.Option(help="cost model: a built-in one, file.py:Class, module:Class, or an entry point")],
@@ -70,10 +84,10 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "binary_time_limit": (
         Annotated[
-            float,
+            float | None,
             typer.Option(min=0, help="seconds for running what Vela compiles, of all graphs together; 0: none is run"),
         ],
-        30.0,
+        None,
     ),
     "user_rules": (
         Annotated[

@@ -26,6 +26,7 @@ from eqsat.search.choice import Choices, build
 from eqsat.search.clock import Clock
 from eqsat.search.correction import corrected
 from eqsat.search.decision import Decision, Figures, MemoryLimits
+from eqsat.search.effort import EFFORTS
 from eqsat.search.memory import MemoryPrices, Rates
 from eqsat.search.options import CYCLES, SRAM, Options
 from eqsat.search.plugins import checked_extraction
@@ -43,17 +44,17 @@ from extraction import Extraction, Infeasible, check, dag_greedy, extract
 logger = logging.getLogger(__name__)
 
 _GREEDY = "dag_greedy"
-#: Rounds that look for graphs that fit, at most, and after how many that found no faster one they end; what the memory which is too much costs
+#: After how many rounds that found no faster graph that fits they end; what the memory which is too much costs
 #: in the first, as a share of the cycles; and by what that rises and falls at first.
-_ROUNDS, _FRUITLESS, _FIRST, _FACTOR = 14, 6, 0.5, 6.0
-#: Such rounds end where prices change by less than this; then so many graphs at most are repaired, at the price of memory that is between what
+_FRUITLESS, _FIRST, _FACTOR = 6, 0.5, 6.0
+#: Such rounds end where prices change by less than this; then graphs are repaired, at the price of memory that is between what
 #: fits and what does not, so many times over; these end where so many in a row give nothing new.
-_CLOSE, _REPAIRS, _MISSES, _STEEP = 1.3, 12, 2, 1.5
+_CLOSE, _MISSES, _STEEP = 1.3, 2, 1.5
 #: Choices that were compiled before from which such a round starts, too.
 _STARTS = 2
 #: No such rounds where a graph that fits is slower by this share at most.
 _NEAR = 0.01
-#: For less SRAM each round aims at this share of the least so far; rounds at most.
+#: For less SRAM each round aims at this share of the least so far; rounds at most, if effort allows as many.
 _STEP, _MOST = 0.9, 8
 
 
@@ -87,6 +88,7 @@ class _Extractions:
 
     def __init__(self, search: Search, frozen: Frozen, model: CostModel) -> None:
         self.search, self.frozen, self.model = search, frozen, model
+        self.most = EFFORTS[search.options.effort].memory_rounds
         self.repaired: list[Compiled] = []
         self.compiled: dict[bytes, Compiled | None] = {}  # None: Vela refuses it
 
@@ -125,7 +127,7 @@ class _Extractions:
         less, since what is learnt of commands from each graph changes which prices do."""
         limits, learnt = self.search.decision.limits, set[bytes]()
         share, factor, fitted, fruitless = 0.0, _FACTOR, False, 0
-        for number in range(_ROUNDS):
+        for number in range(self.most):
             over, best = self._over(), self._fastest_that_fits()
             if over is None or fruitless == _FRUITLESS or factor < _CLOSE:
                 break
@@ -143,7 +145,7 @@ class _Extractions:
 
     def _repair(self, prices: MemoryPrices, learnt: set[bytes]) -> None:
         misses = 0
-        for number in range(_ROUNDS, _ROUNDS + _REPAIRS):
+        for number in range(self.most, 2 * self.most):
             if self._over() is None or misses == _MISSES:
                 return
             self._learn(prices, self.search.decision.limits, learnt)
@@ -186,7 +188,7 @@ class _Extractions:
         """Looks for graphs that need less SRAM than the best so far, a step at a time, until prices that make SRAM all that counts find none."""
         decision, best, learnt = replace(self.search.decision, objective=SRAM), None, set[bytes]()
         shares: list[float] = []
-        for number in range(_ROUNDS + _REPAIRS, _ROUNDS + _REPAIRS + _MOST):
+        for number in range(2 * self.most, 2 * self.most + min(self.most, _MOST)):
             least = min((c for c in self.compiled.values() if c), key=lambda c: decision.rank(c.figures), default=None)
             if least is None or least is best and not shares:
                 return

@@ -14,6 +14,7 @@ from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
 from eqsat.files import InputError, naming
 from eqsat.rules.presets import PRESETS
+from eqsat.search.effort import DEFAULT_EFFORT, EFFORTS
 from eqsat.search.spellings import for_target
 from eqsat.target import Target
 
@@ -22,6 +23,11 @@ NUMERICS = ("exact", "tolerant")
 CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
 #: A limit on memory that is no number: what stock's graph needs, or any.
 STOCK, ANY = "stock", "any"
+
+
+#: Fields of `Options` that effort decides unless they are given, and what stands for that until the options are made.
+_OF_EFFORT = ("budget", "extractor", "time_limit", "rounds", "binary_time_limit")
+_BY_EFFORT: Any = None
 
 
 class OptionError(InputError):
@@ -33,6 +39,8 @@ class Options:
     """What a user may set. Raises InputError for an unknown preset, extractor or cost model, and for fewer than one trial; PluginError where an
     extractor's or cost model's own module cannot be imported.
 
+    effort: 0 to 3, which decides the budgets that are not given (`eqsat.search.effort.EFFORTS`): budget, extractor, time_limit, rounds,
+    binary_time_limit; 0 also leaves out all rules. `dataclasses.replace` keeps the budgets of the options that it is given.
     preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`, `file.py:function` or `module:function`.
     cost_model: of `cost_models.available()`, `file.py:Class` or `module:Class`. budget: limits of the
     saturation, of which e-nodes, matches and passes decide alike on every machine. time_limit: seconds per
@@ -48,22 +56,28 @@ class Options:
     """
 
     preset: str = "all"
-    extractor: str = "portfolio"
+    extractor: str = _BY_EFFORT
     cost_model: str = "vela_groups"
     rules: Sequence[Rule] = ()
-    budget: Budget = Budget()
-    time_limit: float = 10.0
-    rounds: int = 3
+    budget: Budget = _BY_EFFORT
+    time_limit: float = _BY_EFFORT
+    rounds: int = _BY_EFFORT
     trials: int = 6
     cache: str | Path | None = None
     numerics: str = "exact"
     tolerance: float = 16
-    binary_time_limit: float = 30.0
+    binary_time_limit: float = _BY_EFFORT
     max_sram: int | str = STOCK
     max_flash: int | str = STOCK
     objective: str = CYCLES
+    effort: int = DEFAULT_EFFORT
 
     def __post_init__(self) -> None:
+        if self.effort not in range(len(EFFORTS)):
+            raise OptionError(f"there is no effort {self.effort!r}; there are 0 to {len(EFFORTS) - 1}")
+        for name in _OF_EFFORT:
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(EFFORTS[self.effort], name))
         for what, name, known in (
             ("preset of rules", self.preset, PRESETS),
             ("numerics", self.numerics, NUMERICS),
@@ -86,7 +100,9 @@ class Options:
         return {**named, "budget": asdict(self.budget)}
 
     def identities(self, target: Target, *families: ModuleType) -> list[Rule]:
-        """The rules of the preset, of the user and of opt-in families, for one saturation for a target."""
+        """The rules of the preset, of the user and of opt-in families, for one saturation for a target; none where nothing is searched."""
+        if not EFFORTS[self.effort].searches:
+            return []
         return for_target([*PRESETS[self.preset], *self.rules, *(r for f in families for r in f.RULES)], target)
 
 
