@@ -15,6 +15,7 @@ from eqsat.target.staging import step_cycles
 from eqsat.tensor.dtypes import DType
 
 MACS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
+_WINDOWS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "avg_pool2d", "max_pool2d")
 ACTIVATIONS = ("clamp", "table")
 SUMS = ("add", "sub", "mul", "maximum", "minimum")
 #: Ops of one operator each, besides the arithmetic, that carry an activation; CONCAT, SLICE and TILE do not.
@@ -65,10 +66,13 @@ def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
 def _fused_activation(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
     """A CLAMP or TABLE, also after the RESCALE that fused. Nothing but the RESCALE fuses into a MATMUL."""
     if read.op in (*MACS, *_CARRYING):
-        return Fusion(of_reader=1.0)
+        return None if _on_a_batch(read) else Fusion(of_reader=1.0)
     if read.op != "rescale" or any(p.op == "matmul" for p in producers):
         return None
-    carried = any(p.op in MACS or p.op in SUMS and not (reader.op == "table" and _splits(p)) for p in producers)
+    carried = any(
+        p.op in MACS and not _on_a_batch(p) or p.op in SUMS and not (reader.op == "table" and _splits(p))
+        for p in producers
+    )
     return Fusion(of_reader=1.0) if carried else None
 
 
@@ -81,6 +85,11 @@ def _fused_transpose(reader: Unit, family: Family) -> Fusion | None:
     if step_cycles(h, w, c, native, 1, family) > _FUSABLE_CYCLES * h * w * c + _FUSABLE_START:
         return None  # deep or shallow shapes: fused it costs many times as much as by itself
     return Fusion(of_reader=0.5 if native in family.transposes.doubled else 1.0)
+
+
+def _on_a_batch(unit: Unit) -> bool:
+    """Whether a convolution or pooling becomes an operator per image, into which no activation fuses, or one by itself where pixels do."""
+    return unit.op in _WINDOWS and unit.result.shape[0] > 1
 
 
 def _splits(unit: Unit) -> bool:

@@ -167,6 +167,8 @@ Conv2d = Annotated[Call, op("conv2d")]
 DepthwiseConv2d = Annotated[Call, op("depthwise_conv2d")]
 TransposeConv2d = Annotated[Call, op("transpose_conv2d")]
 Convolution = Annotated[Call, op("conv2d", "depthwise_conv2d", "transpose_conv2d", name="convolution")]
+#: They pad with their input's zero point.
+PaddingConvolution = Annotated[Call, op("conv2d", "depthwise_conv2d")]
 
 # ---- leaves -------------------------------------------------------------------------------------
 

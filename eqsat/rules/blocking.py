@@ -31,7 +31,7 @@ _BLOCKS = (1, 2, 4, 8)
 #: How many spellings of one convolution are taken.
 MOST = 3
 #: Most channels of a block, weights of a kernel, and how many times the multiplications of the old one.
-_MOST_CHANNELS, _MOST_WEIGHTS, _MOST_WORK = 1024, 1 << 21, 8
+_MOST_CHANNELS, _MOST_WEIGHTS, _MOST_WORK = 1024, 1 << 21, 9
 #: A depthwise convolution of more channels is never better off as one with zeros.
 _MOST_DEPTHWISE_CHANNELS = 16
 

@@ -19,6 +19,8 @@ from eqsat.egraph.kinds import (
     Constant,
     MaxPool,
     Pad,
+    PaddingConvolution,
+    Pooling,
     Slice,
     Ternary,
     Unary,
@@ -36,8 +38,6 @@ SliceOrPad = Annotated[Call, op("slice", "pad")]
 Sliceable = Annotated[
     Call, op("rescale", *(n for n in OPS if n.startswith("reduce_")), name="reduction|rescale", per_channel=True)
 ]
-#: Convolutions that pad with their input's zero point.
-PaddingConvolution = Annotated[Call, op("conv2d", "depthwise_conv2d")]
 
 
 def slice_call(start: Iterable[int], size: Iterable[int]) -> Call:
@@ -86,6 +86,48 @@ def exchanged(f: Slice, g: Sliceable, x: Type) -> tuple[Sliceable, Slice]:
         return g.with_attrs(multiplier=g.attr("multiplier")[channels], shift=g.attr("shift")[channels]), f
     start[g.attr("axis")], size[g.attr("axis")] = 0, x.shape[g.attr("axis")]
     return g, slice_call(start, size)
+
+
+# ---- slices of windows --------------------------------------------------------------------------
+
+
+def _kernel(f: Call, weights: Type) -> tuple[int, int]:
+    """Height and width of a convolution's kernel."""
+    height, width = weights.shape[1:3] if f.op == "conv2d" else weights.shape[:2]
+    return height, width
+
+
+def _seen(s: Call, f: Call, x: Type, result: Type, kernel: tuple[int, int]) -> tuple[Call, Call] | None:
+    """s (f x) = f' (s' x) for a slice of images, rows and columns: s' is what the windows of these results see, f' pads where they see padding."""
+    (n, *starts, _), (images, *sizes, channels) = s.attr("start"), s.attr("size")
+    if channels != result.shape[3] or s.attr("size") == result.shape:
+        return None
+    first, count, pads = [], [], []
+    dilation = dict(f.attrs).get("dilation", (1, 1))
+    for k in (0, 1):
+        stride, low = f.attr("stride")[k], f.attr("pad")[2 * k]
+        begin = starts[k] * stride - low
+        end = begin + (sizes[k] - 1) * stride + (kernel[k] - 1) * dilation[k] + 1
+        first.append(max(begin, 0))
+        count.append(min(end, x.shape[1 + k]) - first[-1])
+        pads += [max(-begin, 0), max(end - x.shape[1 + k], 0)]
+    if min(count) < 1:
+        return None
+    return f.with_attrs(pad=tuple(pads)), slice_call((n, *first, 0), (images, *count, x.shape[3]))
+
+
+@extern
+def seen_by_conv(
+    s: Slice, f: PaddingConvolution, x: Type, weights: Type, result: Type
+) -> tuple[PaddingConvolution, Slice] | None:
+    """s (f x weights) = f' (s' x) weights."""
+    return _seen(s, f, x, result, _kernel(f, weights))
+
+
+@extern
+def seen_by_pool(s: Slice, f: Pooling, x: Type, result: Type) -> tuple[Pooling, Slice] | None:
+    """s (f x) = f' (s' x)."""
+    return _seen(s, f, x, result, f.attr("kernel"))
 
 
 # ---- pads ---------------------------------------------------------------------------------------
@@ -148,8 +190,7 @@ def padding(f: PaddingConvolution, p: Pad, weights: Type) -> PaddingConvolution 
     """The convolution that pads by itself: its padding is worth in_zp."""
     if p.attr("value") != f.attr("in_zp"):
         return None
-    height, width = weights.shape[1:3] if f.op == "conv2d" else weights.shape[:2]
-    down, right = f.attr("dilation")
+    (height, width), (down, right) = _kernel(f, weights), f.attr("dilation")
     grown = _grown(f.attr("pad"), p, ((height - 1) * down + 1, (width - 1) * right + 1))
     return None if grown is None else f.with_attrs(pad=grown)
 
@@ -167,7 +208,7 @@ s, r = symbols("s r", Slice)
 p, q = symbols("p q", Pad)
 either, a = symbols("either", SliceOrPad), symbols("a", Sliceable)
 f, g, h = symbols("f", Unary), symbols("g", Binary), symbols("h", Ternary)
-conv, pool = symbols("conv", PaddingConvolution), symbols("pool", MaxPool)
+conv, pool, pools = symbols("conv", PaddingConvolution), symbols("pool", MaxPool), symbols("pools", Pooling)
 k = symbols("k", Constant)
 x, y, z, w, b = symbols("x y z w b", Value)
 rule = partial(rule, family="slicing")
@@ -180,6 +221,12 @@ RULES = [
     rule("slice-binary", s(g(x, y)), g(part_of(s, x)(x), part_of(s, y)(y))),
     rule("slice-select", s(h(x, y, z)), h(part_of(s, x)(x), part_of(s, y)(y), part_of(s, z)(z))),
     rule("slice-axial", s(a(x)), let(exchanged(s, a, x), lambda b, r: b(r(x)))),
+    rule(
+        "slice-conv-window",
+        s(conv(x, w, b)),
+        let(seen_by_conv(s, conv, x, w, conv(x, w, b)), lambda g, r: g(r(x), w, b)),
+    ),
+    rule("slice-pool-window", s(pools(x)), let(seen_by_pool(s, pools, x, pools(x)), lambda g, r: g(r(x)))),
     rule("slice-pad", s(p(x)), let(padded_later(s, p, x), lambda q, r: q(r(x)))),
     rule("pad-pad", p(q(x)), added(p, q)(x)),
     rule("pad-unary", f(p(x)), with_image(p, f, x)(f(x))),

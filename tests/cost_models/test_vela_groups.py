@@ -29,7 +29,7 @@ from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
 from tests.cost_models import a16w8
 from tests.cost_models.counting import CountingPool
-from tests.graphs import conv, finish, rescale, residual, transposed_relus
+from tests.graphs import conv, finish, relu, rescale, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
@@ -171,6 +171,20 @@ def test_a_constant_operand_has_its_price_and_its_narrow_form_another(model: Vel
     if model.target.family is not U65:  # there it depends on the size
         assert (share > 0.5) == (model.target.family is U85)
     assert model.fusion(with_constant, Unit(rescale.steps, rescale.operands, row, (None,)), []).of_reader == 0.0
+
+
+@pytest.mark.parametrize("images", [1, 4])
+@pytest.mark.parametrize("activation", ["table", "clamp"])
+def test_an_activation_fuses_behind_a_convolution_of_one_image(images: int, activation: str, model: VelaGroups) -> None:
+    """Of a batch Vela makes a convolution per image."""
+    g = TensorGraph()
+    y = conv(g, g.add_input("x", (images, 8, 8, 16), "INT8"), 16, 3)
+    z = relu(g, y, -20) if activation == "clamp" else g.add("table", [y], table=tuple(range(-128, 128)))
+    finish(g, z)
+    rows = compile_graph(g, model.target, model.pool).rows
+    behind = sum(int(r["op_cycles"]) for r in rows if r["operator"] != "Conv2D")
+    producer, read, reader = ([u for u in units(g) if u.op == op][-1] for op in ("conv2d", "rescale", activation))
+    assert (behind == 0) == (images == 1) == (model.fusion(reader, read, [producer]) is not None)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,20 @@
 """Convolutions turned, joined and transposed: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
+from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
-from tests.rules.checks import conv, data, fires, rescale
+from eqsat.tosa import dumps
+from tests.rules.checks import check, conv, data, fires, only, rescale, table
 
 PLAIN = ("move-move", "move-identity")
 
@@ -70,16 +76,6 @@ def test_time_along_height_or_width(case):
     assert fires(g, "turn-conv", *PLAIN)
 
 
-@pytest.mark.parametrize(
-    ("shape", "kernel", "fired"), [((3, 2, 5, 4), 1, True), ((1, 2, 5, 4), 1, False), ((3, 2, 5, 4), 2, False)]
-)
-def test_images_lie_below_each_other(shape, kernel, fired):
-    g = TensorGraph()
-    x = g.add_input("x", shape, "INT8")
-    g.outputs = [conv(g, x, 3, (kernel, kernel), 0)]
-    assert fires(g, "conv-one-image", *PLAIN) == fired
-
-
 @pytest.mark.parametrize("shape", [(1, 1, 1, 3), (1, 2, 5, 3)])
 def test_pictures_and_single_pixels_are_not_turned(shape):
     g = TensorGraph()
@@ -107,6 +103,44 @@ def test_pools(op, before):
     y = g.add_with(op, (y,), attrs)
     g.outputs = [y if before else g.add("transpose", (y,), perms=(0, 2, 1, 3))]
     assert fires(g, "pull-turn-pool" if before else "push-turn-pool", *PLAIN)
+
+
+# ---- several images -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize("shape", [(5, 1, 1, 3), (2, 2, 3, 3)])
+def test_pixels_of_a_batch_as_one_row(depthwise, shape):
+    g = TensorGraph()
+    x = g.add_input("x", shape, "INT8")
+    g.outputs = [conv(g, x, 2, (1, 1), 7, depthwise=depthwise)]
+    found = check(g, only("conv-one-image", *PLAIN))
+    assert found.saturation.matches["conv-one-image"] > 0
+    assert found.n_nodes == 7  # one convolution more, and the views on its sides
+
+
+@pytest.mark.parametrize(
+    "shape, kernel, padding",
+    [((1, 2, 3, 3), (1, 1), (0, 0, 0, 0)), ((5, 2, 2, 3), (1, 2), (0, 0, 0, 0)), ((5, 1, 1, 3), (1, 1), (0, 0, 0, 1))],
+)
+def test_pixels_that_are_one_image_or_see_others_stay(shape, kernel, padding):
+    g = TensorGraph()
+    g.outputs = [conv(g, g.add_input("x", shape, "INT8"), 2, kernel, 7, padding)]
+    assert not fires(g, "conv-one-image", *PLAIN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_two_layers_on_a_batch_of_vectors_gain(target: str, tmp_path: Path) -> None:
+    """The TABLE between them fuses into the first, at a few e-nodes more."""
+    g = TensorGraph()
+    x = g.add_input("x", (32, 1, 1, 64), "INT8")
+    y = table(g, rescale(g, conv(g, x, 128, (1, 1), 7), "INT8", 1 << 30, 38), 3)
+    g.outputs, g.output_names = [rescale(g, conv(g, y, 64, (1, 1), 7), "INT8", 1 << 30, 38)], ["y"]
+    options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
+    found = optimize_tosa(dumps(g), Target.of(target), options=options)
+    assert found.verified and found.explicit_cycles and found.cycles < 0.8 * found.explicit_cycles
+    assert found.stop == "saturated" and found.e_nodes <= 3 * len(g.live())
 
 
 # ---- transposed convolution ---------------------------------------------------------------------

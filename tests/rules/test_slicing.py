@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Attrs
 from tests.rules.cases import Cases
 from tests.rules.checks import check, clamp, conv, cut, only, ops_of_output, pad, rescale, shapes, slices, table
 
@@ -327,6 +328,44 @@ CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 0, 0, 1, 0)
 CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 1, 1, 1, 0, 0, 0, 0)))
 CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 3, 0, 0, 0)))
 CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 0, 0, 2, 0, 0, 0), padding=(0, 0, 1, 0)))
+
+
+def sliced_window(draw, whole_channels: bool = True, pool: bool = False) -> tuple[TensorGraph, int]:
+    """Some of the images, rows and columns of a convolution's or a pool's results; the first rows see nothing but padding in one of them."""
+    g, x = given_input(draw, (2, 6, 7, 2))
+    stride = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
+    pads = draw(st.tuples(*[st.integers(0, 1)] * 4))
+    if pool:
+        op = draw(st.sampled_from(["max_pool2d", "avg_pool2d"]))
+        made = makers.max_pool((2, 3), stride=stride, pad=pads)
+        y = _exact(g, x, op, made if op == "max_pool2d" else makers.avg_pool((2, 3), stride=stride, pad=pads, in_zp=3))
+    else:
+        dilation = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
+        w = g.add_const(np.arange(3 * 2 * 3 * 2).reshape(3, 2, 3, 2) % 7 - 3, "INT8")
+        attrs = makers.conv("INT8", stride=stride, pad=pads, dilation=dilation, in_zp=-3)
+        y = _exact(g, x, "conv2d", attrs, w, g.add_const(np.arange(3), "INT32"))
+    shape = g.nodes[y].shape
+    start, size = draw(slices(shape).filter(lambda s: s[1][:3] != shape[:3]))
+    channels = (0, shape[3]) if whole_channels else (1, shape[3] - 1)
+    return g, cut(g, y, (*start[:3], channels[0]), (*size[:3], channels[1]))
+
+
+def _exact(g: TensorGraph, x: int, op: str, attrs: Attrs, *constants: int) -> int:
+    """A window on as many rows and columns of x as TOSA wants: its strides must come out even."""
+    a = dict(attrs)
+    kernel, dilation = a.get("kernel", (2, 3)), a.get("dilation", (1, 1))
+    rest = [
+        (n - 1 + a["pad"][2 * k] + a["pad"][2 * k + 1] - (kernel[k] - 1) * dilation[k]) % a["stride"][k]
+        for k, n in enumerate(g.nodes[x].shape[1:3])
+    ]
+    n, h, w, c = g.nodes[x].shape
+    return g.add_with(op, (cut(g, x, (0, 0, 0, 0), (n, h - rest[0], w - rest[1], c)), *constants), attrs)
+
+
+CASES.fires_on("slice-conv-window")(sliced_window)
+CASES.spares("slice-conv-window")(lambda draw: sliced_window(draw, whole_channels=False))
+CASES.fires_on("slice-pool-window")(lambda draw: sliced_window(draw, pool=True))
+CASES.spares("slice-pool-window")(lambda draw: sliced_window(draw, whole_channels=False, pool=True))
 
 
 def padded_pool(
