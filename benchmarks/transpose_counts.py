@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import subprocess
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ from eqsat.report.data import geometric_mean
 from eqsat.search.options import Options
 from eqsat.search.result import Result
 from eqsat.tosa import loads
-from eqsat.versions import versions
+from eqsat.versions import commit, versions
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
@@ -158,8 +157,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     logging.disable(logging.WARNING)
     args.out.mkdir(parents=True, exist_ok=True)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    about = {"commit": commit, "versions": versions(_PACKAGES)}
+    about = {"commit": commit(), "versions": versions(_PACKAGES)}
     write_atomically(args.out / "run.json", (json.dumps(about, indent=1) + "\n").encode())
     log = Log(args.out / "records.jsonl", itemgetter("name", "target"), lambda r: "error" not in r)
     wanted = [(n, t) for t in args.targets.split(",") for n in (args.cases.split(",") if args.cases else cases())]

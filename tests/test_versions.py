@@ -18,6 +18,36 @@ def test_of_a_package_that_is_not_installed() -> None:
     assert versions(["no-such-package"]) == {"no-such-package": ABSENT}
 
 
+def test_the_commit_is_of_the_checkout_that_the_sources_are(tmp_path: Path) -> None:
+    def git(*command: str) -> str:
+        done = subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@b", *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    def seen(place: Path) -> str:
+        code = "import sys; sys.path.insert(0, '.'); from eqsat.versions import commit; print(commit())"
+        done = subprocess.run([sys.executable, "-I", "-c", code], cwd=place, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    for place in (tmp_path, tmp_path / "site-packages"):
+        (place / "eqsat").mkdir(parents=True)
+        for name in ("__init__.py", "versions.py"):
+            (place / "eqsat" / name).write_text((ROOT / "eqsat" / name).read_text())
+    git("init", "-q")
+    assert seen(tmp_path) == ABSENT, "nothing is committed"
+    git("add", "eqsat")
+    git("commit", "-qm", "first")
+    assert seen(tmp_path).startswith(git("rev-parse", "HEAD")[:12])
+    assert seen(tmp_path / "site-packages") == ABSENT
+    (tmp_path / "eqsat" / "versions.py").open("a").write("\n")
+    assert seen(tmp_path).endswith("-dirty")
+
+
 def test_of_a_clone_that_is_not_installed(tmp_path: Path) -> None:
     """Without site-packages there is no metadata of eqsat at all, only its sources."""
     (tmp_path / "eqsat").symlink_to(ROOT / "eqsat")

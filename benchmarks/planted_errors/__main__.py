@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from itertools import chain
@@ -20,7 +19,7 @@ from pathlib import Path
 from benchmarks.planted_errors import subjects
 from benchmarks.planted_errors.run import Planted, in_subject
 from benchmarks.planted_errors.table import markdown, summary
-from eqsat.versions import versions
+from eqsat.versions import commit, versions
 from eqsat.workers.worker import Pool
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +29,7 @@ _PACKAGES = ("eqsat", "tosa-tools", "numpy", "egglog")
 
 def run(graphs: list[subjects.Subject], count: int, rules_every: int, out_dir: Path) -> list[Planted]:
     """Plants up to `count` edits per graph, and all wrong rules in each `rules_every`-th (0: in none); writes after each graph."""
-    about = {"commit": _commit(), **versions(_PACKAGES)}
+    about = {"commit": commit(), **versions(_PACKAGES)}
     out: list[Planted] = []
     with Pool() as pool:
         for k, subject in enumerate(graphs):
@@ -41,11 +40,6 @@ def run(graphs: list[subjects.Subject], count: int, rules_every: int, out_dir: P
             figures = " ".join(f"{name} {n}" for name, n in summary(new).items())
             print(f"{subject.name}: {figures} in {time.perf_counter() - started:.0f} s", flush=True)
     return out
-
-
-def _commit() -> str:
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
 
 
 def _write(planted: list[Planted], about: dict[str, str], place: Path) -> None:

@@ -17,6 +17,7 @@ import psutil
 from eqsat.bench.cells import all_versions
 from eqsat.bench.log import Log, Record, read
 from eqsat.files import InputError, write_atomically
+from eqsat.versions import commit
 
 CellKey = tuple[str, str, str]
 _RECORDS = "records.jsonl"
@@ -79,6 +80,7 @@ class RunFiles:
 
     def about(self, **more: Any) -> None:
         about = {
+            "commit": commit(),
             "versions": all_versions(),
             "python": platform.python_version(),
             "machine": platform.machine(),

@@ -245,9 +245,10 @@ def notes(run: RecordedRun) -> list[str]:
             + (_FLATTERED if any(facts_of(v).table_by_default for v in run.vela) else "")
         )
     if v := run.about.get("versions"):
+        made = f"Commit {run.about['commit']}. " if "commit" in run.about else ""
         cache = "every cell with an empty price cache" if run.about["cold"] else "all with one price cache"
         out.append(
-            f"Versions: {', '.join(f'{k} {x}' for k, x in v.items() if x != 'absent')}. Machine: {run.about['processors']} processors, "
+            f"{made}Versions: {', '.join(f'{k} {x}' for k, x in v.items() if x != 'absent')}. Machine: {run.about['processors']} processors, "
             f"{run.about['memory_mib']:,} MiB; {run.about['jobs']} cell(s) at a time, {cache}."
         )
     return out

@@ -145,3 +145,10 @@ def test_the_tosa_file_is_what_its_script_makes() -> None:
 def test_the_readme_names_the_vela_of_its_table() -> None:
     (name,) = RecordedRun.read(ROOT / "benchmarks/results/zoo").vela
     assert f"Total cycles by Vela {name}," in (ROOT / "README.md").read_text()
+
+
+def test_the_readme_has_the_table_of_the_report() -> None:
+    report = (ROOT / "benchmarks/results/zoo/report/report.md").read_text()
+    table = report.partition("## eqsat against stock\n\n")[2].partition("\n\n")[0]
+    assert len(table.splitlines()) > 20
+    assert table in (ROOT / "README.md").read_text()
