@@ -44,7 +44,7 @@ VERBOSITY = Verbosity()
 
 
 @dataclass(slots=True)
-class State:
+class Progress:
     """Where a command is, from the records so far."""
 
     title: str
@@ -82,7 +82,7 @@ class State:
 class _Display(logging.Handler):
     """Shows records on `console`: as they are with -v, and as the state of the work."""
 
-    def __init__(self, console: Console, state: State) -> None:
+    def __init__(self, console: Console, state: Progress) -> None:
         super().__init__(VERBOSITY.log_level)
         self.console, self.state = console, state
 
@@ -101,9 +101,9 @@ class _Display(logging.Handler):
 
 
 @contextlib.contextmanager
-def working(title: str) -> Iterator[State]:
+def working(title: str) -> Iterator[Progress]:
     """Within it the work is shown on stderr, and nothing else is written to stdout or stderr."""
-    state = State(title)
+    state = Progress(title)
     with contextlib.ExitStack() as stack:
         stream = sys.stderr if VERBOSITY.debug else stack.enter_context(_apart())
         display = _Display(Console(file=stream), state)

@@ -91,7 +91,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class FixedPointScale:
     """A factor of multiplier / 2**shift."""
 
     multiplier: int
@@ -109,7 +109,7 @@ class Activation:
 
 
 @dataclass(frozen=True, slots=True)
-class Bytes:
+class ByteRange:
     """`length` bytes at `address` of a region."""
 
     region: int
@@ -122,7 +122,7 @@ class Output:
     """The result of an operation and what is done to it. scale: None where each channel has its own."""
 
     map: FeatureMap
-    scale: Scale | None
+    scale: FixedPointScale | None
     rounding: RoundMode
     activation: Activation
 
@@ -149,8 +149,8 @@ class Convolution:
     upscale: IfmUpscaleMode
     order: WeightOrder
     decomposition: KernelDecomposition
-    weights: tuple[Bytes, ...]
-    scales: tuple[Bytes, ...]
+    weights: tuple[ByteRange, ...]
+    scales: tuple[ByteRange, ...]
     block: Block
 
 
@@ -164,7 +164,7 @@ class Pooling:
     output: Output
     kernel: Kernel
     upscale: IfmUpscaleMode
-    scales: tuple[Bytes, ...]
+    scales: tuple[ByteRange, ...]
     block: Block
 
 
@@ -182,7 +182,7 @@ class Elementwise:
     reversed: bool
     input_scale: IfmScaleMode
     input_rounding: RoundMode
-    opa: Scale | None
+    opa: FixedPointScale | None
     opb: int | None
     upscale: IfmUpscaleMode
     output: Output
@@ -301,8 +301,8 @@ class _Registers:
             depth=depth,
         )
 
-    def scale(self, name: str) -> Scale:
-        return Scale(self.get(name, "scale"), self.get(name, "shift"))
+    def scale(self, name: str) -> FixedPointScale:
+        return FixedPointScale(self.get(name, "scale"), self.get(name, "shift"))
 
     def output(self) -> Output:
         height, width, depth = (self.get(f"OFM_{d}_M1") + 1 for d in ("HEIGHT", "WIDTH", "DEPTH"))
@@ -353,12 +353,12 @@ class _Registers:
         )
         return self.feature_map("IFM", height, width, self.get("IFM_DEPTH_M1") + 1)
 
-    def streams(self, kind: str) -> tuple[Bytes, ...]:
+    def streams(self, kind: str) -> tuple[ByteRange, ...]:
         """WEIGHT or SCALE, of each core that has one."""
         cores = 2 if self.has("PARALLEL_MODE") and self.get("PARALLEL_MODE") == ParallelMode.DUAL_CORE_DEPTH else 1
         region = self.get(f"{kind}_REGION")
         both = [
-            Bytes(region, self.get(f"{name}_BASE"), self.get(f"{name}_LENGTH"))
+            ByteRange(region, self.get(f"{name}_BASE"), self.get(f"{name}_LENGTH"))
             for name in (kind, f"{kind}1")[:cores]
             if name == kind or self.get(f"{name}_LENGTH")
         ]

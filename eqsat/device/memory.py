@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eqsat.device.commands import Bytes, FeatureMap
+from eqsat.device.commands import ByteRange, FeatureMap
 from eqsat.device.errors import DeviceFault
 from eqsat.device.registers import ActivationFormat
 
@@ -18,7 +18,7 @@ _BRICK = 16
 _Index = tuple[slice, slice, slice, slice]
 
 
-class Memory:
+class MemoryMap:
     """sizes: bytes of each region; shared: bytes of the NPU's own memory, which is region None."""
 
     def __init__(self, samples: int, sizes: dict[int, int], shared: int) -> None:
@@ -43,7 +43,7 @@ class Memory:
             )
         return region[:, address : address + length]
 
-    def constant(self, place: Bytes) -> bytes:
+    def constant(self, place: ByteRange) -> bytes:
         """What is the same in all samples, of the first."""
         return self.at(place.region, place.address, place.length)[0].tobytes()
 

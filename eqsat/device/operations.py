@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from eqsat.device.arithmetic import scaled
-from eqsat.device.commands import Convolution, Elementwise, Kernel, Output, Pooling, Scale
+from eqsat.device.commands import Convolution, Elementwise, FixedPointScale, Kernel, Output, Pooling
 from eqsat.device.errors import DeviceError
 from eqsat.device.registers import ElementwiseMode, IfmScaleMode, IfmUpscaleMode, PoolingMode, RoundMode
 from eqsat.device.weights import Scales
@@ -191,6 +191,6 @@ def output(o: Output, values: np.ndarray, own: Scales | None) -> np.ndarray:
     """Accumulators scaled, with the output's zero point. own: each channel's bias and scale."""
     if own is not None:
         values = scaled(values + own.bias, own.multiplier, own.shift, o.rounding)
-    elif o.scale is not None and o.scale != Scale(1, 0):
+    elif o.scale is not None and o.scale != FixedPointScale(1, 0):
         values = scaled(values, o.scale.multiplier, o.scale.shift, o.rounding)
     return values + o.map.zero_point

@@ -150,7 +150,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CommandLayout:
     """A kind of command. name as Arm spells it, without "NPU_"; long: it has a payload."""
 
     code: int
@@ -329,7 +329,7 @@ _LONG: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
 
 #: (long, code) -> what it is.
 LAYOUTS = {
-    (long, code): Layout(code, name, long, fields)
+    (long, code): CommandLayout(code, name, long, fields)
     for long, table in ((False, _SHORT), (True, _LONG))
     for code, name, fields in table
 }

@@ -16,9 +16,9 @@ import numpy as np
 
 from eqsat.device.arithmetic import activated, table_bytes
 from eqsat.device.binary import READ_ONLY, SCRATCH, SCRATCH_FAST, Binary, Tensor
-from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling, Scale, Stop, Wait
+from eqsat.device.commands import Command, Convolution, Dma, Elementwise, FixedPointScale, Output, Pooling, Stop, Wait
 from eqsat.device.errors import DeviceError
-from eqsat.device.memory import Memory
+from eqsat.device.memory import MemoryMap
 from eqsat.device.operations import averaged, combined, convolved, output, pooled
 from eqsat.device.registers import (
     AccFormat,
@@ -39,7 +39,7 @@ _FAST = 1 << 24
 #: Tables lie in the last two banks of shared memory, in slots of 256 bytes.
 _TABLES, _SLOT = 2048, 256
 #: Factors of one as Vela writes them; the second rounds to one for all values of up to 16 bits.
-_ONE = (Scale(1, 0), Scale((1 << 31) + 1, 31))
+_ONE = (FixedPointScale(1, 0), FixedPointScale((1 << 31) + 1, 31))
 
 
 class Device:
@@ -71,7 +71,7 @@ class Device:
                 raise type(e)(f"{type(c).__name__} at byte {c.offset:#x}: {e}") from e
         return [_result(t, memory) for t in b.outputs]
 
-    def _memory(self, samples: int) -> Memory:
+    def _memory(self, samples: int) -> MemoryMap:
         b = self.binary
         sizes = {
             READ_ONLY: len(b.read_only),
@@ -81,11 +81,11 @@ class Device:
         for t in (*b.inputs, *b.outputs):
             if t.region not in (SCRATCH, SCRATCH_FAST):
                 sizes[t.region] = max(sizes.get(t.region, 0), t.address + t.bytes)
-        memory = Memory(samples, sizes, b.config.shram * 1024 // self._cores)
+        memory = MemoryMap(samples, sizes, b.config.shram * 1024 // self._cores)
         memory.region(READ_ONLY)[...] = np.frombuffer(b.read_only, np.uint8)
         return memory
 
-    def step(self, c: Command, memory: Memory) -> None:
+    def step(self, c: Command, memory: MemoryMap) -> None:
         """Executes one command. Raises DeviceError."""
         match c:
             case Wait() | Stop():
@@ -104,7 +104,7 @@ class Device:
                 second = c.scalar if c.ifm2 is None else memory.read(c.ifm2)
                 _store(c.output, combined(c, memory.read(c.ifm), second), None, memory)
 
-    def _weights(self, c: Convolution, memory: Memory) -> np.ndarray:
+    def _weights(self, c: Convolution, memory: MemoryMap) -> np.ndarray:
         if c.decomposition != KernelDecomposition.D8X8 or c.block.accumulators == AccFormat.F16:
             raise DeviceError(f"the model does not know {c.decomposition.name} or {c.block.accumulators.name}")
         order = Order(
@@ -134,7 +134,7 @@ def _core(config: Config) -> tuple[int, int]:
     raise DeviceError(f"there is no {config.accelerator}")
 
 
-def _result(t: Tensor, memory: Memory) -> np.ndarray:
+def _result(t: Tensor, memory: MemoryMap) -> np.ndarray:
     raw = np.ascontiguousarray(memory.at(t.region, t.address, t.bytes))
     return raw.view(f"int{8 * t.element}").reshape(-1, *t.shape)
 
@@ -155,20 +155,20 @@ def _copies(c: Pooling) -> bool:
     )
 
 
-def _pool(c: Pooling, memory: Memory) -> None:
+def _pool(c: Pooling, memory: MemoryMap) -> None:
     if _copies(c):
         return memory.write(c.output.map, memory.read(c.ifm))
     values = pooled(c, memory.read(c.ifm))
     own = None
     if c.mode == PoolingMode.MAX:
         # Vela 5.2's changelog calls what 5.1 did, a scale behind a maximum, incorrect; its older generator never set one
-        out = replace(c.output, scale=Scale(1, 0))
+        out = replace(c.output, scale=FixedPointScale(1, 0))
     elif c.mode == PoolingMode.REDUCE_SUM:
         if c.output.map.depth != 1 or c.output.scale is None:
             raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
         out = c.output
     elif c.kernel.padded:
-        values, out = averaged(c, values), replace(c.output, scale=Scale(1, 0))
+        values, out = averaged(c, values), replace(c.output, scale=FixedPointScale(1, 0))
     else:
         out = c.output
         if out.scale is None:
@@ -176,7 +176,7 @@ def _pool(c: Pooling, memory: Memory) -> None:
     _store(out, values, own, memory)
 
 
-def _store(o: Output, values: np.ndarray, own: Scales | None, memory: Memory) -> None:
+def _store(o: Output, values: np.ndarray, own: Scales | None, memory: MemoryMap) -> None:
     table = None
     function, element = o.activation.function, o.map.element
     if function >= ActivationFunction.TABLE_0:
@@ -185,7 +185,7 @@ def _store(o: Output, values: np.ndarray, own: Scales | None, memory: Memory) ->
     memory.write(o.map, activated(output(o, values, own), o.activation, element, table))
 
 
-def _copy(c: Dma, memory: Memory) -> None:
+def _copy(c: Dma, memory: MemoryMap) -> None:
     """Pieces one after the other; a side that is walked in two or three dimensions has gaps between them."""
     if c.sizes[0] > 1 and c.skips[1]:
         raise DeviceError("the model does not know copies in three dimensions with gaps in the second")
@@ -194,7 +194,7 @@ def _copy(c: Dma, memory: Memory) -> None:
         piece[...] = data
 
 
-def _pieces(c: Dma, memory: Memory, region: int | None, at: int, mode: DmaStrideMode) -> Iterator[np.ndarray]:
+def _pieces(c: Dma, memory: MemoryMap, region: int | None, at: int, mode: DmaStrideMode) -> Iterator[np.ndarray]:
     for _ in range(c.sizes[0]):
         for _ in range(c.sizes[1]):
             yield memory.at(region, at, c.length)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from eqsat.device.errors import DeviceError
-from eqsat.device.registers import ADDRESS, LAYOUTS, Layout
+from eqsat.device.registers import ADDRESS, LAYOUTS, CommandLayout
 
 _FOURCC = b"COP1"
 #: Driver actions (`ethosu/vela/driver_actions.py`): the low byte of a word.
@@ -25,7 +25,7 @@ class Instruction:
     """One command. offset: its first byte in the stream; parameter: 16 bits; payload: 32 bits, None of a short one."""
 
     offset: int
-    layout: Layout
+    layout: CommandLayout
     parameter: int
     payload: int | None
     fields: Mapping[str, int]
@@ -112,7 +112,7 @@ def instructions(words: Sequence[int]) -> Iterator[Instruction]:
         at += 2 if long else 1
 
 
-def _fields(layout: Layout, parameter: int, payload: int | None, offset: int) -> dict[str, int]:
+def _fields(layout: CommandLayout, parameter: int, payload: int | None, offset: int) -> dict[str, int]:
     if layout.fields is ADDRESS:
         return {"addr": (parameter & 0xFF) << 32 | (payload or 0)}
     bits = parameter | (payload or 0) << 16

@@ -11,10 +11,10 @@ from eqsat.device.commands import (
     Dma,
     Elementwise,
     FeatureMap,
+    FixedPointScale,
     Kernel,
     Output,
     Pooling,
-    Scale,
     Stop,
     Wait,
 )
@@ -117,7 +117,7 @@ def _window(k: Kernel) -> str:
     return " ".join(parts)
 
 
-def _scale(s: Scale) -> str:
+def _scale(s: FixedPointScale) -> str:
     return f"{s.multiplier} >> {s.shift}"
 
 

@@ -14,14 +14,14 @@ _BACKEND = "EthosUBackend"
 
 
 @dataclass(frozen=True, slots=True)
-class Delegate:
+class EmbeddedDelegate:
     """payload: what the backend is handed at run time; outside: operators of the program that no delegate does."""
 
     payload: bytes
     outside: tuple[str, ...]
 
 
-def delegates(buffer: bytes) -> list[Delegate]:
+def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
     """Those of the Ethos-U backend, in their order. Raises InputError."""
     try:
         program = deserialize_pte_binary(buffer).program
@@ -36,4 +36,4 @@ def delegates(buffer: bytes) -> list[Delegate]:
     outside = tuple(plan.operators[c.op_index].name for c in calls if isinstance(c, KernelCall))
     called = [plan.delegates[c.delegate_index] for c in calls if isinstance(c, DelegateCall)]
     inline = program.backend_delegate_data
-    return [Delegate(bytes(inline[d.processed.index].data), outside) for d in called if d.id == _BACKEND]
+    return [EmbeddedDelegate(bytes(inline[d.processed.index].data), outside) for d in called if d.id == _BACKEND]

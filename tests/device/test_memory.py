@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.device.commands import Bytes, Element, FeatureMap
+from eqsat.device.commands import ByteRange, Element, FeatureMap
 from eqsat.device.errors import DeviceFault
-from eqsat.device.memory import Memory
+from eqsat.device.memory import MemoryMap
 from eqsat.device.registers import ActivationFormat
 
 ROWS = FeatureMap(
@@ -33,8 +33,8 @@ BRICKS = replace(ROWS, format=ActivationFormat.NHCWB16, stride_y=2 * 4 * 16, str
 
 
 @pytest.fixture
-def memory() -> Memory:
-    return Memory(2, {0: 4, 1: 1024}, 16)
+def memory() -> MemoryMap:
+    return MemoryMap(2, {0: 4, 1: 1024}, 16)
 
 
 @pytest.fixture
@@ -42,13 +42,13 @@ def values() -> np.ndarray:
     return np.random.default_rng(0).integers(-128, 128, (2, 3, 4, 20)).astype(np.int8)
 
 
-def test_rows(memory: Memory, values: np.ndarray) -> None:
+def test_rows(memory: MemoryMap, values: np.ndarray) -> None:
     memory.write(ROWS, values)
     assert np.array_equal(memory.region(1)[:, 8 : 8 + 240].view(np.int8).reshape(2, 3, 4, 20), values)
     assert np.array_equal(memory.read(ROWS), values)
 
 
-def test_bricks(memory: Memory, values: np.ndarray) -> None:
+def test_bricks(memory: MemoryMap, values: np.ndarray) -> None:
     memory.write(BRICKS, values)
     assert np.array_equal(memory.read(BRICKS), values)
     bricks = memory.region(1)[:, 8 : 8 + 384].view(np.int8).reshape(2, 3, 2, 4, 16)
@@ -59,7 +59,7 @@ def test_bricks(memory: Memory, values: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("whole", [ROWS, BRICKS])
-def test_tiles_are_parts_of_the_whole(whole: FeatureMap, memory: Memory, values: np.ndarray) -> None:
+def test_tiles_are_parts_of_the_whole(whole: FeatureMap, memory: MemoryMap, values: np.ndarray) -> None:
     """Split behind the first column, and its two sides behind the second and the first row."""
     memory.write(whole, values)
     base, y, x = whole.bases[0], whole.stride_y, whole.stride_x
@@ -69,7 +69,7 @@ def test_tiles_are_parts_of_the_whole(whole: FeatureMap, memory: Memory, values:
     assert np.array_equal(memory.read(whole), values[::-1])
 
 
-def test_steps_may_go_backwards(memory: Memory, values: np.ndarray) -> None:
+def test_steps_may_go_backwards(memory: MemoryMap, values: np.ndarray) -> None:
     memory.write(replace(ROWS, bases=(8 + 2 * 80, 0, 0, 0), stride_y=-80), values)
     assert np.array_equal(memory.read(ROWS), values[:, ::-1])
 
@@ -84,13 +84,13 @@ def test_steps_may_go_backwards(memory: Memory, values: np.ndarray) -> None:
         replace(BRICKS, stride_c=1024),
     ],
 )
-def test_outside_memory_is_a_fault(outside: FeatureMap, memory: Memory) -> None:
+def test_outside_memory_is_a_fault(outside: FeatureMap, memory: MemoryMap) -> None:
     with pytest.raises(DeviceFault, match="bytes .* of region"):
         memory.read(outside)
 
 
-def test_there_are_only_the_regions_that_there_are(memory: Memory) -> None:
+def test_there_are_only_the_regions_that_there_are(memory: MemoryMap) -> None:
     with pytest.raises(DeviceFault, match="no region 5"):
-        memory.constant(Bytes(5, 0, 1))
+        memory.constant(ByteRange(5, 0, 1))
     with pytest.raises(DeviceFault, match="region 0"):
-        memory.constant(Bytes(0, 3, 2))
+        memory.constant(ByteRange(0, 3, 2))
