@@ -104,12 +104,9 @@ class _Actions:
             return
         if right is None:
             raise RuleError(f"{left} wants a right side: what it is")
-        if left.fact.gives == VALUES:
-            what = self._vector(right)
-        else:
-            while isinstance(right, Let):
-                right = right.body
-            what = self.pattern.slot(right, left.fact.gives, Role.USE)
+        while isinstance(right, Let):
+            right = right.body
+        what = self._vector(right) if left.fact.gives == VALUES else self.pattern.slot(right, left.fact.gives, Role.USE)
         self.made.append(("set", row, what))
 
     def remove(self, left: Term) -> None:

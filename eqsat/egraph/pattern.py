@@ -220,6 +220,8 @@ class Pattern:
                 self._slots[t] = self.fresh()
                 self.atoms.append(Atom("vec-length", (self.slot(t.vector, VALUES, role),), self._slots[t]))
             return self._slots[t]
+        if isinstance(t, Lookup) and t.fact.gives == INDEX:
+            return self._lookup(t)
         raise RuleError(f"{t} is no place in a vector")
 
 

@@ -2,6 +2,9 @@
 
 A concat goes both ways, but never where its operands would be wider than now. A vector of operands is rewritten with egglog's own
 vector primitives, so these rules hold for any number of operands; only a slice that spans operands has a rule per number.
+
+Where operands are merged, those at the first place where that is possible are: so a concat of n operands becomes at most n others. To merge
+any two neighbours would make one for each way to divide the operands, 2^n.
 """
 
 from __future__ import annotations
@@ -42,6 +45,9 @@ class Span:
 span = fact("span", Concat, Values, Index, Value, gives=Span)
 #: The first n operands of a vector without the f that they share, when all of them are of one type; one such vector, where there are several.
 stripped = fact("stripped", Values, Unary, Type, Index, gives=Values)
+#: The first place of a concat where two neighbours are one slice or one constant; where there is a concat.
+first_pair = fact("first_pair", Concat, Values, gives=Index)
+first_concat = fact("first_concat", Concat, Values, gives=Index)
 
 
 @extern
@@ -110,6 +116,12 @@ def both(concat: Concat, f: Slice, g: Slice) -> Slice | None:
 
 
 @extern
+def are_neighbours(concat: Concat, f: Slice, g: Slice) -> bool:
+    """Whether g begins where f ends."""
+    return both.fn(concat, f, g) is not None
+
+
+@extern
 def both_constants(concat: Concat, j: Constant, k: Constant) -> Constant:
     """Two constants in a row as one."""
     return LeafValue.constant(np.concatenate([j.data, k.data], concat.attr("axis")), j.node.dtype)
@@ -143,6 +155,11 @@ shared = concat(xs[f(x), ...])
 rule = partial(rule, family="slicing")
 
 
+def pair(first: Term, second: Term) -> tuple[Term, ...]:
+    """That a concat has these operands in a row, at place i."""
+    return concat(xs), element(xs, i, first), element(xs, i + 1, second)
+
+
 def spanning(count: int) -> Rule:
     """A slice of a concat that takes of so many neighbouring operands is a concat of as many slices."""
     operands = [symbols(f"x{n}", Value) for n in range(count)]
@@ -159,9 +176,27 @@ RULES = [
     rule("concat-single", concat([x]), x, removes=True),
     *(spanning(count) for count in range(1, MOST_SPANNED + 1)),
     rule("slice-concat-beside", s(concat(xs)), concat(each(cut(s, whole_axis(s, concat, concat(xs))), xs))),
-    rule("concat-slices", concat(xs[..., s(x), r(x), ...]), concat(xs[..., both(concat, s, r)(x), ...])),
-    rule("concat-const", concat(xs[..., j, k, ...]), concat(xs[..., both_constants(concat, j, k), ...])),
-    rule("concat-flat", concat(xs[..., concat(ys), ...]), concat(xs[..., ys, ...])),
+    rule("pair-slices", first_pair(concat, xs), i, where=(*pair(s(x), r(x)), are_neighbours(concat, s, r))),
+    rule("pair-const", first_pair(concat, xs), i, where=pair(j, k)),
+    rule("first-concat", first_concat(concat, xs), i, where=(concat(xs), element(xs, i, concat(ys)))),
+    rule(
+        "concat-slices",
+        concat(xs[..., s(x), r(x), ...]),
+        concat(xs[..., both(concat, s, r)(x), ...]),
+        where=element(xs, first_pair(concat, xs), s(x)),
+    ),
+    rule(
+        "concat-const",
+        concat(xs[..., j, k, ...]),
+        concat(xs[..., both_constants(concat, j, k), ...]),
+        where=element(xs, first_pair(concat, xs), j),
+    ),
+    rule(
+        "concat-flat",
+        concat(xs[..., concat(ys), ...]),
+        concat(xs[..., ys, ...]),
+        where=element(xs, first_concat(concat, xs), concat(ys)),
+    ),
     rule("push-concat-unary", f(concat(xs)), concat(each(f, xs)), where=no_wider(LHS, concat(xs))),
     rule(
         "pull-concat-unary",

@@ -1,4 +1,4 @@
-"""Convolutions: height and width exchanged, several in one, and the transposed one as plain ones.
+"""Convolutions: height and width exchanged, and the transposed one as plain ones.
 
 A convolution knows H from W only by the order of its kernel's axes, so both may be exchanged.
 """
@@ -14,18 +14,14 @@ import numpy as np
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import (
-    ChannelRescale,
     Concat,
     Constant,
     Conv2d,
     Convolution,
-    Kind,
     PaddingConvolution,
     Pooling,
-    Rescale,
     TransposeConv2d,
     Value,
-    Values,
     such,
 )
 from eqsat.egraph.rule import rule
@@ -151,51 +147,11 @@ def phases(
     )
 
 
-# ---- one operator for several ----------------------------------------------------------------------
-
-#: With one scale or one per channel.
-AnyRescale = Annotated[Call, Kind("rescale", Call, ops=frozenset({"rescale"}))]
-
-
-@extern
-def joint_weights(
-    concat: Concat, call: Conv2d, first: Constant, bias: Constant, second: Constant, other_bias: Constant
-) -> tuple[Constant, Constant] | None:
-    """Weights and bias of two convolutions over one input, concatenated along the output channels."""
-    v, w = first.data, second.data
-    if concat.attr("axis") != 3 or v.shape[1:] != w.shape[1:] or first.node.dtype != second.node.dtype:
-        return None
-    biases = [np.broadcast_to(b.data, k.shape[:1]) for b, k in ((bias, v), (other_bias, w))]
-    return (
-        LeafValue.constant(np.concatenate([v, w]), first.node.dtype),
-        LeafValue.constant(np.concatenate(biases), bias.node.dtype),
-    )
-
-
-def _per_channel(call: Call, x: Type, name: str) -> tuple[int, ...]:
-    values: tuple[int, ...] = call.attr(name)
-    return values if call.attr("per_channel") else values * x.shape[-1]
-
-
-@extern
-def joint_rescale(concat: Concat, f: AnyRescale, g: AnyRescale, x: Type, y: Type) -> tuple[ChannelRescale, Type] | None:
-    """concat of two RESCALEs along channels = one RESCALE per channel of the concat, with the type of that concat."""
-    if concat.attr("axis") != len(x.shape) - 1:
-        return None
-    if x.dtype != "INT32" or x.shape[:-1] != y.shape[:-1] or y.dtype != x.dtype:
-        return None
-    scales = {name: (*_per_channel(f, x, name), *_per_channel(g, y, name)) for name in ("multiplier", "shift")}
-    if f.with_attrs(per_channel=True, **scales) != g.with_attrs(per_channel=True, **scales):
-        return None
-    return f.with_attrs(per_channel=True, **scales), Type((*x.shape[:-1], x.shape[-1] + y.shape[-1]), x.dtype)
-
-
 m, direct = symbols("m", Exchange), symbols("direct", PaddingConvolution)
 conv, plain, transposed = symbols("conv", Convolution), symbols("plain", Conv2d), symbols("transposed", TransposeConv2d)
-pool, concat = symbols("pool", Pooling), symbols("concat", Concat)
-w, v, c, d = symbols("w v c d", Constant)
-x, y, b = symbols("x y b", Value)
-xs = symbols("xs", Values)
+pool = symbols("pool", Pooling)
+w, c = symbols("w c", Constant)
+x, b = symbols("x b", Value)
 rule = partial(rule, family="convolution")
 
 RULES = [
@@ -214,22 +170,5 @@ RULES = [
             phases(transposed, x, w, c),
             lambda view, concat, t, conv, w1, w2, bias: view(typed(concat([conv(x, w1, bias), conv(x, w2, bias)]), t)),
         ),
-    ),
-    rule(
-        "concat-conv",
-        concat(xs[..., plain(x, w, c), plain(x, v, d), ...]),
-        let(joint_weights(concat, plain, w, c, v, d), lambda both, bias: concat(xs[..., plain(x, both, bias), ...])),
-    ),
-    *(
-        rule(
-            f"concat-rescale-{f.kind.constructor}-{g.kind.constructor}",
-            concat(xs[..., f(x), g(y), ...]),
-            let(
-                joint_rescale(concat, f, g, x, y),
-                lambda rescale, t: concat(xs[..., rescale(typed(concat([x, y]), t)), ...]),
-            ),
-        )
-        for f in (symbols("f", ChannelRescale), symbols("f", Rescale))
-        for g in (symbols("g", ChannelRescale), symbols("g", Rescale))
     ),
 ]

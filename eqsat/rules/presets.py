@@ -93,7 +93,15 @@ CATALOGUE = (
         "fuse-concat",
         "the five patterns of FuseConcatPass (pull request 18827): concat of one, concat then exact slice, slices rejoined in full, concat then "
         "slice within one input, slices rejoined in part. Stronger: neighbours rejoin also beside other operands of the concat",
-        _named("concat-single", "axial-nothing", "slice-concat-1", "span-first", "span-next", "concat-slices"),
+        _named(
+            "concat-single",
+            "axial-nothing",
+            "slice-concat-1",
+            "span-first",
+            "span-next",
+            "pair-slices",
+            "concat-slices",
+        ),
     ),
 )
 
