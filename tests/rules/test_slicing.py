@@ -1,6 +1,7 @@
 """Concat, slice and pad: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from eqsat.tensor import makers
@@ -409,6 +410,21 @@ def test_split_and_rejoined_around_a_table_is_the_table():
     assert any(
         e.op == "table" and e.children == (frozen.handle[x],) for e in frozen.classes[frozen.handle[g.outputs[0]]]
     )
+
+
+@pytest.mark.parametrize("merged", ["slices", "constants", "concats"])
+def test_wide_concats_stay_in_hand(merged: str) -> None:
+    """To merge any two neighbours took a concat for each way to divide the operands, 2^23."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 2, 48), "INT8")
+    parts = {
+        "slices": lambda n: clamp(g, along(g, x, 2, 2 * n, 2), -9, 9),
+        "constants": lambda n: g.add_const(np.full((1, 2, 2), n), "INT8"),
+        "concats": lambda n: g.add("concat", (along(g, x, 2, n, 1), along(g, x, 2, 47 - n, 1)), axis=2),
+    }[merged]
+    g.outputs = [clamp(g, g.add("concat", [*(parts(n) for n in range(24)), x], axis=2), -50, 50)]
+    frozen = check(g)
+    assert frozen.saturation.stop == "saturated" and frozen.n_nodes < 350
 
 
 def test_removed_nodes_are_gone():
