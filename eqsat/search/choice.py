@@ -56,8 +56,9 @@ class Choices:
         return {c: self.shapes[choice[names]] for c, names in self.last.items() if names in choice}
 
     def relaxed(self, copied: bool) -> ChoiceGraph:
-        """The same with all views free or, if `copied`, with each of them a copy. Greedy extraction sees what shapes cost only one reader at
-        a time, and finds in these what it misses in `graph`; `settled` makes their choices its own."""
+        """The same with all views free or, if `copied`, with each of them and each operand of a CONCAT a copy, as it is where others read it too.
+        Greedy extraction sees what shapes cost only one reader at a time, and finds in these what it misses in `graph`; `settled` makes
+        their choices its own."""
         copies = {(h, self.shapes[h]): -d for (_, h), d in self.graph.pair_costs.items() if h in self.shapes}
         cost = self.graph.cost.copy()
         cost[len(self.candidates) :] = 0
@@ -68,6 +69,8 @@ class Choices:
                 shape = self.shape_of(operand)
                 cost[n] += max((copies.get((h, shape), 0.0) for h in names), default=0.0)
         pairs = {k: d for k, d in self.graph.pair_costs.items() if k[1] not in self.shapes}
+        if copied:
+            pairs = {k: d for k, d in pairs.items() if self.candidates[k[0]].enode.op != "concat"}
         return replace(self.graph, cost=cost, pair_costs=pairs)
 
     def settled(self, choice: Mapping[int, int]) -> Extraction:
