@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,18 +140,21 @@ def test_a_probe_has_the_unit_between_pads() -> None:
     assert len(g.outputs) == 3
 
 
-def test_convolutions_write_their_parts_of_a_concat(model: VelaGroups, pool: Pool) -> None:
-    """Of one along rows or columns: nothing is left to copy, and the pairs say so."""
+@pytest.mark.parametrize(("axis", "channels"), [(2, 16), (3, 16), (3, 8), (3, 5)])
+def test_convolutions_write_their_parts_of_a_concat(model: VelaGroups, pool: Pool, axis: int, channels: int) -> None:
+    """Nothing is left to copy, wherever a part begins, and the pairs say so."""
     g = TensorGraph()
     x = g.add_input("x", (1, 8, 8, 16), "INT8")
-    parts = [conv(g, x, 16, seed=k) for k in range(2)]
-    finish(g, g.add("concat", parts, axis=2))
+    parts = [conv(g, x, channels, seed=k) for k in range(2)]
+    finish(g, g.add("concat", parts, axis=axis))
     rows = compile_graph(g, model.target, pool).rows
     assert {r["operator"] for r in rows} == {"Conv2D"}
     *_, mac, read, concat = units(g)
     assert concat.op == "concat" and read.op == "rescale"
     assert model.fusion(concat, read, [mac]).of_reader == 0.5
     assert model.fusion(concat, read, []) is None
+    transposed = replace(mac, steps=(("transpose_conv2d", mac.steps[0][1]),))  # its RESCALE does not fuse
+    assert model.fusion(concat, read, [transposed]) is None
 
 
 def test_fusion_of_a_rescale_with_its_conv(model: VelaGroups) -> None:

@@ -171,11 +171,14 @@ def test_what_is_offered_depends_on_the_target_and_the_channels() -> None:
     assert choices("ethos-u65-256", 8, 24, 14) == [1]
 
 
-@pytest.mark.parametrize(("target", "share"), [("ethos-u55-128", 0.8), ("ethos-u85-256", 0.9)])
-def test_a_grouped_convolution_gains(target: str, share: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_a_grouped_convolution_gains(target: str, tmp_path: Path) -> None:
+    """Vela 5.2, groups two by two: about 0.7 of the cycles."""
     g = lowered(8, 4, 28, explicit=False)
     options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
     result = optimize_tosa(dumps(g), Target.of(target), options=options)
     assert result.verified and result.chosen == "eqsat"
-    assert result.explicit_cycles and result.cycles < share * result.explicit_cycles
-    assert loads(result.tosa).op_counts()["conv2d"] < 8
+    assert result.explicit_cycles and result.cycles < 0.8 * result.explicit_cycles
+    chosen = loads(result.tosa)
+    kernels = [chosen.nodes[n.inputs[1]].shape for n in chosen.nodes if n.op == "conv2d"]
+    assert kernels.count((8, 3, 3, 8)) == 4 and (4, 3, 3, 4) not in kernels

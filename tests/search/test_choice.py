@@ -180,3 +180,14 @@ def test_a_sum_that_others_read_keeps_its_shape(model: VelaGroups) -> None:
     found, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert_equal(g, found)
     assert [n.shape for n in found.nodes if n.op == "sub"] == [(6, 1, 2, 16, 8)]
+
+
+def test_operands_of_a_concat_are_copies_where_views_are(model: VelaGroups) -> None:
+    """Greedy extraction starts from where operators write their parts of a concat, and from where all of it is copied."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 8, 8, 16), "INT8")
+    parts = [conv(g, x, 16, kernel, seed=kernel) for kernel in (1, 3)]
+    choices = choices_of(finish(g, g.add("concat", parts, axis=3)), model)
+    concats = {n for n, c in enumerate(choices.candidates) if c.enode.op == "concat"}
+    written, copied = ({n for n, _ in choices.relaxed(copied).pair_costs} for copied in (False, True))
+    assert concats <= written and not concats & copied and copied
