@@ -22,9 +22,11 @@ from eqsat.explain.joins import Link
 from eqsat.explain.replay import Replay
 from eqsat.explain.verdicts import VERDICTS, Verdict, Verdicts
 from eqsat.explain.words import enode_text, row_text, type_text
+from eqsat.search.origins import of_buffer, of_choice
 from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.tosa.flatbuffer import tensor_names
+from eqsat.tosa.locations import Origins
 
 __all__ = ["ExplainError", "Explanation", "Removal", "Verdict", "explain"]
 
@@ -43,13 +45,19 @@ def _as_far(run: Run) -> Budget:
 
 
 class Explanation:
-    """What became of every operator of the source (`ops`), and what is new (`added`: operator, type, cycles)."""
+    """What became of every operator of the source (`ops`), and what is new (`added`)."""
 
     def __init__(self, run: Run, replay: Replay):
         self.run, self.replay = run, replay
         before = by_node(run.source, run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
         now = by_choice(run.tables.get("eqsat", ()), run.choices, run.choice)
-        self._verdicts = Verdicts(replay, run.choices, run.choice, before, now)
+        #: PyTorch operators that those of the source stand for, as far as the explicit graph has locations.
+        self.origins: dict[int, Origins] = of_buffer(run.graphs["explicit"])
+        graph, made_for = run.choices.tensor_graph(run.choice)
+        chosen = of_choice(run.choices, graph, made_for, self.origins) if self.origins else {}
+        self._verdicts = Verdicts(
+            replay, run.choices, run.choice, before, now, {made_for[n]: o for n, o in chosen.items()}
+        )
         self.ops: dict[int, Verdict] = self._verdicts.all()
         self.added = self._verdicts.added()
         self._position = {c: i for i, c in enumerate(run.choices.classes)}
@@ -152,7 +160,10 @@ class Explanation:
             "chosen": self.run.chosen,
             "counts": {v: sum(o.verdict == v for o in self.ops.values()) for v in VERDICTS},
             "ops": [self.op_dict(n, removals, paths=False) for n in self.ops],
-            "added": [{"op": op, "type": t, "cycles": c} for op, t, c in self.added],
+            "added": [
+                {"op": a.op, "type": a.type, "cycles": a.cycles, "origins": [o.record() for o in a.origins]}
+                for a in self.added
+            ],
         }
 
     def op_dict(self, node: int, removals: bool = True, paths: bool = True) -> dict[str, Any]:
@@ -165,6 +176,7 @@ class Explanation:
             "operands": list(v.operands),
             "verdict": v.verdict,
             "cycles": v.cycles,
+            "origins": [o.record() for o in self.origins.get(node, ())],
             "now": v.now,
             "now_type": v.now_type,
             "cycles_now": v.cycles_now,

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eqsat.explain.verdicts import VERDICTS, Verdict
+from eqsat.tosa.locations import Origins
 
 if TYPE_CHECKING:
     from eqsat.explain import Explanation
 
-#: Rules named in a line of the overview, nodes named in one, and proofs written out for one operator.
-_RULES, _NODES, _PROOFS, _ALTERNATIVES = 4, 3, 40, 12
+#: Rules named in a line of the overview, nodes named in one, proofs and alternatives written out for one operator, and origins named in a line.
+_RULES, _NODES, _PROOFS, _ALTERNATIVES, _ORIGINS = 4, 3, 40, 12, 3
 
 LEGEND = """\
 stayed: as it was, and what the graph would cost more without it; changed: the same value by another operator or with other attributes;
 moved: the operator works on another tensor; removed: nothing takes its place. Cycles are Vela's of the whole graph; "-" is free or
 runs as part of a neighbour, on whose line its cycles are. A stayed operator without a + cannot be removed. "by" names the rules of
-the proof, which `eqsat explain RUN NODE` writes out."""
+the proof, which `eqsat explain RUN NODE` writes out. After # are the modules and nodes of PyTorch, where they are known."""
 
 
 def cycles(value: float | None) -> str:
@@ -50,7 +51,7 @@ def headline(e: Explanation) -> list[str]:
     out.append(
         "of which "
         + "; ".join(f"{k} {cycles(before[k])} -> {cycles(now[k])}" for k in VERDICTS)
-        + f"; new {cycles(sum(c or 0 for _, _, c in e.added))}"
+        + f"; new {cycles(sum(a.cycles or 0 for a in e.added))}"
     )
     if e.run.chosen != "eqsat":
         out.append(f"The {e.run.chosen} graph won. What follows is eqsat's best candidate, which was not used.")
@@ -75,11 +76,15 @@ def line(e: Explanation, v: Verdict, removals: bool) -> str:
     return out + f"; by {few(v.rules, _RULES)}" if v.rules else out
 
 
+def _from(origins: Origins) -> str:
+    return f"  # {few([str(o) for o in origins], _ORIGINS)}" if origins else ""
+
+
 def overview(e: Explanation, removals: bool) -> str:
     out = [*headline(e), "", LEGEND, ""]
-    out += [line(e, v, removals) for v in e.ops.values()]
+    out += [line(e, v, removals) + _from(e.origins.get(v.node, ())) for v in e.ops.values()]
     if e.added:
-        out += ["", "New operators:"] + [f"  {op} {t}  {cycles(c)}" for op, t, c in e.added]
+        out += ["", "New operators:"] + [f"  {a.op} {a.type}  {cycles(a.cycles)}{_from(a.origins)}" for a in e.added]
     return "\n".join(out)
 
 
@@ -87,6 +92,8 @@ def detail(e: Explanation, node: int) -> str:
     """All about one operator: verdict, proofs, candidates."""
     v = e.op(node)
     out = [line(e, v, False)]
+    if node in e.origins:
+        out.append(f"In PyTorch: {', '.join(f'{o} ({o.kind})' if o.kind else str(o) for o in e.origins[node])}")
     if v.verdict == "stayed":
         r = e.removal(node)
         if r.extra is None:

@@ -6,7 +6,7 @@ import contextlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 
@@ -17,6 +17,7 @@ from eqsat.explain.words import enode_text, op_text, type_text, value_text
 from eqsat.search.choice import Choices
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
+from eqsat.tosa.locations import Origins
 
 VERDICTS = ("stayed", "changed", "moved", "removed")
 
@@ -51,9 +52,18 @@ class Verdict:
         return list(dict.fromkeys(r for p in self.proofs for r in p.rules()))
 
 
+class Added(NamedTuple):
+    """An operator of the choice that takes the place of none of the source; cycles as in a Verdict."""
+
+    op: str
+    type: str
+    cycles: float | None
+    origins: Origins
+
+
 class Verdicts:
     """Compares the source graph with a choice. before, now: cycles by node of the source and by choice node; where one is missing, the
-    operator runs as part of another."""
+    operator runs as part of another. origins: by choice node."""
 
     def __init__(
         self,
@@ -62,7 +72,9 @@ class Verdicts:
         choice: Mapping[int, int],
         before: Mapping[int, float],
         now: Mapping[int, float],
+        origins: Mapping[int, Origins],
     ):
+        self.origins = origins
         self.replay, self.choices, self.choice, self.before, self.now = replay, choices, choice, before, now
         self.source: TensorGraph = choices.frozen.source
         self.rows = replay.rows_of(choices, choices.of_classes(choice))
@@ -111,11 +123,15 @@ class Verdicts:
             out[n] = v
         return out
 
-    def added(self) -> list[tuple[str, str, float | None]]:
-        """Operators of the choice that take the place of none of the source: (operator, type, cycles)."""
+    def added(self) -> list[Added]:
         taken = {self.replay.final(n) for n in self.stays} | set(self._pairs().values())
         return [
-            (self._op(row), type_text(self.replay.history.type_of(cls)), self.now.get(self.node_of[cls]))
+            Added(
+                self._op(row),
+                type_text(self.replay.history.type_of(cls)),
+                self.now.get(self.node_of[cls]),
+                self.origins.get(self.node_of[cls], ()),
+            )
             for cls, row in self.computed.items()
             if cls not in taken and row[0] != "Leaf"
         ]

@@ -16,6 +16,7 @@ from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tosa import dumps
+from eqsat.tosa.locations import Origin, text
 from extraction import extract
 from tests.explain.test_chains import halves
 from tests.graphs import channel_shuffle, transposed_relus
@@ -59,7 +60,7 @@ def test_cycles_are_velas_and_none_is_lost(case: str, request: pytest.FixtureReq
     result, e = request.getfixturevalue(case)
     assert sum(v.cycles or 0 for v in e.ops.values()) == result.explicit_cycles
     current = {(v.now, v.now_type, v.cycles_now, k) for k, v in e.ops.items() if v.cycles_now}
-    assert sum(c for _, _, c, _ in current) + sum(c or 0 for _, _, c in e.added) == result.cycles
+    assert sum(c for _, _, c, _ in current) + sum(a.cycles or 0 for a in e.added) == result.cycles
 
 
 def test_the_text_shows_shapes_rules_and_totals(relus: tuple[Result, Explanation]) -> None:
@@ -103,6 +104,24 @@ def test_path_costs_are_those_of_whole_graphs(case: str, request: pytest.Fixture
             compared += 1
     assert compared
     assert "path_cycles" in json.dumps(e.op_dict(node)) and "path_cycles" not in json.dumps(e.as_dict(False))
+
+
+def test_the_names_of_pytorch_are_told(relus: tuple[Result, Explanation], tmp_path: Path) -> None:
+    graph = transposed_relus()
+    ops = [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
+    given = dumps(graph, {n: text([Origin(f"{graph.nodes[n].op}_{n}", f"layer{n}", "their.Kind")]) for n in ops})
+    result = optimize_tosa(given, U85, options=Options(cache=tmp_path / "prices"), name="named")
+    e = explain(result)
+    lines = e.text().splitlines()
+    first = next(n for n in e.ops if e.ops[n].op.startswith("conv2d"))
+    assert next(line for line in lines if line.startswith(f"n{first} ")).endswith(f"# layer{first}: conv2d_{first}")
+    assert f"In PyTorch: layer{first}: conv2d_{first} (their.Kind)" in e.op_text(first)
+    data = e.as_dict(removals=False)
+    assert all(op["origins"] for op in data["ops"]) and all(a["origins"] for a in data["added"])
+    _, plain = relus
+    assert "#" not in plain.text().replace("After #", "") and not any(
+        op["origins"] for op in plain.as_dict(False)["ops"]
+    )
 
 
 def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> None:
