@@ -25,6 +25,9 @@ _MATRIX_CHANNELS = 512  # beyond this a 0/1 matrix costs more weights than any m
 #: Most planes, and most elements of a row at once: what keeps a 0/1 kernel small and the NPU's channels filled.
 _PLANES, _STEP = 8, 16
 
+#: Elements of a window for as many cycles as which a pool of fewer takes, and the share of elements at which one in two steps is offered.
+_LEAST_WINDOW, _FEWER = 4, 0.9
+
 ReduceMax = Annotated[Call, op("reduce_max")]
 #: Reductions that may be made in two steps; a sum is exact in INT32 as long as the whole sum is, which TOSA demands of both.
 TwoStep = Annotated[Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")]
@@ -114,14 +117,30 @@ def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant
     )
 
 
+@extern
+def separated(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] | None:
+    """A max pool = one along one axis and then one along the other, where that looks at far fewer elements; the first in the cheaper order."""
+    (height, width), (down, right), pads = pool.attr("kernel"), pool.attr("stride"), pool.attr("pad")
+    rows, columns = result.shape[1:3]
+    along_h = pool.with_attrs(kernel=(height, 1), stride=(down, 1), pad=(*pads[:2], 0, 0))
+    along_w = pool.with_attrs(kernel=(1, width), stride=(1, right), pad=(0, 0, *pads[2:]))
+    second = rows * columns
+    h_first = rows * x.shape[2] * max(height, _LEAST_WINDOW) + second * max(width, _LEAST_WINDOW)
+    w_first = x.shape[1] * columns * max(width, _LEAST_WINDOW) + second * max(height, _LEAST_WINDOW)
+    if min(height, width) == 1 or min(h_first, w_first) > _FEWER * second * height * width:
+        return None
+    return (along_h, along_w) if h_first <= w_first else (along_w, along_h)
+
+
 m, order = symbols("m", Move), symbols("order", ChannelOrder)
-largest = symbols("largest", ReduceMax)
+largest, pool = symbols("largest", ReduceMax), symbols("pool", MaxPool)
 f, g = symbols("f g", TwoStep)
 x, picture = symbols("x", Value), symbols("picture", Input)
 rule = partial(rule, family="operators")
 
 RULES = [
     rule("reduce-pool", largest(x), let(as_pool(largest, x), lambda view, pool, back: back(pool(view(x))))),
+    rule("pool-separable", pool(x), let(separated(pool, x, pool(x)), lambda first, second: second(first(x)))),
     rule(
         "order-matrix",
         order(x),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from math import prod
 from typing import Annotated
 
 import numpy as np
@@ -20,7 +21,6 @@ from eqsat.egraph.kinds import (
     MaxPool,
     Pad,
     PaddingConvolution,
-    Pooling,
     Slice,
     Ternary,
     Unary,
@@ -32,6 +32,9 @@ from eqsat.egraph.terms import let, symbols
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type, attrs_of
+
+#: A slice crosses a convolution that makes so many times as much of what it reads, or more.
+_FEWER = 0.5
 
 SliceOrPad = Annotated[Call, op("slice", "pad")]
 #: Operators that a slice along other axes passes, or along channels, if it slices the scales.
@@ -97,37 +100,56 @@ def _kernel(f: Call, weights: Type) -> tuple[int, int]:
     return height, width
 
 
-def _seen(s: Call, f: Call, x: Type, result: Type, kernel: tuple[int, int]) -> tuple[Call, Call] | None:
-    """s (f x) = f' (s' x) for a slice of images, rows and columns: s' is what the windows of these results see, f' pads where they see padding."""
-    (n, *starts, _), (images, *sizes, channels) = s.attr("start"), s.attr("size")
-    if channels != result.shape[3] or s.attr("size") == result.shape:
+def _seen_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: int) -> range:
+    """Along H (0) or W (1): the taps from the first to the last one that sees more than the convolution's own padding."""
+    stride, dilation, size = f.attr("stride")[axis], f.attr("dilation")[axis], x.shape[1 + axis]
+    low, high = f.attr("pad")[2 * axis : 2 * axis + 2]
+    first = [tap * dilation - low for tap in range(kernel[axis])]
+    seen = [
+        tap for tap, at in enumerate(first) if any(0 <= at + stride * r < size for r in range(result.shape[1 + axis]))
+    ] or [0]
+    most = kernel[axis] - 1 - high // dilation
+    return range(min(seen[0], low // dilation), max(seen[-1], most) + 1)
+
+
+@extern
+def without_unseen(
+    f: PaddingConvolution, x: Type, weights: Constant, result: Type
+) -> tuple[PaddingConvolution, Constant] | None:
+    """f x weights = f' x weights', without the outer taps of the kernel that see nothing but padding, as a kernel's that is larger than the image:
+    padding is worth the zero point, and adds nothing."""
+    kernel, at = _kernel(f, Type(weights.node.shape, weights.node.dtype)), 1 if f.op == "conv2d" else 0
+    taps = [_seen_taps(f, x, result, kernel, axis) for axis in (0, 1)]
+    if [len(t) for t in taps] == list(kernel):
         return None
-    first, count, pads = [], [], []
-    dilation = dict(f.attrs).get("dilation", (1, 1))
-    for k in (0, 1):
-        stride, low = f.attr("stride")[k], f.attr("pad")[2 * k]
-        begin = starts[k] * stride - low
-        end = begin + (sizes[k] - 1) * stride + (kernel[k] - 1) * dilation[k] + 1
-        first.append(max(begin, 0))
-        count.append(min(end, x.shape[1 + k]) - first[-1])
-        pads += [max(-begin, 0), max(end - x.shape[1 + k], 0)]
-    if min(count) < 1:
-        return None
-    return f.with_attrs(pad=tuple(pads)), slice_call((n, *first, 0), (images, *count, x.shape[3]))
+    pads, kept = list(f.attr("pad")), weights.data
+    for axis, t in enumerate(taps):
+        pads[2 * axis] -= t[0] * f.attr("dilation")[axis]
+        pads[2 * axis + 1] -= (kernel[axis] - len(t) - t[0]) * f.attr("dilation")[axis]
+        kept = kept.take(t, at + axis)
+    return f.with_attrs(pad=tuple(pads)), LeafValue.constant(kept, weights.node.dtype)
 
 
 @extern
 def seen_by_conv(
     s: Slice, f: PaddingConvolution, x: Type, weights: Type, result: Type
 ) -> tuple[PaddingConvolution, Slice] | None:
-    """s (f x weights) = f' (s' x) weights."""
-    return _seen(s, f, x, result, _kernel(f, weights))
-
-
-@extern
-def seen_by_pool(s: Slice, f: Pooling, x: Type, result: Type) -> tuple[Pooling, Slice] | None:
-    """s (f x) = f' (s' x)."""
-    return _seen(s, f, x, result, f.attr("kernel"))
+    """s (f x weights) = f' (s' x) weights for a slice of images, rows and columns: s' is what the windows of these results see, f' pads where
+    they see padding. A slice is often a copy: offered where it then is of far fewer elements."""
+    (n, *starts, _), (images, *sizes, channels) = s.attr("start"), s.attr("size")
+    if channels != result.shape[3] or s.attr("size") == result.shape:
+        return None
+    kernel, first, count, pads = _kernel(f, weights), [], [], []
+    for k in (0, 1):
+        stride, low = f.attr("stride")[k], f.attr("pad")[2 * k]
+        begin = starts[k] * stride - low
+        end = begin + (sizes[k] - 1) * stride + (kernel[k] - 1) * f.attr("dilation")[k] + 1
+        first.append(max(begin, 0))
+        count.append(min(end, x.shape[1 + k]) - first[-1])
+        pads += [max(-begin, 0), max(end - x.shape[1 + k], 0)]
+    if min(count) < 1 or images * prod(count) * x.shape[3] > _FEWER * prod(s.attr("size")):
+        return None
+    return f.with_attrs(pad=tuple(pads)), slice_call((n, *first, 0), (images, *count, x.shape[3]))
 
 
 # ---- pads ---------------------------------------------------------------------------------------
@@ -208,7 +230,7 @@ s, r = symbols("s r", Slice)
 p, q = symbols("p q", Pad)
 either, a = symbols("either", SliceOrPad), symbols("a", Sliceable)
 f, g, h = symbols("f", Unary), symbols("g", Binary), symbols("h", Ternary)
-conv, pool, pools = symbols("conv", PaddingConvolution), symbols("pool", MaxPool), symbols("pools", Pooling)
+conv, pool = symbols("conv", PaddingConvolution), symbols("pool", MaxPool)
 k = symbols("k", Constant)
 x, y, z, w, b = symbols("x y z w b", Value)
 rule = partial(rule, family="slicing")
@@ -226,7 +248,7 @@ RULES = [
         s(conv(x, w, b)),
         let(seen_by_conv(s, conv, x, w, conv(x, w, b)), lambda g, r: g(r(x), w, b)),
     ),
-    rule("slice-pool-window", s(pools(x)), let(seen_by_pool(s, pools, x, pools(x)), lambda g, r: g(r(x)))),
+    rule("conv-unseen-taps", conv(x, k, b), let(without_unseen(conv, x, k, conv(x, k, b)), lambda g, v: g(x, v, b))),
     rule("slice-pad", s(p(x)), let(padded_later(s, p, x), lambda q, r: q(r(x)))),
     rule("pad-pad", p(q(x)), added(p, q)(x)),
     rule("pad-unary", f(p(x)), with_image(p, f, x)(f(x))),

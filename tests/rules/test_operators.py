@@ -1,9 +1,16 @@
 """Another operator for the same integers: sums in one step, planes interleaved by a convolution."""
 
+from pathlib import Path
+
 import pytest
 
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
+from eqsat.target import Target
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from tests.rules.checks import fires
+from eqsat.tosa import dumps
+from tests.rules.checks import check, fires, only
 
 PLAIN = ("move-move", "move-identity")
 
@@ -52,3 +59,33 @@ def test_many_planes_other_dtypes_orders_and_prime_rows_stay(shape, perms, dtype
     g = TensorGraph()
     g.outputs = [g.add("transpose", (g.add_input("x", shape, dtype),), perms=perms)]
     assert not fires(g, "planes-conv", *PLAIN)
+
+
+@pytest.mark.parametrize("kernel, stride, pad", [((5, 5), (1, 1), (2, 2, 2, 2)), ((9, 5), (1, 2), (4, 4, 2, 1))])
+def test_a_large_max_pool_in_two_steps(kernel, stride, pad):
+    g = TensorGraph()
+    x = g.add_input("x", (2, 12, 12, 3), "INT8")
+    g.outputs = [g.add_with("max_pool2d", (x,), makers.max_pool(kernel, stride=stride, pad=pad))]
+    found = check(g, only("pool-separable"))
+    assert found.saturation.matches["pool-separable"] == 1 and found.n_nodes == 4
+
+
+@pytest.mark.parametrize("kernel, stride", [((3, 3), (1, 1)), ((6, 6), (6, 6)), ((1, 9), (1, 1)), ((12, 12), (1, 1))])
+def test_small_flat_and_strided_pools_stay(kernel, stride):
+    g = TensorGraph()
+    x = g.add_input("x", (2, 12, 12, 3), "INT8")
+    g.outputs = [g.add_with("max_pool2d", (x,), makers.max_pool(kernel, stride=stride))]
+    assert not fires(g, "pool-separable")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_a_large_max_pool_gains(target: str, tmp_path: Path) -> None:
+    """Within a graph, Vela 5.2: 5x5 on (1, 32, 32, 32) 206,984 -> 83,008 on U55-128, 106,266 -> 43,712 on U85-256."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 32, 32, 32), "INT8")
+    g.outputs = [g.add_with("max_pool2d", (x,), makers.max_pool((5, 5), pad=(2, 2, 2, 2)))]
+    g.output_names = ["y"]
+    options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
+    found = optimize_tosa(dumps(g), Target.of(target), options=options)
+    assert found.verified and found.explicit_cycles and found.cycles < 0.6 * found.explicit_cycles

@@ -331,30 +331,28 @@ CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 1, 1, 3, 0, 0, 0)
 CASES.spares("pad-conv")(lambda draw: padded_conv(draw, (0, 0, 0, 0, 2, 0, 0, 0), padding=(0, 0, 1, 0)))
 
 
-def sliced_window(draw, whole_channels: bool = True, pool: bool = False) -> tuple[TensorGraph, int]:
-    """Some of the images, rows and columns of a convolution's or a pool's results; the first rows see nothing but padding in one of them."""
+def sliced_window(draw, whole_channels: bool = True, channels: int = 24) -> tuple[TensorGraph, int]:
+    """Some of the images, rows and columns of the results of a convolution that makes many channels of two."""
     g, x = given_input(draw, (2, 6, 7, 2))
-    stride = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
-    pads = draw(st.tuples(*[st.integers(0, 1)] * 4))
-    if pool:
-        op = draw(st.sampled_from(["max_pool2d", "avg_pool2d"]))
-        made = makers.max_pool((2, 3), stride=stride, pad=pads)
-        y = _exact(g, x, op, made if op == "max_pool2d" else makers.avg_pool((2, 3), stride=stride, pad=pads, in_zp=3))
-    else:
-        dilation = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
-        w = g.add_const(np.arange(3 * 2 * 3 * 2).reshape(3, 2, 3, 2) % 7 - 3, "INT8")
-        attrs = makers.conv("INT8", stride=stride, pad=pads, dilation=dilation, in_zp=-3)
-        y = _exact(g, x, "conv2d", attrs, w, g.add_const(np.arange(3), "INT32"))
+    stride, dilation = (draw(st.tuples(st.integers(1, 2), st.integers(1, 2))) for _ in range(2))
+    attrs = makers.conv(
+        "INT8", stride=stride, pad=draw(st.tuples(*[st.integers(0, 1)] * 4)), dilation=dilation, in_zp=-3
+    )
+    w = g.add_const(np.arange(channels * 2 * 3 * 2).reshape(channels, 2, 3, 2) % 7 - 3, "INT8")
+    y = _exact(g, x, "conv2d", attrs, w, g.add_const(np.arange(channels), "INT32"))
     shape = g.nodes[y].shape
-    start, size = draw(slices(shape).filter(lambda s: s[1][:3] != shape[:3]))
-    channels = (0, shape[3]) if whole_channels else (1, shape[3] - 1)
-    return g, cut(g, y, (*start[:3], channels[0]), (*size[:3], channels[1]))
+    size = (1, max(1, shape[1] - 1), shape[2])  # the windows of all columns and of most rows
+    start = (draw(st.integers(0, 1)), draw(st.integers(0, shape[1] - size[1])), 0)
+    first = 0 if whole_channels else 1
+    return g, cut(g, y, (*start, first), (*size, channels - first))
 
 
 def _exact(g: TensorGraph, x: int, op: str, attrs: Attrs, *constants: int) -> int:
     """A window on as many rows and columns of x as TOSA wants: its strides must come out even."""
     a = dict(attrs)
-    kernel, dilation = a.get("kernel", (2, 3)), a.get("dilation", (1, 1))
+    weights = g.nodes[constants[0]].shape if constants else ()
+    kernel = a.get("kernel") or (weights[1:3] if op == "conv2d" else weights[:2])
+    dilation = a.get("dilation", (1, 1))
     rest = [
         (n - 1 + a["pad"][2 * k] + a["pad"][2 * k + 1] - (kernel[k] - 1) * dilation[k]) % a["stride"][k]
         for k, n in enumerate(g.nodes[x].shape[1:3])
@@ -363,10 +361,31 @@ def _exact(g: TensorGraph, x: int, op: str, attrs: Attrs, *constants: int) -> in
     return g.add_with(op, (cut(g, x, (0, 0, 0, 0), (n, h - rest[0], w - rest[1], c)), *constants), attrs)
 
 
-CASES.fires_on("slice-conv-window")(sliced_window)
+CASES.fires_on("slice-conv-window")(lambda draw: sliced_window(draw, channels=96))
 CASES.spares("slice-conv-window")(lambda draw: sliced_window(draw, whole_channels=False))
-CASES.fires_on("slice-pool-window")(lambda draw: sliced_window(draw, pool=True))
-CASES.spares("slice-pool-window")(lambda draw: sliced_window(draw, whole_channels=False, pool=True))
+CASES.spares("slice-conv-window")(lambda draw: sliced_window(draw, channels=2))
+
+
+@CASES.fires_on("conv-unseen-taps")
+def _(draw):  # a kernel larger than the image, or spread beyond it
+    size, dilation, stride = draw(st.sampled_from([(2, 1, 1), (3, 4, 1), (2, 2, 1), (1, 1, 1), (2, 2, 2)]))
+    return larger_kernel(draw, (size, 9), dilation, stride)
+
+
+@CASES.spares("conv-unseen-taps")
+def _(draw):  # every tap sees the image somewhere
+    return larger_kernel(draw, draw(st.sampled_from([(4, 9), (9, 5)])), 1, 1)
+
+
+def larger_kernel(draw, image: tuple[int, int], dilation: int, stride: int) -> tuple[TensorGraph, int]:
+    """A kernel of 5x3 on an image (H, W), with as much padding as keeps its size along H."""
+    depthwise = draw(st.booleans())
+    g, x = given_input(draw, (2, *image, 2))
+    w = g.add_const(np.arange(60).reshape((5, 3, 2, 2) if depthwise else (2, 5, 3, 2)) % 11 - 5, "INT8")
+    b = g.add_const(np.arange(4 if depthwise else 2) * 10, "INT32")
+    high = 2 * dilation + (stride - (image[0] - 1) % stride - 1 if stride > 1 else 0)
+    attrs = makers.conv("INT8", pad=(2 * dilation, high, 1, 1), dilation=(dilation, 1), stride=(stride, 1), in_zp=-3)
+    return g, _exact(g, x, "depthwise_conv2d" if depthwise else "conv2d", attrs, w, b)
 
 
 def padded_pool(
