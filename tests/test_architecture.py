@@ -15,6 +15,7 @@ ROOMS = (
     "extraction",
     "eqsat.drawing",
     "eqsat.files",
+    "eqsat.naming",
     "eqsat.versions",
     "eqsat.tensor",
     "eqsat.target",

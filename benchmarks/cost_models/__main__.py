@@ -24,7 +24,8 @@ from benchmarks.cost_models.run import Cell, label, run_cell
 from benchmarks.cost_models.unseen import UNSEEN
 from benchmarks.models import ZOO
 from eqsat.bench.log import Log
-from eqsat.files import InputError, naming
+from eqsat.files import InputError
+from eqsat.naming import naming
 from eqsat.target import Target
 from eqsat.workers.worker import Pool
 

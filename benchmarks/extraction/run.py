@@ -11,7 +11,8 @@ from operator import itemgetter
 from pathlib import Path
 
 from eqsat.bench.log import Log, Record
-from eqsat.files import InputError, naming, write_atomically
+from eqsat.files import InputError, write_atomically
+from eqsat.naming import naming
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract, find
 from extraction.io import FORMAT, from_json, parse_gym, read_json
 

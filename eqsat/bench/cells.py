@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsat.bench.fingerprint import code, digest, fingerprint, submodules
-from eqsat.executorch.names import MODELS
-from eqsat.files import InputError, read_bytes, split
+from eqsat.executorch.names import models
+from eqsat.files import InputError, read_bytes
+from eqsat.naming import split
 from eqsat.versions import versions
 
 if TYPE_CHECKING:
@@ -120,14 +121,14 @@ class Model:
             stem = Path(place).stem if place.endswith(".py") else place.rpartition(".")[2]
             reference = f"{Path(place).resolve()}:{attribute}" if place.endswith(".py") else text
             return Model(_file_name(stem if attribute == "model" else f"{stem}-{attribute}"), reference)
-        named = MODELS.available()
+        named = models().available()
         if text in named:
             return Model(_file_name(text), named[text])
         if text in zoo():
             return Model(text, f"{_zoo_package()}.{text}:model")
         raise InputError(
             f"no model is called {text!r}: the zoo {'has ' + ', '.join(zoo()) if zoo() else 'is found in a clone of the repository only'}; "
-            f"or give a .tosa or .pt2 file, file.py:callable, module:callable, or an entry point in the group {MODELS.group!r}"
+            f"or give a .tosa or .pt2 file, file.py:callable, module:callable, or an entry point in the group {models().group!r}"
         )
 
     def fingerprint(self) -> str:

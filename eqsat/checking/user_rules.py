@@ -23,7 +23,8 @@ from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.checking.soundness import Checked, Unsound, check
 from eqsat.egraph.engine import Budget, EngineError
 from eqsat.egraph.rule import Rule
-from eqsat.files import InputError, Registry, naming
+from eqsat.files import InputError
+from eqsat.naming import Registry, naming
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 

@@ -13,7 +13,8 @@ from eqsat.executorch import pt2
 from eqsat.executorch.names import model_place
 from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
-from eqsat.files import InputError, load
+from eqsat.files import InputError
+from eqsat.naming import load
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ import cost_models
 import extraction
 from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
-from eqsat.files import InputError, naming
+from eqsat.files import InputError
+from eqsat.naming import naming
 from eqsat.rules.presets import PRESETS
 from eqsat.search.effort import DEFAULT_EFFORT, EFFORTS
 from eqsat.search.spellings import for_target

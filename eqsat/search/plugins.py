@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import cost_models
 from cost_models.protocol import CostModel, Price, Unit
-from eqsat.files import PluginError, naming
+from eqsat.files import PluginError
+from eqsat.naming import naming
 from eqsat.search.options import Options
 from eqsat.workers.worker import WorkerError
 from extraction import ChoiceGraph, Extraction, ExtractionError, InvalidExtraction, check, find

@@ -13,7 +13,7 @@ import pytest
 
 from docs import blocks, generate, pictures
 from eqsat import runs
-from eqsat.files import load
+from eqsat.naming import load
 from eqsat.report import RecordedRun
 from eqsat.target import Target
 from eqsat.tosa import loads

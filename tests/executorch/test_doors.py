@@ -25,7 +25,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 import eqsat
 from eqsat.executorch.backend import ENABLED, mark, not_written, session_of
 from eqsat.executorch.quantize import quantize
-from eqsat.files import load
+from eqsat.naming import load
 
 TARGET = "ethos-u85-256"
 MODEL = """
