@@ -12,8 +12,11 @@ the exact candidates, and may differ from the reference within `Options.toleranc
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import ModuleType
 
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.egraph.engine import TIME_LIMIT
@@ -30,7 +33,7 @@ from eqsat.search.verification import Answer, Compiled, first_equal, pareto_set,
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
-from eqsat.vela.compile import compile_tosa
+from eqsat.vela.compile import Estimate, compile_tosa
 from eqsat.vela.roofline import bound
 from eqsat.workers.worker import Pool, WorkerError
 
@@ -67,11 +70,13 @@ def optimize_tosa(
             search.warnings.append(f"stock ExecuTorch failed on this graph: {stock_error}")
         with search.clock.stage("import"):
             given = _read(explicit, stock, name, search.warnings)
+        compiling = {which: pool.start(compile_tosa, given.buffers[which], target, pool) for which in given.graphs}
+        exact = _saturated(given.reference, search)
         with search.clock.stage("vela"):
-            _compile(given, search)
+            _collect(given, compiling, search)
         estimates = {n: c.estimate for n, c in given.compiled.items()}
         search.decision = Decision.of(search.options, estimates, container)
-        frozen, found = _alternatives(given.reference, search)
+        frozen, found = _alternatives(given.reference, search, exact)
         candidates = [*given.compiled.values(), *found]
         with search.clock.stage("verify"):
             answer = first_equal(
@@ -109,39 +114,59 @@ def _read(explicit: bytes, stock: bytes | None, name: str, warnings: list[str]) 
     return given
 
 
-def _compile(given: _Given, search: Search) -> None:
-    for which, graph in given.graphs.items():
+def _collect(given: _Given, compiling: Mapping[str, Future[Estimate]], search: Search) -> None:
+    """What Vela says of the given graphs, which it compiled meanwhile."""
+    for which, future in compiling.items():
         try:
-            estimate = compile_tosa(given.buffers[which], search.target, search.pool)
-            given.compiled[which] = Compiled(which, graph, given.buffers[which], estimate)
+            estimate = future.result()
+            given.compiled[which] = Compiled(which, given.graphs[which], given.buffers[which], estimate)
             logger.info("%s cycles, %s", f"{estimate.cycles:,}", which, extra={"cycles": estimate.cycles})
         except WorkerError as e:
             given.refusals[which] = e
             search.warnings.append(f"{_REFUSED[which]}: {e}")
 
 
-def _alternatives(reference: TensorGraph, search: Search) -> tuple[Frozen | None, list[Compiled]]:
-    """The last e-graph, if there is one, and what was found in all of them."""
-    frozen, found, options = None, [], search.options
-    for families in ((), (tolerant,)) if options.numerics == "tolerant" else ((),):
-        try:
-            with search.clock.stage("saturate"):
-                frozen = saturate(reference, options.identities(search.target, *families), options.budget)
-            if frozen.saturation.stop == TIME_LIMIT:
-                search.warnings.append(
-                    f"saturation was stopped after {options.budget.seconds:g} s: what is found depends on how busy this machine is"
-                )
-            matches = frozen.saturation.matches
-            if families and not any(matches.get(r.name) for r in tolerant.RULES if not r.analysis):
-                break  # nothing to round less often: the exact candidates are all there are
-            found += [replace(c, tolerant=bool(families)) for c in search.alternatives(frozen)]
-        except Exception as e:  # noqa: BLE001 - never worse, unless the user's own code is at fault
-            if isinstance(e, PluginError):
-                raise
-            if (mistake := plugin_error(e, options)) is not None:
-                raise mistake from e
-            logger.debug("no alternatives were found", exc_info=True)
-            search.warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
+@contextmanager
+def _never_worse(search: Search) -> Iterator[None]:
+    """What fails within costs alternatives and no result, unless the user's own code is at fault. Raises PluginError."""
+    try:
+        yield
+    except PluginError:
+        raise
+    except Exception as e:  # noqa: BLE001 - whatever it is
+        if (mistake := plugin_error(e, search.options)) is not None:
+            raise mistake from e
+        logger.debug("no alternatives were found", exc_info=True)
+        search.warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
+
+
+def _saturated(reference: TensorGraph, search: Search, *families: ModuleType) -> Frozen | None:
+    """The e-graph under the rules of the options and of opt-in families; None where that fails."""
+    options = search.options
+    with _never_worse(search):
+        with search.clock.stage("saturate"):
+            frozen = saturate(reference, options.identities(search.target, *families), options.budget)
+        if frozen.saturation.stop == TIME_LIMIT:
+            search.warnings.append(
+                f"saturation was stopped after {options.budget.seconds:g} s: what is found depends on how busy this machine is"
+            )
+        return frozen
+    return None
+
+
+def _alternatives(reference: TensorGraph, search: Search, exact: Frozen | None) -> tuple[Frozen | None, list[Compiled]]:
+    """The last e-graph, if there is one, and what was found in all of them: in the exact one, and where that is wanted in a tolerant one."""
+    found: list[Compiled] = []
+    if exact:
+        with _never_worse(search):
+            found += search.alternatives(exact)
+    if search.options.numerics != "tolerant" or not (frozen := _saturated(reference, search, tolerant)):
+        return exact, found
+    if any(
+        frozen.saturation.matches.get(r.name) for r in tolerant.RULES if not r.analysis
+    ):  # there is something to round less often
+        with _never_worse(search):
+            found += [replace(c, tolerant=True) for c in search.alternatives(frozen)]
     return frozen, found
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import queue
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from extraction.process import Limits, Process, WorkerError
 
 __all__ = ["Limits", "Pool", "Process", "Worker", "WorkerError"]
+
+_Value = TypeVar("_Value")
 
 _RECYCLE = 4000
 #: With an empty search path the reference model finds no gdb, which it would start for a backtrace at every refusal (over 1 s each).
@@ -60,6 +62,10 @@ class Pool:
     def map(self, fn: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """`fn` over `items`, at most `size` at a time; exceptions propagate."""
         return list(self._threads.map(fn, items))
+
+    def start(self, fn: Callable[..., _Value], *args: Any) -> Future[_Value]:
+        """`fn` of the arguments in a thread, while the caller does something else."""
+        return self._threads.submit(fn, *args)
 
     def close(self) -> None:
         """Ends everything at once, calls under way included."""
