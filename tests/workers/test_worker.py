@@ -138,3 +138,18 @@ def test_a_pool_works_in_parallel_and_ends_its_processes() -> None:
     while any(p.poll() is None for p in processes) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert processes and all(p.poll() is not None for p in processes)
+
+
+def test_a_call_goes_on_while_the_caller_does_something_else() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def answer(x: int) -> int:
+        begun.set()
+        assert go_on.wait(60)
+        return x + 1
+
+    with Pool(1) as pool:
+        future = pool.start(answer, 41)
+        assert begun.wait(60) and not future.done()
+        go_on.set()
+        assert future.result() == 42
