@@ -260,7 +260,7 @@ class Partial(Term):
 @dataclass(frozen=True, slots=True)
 class Fact:
     """What is known of values: one attribute (or vector) for each combination of its keys, or, where it gives nothing, whether it holds.
-    Where two rules know different things of the same keys the first is kept, so saturation ends."""
+    Where two rules know different things of the same keys the first is kept, and of places in a vector the least, so saturation ends."""
 
     name: str
     keys: tuple[Kind, ...]
