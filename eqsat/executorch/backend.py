@@ -24,6 +24,7 @@ from executorch.exir.backend.backend_details import BackendDetails, PreprocessRe
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
+from eqsat.executorch import debug
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import PluginError
 from eqsat.fx.arm import lower
@@ -115,7 +116,7 @@ def _optimized(
     session.delegates.append(delegate)
     try:
         delegate.result = _result(edge_program, compile_specs, spec, session, name, container)
-        for w in [*delegate.result.warnings, *not_written(spec)]:
+        for w in delegate.result.warnings:
             warnings.warn(f"{name}: {w}", EqsatWarning, stacklevel=2)
     except PluginError:
         raise
@@ -141,13 +142,6 @@ def _optimized(
     )
 
 
-def not_written(spec: EthosUCompileSpec) -> list[str]:
-    """What the spec asks stock ExecuTorch to write besides the .pte, and eqsat does not."""
-    if spec.tosa_debug_mode is not None:
-        return ["dump_debug_info has no effect: the TOSA is eqsat's, without ExecuTorch's locations"]
-    return []
-
-
 def _result(
     edge_program: ExportedProgram,
     compile_specs: list[CompileSpec],
@@ -160,7 +154,7 @@ def _result(
     program = EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
     hook = lower(program, TOSABackend.filter_tosa_compile_specs(spec))
     session.add_seconds("eqsat: explicit tail", hook.explicit_seconds)
-    return optimize_tosa(
+    result = optimize_tosa(
         hook.explicit,
         Target.from_compile_spec(spec),
         stock=hook.stock,
@@ -169,3 +163,5 @@ def _result(
         name=name,
         container=container,
     )
+    debug.write(session, name, result.tosa, hook.details, spec)
+    return result

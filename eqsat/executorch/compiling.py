@@ -34,7 +34,7 @@ class CompileSummary:
     """What `eqsat compile` reports: cycles by the version `vela` of Vela over all delegates (stock is None if ExecuTorch's own graph failed), by
     operator kind, bytes of memory (None where not all delegates have them), cycles that the model needs at least, whether every delegate
     equals its reference to the bit or by how much a tolerant one does not, seconds by stage; by_delegate: name, cycles, the graph that was
-    chosen, and the error where eqsat stepped back; cpu_operators: those that no delegate has, with their number."""
+    chosen, Vela's table of it with the origins of its operators, and the error where eqsat stepped back; cpu_operators: those that no delegate has, with their number."""
 
     model: str
     target: str
@@ -136,6 +136,7 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
         "cycles": r.cycles if r else None,
         "chosen": r.chosen if r else "stock",
         "error": delegate.error,
+        "table": r.table if r else [],
         "text": str(delegate),
     }
 

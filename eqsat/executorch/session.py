@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
@@ -35,12 +36,14 @@ class Delegate:
 
 @dataclass(slots=True, weakref_slot=True)
 class Session:
-    """Options and results of one door, per delegate in the order of lowering. programs: how many were partitioned; seconds: by stage."""
+    """Options and results of one door, per delegate in the order of lowering. programs: how many were partitioned; seconds: by stage; events: what
+    debug.json has, where the compile spec asks for it."""
 
     options: Options
     delegates: list[Delegate] = field(default_factory=list)
     programs: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     def add_seconds(self, stage: str, seconds: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds

@@ -14,12 +14,13 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import tosa_serializer as ts
 from executorch.backends.arm._passes import ArmPassManager
 from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
+from executorch.backends.arm.debug.schema import ATenDebugSchema, TorchDebugSchema
 from executorch.backends.arm.operators.node_visitor import get_node_visitors
 from executorch.backends.arm.process_node import process_call_function, process_output, process_placeholder
 from torch.export import ExportedProgram
@@ -51,19 +52,22 @@ class PipelineError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class HookPoint:
-    """Two lowerings of one delegate: stock's TOSA, and the TOSA with all layout explicit; seconds that each tail took."""
+    """Two lowerings of one delegate: stock's TOSA, and the TOSA with all layout explicit; seconds that each tail took; what ExecuTorch's debug.json
+    says of each origin, if that was asked for."""
 
     stock: bytes | None
     explicit: bytes
     stock_error: str
     stock_seconds: float
     explicit_seconds: float
+    details: Mapping[Origin, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class _Split(ArmPassManager):
     """Runs the head of the pipeline once and both tails."""
 
     hook: HookPoint | None = None
+    details: dict[Origin, Mapping[str, Any]] | None = None  # None: nobody asked
     passes: list[Any]  # ExecuTorch's class has no types
 
     def _transform(self, exported_program: ExportedProgram, graph_module: GraphModule) -> GraphModule:
@@ -75,6 +79,7 @@ class _Split(ArmPassManager):
             )
         everything, cut = self.passes, names.index(_FIRST_LAYOUT_PASS)
         of_tables: dict[str, Origin] = {}
+        hook = _LocationHook(of_tables, self.details)
 
         def note_tables(module: GraphModule) -> PassResult:
             of_tables.update(_origins_by_table(module))
@@ -88,7 +93,7 @@ class _Split(ArmPassManager):
         started = time.perf_counter()
         self.passes = [p for p in everything[cut:] if type(p).__name__ not in LAYOUT_PASSES]
         super()._transform(exported_program, exported_program.graph_module)
-        explicit = _serialise(exported_program, self.tosa_spec, of_tables)
+        explicit = _serialise(exported_program, self.tosa_spec, hook)
         explicit_seconds = time.perf_counter() - started
 
         started = time.perf_counter()
@@ -96,10 +101,12 @@ class _Split(ArmPassManager):
         self.passes = everything[cut:]
         try:
             super()._transform(duplicate, duplicate.graph_module)
-            stock = _serialise(duplicate, self.tosa_spec, of_tables)
+            stock = _serialise(duplicate, self.tosa_spec, hook)
         except Exception as e:  # noqa: BLE001 - stock may fail where eqsat does not; that is stock's outcome
             error = f"{type(e).__name__}: {e}"
-        self.hook = HookPoint(stock, explicit, error, time.perf_counter() - started, explicit_seconds)
+        self.hook = HookPoint(
+            stock, explicit, error, time.perf_counter() - started, explicit_seconds, self.details or {}
+        )
         return exported_program.graph_module
 
 
@@ -111,6 +118,7 @@ def lower(program: ExportedProgram, compile_spec) -> HookPoint:
     if any(n.op == "get_attr" for n in program.graph_module.graph.nodes):
         raise PipelineError("the delegate has control flow (cond or while_loop), which eqsat does not optimize")
     manager = _Split(compile_spec)
+    manager.details = None if compile_spec.tosa_debug_mode is None else {}
     manager.transform_to_backend_pipeline(exported_program=program, graph_module=program.graph_module)
     assert manager.hook is not None
     return manager.hook
@@ -122,12 +130,16 @@ class _LocationHook:
 
     mode = ArmCompileSpec.DebugMode.TOSA
 
-    def __init__(self, of_tables: Mapping[str, Origin]) -> None:
-        self.of_tables = of_tables
+    def __init__(self, of_tables: Mapping[str, Origin], details: dict[Origin, Mapping[str, Any]] | None) -> None:
+        self.of_tables, self.details = of_tables, details
 
     def add(self, node: Node, tosa_op: str, tosa_op_id: int) -> _Location:
         tables = (self.of_tables[n.name] for n in node.all_input_nodes if n.name in self.of_tables)
-        return _Location(next(tables, origin(node)))
+        found = next(tables, origin(node))
+        if self.details is not None and found not in self.details:
+            aten, torch = ATenDebugSchema.from_node(node), TorchDebugSchema.from_node(node)
+            self.details[found] = {"aten_info": asdict(aten), "torch_info": asdict(torch)}
+        return _Location(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +173,7 @@ def _origins_by_table(module: GraphModule) -> dict[str, Origin]:
     return {f"b_{n.name}_table_constant": origin(n) for n in module.graph.nodes if n.op == "call_function"}
 
 
-def _serialise(program: ExportedProgram, tosa_spec, of_tables: Mapping[str, Origin]) -> bytes:
+def _serialise(program: ExportedProgram, tosa_spec, hook: _LocationHook) -> bytes:
     """TOSA flatbuffer of a fully lowered program, by ExecuTorch's node visitors (as tosa/backend.py does it), each operator with its origin as its
     location."""
     version = tosa_spec.version
@@ -172,7 +184,7 @@ def _serialise(program: ExportedProgram, tosa_spec, of_tables: Mapping[str, Orig
         targetPatch=version.micro,
         targetDraft=version.minor > 0,
     )
-    visitors = get_node_visitors(tosa_spec, _LocationHook(of_tables))
+    visitors = get_node_visitors(tosa_spec, hook)
     for node in program.graph_module.graph.nodes:
         if node.op == "call_function":
             process_call_function(node, graph, visitors, tosa_spec)

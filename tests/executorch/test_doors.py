@@ -23,7 +23,7 @@ from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 import eqsat
-from eqsat.executorch.backend import ENABLED, mark, not_written, session_of
+from eqsat.executorch.backend import ENABLED, mark, session_of
 from eqsat.executorch.quantize import quantize
 from eqsat.naming import load
 
@@ -284,13 +284,6 @@ def test_the_mark_is_no_part_of_what_is_written() -> None:
     assert type(pickle.loads(pickle.dumps(marked[-1])).value) is bytes
     del session
     assert session_of(marked) is None
-
-
-def test_debug_information_that_is_not_written_is_named() -> None:
-    spec = EthosUCompileSpec(TARGET)
-    assert not_written(spec) == []
-    spec.dump_debug_info(EthosUCompileSpec.DebugMode.JSON)
-    assert "dump_debug_info has no effect" in not_written(spec)[0]
 
 
 def test_a_delegate_without_a_session_goes_to_arms_own_code() -> None:

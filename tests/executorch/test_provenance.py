@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,14 @@ class Net(torch.nn.Module):
 
 
 @pytest.fixture(scope="module")
-def lowered(tmp_path_factory: pytest.TempPathFactory) -> tuple[torch.export.ExportedProgram, Result]:
+def dumped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("dumped")
+
+
+@pytest.fixture(scope="module")
+def lowered(tmp_path_factory: pytest.TempPathFactory, dumped: Path) -> tuple[torch.export.ExportedProgram, Result]:
     spec = EthosUCompileSpec("ethos-u85-256")
+    spec.dump_intermediate_artifacts_to(str(dumped)).dump_debug_info(EthosUCompileSpec.DebugMode.JSON)
     program = quantize(Net().eval(), (torch.randn(1, 8, 16, 16),), spec)
     options = Options(
         extractor="dag_greedy",
@@ -85,3 +92,18 @@ def test_modules_are_those_of_the_network(lowered: tuple[torch.export.ExportedPr
 def test_locations_do_not_depend_on_the_machine(lowered: tuple[torch.export.ExportedProgram, Result]) -> None:
     """They are part of what benchmarks know a graph by."""
     assert str(Path.home()).encode() not in lowered[1].explicit and b".py" not in lowered[1].explicit
+
+
+def test_debug_information_is_written_as_executorch_writes_it(
+    lowered: tuple[torch.export.ExportedProgram, Result], dumped: Path
+) -> None:
+    _, result = lowered
+    (file,) = dumped.glob("output_forward_0_*.tosa")
+    assert file.read_bytes() == result.tosa
+    events = json.loads((dumped / "debug.json").read_text())
+    assert [e["event_id"] for e in events] == list(range(len(events)))
+    assert {e["tosa_info"]["node_name"] for e in events} == set(result.origins)
+    conv = next(e for e in events if "CONV2D" in e["tosa_info"]["operator_name"])
+    assert conv["delegate"] == "forward/0" and set(conv["aten_info"]) == {"node_name", "operator_name"}
+    assert any("first.conv" in str(m) for m in conv["torch_info"]["nn_module_stack"].values())
+    assert "self.conv(x)" in "".join(conv["torch_info"]["stack_trace"]) and conv["torch_info"]["node_trace"]

@@ -1,0 +1,63 @@
+"""What `dump_intermediate_artifacts_to` and `dump_debug_info` ask ExecuTorch to write, of the TOSA that eqsat made: the file that Vela is given, whose
+operators have their origins as locations, and debug.json.
+
+debug.json has ExecuTorch's form (backends/arm/debug/schema.py, 1.5): a list of events, each a TOSA operator with the FX node that it was made for. An
+operator that stands for several has an event for each. Here the file holds the events of all delegates, each with the key `delegate`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tosa_serializer as ts
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+from tosa.TosaGraph import TosaGraph
+
+from eqsat.executorch.session import Session
+from eqsat.files import write_atomically
+from eqsat.tosa.locations import Origin, read
+
+
+def events(
+    delegate: str, tosa: bytes, details: Mapping[Origin, Mapping[str, Any]], first: int = 0
+) -> list[dict[str, Any]]:
+    """The events of a delegate, numbered from `first`. details: `aten_info` and `torch_info` by origin."""
+    block, located = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0), read(tosa)
+    out: list[dict[str, Any]] = []
+    for i in range(block.OperatorsLength()):
+        op = block.Operators(i)
+        result = op.Outputs(0).decode()
+        for origin in located.get(result, ()):
+            out.append(
+                {
+                    "event_id": first + len(out),
+                    "delegate": delegate,
+                    **details.get(
+                        origin, {"aten_info": {"node_name": origin.node, "operator_name": ""}, "torch_info": {}}
+                    ),
+                    "tosa_info": {
+                        "node_name": result,
+                        "operator_name": str(ts.Op(op.Op())),
+                        "operator_id": op.Op(),
+                    },
+                }
+            )
+    return out
+
+
+def write(
+    session: Session, delegate: str, tosa: bytes, details: Mapping[Origin, Mapping[str, Any]], spec: EthosUCompileSpec
+) -> None:
+    """Writes what the spec asks for, if it names a place. Raises InputError."""
+    place = spec._get_intermediate_path()
+    if not place:
+        return
+    directory = Path(place)
+    directory.mkdir(parents=True, exist_ok=True)
+    write_atomically(directory / f"output_{delegate.replace('/', '_')}_{spec.tosa_spec}.tosa", tosa)
+    if spec.tosa_debug_mode is EthosUCompileSpec.DebugMode.JSON:
+        session.events += events(delegate, tosa, details, len(session.events))
+        write_atomically(directory / "debug.json", json.dumps(session.events, indent=4).encode())
