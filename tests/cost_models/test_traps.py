@@ -76,7 +76,7 @@ def test_a_noop_clamp_is_never_inserted() -> None:
 FREE = {"resize", "gather", "scatter"}
 
 
-@pytest.mark.parametrize("rule", PRESETS["all"], ids=lambda r: r.name)
+@pytest.mark.parametrize("rule", [r for r in PRESETS["all"] if " = " in r.statement], ids=lambda r: r.name)
 def test_no_rule_states_an_op_that_costs_nothing(rule) -> None:
     """What a graph brings may be moved about: it is on the left side too."""
     left, right = (set(re.findall(r"\w+", side)) for side in rule.statement.split(" = ", 1))

@@ -16,20 +16,21 @@ from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
 from tests.graphs import finish, rescale
 from tests.search.test_choice import forked
 
 
 class Refusing(Pool):
-    """The first `refused` requests are refused, as Vela does it. The analytic model makes none of its own."""
+    """Requests whose numbers are in `refused` are refused, as Vela does it. The analytic model makes none of its own."""
 
-    refused = 0
+    def __init__(self, *refused: int) -> None:
+        super().__init__(1)
+        self.refused, self.requests = refused, 0
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        self.refused -= 1
-        if self.refused >= 0:
+        self.requests += 1
+        if self.requests - 1 in self.refused:
             raise WorkerError("no", refused=True)
         return super().call(*args, **kwargs)
 
@@ -38,19 +39,20 @@ def test_a_refused_candidate_costs_only_itself(tmp_path: Path) -> None:
     frozen = saturate(forked(), RULES)
     options = Options(cost_model="analytic", extractor="tree_greedy", time_limit=1, cache=tmp_path / "prices")
     target = Target.of("ethos-u85-256")
-    with Refusing(1) as pool:
-        whole = Search(target, pool, options)
-        first, _ = whole.alternatives(frozen)
-        assert whole.warnings == [] and [e.extractor for e in whole.extractions] == ["dag_greedy", "tree_greedy"]
-        assert first.estimate == compile_tosa(first.tosa, target, pool)
-        pool.refused = 1
-        partial = Search(target, pool, options)
-        (other,) = partial.alternatives(frozen)
-        assert other.tosa != first.tosa and other.estimate == compile_tosa(other.tosa, target, pool)
-        assert partial.warnings == ["a candidate was dropped: no"] and len(partial.extractions) == 1
-        pool.refused = 2
-        nothing = Search(target, pool, options)
-        assert nothing.alternatives(frozen) == [] and len(nothing.warnings) == 2
+
+    def found(*refused: int) -> tuple[list[bytes], Search]:
+        with Refusing(*refused) as pool:
+            search = Search(target, pool, options)
+            return [c.tosa for c in search.alternatives(frozen)], search
+
+    both, whole = found()
+    assert len(both) == 2 and whole.warnings == []
+    assert [e.extractor for e in whole.extractions] == ["dag_greedy", "tree_greedy"]
+    kept, partial = found(1)
+    assert kept == both[:1] and len(partial.extractions) == 1
+    assert partial.warnings == ["a candidate was dropped: no"]
+    none, nothing = found(*range(9))
+    assert none == [] and nothing.extractions == [] and nothing.warnings == ["a candidate was dropped: no"]
 
 
 def scaled(layers: int = 8, channels: int = 32) -> TensorGraph:
