@@ -65,11 +65,11 @@ def test_operators_that_merged_have_all_origins(tmp_path: Path) -> None:
     """The same pooling twice, each with another activation behind it."""
     g = TensorGraph()
     x = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16, 3)
-    pools = [g.add_with("max_pool2d", [x], makers.max_pool((2, 2))) for _ in range(2)]
+    pools = [g.add_with("max_pool2d", [x], makers.max_pool((4, 4))) for _ in range(2)]
     finish(g, *(relu(g, pool, least) for pool, least in zip(pools, (-100, -90), strict=True)))
     result = optimized(named(g), tmp_path)
-    (merged,) = [origins for op, origins in by_operator(result) if op == "max_pool2d"]
-    assert [o.node for o in merged] == [f"max_pool2d_{n}" for n in pools]
+    merged = [[o.node for o in origins] for op, origins in by_operator(result) if op == "max_pool2d"]
+    assert merged and all(names == [f"max_pool2d_{n}" for n in pools] for names in merged), "one along each axis"
 
 
 def test_a_given_graph_that_wins_keeps_its_locations(tmp_path: Path) -> None:
