@@ -1,5 +1,6 @@
-"""TOSA: flatbuffers in and out, and the reference model."""
+"""TOSA: flatbuffers in and out, where operators come from, and the reference model."""
 
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
+from eqsat.tosa.locations import Origin
 
-__all__ = ["TosaError", "dumps", "loads"]
+__all__ = ["Origin", "TosaError", "dumps", "loads"]

@@ -34,6 +34,11 @@ _STRING = 16  # what reading a string costs besides its length
 _SHAPE = DType("SHAPE", schema.DTYPE_CODE["SHAPE"], "integer", 64, 8, np.int64)
 
 
+def most_to_read(buffer: bytes) -> int:
+    """Bytes that may be read of a file, parts that are shared counted as often as they are read."""
+    return max(_LEAST, _SHARED * len(buffer))
+
+
 class TosaError(ValueError):
     """A flatbuffer that cannot be read; the message says what is wrong and the remedy."""
 
@@ -133,7 +138,7 @@ class _Reader:
             )
         self.block = root.Regions(0).Blocks(0)
         self.name = name
-        self.left = max(_LEAST, _SHARED * len(buffer))
+        self.left = most_to_read(buffer)
         self.graph = TensorGraph()
         self.number: dict[str, int] = {}  # tensor name -> node
         self.constant: dict[str, np.ndarray] = {}  # name -> value of constants and shapes
@@ -427,7 +432,7 @@ class _Writer:
     def _location(self) -> int | None:
         if not self.location:
             return None
-        text = self.b.CreateString(self.location)
+        text = self.b.CreateSharedString(self.location)
         OpLocation.OpLocationStart(self.b)
         OpLocation.OpLocationAddText(self.b, text)
         return OpLocation.OpLocationEnd(self.b)

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 from tosa import TosaGraph
 
+from eqsat.tosa.flatbuffer import most_to_read
+
 
 class Origin(NamedTuple):
     """An operator of a PyTorch program: its node in the exported program, the path of its module ("": the model itself, or not known), the class of
@@ -82,12 +84,14 @@ def read(buffer: bytes) -> dict[str, Origins]:
     """{result of an operator: its origins}, of a buffer that `loads` reads; operators without a location are left out."""
     block = TosaGraph.TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
     out: dict[str, Origins] = {}
+    left = most_to_read(buffer)
     for i in range(block.OperatorsLength()):
         op = block.Operators(i)
         try:
             location = op.Location()
             raw = location.Text() if location is not None else None
-            origins = parse(raw.decode()) if raw else ()
+            left -= len(raw or b"")
+            origins = parse(raw.decode()) if raw and left >= 0 else ()
         except (struct.error, UnicodeDecodeError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
             continue  # a location that cannot be read says nothing, and nothing depends on it
         if origins:

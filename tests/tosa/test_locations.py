@@ -7,12 +7,13 @@ import json
 import pytest
 
 from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.flatbuffer import tensor_names, written_names
 from eqsat.tosa.locations import Origin, parse, read, text, union
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool
-from tests.graphs import residual
+from tests.graphs import finish, residual
 
 ONE, TWO = Origin("conv2d_1", "features.0", "torch.nn.modules.conv.Conv2d", 4), Origin("relu", "", "", None)
 
@@ -76,3 +77,30 @@ def test_what_a_location_may_say(location: str, origins: tuple[Origin, ...]) -> 
 def test_origins_are_shown_by_module_and_node_and_each_once() -> None:
     assert [str(o) for o in (ONE, TWO, Origin("", "head"))] == ["features.0: conv2d_1", "relu", "head"]
     assert union([(ONE, TWO), (TWO,)]) == (ONE, TWO)
+
+
+def test_a_text_that_many_operators_share_is_not_read_without_end() -> None:
+    """A small file may stand for an endless one: parts of a flatbuffer may be shared, as strings are that are written once."""
+    graph = TensorGraph()
+    y = graph.add_input("x", (1, 2, 2, 3), "INT8")
+    for _ in range(200):
+        y = graph.add("reverse", [y], axis=3)
+    buffer = dumps(finish(graph, y), dict.fromkeys(range(1, 201), json.dumps([{"node": "n" * 100_000}])))
+    assert len(buffer) < 200_000 and 0 < len(read(buffer)) < 100
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "[" * 100_000,
+        '{"aten_info": 3}',
+        '{"aten_info": {}, "torch_info": []}',
+        '{"aten_info": {}, "torch_info": {"node_trace": [3]}}',
+    ],
+)
+def test_a_location_that_makes_no_sense_says_nothing(location: str) -> None:
+    graph = residual()
+    buffer = dumps(graph, {n: location for n in graph.live()})
+    assert all(not o.module for origins in read(buffer).values() for o in origins) and dumps(loads(buffer)) == dumps(
+        graph
+    )
