@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from cost_models.node_model import NodeModel
 from cost_models.protocol import CostModel, Fusion, Price, Traffic, Unit
-from extraction.registry import Registry, UnknownName
+from extraction.registry import Registry
 
 BUILT_IN = {
     "op_count": "cost_models.op_count:OpCount",
@@ -32,9 +32,7 @@ def available() -> dict[str, str]:
 
 def find(name: str) -> Callable[..., CostModel]:
     """The class of a model by its name, `module:Class` or `file.py:Class`. Raises UnknownName, a ValueError."""
-    model: Callable[..., CostModel] = COST_MODELS.find(name)
-    if not callable(model):
-        raise UnknownName(f"{name} is no cost model: name a class in it, as file.py:Class or module:Class")
+    model: Callable[..., CostModel] = COST_MODELS.find_callable(name, "target", "pool of Vela workers", "price cache")
     return model
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .check import Choice
 from .graph import ChoiceGraph
 from .protocol import Extractor
-from .registry import Registry, UnknownName
+from .registry import Registry
 from .result import Extraction
 
 #: The built-in extractors, one file each.
@@ -27,9 +27,9 @@ def available() -> dict[str, str]:
 
 def find(method: str) -> Extractor:
     """The extractor of a method's name, `module:Name` or `file.py:Name`. Raises UnknownName, an ExtractionError."""
-    found: Extractor = EXTRACTORS.find(method)
-    if not callable(found):
-        raise UnknownName(f"{method} is no extractor: name a function in it, as file.py:extract or module:extract")
+    found: Extractor = EXTRACTORS.find_callable(
+        method, "graph", time_limit="seconds", seed="number", warm_start="choice or None"
+    )
     return found
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import os
 import re
 import sys
@@ -63,6 +64,20 @@ class Registry:
     def find(self, name: str) -> Any:
         """The object, or the module, of a name. Raises UnknownName, BrokenModule."""
         return load(self.place(name))
+
+    def find_callable(self, name: str, *parameters: str, **keywords: str) -> Any:
+        """The object, which takes these arguments; only their number and the keywords matter. Raises UnknownName where it does not."""
+        found = self.find(name)
+        form = ", ".join([*parameters, *(f"{k}={v}" for k, v in keywords.items())])
+        if not callable(found):
+            raise UnknownName(f"{name} is no {self.what}: name something in it that is called as ({form})")
+        try:
+            inspect.signature(found).bind(*parameters, **keywords)
+        except TypeError as e:
+            raise UnknownName(f"{name} is no {self.what}: it is called as ({form}), and that says: {e}") from e
+        except ValueError:  # native code that does not tell what it takes
+            pass
+        return found
 
 
 def load(place: str) -> Any:

@@ -23,6 +23,7 @@ def new(*args: object):
     return CliRunner().invoke(app, ["new", *map(str, args)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_a_start_passes_its_own_tests_and_the_linter(plugin: str, tmp_path: Path) -> None:
     done = new(plugin, "my-first", "-d", tmp_path)

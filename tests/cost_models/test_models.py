@@ -100,6 +100,10 @@ def test_the_oracle_is_vela(pool: Pool, tmp_path: Path) -> None:
 def test_an_unknown_model_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="vela_groups"):
         cost_models.find("vela_gropus")
+    with pytest.raises(
+        ValueError, match=r"is no cost model: it is called as \(target, pool of Vela workers, price cache\)"
+    ):
+        cost_models.find("os.path:basename")
     assert cost_models.find("cost_models.op_count:OpCount") is cost_models.find("op_count")
     assert set(cost_models.available()) >= {"op_count", "bytes_moved", "analytic", "vela_groups", "vela_graph"}
 

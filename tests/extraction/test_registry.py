@@ -83,8 +83,16 @@ def test_an_extractor_of_a_file(place: Path) -> None:
     )
     found = extract(GRAPH, "mine.py:extract")
     assert (found.extractor, found.cost) == ("mine", 3)
-    with pytest.raises(UnknownName, match="is no extractor: name a function in it"):
-        extract(GRAPH, "mine.py")
+    (place / "mine.py").write_text("def extract(graph, time_limit):\n    ...\n")
+    for name, words in (
+        (
+            "mine.py",
+            r"mine.py is no extractor: name something in it that is called as \(graph, time_limit=seconds, seed=",
+        ),
+        ("mine.py:extract", r"is no extractor: it is called as \(graph, .*, and that says: .*'seed'"),
+    ):
+        with pytest.raises(UnknownName, match=words):
+            extract(GRAPH, name)
 
 
 def test_a_solver_of_a_file_runs_in_its_process(place: Path) -> None:
