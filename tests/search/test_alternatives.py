@@ -17,7 +17,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.workers.worker import Pool, WorkerError
-from tests.graphs import finish, rescale
+from tests.graphs import ON_THE_NEWEST_VELA, finish, rescale
 from tests.search.test_choice import forked
 
 
@@ -65,6 +65,7 @@ def scaled(layers: int = 8, channels: int = 32) -> TensorGraph:
     return finish(g, x)
 
 
+@ON_THE_NEWEST_VELA
 def test_of_equal_gains_as_many_are_taken_as_fit_into_flash(tmp_path: Path) -> None:
     given = dumps(scaled())
     options = Options(extractor="dag_greedy", time_limit=5, cache=tmp_path / "p", max_sram="any", max_flash="any")

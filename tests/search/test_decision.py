@@ -16,7 +16,7 @@ from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Footprint, compile_tosa
 from eqsat.workers.worker import Worker
-from tests.graphs import recomputed
+from tests.graphs import ON_THE_NEWEST_VELA, recomputed
 
 U55 = Target.of("ethos-u55-128")
 
@@ -30,6 +30,7 @@ def footprint(sram: int, payload: int) -> Footprint:
     return Footprint(sram, 0, payload, payload, {})
 
 
+@ON_THE_NEWEST_VELA
 def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
     options: Options, worker: Worker, tmp_path: Path
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
     assert short.footprint.sram == stock.footprint.sram
 
 
+@ON_THE_NEWEST_VELA
 def test_the_objective_decides_between_cycles_and_sram(options: Options) -> None:
     given = dumps(recomputed())
     options = replace(options, max_sram="any", max_flash="any")

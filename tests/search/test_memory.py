@@ -18,7 +18,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph
 from eqsat.workers.worker import Pool
 from extraction import extract
-from tests.graphs import conv, finish, rescale
+from tests.graphs import ON_THE_NEWEST_VELA, conv, finish, rescale
 
 U55 = Target.of("ethos-u55-128")
 
@@ -53,6 +53,7 @@ def extra(choices: Choices, charged: Choices, choice: dict[int, int]) -> np.ndar
     return np.array([more[choice[c]] for c in range(len(choices.classes))])
 
 
+@ON_THE_NEWEST_VELA
 def test_what_is_live_where_sram_runs_short_is_charged(known) -> None:
     choices, choice, estimate, classes = known
     prices = MemoryPrices(choices, U55)
