@@ -108,7 +108,7 @@ def working(title: str) -> Iterator[Progress]:
         stream = sys.stderr if VERBOSITY.debug else stack.enter_context(_apart())
         display = _Display(Console(file=stream), state)
         if display.console.is_terminal:  # rich would send what others write to stdout and stderr to the terminal
-            state.spinner.update(text=title)
+            state.spinner.update(text=str(state))
             state.live = stack.enter_context(
                 Live(
                     state.spinner, console=display.console, transient=True, redirect_stdout=False, redirect_stderr=False

@@ -17,9 +17,9 @@ PACKAGE = "ethos-u-vela"
 @dataclass(frozen=True, slots=True)
 class Facts:
     """images_mixed_up: a pointwise CONV2D of several images and the activation behind it become one operation that reads the images in one
-    order and writes them in another (`activation_of_several_images` on the page of defects). table_by_default: U55 and U65 price an operator without an activation as one with a TABLE (`activationPerfIndex` in
-    ethos_u55_performance.cpp); so a CLAMP that does nothing makes the one before it cheaper. free_resize: on U85 a RESIZE takes the NPU no
-    cycle, only what it reads and writes counts."""
+    order and writes them in another (`activation_of_several_images` on the page of defects). table_by_default: U55 and U65 price an operator
+    without an activation as one with a TABLE (`activationPerfIndex` in ethos_u55_performance.cpp); so a CLAMP that does nothing makes the
+    one before it cheaper. free_resize: on U85 a RESIZE takes the NPU no cycle, only what it reads and writes counts."""
 
     images_mixed_up: bool
     table_by_default: bool
