@@ -22,13 +22,14 @@ from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.files import PluginError
 from eqsat.rules import tolerant
-from eqsat.search.alternatives import Search
+from eqsat.search.alternatives import alternatives
 from eqsat.search.decision import ALONE, Container, Decision, MemoryLimits
 from eqsat.search.options import Options, given_options
 from eqsat.search.origins import table, with_locations
 from eqsat.search.plugins import plugin_error
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
+from eqsat.search.search import Search
 from eqsat.search.verification import Answer, Compiled, first_equal, pareto_set, rank
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -159,14 +160,14 @@ def _alternatives(reference: TensorGraph, search: Search, exact: Frozen | None) 
     found: list[Compiled] = []
     if exact:
         with _never_worse(search):
-            found += search.alternatives(exact)
+            found += alternatives(search, exact)
     if search.options.numerics != "tolerant" or not (frozen := _saturated(reference, search, tolerant)):
         return exact, found
     if any(
         frozen.saturation.matches.get(r.name) for r in tolerant.RULES if not r.analysis
     ):  # there is something to round less often
         with _never_worse(search):
-            found += [replace(c, tolerant=True) for c in search.alternatives(frozen)]
+            found += [replace(c, tolerant=True) for c in alternatives(search, frozen)]
     return frozen, found
 
 

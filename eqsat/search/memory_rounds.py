@@ -1,0 +1,173 @@
+"""Rounds of greedy extraction with prices on memory (`memory.py`), where the fastest graph needs more than it may, and for less SRAM where that is wanted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from eqsat.search.choice import Choices
+from eqsat.search.compiled import CompiledChoices
+from eqsat.search.decision import Figures, MemoryLimits
+from eqsat.search.effort import EFFORTS
+from eqsat.search.memory import MemoryPrices, Rates
+from eqsat.search.options import CYCLES, SRAM
+from eqsat.search.verification import Compiled
+from extraction import Extraction, check, dag_greedy
+
+#: What such extractions are called.
+_NAME = "dag_greedy with memory"
+#: After how many rounds that found no faster graph that fits they end; what the memory which is too much costs
+#: in the first, as a share of the cycles; and by what that rises and falls at first.
+_FRUITLESS, _FIRST, _FACTOR = 6, 0.5, 6.0
+#: Such rounds end where prices change by less than this; then graphs are repaired, at the price of memory that is between what
+#: fits and what does not, so many times over; these end where so many in a row give nothing new.
+_CLOSE, _MISSES, _STEEP = 1.3, 2, 1.5
+#: Choices that were compiled before from which such a round starts, too.
+_STARTS = 2
+#: No such rounds where a graph that fits is slower by this share at most.
+_NEAR = 0.01
+#: For less SRAM each round aims at this share of the least so far; rounds at most, if effort allows as many.
+_STEP, _MOST = 0.9, 8
+
+
+class MemoryRounds:
+    """Goes on from the graphs that were found by cycles, and adds to them."""
+
+    def __init__(self, compiled: CompiledChoices) -> None:
+        self.compiled, self.search = compiled, compiled.search
+        self.most = EFFORTS[self.search.options.effort].memory_rounds
+        self.repaired: list[Compiled] = []
+        self.prices = MemoryPrices(compiled.choices, self.search.target)
+
+    def run(self) -> None:
+        self._fit()
+        if self.search.decision.objective != CYCLES:
+            self._shrink()
+
+    @property
+    def choices(self) -> Choices:
+        return self.compiled.choices
+
+    def _fit(self) -> None:
+        """Looks for a graph within the limits that is about as fast as the fastest: prices on memory rise as long as none fits and then fall, by ever
+        less, since what is learnt of commands from each graph changes which prices do."""
+        limits, learnt = self.search.decision.limits, set[bytes]()
+        share, factor, fitted, fruitless = 0.0, _FACTOR, False, 0
+        for number in range(self.most):
+            over, best = self._over(), self._fastest_that_fits()
+            if over is None or fruitless == _FRUITLESS or factor < _CLOSE:
+                break
+            share = share or _FIRST / limits.excess(over)
+            self._learn(limits, learnt)
+            with self.search.clock.stage("extract"):
+                extractions = self._priced(self.prices.charged(self.choices, _rates(over, limits, share)))
+            found = self._with_memory(extractions, number)
+            fits = any(limits.fits(c.figures) for c in found)
+            if fits != fitted and number:
+                factor = math.sqrt(factor)
+            share, fitted = share / factor if fits else share * factor, fits
+            fruitless = fruitless + 1 if best <= self._fastest_that_fits() < math.inf else 0
+        self._repair(learnt)
+
+    def _repair(self, learnt: set[bytes]) -> None:
+        misses = 0
+        for number in range(self.most, 2 * self.most):
+            if self._over() is None or misses == _MISSES:
+                return
+            self._learn(self.search.decision.limits, learnt)
+            misses = 0 if self._repaired(number) else misses + 1
+
+    def _repaired(self, number: int) -> bool:
+        """Changes a graph that exceeds the limit of flash only so far that it fits; False if that gives nothing new. Where a byte is worth about the same
+        everywhere in a graph, a price on it changes either nothing or all of it."""
+        limits = self.search.decision.limits
+        known = self.compiled.graphs
+        fitting = min((c.figures for c in known if limits.fits(c.figures)), default=None)
+        if limits.flash is None or fitting is None:
+            return False
+        able = [c for c in known if c not in self.repaired and replace(limits, flash=None).fits(c.figures)]
+        over = [c for c in able if c.figures.cycles < fitting.cycles]
+        if not over:
+            return False
+        rate = max((fitting.cycles - c.figures.cycles) / (c.figures.flash - fitting.flash) for c in over)
+        start = min(over, key=lambda c: c.figures.cycles + rate * c.figures.flash)
+        self.repaired.append(start)
+        flash = np.zeros(self.choices.graph.n_nodes)
+        flash[: len(self.choices.candidates)] = self.prices.flash(self.choices)
+        most = flash[list(start.choice.values())].sum() - (start.figures.flash - limits.flash)
+        charged = self.prices.charged(self.choices, Rates(0.0, _STEEP * rate)).graph
+        limit = self.search.options.time_limit
+        with self.search.clock.stage("extract"):
+            choice = dag_greedy.improved_until(
+                charged, start.choice, lambda c: flash[list(c.values())].sum() <= most, time_limit=limit, seed=number
+            )
+        before = len(self.compiled.by_tosa)
+        self._with_memory([self._at_own_price(choice)], number)
+        return len(self.compiled.by_tosa) > before
+
+    def _with_memory(self, extractions: Sequence[Extraction], number: int) -> list[Compiled]:
+        """Those that Vela takes."""
+        compiled = [self.compiled.add(e, _NAME, number)[0] for e in extractions]
+        return [c for c in compiled if c]
+
+    def _shrink(self) -> None:
+        """Looks for graphs that need less SRAM than the best so far, a step at a time, until prices that make SRAM all that counts find none."""
+        decision, best, learnt = replace(self.search.decision, objective=SRAM), None, set[bytes]()
+        shares: list[float] = []
+        for number in range(2 * self.most, 2 * self.most + min(self.most, _MOST)):
+            least = min(self.compiled.graphs, key=lambda c: decision.rank(c.figures), default=None)
+            if least is None or least is best and not shares:
+                return
+            if least is not best:
+                best, shares = least, [1.0, 25.0]
+                learnt.clear()
+            target = replace(decision.limits, sram=int(_STEP * best.figures.sram))
+            self._learn(target, learnt)
+            rates = _rates(best.figures, target, shares.pop(0) / (1 - _STEP))
+            with self.search.clock.stage("extract"):
+                extractions = self._priced(self.prices.charged(self.choices, rates))
+            self._with_memory(extractions, number)
+
+    def _learn(self, limits: MemoryLimits, learnt: set[bytes]) -> None:
+        """From the graphs that are not among those of `learnt`, which is filled up."""
+        for c in (c for tosa, c in self.compiled.by_tosa.items() if c and tosa not in learnt):
+            self.prices.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate, limits)
+        learnt.update(self.compiled.by_tosa)
+
+    def _fastest_that_fits(self) -> float:
+        """Cycles, inf if none fits."""
+        limits, known = self.search.decision.limits, [c.figures for c in self.compiled.graphs]
+        return min((f.cycles for f in known if limits.fits(f)), default=math.inf)
+
+    def _over(self) -> Figures | None:
+        """What a graph that fits is looked for from, if none that fits is about as fast as the fastest: one that is fast and exceeds little."""
+        limits, known = self.search.decision.limits, [c.figures for c in self.compiled.graphs]
+        if self._fastest_that_fits() <= (1 + _NEAR) * min((f.cycles for f in known), default=math.inf):
+            return None
+        over = [f for f in known if not limits.fits(f)]
+        return min(over, key=lambda f: f.cycles * (1 + limits.excess(f)), default=None)
+
+    def _priced(self, charged: Choices) -> list[Extraction]:
+        """What greedy extraction finds under other prices, at its own price: from the choices that were compiled before, too, whose memory is known;
+        and with views free or copies."""
+        known = sorted((c.choice for c in self.compiled.graphs), key=lambda choice: check(charged.graph, choice))
+        greedy = partial(dag_greedy.extract, time_limit=self.search.options.time_limit, restarts=1)
+        found = [greedy(charged.graph, starts=known[:_STARTS]).choice]
+        if charged.last:
+            relaxed = (charged.settled(greedy(charged.relaxed(copied)).choice).choice for copied in (False, True))
+            found.append(min(relaxed, key=lambda choice: check(charged.graph, choice)))
+        return [self._at_own_price(choice) for choice in found]
+
+    def _at_own_price(self, choice: Mapping[int, int]) -> Extraction:
+        cost = check(self.choices.graph, choice)
+        return Extraction(dict(choice), cost, -math.inf, "feasible", [], 0.0, _NAME)
+
+
+def _rates(over: Figures, limits: MemoryLimits, share: float) -> Rates:
+    """By which all of the memory that is allowed would cost `share` times a graph's cycles, of SRAM and flash what the graph has too much of."""
+    used = (over.sram, limits.sram), (over.flash, limits.flash)
+    return Rates(*(share * over.cycles / max(1, most) if most is not None and n > most else 0.0 for n, most in used))
