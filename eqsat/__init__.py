@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from eqsat.executorch.recipe import RecipeType
     from eqsat.executorch.session import EqsatWarning, Session
     from eqsat.files import PluginError
+    from eqsat.search.interruption import Interruption
     from eqsat.search.optimizer import Result, optimize_tosa
     from eqsat.search.options import Options
     from eqsat.target import Target, TargetError
@@ -41,6 +42,7 @@ _HOME = {
     "EqsatWarning": "eqsat.executorch.session",
     "Session": "eqsat.executorch.session",
     "optimize_tosa": "eqsat.search.optimizer",
+    "Interruption": "eqsat.search.interruption",
     "Options": "eqsat.search.options",
     "PluginError": "eqsat.files",
     "Result": "eqsat.search.optimizer",
@@ -66,6 +68,7 @@ __all__ = [
     "Call",
     "EqsatWarning",
     "EthosUPartitioner",
+    "Interruption",
     "Options",
     "PluginError",
     "ProgramReport",

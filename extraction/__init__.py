@@ -22,6 +22,7 @@ from .k_best import k_best
 from .reduce import Reduced, reduce
 from .registry import BrokenModule, Registry, UnknownName
 from .result import Extraction
+from .stopping import stopping
 
 __all__ = [
     "BrokenModule",
@@ -44,5 +45,6 @@ __all__ = [
     "k_best",
     "reachable",
     "reduce",
+    "stopping",
     "tree_cost",
 ]

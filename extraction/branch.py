@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 
 from . import exact
 from .graph import ChoiceGraph
+from .stopping import is_over
 
 MAX_NODES = 120
 """Above this many e-nodes it is not tried."""
@@ -60,7 +60,7 @@ class _BranchAndBound:
     def run(self, agenda: list[int], paid: float) -> None:
         """Decide the classes of `agenda`, active and undecided, and all that they activate."""
         self.steps += 1
-        if self.steps > MAX_STEPS or time.perf_counter() > self.deadline:
+        if self.steps > MAX_STEPS or is_over(self.deadline):
             raise GiveUp
         if not agenda:
             if paid < self.limit - 1e-12 * max(1.0, abs(paid)):

@@ -20,6 +20,7 @@ from .graph import ChoiceGraph
 from .local_search import LocalSearch
 from .prices import Prices
 from .result import Extraction
+from .stopping import is_over
 from .tree_greedy import require_roots
 
 RESTARTS = 4
@@ -66,7 +67,7 @@ def extract(
     ranks: list[Rank] = [float, lambda n: -n, lambda n: len(prices.reads[n])]
     ranks += [lambda n: rng.random()] * (restarts - len(ranks))
     for i, rank in enumerate(ranks[:restarts]):
-        if i and (time.perf_counter() > deadline or graph.n_nodes > RESTART_NODES):
+        if i and (graph.n_nodes > RESTART_NODES or is_over(deadline)):
             break
         try:
             choice = greedy_pass(graph, prices, readers, rank)

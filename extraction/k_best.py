@@ -19,6 +19,7 @@ from .graph import ChoiceGraph
 from .local_search import LocalSearch
 from .prices import Prices
 from .result import Extraction
+from .stopping import is_over
 
 BEST_SHARE = 0.6
 """Part of the time limit for the best choice."""
@@ -76,7 +77,7 @@ def _alternatives(
         forced = [(c, n) for c, m in centre.items() if c not in locked for n in graph.class_nodes(c) if n != m]
         rng.shuffle(forced)
         for c, n in forced:
-            if len(found) >= size or time.perf_counter() > deadline:
+            if len(found) >= size or is_over(deadline):
                 return found
             search = LocalSearch(graph, prices, readers, {**everywhere, **centre})
             search.locked = {*locked, c}

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Callable
 
 from .check import Choice
 from .graph import ChoiceGraph
 from .prices import Prices
+from .stopping import is_over
 
 WORK = 2_000_000
 """Visits of e-nodes after which `descend` stops: about a second."""
@@ -56,7 +56,7 @@ class LocalSearch:
             active = [c for c, k in enumerate(self.references) if k]
             rng.shuffle(active)
             for c in active:
-                if self.work > WORK or time.perf_counter() > deadline:
+                if self.work > WORK or is_over(deadline):
                     return
                 if not self.references[c] or c in self.locked:
                     continue

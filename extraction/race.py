@@ -24,9 +24,13 @@ from .io import to_json
 from .process import Limits, Process, WorkerError
 from .protocol import Solver
 from .result import closes
+from .stopping import stop_asked
 
 GRACE, GRACE_SHARE = 0.3, 0.03
 """Seconds, and part of its time, beyond its limit that a solver has to stop before it is killed."""
+
+POLL = 0.1
+"""Seconds between looks at whether the caller wants no more."""
 
 
 @dataclass
@@ -123,7 +127,7 @@ class Entrant:
 
 
 def race(state: State, entrants: Sequence[Entrant], seed: int) -> None:
-    """Run the entrants, each in its time, until one proves the optimum or all are done.
+    """Run the entrants, each in its time, until one proves the optimum, all are done or the caller wants no more (`stopping`).
 
     Each starts from the best choice known by then. Improves `state` in place; Ctrl-C stops the
     processes and is raised again.
@@ -133,7 +137,7 @@ def race(state: State, entrants: Sequence[Entrant], seed: int) -> None:
     waiting = sorted(entrants, key=lambda e: e.start)
     running: set[SolverProcess] = set()
     try:
-        while (waiting or running) and not state.proved:
+        while (waiting or running) and not state.proved and not stop_asked():
             now = time.perf_counter()
             while waiting and (waiting[0].start <= now or not running):
                 # Nobody at work is no reason to wait: the next one starts early.
@@ -141,7 +145,7 @@ def race(state: State, entrants: Sequence[Entrant], seed: int) -> None:
             if not running:
                 continue
             try:
-                process, message = inbox.get(timeout=max(0.0, waiting[0].start - now) if waiting else None)
+                process, message = inbox.get(timeout=min(POLL, max(0.0, waiting[0].start - now)) if waiting else POLL)
             except queue.Empty:
                 continue
             if process in running and not _receive(state, process, message):

@@ -18,6 +18,7 @@ from .check import Choice, reachable
 from .closure import Closure
 from .graph import ChoiceGraph
 from .normal_form import NormalForm
+from .stopping import is_over
 
 MAX_PASSES = 40
 
@@ -71,7 +72,7 @@ def reduce(graph: ChoiceGraph, upper_bound: float = math.inf, time_limit: float 
         changed |= form.settle()
         reductions.drop_underivable(form)
         reductions.drop_unreachable(form)
-        if time.perf_counter() > deadline:
+        if is_over(deadline):
             break
         closure = Closure(form)
         changed |= reductions.drop_implied(form, closure)

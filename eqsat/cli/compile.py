@@ -31,10 +31,12 @@ from eqsat.cli.common import (
     show,
     show_points,
 )
+from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
 from eqsat.executorch.names import model_place
 from eqsat.files import InputError, check_output
+from eqsat.search.interruption import Interruption
 from eqsat.target import TargetError
 
 
@@ -68,11 +70,12 @@ def compile_command(
 
             check_place(save)
         chosen = options()
-        with working(f"{model} for {target}"):
+        interruption = Interruption()
+        with working(f"{model} for {target}"), ends_search_first(interruption.ask):
             from eqsat.executorch.compiling import compile_model
 
             spec = compile_spec(target, system_config, memory_mode, config)
-            summary = compile_model(model, spec, output, chosen, save)
+            summary = compile_model(model, spec, output, chosen, save, interruption)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
     except Exception as e:  # noqa: BLE001 - said in words, whatever ExecuTorch raises

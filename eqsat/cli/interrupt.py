@@ -1,8 +1,8 @@
-"""Ctrl-C ends the command, at once and whatever it is doing.
+"""Ctrl-C ends the command, at once and whatever it is doing; during a search the first one ends only that.
 
 An exception, which is what Python makes of SIGINT, is lost where it is raised inside a finalizer, a weak reference's callback or native code
-that calls back, and anybody may catch it on its way; the command then goes on. So nothing is raised here: a thread that waits for
-the signal, or the handler if it runs first, kills the processes that were started, removes temporary files and what is unfinished beside
+that calls back, and anybody may catch it on its way; the command then goes on. So nothing is raised here, and a search looks for itself whether it is
+to end (`eqsat.search.interruption`). For all else a thread that waits for the signal, or the handler if it runs first, kills the processes that were started, removes temporary files and what is unfinished beside
 the outputs, and ends the process. The thread also gets its turn where the main thread is inside native code, and the handler where somebody
 else waits for signals.
 """
@@ -15,7 +15,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import psutil
@@ -23,9 +23,11 @@ import psutil
 from eqsat import files
 
 INTERRUPTED = 130
-#: Show the cursor and clear the line, which a progress display may have taken.
-_TERMINAL = b"\x1b[?25h\r\x1b[2K"
+#: Escape sequences: a progress display may have taken the line, and the cursor.
+_CLEAR_LINE, _SHOW_CURSOR = b"\r\x1b[2K", b"\x1b[?25h"
 _message = ""
+#: Ends the search that is under way; whether it does.
+_end_search: Callable[[], bool] = lambda: False  # noqa: E731
 #: The file descriptor of the stderr that the user sees.
 _stderr = 2
 
@@ -48,6 +50,17 @@ def on_interrupt_say(message: str) -> None:
 
 
 @contextmanager
+def ends_search_first(end: Callable[[], bool]) -> Iterator[None]:
+    """Within it the first SIGINT stops nothing if `end()`, which may be called several times, says that it has ended a search."""
+    global _end_search
+    _end_search, before = end, _end_search
+    try:
+        yield
+    finally:
+        _end_search = before
+
+
+@contextmanager
 def stops_command() -> Iterator[None]:
     """Within it SIGINT ends the process with exit code 130. In other threads than the main one nothing changes, and where SIGINT is
     ignored, as in a shell's background jobs, it still is."""
@@ -59,10 +72,11 @@ def stops_command() -> Iterator[None]:
     own = tempfile.mkdtemp(prefix="eqsat-")
     waiting, woken = socket.socketpair()
     woken.setblocking(False)
-    thread = threading.Thread(target=_wait, args=(waiting, own), name="eqsat-interrupt", daemon=True)
+    interrupts = _Interrupts(own)
+    thread = threading.Thread(target=interrupts.wait, args=(waiting,), name="eqsat-interrupt", daemon=True)
     thread.start()
     old_descriptor = signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
-    old_handler = signal.signal(signal.SIGINT, lambda number, frame: _handle(own))
+    old_handler = signal.signal(signal.SIGINT, interrupts.handle)
     tempfile.tempdir = os.environ["TMPDIR"] = own
     try:
         yield
@@ -80,16 +94,32 @@ def stops_command() -> Iterator[None]:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def _wait(waiting: socket.socket, own: str) -> None:
-    while numbers := waiting.recv(16):
-        if signal.SIGINT in numbers:
-            _stop(own)
+class _Interrupts:
+    """The SIGINTs of one command, which two see: the waiting thread and the handler. Each counts its own, so that what both see is one."""
 
+    def __init__(self, own: str) -> None:
+        self._own, self._handled, self._ended_search, self._unsaid = own, 0, False, threading.Lock()
 
-def _handle(own: str) -> None:
-    """In the main thread. Where something is just being put in its place, the waiting thread stops the command afterwards."""
-    if not files.is_placing():
-        _stop(own)
+    def wait(self, waiting: socket.socket) -> None:
+        """In a thread, until the other end is closed."""
+        seen = 0
+        while numbers := waiting.recv(16):
+            for _ in range(numbers.count(signal.SIGINT)):
+                seen += 1
+                self._react(seen)
+
+    def handle(self, number: int, frame: object) -> None:
+        """In the main thread. Where something is just being put in its place, the waiting thread stops the command afterwards."""
+        self._handled += 1
+        if not files.is_placing():
+            self._react(self._handled)
+
+    def _react(self, count: int) -> None:
+        if count > 1 or not (self._ended_search or _end_search()):
+            _stop(self._own)
+        self._ended_search = True  # the other one may see the first SIGINT only after the search
+        if self._unsaid.acquire(blocking=False):
+            _say("interrupted: the best graph so far is verified and written; Ctrl-C again stops at once", _CLEAR_LINE)
 
 
 def _stop(own: str) -> None:
@@ -99,6 +129,11 @@ def _stop(own: str) -> None:
             child.kill()
     shutil.rmtree(own, ignore_errors=True)
     said = _message or (f"{placed[-1]} was written" if placed else "nothing was written")
-    with suppress(OSError):
-        os.write(_stderr, (_TERMINAL if os.isatty(_stderr) else b"") + f"error: interrupted; {said}\n".encode())
+    _say(f"error: interrupted; {said}", _SHOW_CURSOR + _CLEAR_LINE)
     os._exit(INTERRUPTED)
+
+
+def _say(text: str, terminal: bytes) -> None:
+    """A line on the user's stderr; first, if that is a terminal, what makes room for it."""
+    with suppress(OSError):
+        os.write(_stderr, (terminal if os.isatty(_stderr) else b"") + f"{text}\n".encode())

@@ -30,9 +30,11 @@ from eqsat.cli.common import (
     show,
     show_points,
 )
+from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
 from eqsat.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.search.interruption import Interruption
 from eqsat.target import Target, TargetError
 
 
@@ -66,15 +68,16 @@ def optimize(
         from eqsat.workers.worker import WorkerError
 
         try:
-            with working(f"{source} for {target}"):
+            interruption = Interruption()
+            with working(f"{source} for {target}"), ends_search_first(interruption.ask):
                 flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
-                result = optimize_tosa(buffer, flags, options=chosen, name=str(source))
+                result = optimize_tosa(buffer, flags, options=chosen, name=str(source), interruption=interruption)
         except TosaError as e:
             raise InputError(str(e)) from e
         except WorkerError as e:
             raise fail(f"{source} cannot be compiled for {target}: {e}; nothing was written", FAILED) from e
         write_atomically(output, result.tosa)
-        if save:
+        if save and (result.run is not None or not result.interrupted):
             runs.save(result, save)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
@@ -117,5 +120,5 @@ def optimize(
         if chosen.objective == "pareto":
             show_points([record["points"]])
         console.print(f"wrote {output} ({len(result.tosa)} bytes)", highlight=False)
-    if not result.searched:
+    if not (result.searched or result.interrupted):
         raise typer.Exit(STEPPED_BACK)

@@ -162,6 +162,7 @@ def _result(
         options=session.options,
         name=name,
         container=container,
+        interruption=session.interruption,
     )
     debug.write(session, name, result.tosa, hook.details, spec)
     return result

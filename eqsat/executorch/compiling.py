@@ -18,6 +18,7 @@ from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import InputError, write_atomically
 from eqsat.search.deviation import Deviation
+from eqsat.search.interruption import Interruption
 from eqsat.search.options import Options
 from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
@@ -34,7 +35,8 @@ class CompileSummary:
     """What `eqsat compile` reports: cycles by the version `vela` of Vela over all delegates (stock is None if ExecuTorch's own graph failed), by
     operator kind, bytes of memory (None where not all delegates have them), cycles that the model needs at least, whether every delegate
     equals its reference to the bit or by how much a tolerant one does not, seconds by stage; by_delegate: name, cycles, the graph that was
-    chosen, Vela's table of it with the origins of its operators, and the error where eqsat stepped back; cpu_operators: those that no delegate has, with their number."""
+    chosen, Vela's table of it with the origins of its operators, and the error where eqsat stepped back; cpu_operators: those that no delegate has, with their number;
+    interrupted: a search was ended before it was done."""
 
     model: str
     target: str
@@ -62,6 +64,7 @@ class CompileSummary:
     vela: str = field(default_factory=vela_version)
     by_delegate: list[dict[str, Any]] = field(default_factory=list)
     cpu_operators: dict[str, int] = field(default_factory=dict)
+    interrupted: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -73,9 +76,10 @@ def compile_model(
     output: Path,
     options: Options,
     save: Path | None = None,
+    interruption: Interruption | None = None,
 ) -> CompileSummary:
     """Lowers `model`, writes the .pte to `output` and gives the figures. save: where to save the run; of several delegates each gets
-    a directory in there, by number. Raises InputError; others come from ExecuTorch."""
+    a directory in there, by number. interruption: what ends the searches early. Raises InputError; others come from ExecuTorch."""
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     program, calibration = load_program(model, spec)
@@ -84,7 +88,7 @@ def compile_model(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", EqsatWarning)
-        edge, session = lower_with_session(program, spec, options=options)
+        edge, session = lower_with_session(program, spec, options=options, interruption=interruption)
         outside = cpu_operators(edge)  # before to_executorch, which puts memory and out variants into the graph
         lowered = time.perf_counter()
         buffer = edge.to_executorch().buffer
@@ -115,7 +119,7 @@ def compile_model(
         stock_binary_verified=[r.stock_binary_verified for r in results],
         coverage=min((r.coverage for r in results), default=0.0),
         delegates=len(results) + session.stepped_back,
-        stepped_back=session.stepped_back + sum(not r.searched for r in results),
+        stepped_back=session.stepped_back + sum(not (r.searched or r.interrupted) for r in results),
         calibration=calibration,
         pte_bytes=len(buffer),
         stock_pte_bytes=len(buffer) + before.payload - after.payload if before and after else None,
@@ -125,6 +129,7 @@ def compile_model(
         warnings=[str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
         by_delegate=[_delegate(d) for d in session.delegates],
         cpu_operators=outside,
+        interrupted=any(r.interrupted for r in results),
     )
 
 
@@ -151,7 +156,8 @@ def _footprints(session: Session) -> tuple[Footprint | None, Footprint | None]:
 
 
 def _save(session: Session, place: Path) -> None:
-    """Saves the run of each delegate; of several each in a directory of its number. Raises InputError."""
+    """Saves the run of each delegate; of several each in a directory of its number; none where the search was interrupted before it found
+    a graph. Raises InputError."""
     several = len(session.results) > 1
     if several:
         try:
@@ -159,6 +165,8 @@ def _save(session: Session, place: Path) -> None:
         except OSError as e:
             raise InputError(f"cannot make {place}: {e.strerror or e}; choose a writable place with --save") from e
     for i, result in enumerate(session.results):
+        if result.interrupted and result.run is None:
+            continue
         runs.save(result, place / str(i) if several else place)
 
 

@@ -24,6 +24,7 @@ from torch.export import ExportedProgram
 
 from eqsat.executorch.partitioner import EthosUPartitioner, enabled
 from eqsat.executorch.session import Session
+from eqsat.search.interruption import Interruption
 from eqsat.search.options import Options
 
 #: One lowering at a time: PyTorch keeps what it knows of the graph at hand in globals of the process (torch/fx/traceback.py), so that two
@@ -63,9 +64,11 @@ def lower_with_session(
     *,
     options: Options | None = None,
     partitioner: Partitioners = (),
+    interruption: Interruption | None = None,
     **kwargs: Any,
 ) -> tuple[EdgeProgramManager, Session]:
-    """As `to_edge_transform_and_lower`, and the session with the results per delegate and the seconds per stage."""
+    """As `to_edge_transform_and_lower`, and the session with the results per delegate and the seconds per stage. interruption: what ends the
+    searches of all delegates early."""
     given = (
         list(partitioner) if not isinstance(partitioner, Mapping) else [p for ps in partitioner.values() for p in ps]
     )
@@ -80,8 +83,10 @@ def lower_with_session(
         )
     if compile_spec is None:
         with enabled(options) as session:
+            session.interruption = interruption or session.interruption
             return _lowered(program, partitioner, session, kwargs), session
     ours = EthosUPartitioner(compile_spec, options=options)
+    ours.session.interruption = interruption or ours.session.interruption
     every: Partitioners = [ours, *given]
     if isinstance(partitioner, Mapping):
         methods = program if isinstance(program, Mapping) else ("forward",)

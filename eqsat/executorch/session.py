@@ -7,6 +7,7 @@ from typing import Any
 
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
+from eqsat.search.interruption import Interruption
 from eqsat.search.optimizer import Result
 from eqsat.search.options import Options
 from eqsat.target import Target
@@ -37,13 +38,14 @@ class Delegate:
 @dataclass(slots=True, weakref_slot=True)
 class Session:
     """Options and results of one door, per delegate in the order of lowering. programs: how many were partitioned; seconds: by stage; events: what
-    debug.json has, where the compile spec asks for it."""
+    debug.json has, where the compile spec asks for it; interruption: what ends its searches early."""
 
     options: Options
     delegates: list[Delegate] = field(default_factory=list)
     programs: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    interruption: Interruption = field(default_factory=Interruption, repr=False)
 
     def add_seconds(self, stage: str, seconds: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds

@@ -20,6 +20,7 @@ from cost_models.protocol import CostModel
 from eqsat.egraph.encoding import Frozen
 from eqsat.search.choice import Choices, build
 from eqsat.search.compiled import CompiledChoices
+from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.memory_rounds import MemoryRounds
 from eqsat.search.plugins import checked_extraction
 from eqsat.search.search import Search
@@ -31,7 +32,8 @@ _GREEDY = "dag_greedy"
 
 
 def alternatives(search: Search, frozen: Frozen) -> list[Compiled]:
-    """Distinct graphs of an e-graph that Vela takes. Raises Infeasible if nothing can be extracted, WorkerError if nothing can be priced."""
+    """Distinct graphs of an e-graph that Vela takes; where the search is interrupted, those that were found until then. Raises Infeasible if nothing can be extracted, WorkerError if
+    nothing can be priced, SearchInterrupted where nothing was found yet."""
     prices = PriceCache(search.options.cache)
     try:
         model = cost_models.find(search.options.cost_model)(search.target, search.pool, prices)
@@ -41,11 +43,13 @@ def alternatives(search: Search, frozen: Frozen) -> list[Compiled]:
 
 
 def _found(search: Search, frozen: Frozen, model: CostModel) -> list[Compiled]:
-    with search.clock.stage("price"):
+    with search.pricing():
         compiled = CompiledChoices(search, build(frozen, model))
     try:
         _Rounds(compiled).run()
         MemoryRounds(compiled).run()
+    except SearchInterrupted:
+        pass
     except Infeasible as e:
         refused = unpriced(compiled.choices)
         raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
@@ -88,7 +92,7 @@ class _Rounds:
         """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each starts from the one before."""
         found = None
         for number in range(self.search.options.rounds):
-            with self.search.clock.stage("extract"):
+            with self.search.extracting():
                 found = extracted(found)
             if not self.compiled.add(found, extractor, number)[1]:
                 break

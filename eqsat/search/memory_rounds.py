@@ -63,7 +63,7 @@ class MemoryRounds:
                 break
             share = share or _FIRST / limits.excess(over)
             self._learn(limits, learnt)
-            with self.search.clock.stage("extract"):
+            with self.search.extracting():
                 extractions = self._priced(self.prices.charged(self.choices, _rates(over, limits, share)))
             found = self._with_memory(extractions, number)
             fits = any(limits.fits(c.figures) for c in found)
@@ -101,7 +101,7 @@ class MemoryRounds:
         most = flash[list(start.choice.values())].sum() - (start.figures.flash - limits.flash)
         charged = self.prices.charged(self.choices, Rates(0.0, _STEEP * rate)).graph
         limit = self.search.options.time_limit
-        with self.search.clock.stage("extract"):
+        with self.search.extracting():
             choice = dag_greedy.improved_until(
                 charged, start.choice, lambda c: flash[list(c.values())].sum() <= most, time_limit=limit, seed=number
             )
@@ -128,7 +128,7 @@ class MemoryRounds:
             target = replace(decision.limits, sram=int(_STEP * best.figures.sram))
             self._learn(target, learnt)
             rates = _rates(best.figures, target, shares.pop(0) / (1 - _STEP))
-            with self.search.clock.stage("extract"):
+            with self.search.extracting():
                 extractions = self._priced(self.prices.charged(self.choices, rates))
             self._with_memory(extractions, number)
 

@@ -24,6 +24,7 @@ from eqsat.files import PluginError
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import alternatives
 from eqsat.search.decision import ALONE, Container, Decision, MemoryLimits
+from eqsat.search.interruption import Interruption, SearchInterrupted
 from eqsat.search.options import Options, given_options
 from eqsat.search.origins import table, with_locations
 from eqsat.search.plugins import plugin_error
@@ -55,37 +56,41 @@ def optimize_tosa(
     options: Options | None = None,
     name: str = "the TOSA buffer",
     container: Container = ALONE,
+    interruption: Interruption | None = None,
 ) -> Result:
     """The cheapest graph equal to `explicit` for `target`, see the module's text.
 
     target: a Target, or an accelerator's name for ExecuTorch's defaults. stock: the graph to beat, if there is one; stock_error says why there is
-    none. container: what is around the graph's commands and weights in a .pte, to which its limit of flash refers.
+    none. container: what is around the graph's commands and weights in a .pte, to which its limit of flash refers. interruption: what ends the
+    search with the best that was found until then, verified as ever, at least `stock` or `explicit`; Ctrl-C alone is a KeyboardInterrupt.
 
     Raises TargetError for an unknown name, TosaError if `explicit` cannot be read, WorkerError if Vela refuses it and nothing else equals it: then
     there is nothing to fall back to here. Raises PluginError where the user's own cost model, extractor or rule fails.
     """
     target, options = Target.of(target), given_options(options)
     with Pool() as pool:
-        search = Search(target, pool, options)
+        search = Search(target, pool, options, interruption=interruption or Interruption())
         if stock_error:
             search.warnings.append(f"stock ExecuTorch failed on this graph: {stock_error}")
         with search.clock.stage("import"):
             given = _read(explicit, stock, name, search.warnings)
         compiling = {which: pool.start(compile_tosa, given.buffers[which], target, pool) for which in given.graphs}
-        exact = _saturated(given.reference, search)
-        with search.clock.stage("vela"):
-            _collect(given, compiling, search)
-        estimates = {n: c.estimate for n, c in given.compiled.items()}
-        search.decision = Decision.of(search.options, estimates, container)
-        frozen, found = _alternatives(given.reference, search, exact)
-        candidates = [*given.compiled.values(), *found]
-        with search.clock.stage("verify"):
-            answer = first_equal(
-                candidates, given.reference, target, pool, search.options, search.decision, search.warnings
-            )
+        with search.interruption.heeded():
+            exact = _saturated(given.reference, search)
+            with search.clock.stage("vela"):
+                _collect(given, compiling, search)
+            estimates = {n: c.estimate for n, c in given.compiled.items()}
+            search.decision = Decision.of(search.options, estimates, container)
+            frozen, found = _alternatives(given.reference, search, exact)
+            interrupted = _is_interrupted(search, found)
+            candidates = [*given.compiled.values(), *found]
+            with search.clock.stage("verify"):
+                answer = first_equal(
+                    candidates, given.reference, target, pool, search.options, search.decision, search.warnings
+                )
         if answer is None:
             raise given.refusals["explicit"]
-    result = _result(given, search, frozen, candidates, answer)
+    result = _result(given, search, frozen, candidates, answer, interrupted)
     run = _run(name, given, search, candidates, answer.best, result)
     result.run = replace(run, result=result.record()) if run else None
     return result
@@ -132,6 +137,8 @@ def _never_worse(search: Search) -> Iterator[None]:
     """What fails within costs alternatives and no result, unless the user's own code is at fault. Raises PluginError."""
     try:
         yield
+    except SearchInterrupted:
+        pass
     except PluginError:
         raise
     except Exception as e:  # noqa: BLE001 - whatever it is
@@ -145,8 +152,10 @@ def _saturated(reference: TensorGraph, search: Search, *families: ModuleType) ->
     """The e-graph under the rules of the options and of opt-in families; None where that fails."""
     options = search.options
     with _never_worse(search):
+        search.interruption.check()
         with search.clock.stage("saturate"):
-            frozen = saturate(reference, options.identities(search.target, *families), options.budget)
+            rules = options.identities(search.target, *families)
+            frozen = saturate(reference, rules, options.budget, lambda *_: search.interruption.check())
         if frozen.saturation.stop == TIME_LIMIT:
             search.warnings.append(
                 f"saturation was stopped after {options.budget.seconds:g} s: what is found depends on how busy this machine is"
@@ -171,8 +180,26 @@ def _alternatives(reference: TensorGraph, search: Search, exact: Frozen | None) 
     return frozen, found
 
 
+def _is_interrupted(search: Search, found: Sequence[Compiled]) -> bool:
+    """Whether the search was ended before it was done; then the user is told what that leaves."""
+    if not search.interruption.asked():
+        return False
+    left = (
+        "the result is the best that was found until then"
+        if found
+        else "nothing had been found by then, and there is no run to save"
+    )
+    search.warnings.append(f"the search was interrupted: {left}")
+    return True
+
+
 def _result(
-    given: _Given, search: Search, frozen: Frozen | None, candidates: Sequence[Compiled], answer: Answer
+    given: _Given,
+    search: Search,
+    frozen: Frozen | None,
+    candidates: Sequence[Compiled],
+    answer: Answer,
+    interrupted: bool,
 ) -> Result:
     best, located = answer.best, with_locations(answer.best, given.buffers["explicit"])
     explicit, stock = given.compiled.get("explicit"), given.compiled.get("stock")
@@ -202,9 +229,10 @@ def _result(
         coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
         opaque=opaque,
         e_nodes=frozen.n_nodes if frozen else 0,
-        stop=frozen.saturation.stop if frozen else "failed",
+        stop=frozen.saturation.stop if frozen else "interrupted" if interrupted else "failed",
         candidates=len(candidates),
         searched=any(c.choices for c in candidates),
+        interrupted=interrupted,
         extractions=search.extractions,
         limits=search.decision.limits,
         points=_points(candidates, search.decision.limits),

@@ -57,6 +57,7 @@ class Result:
     deviation: of a tolerant result that is not equal to the bit. seconds: by stage. searched: extraction gave at least one graph that Vela
     accepts; if not, `warnings` say why, and the command line ends with exit code 4. run: all that was known, to save
     (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`); None if not `searched`.
+    interrupted: the search was ended before it was done (`Interruption`), and this is the best that was found until then.
     """
 
     tosa: bytes
@@ -84,6 +85,7 @@ class Result:
     stop: str
     candidates: int
     searched: bool
+    interrupted: bool = False
     extractions: list[Extracted] = field(default_factory=list)
     limits: MemoryLimits = MemoryLimits()
     points: list[Point] = field(default_factory=list)

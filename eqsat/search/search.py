@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from eqsat.search.clock import Clock
 from eqsat.search.decision import Decision
+from eqsat.search.interruption import Interruption
 from eqsat.search.options import Options
 from eqsat.search.result import Extracted
 from eqsat.target import Target
 from eqsat.workers.worker import Pool
+from extraction import stopping
 
 
 @dataclass(slots=True)
 class Search:
     """Of one optimization. decision: what the answer is chosen by; warnings: what went wrong, for the user; extractions: each choice that was
-    compiled."""
+    compiled; interruption: what ends it early."""
 
     target: Target
     pool: Pool
@@ -24,3 +28,17 @@ class Search:
     clock: Clock = field(default_factory=Clock)
     warnings: list[str] = field(default_factory=list)
     extractions: list[Extracted] = field(default_factory=list)
+    interruption: Interruption = field(default_factory=Interruption)
+
+    @contextmanager
+    def pricing(self) -> Iterator[None]:
+        """The stage in which candidates are priced. Raises SearchInterrupted as soon as the workers are asked for another price."""
+        with self.clock.stage("price"), self.pool.checking(self.interruption.check):
+            yield
+
+    @contextmanager
+    def extracting(self) -> Iterator[None]:
+        """The stage of one extraction, which an interruption ends with the best choice until then. Raises SearchInterrupted if there was one before."""
+        self.interruption.check()
+        with self.clock.stage("extract"), stopping(self.interruption.asked):
+            yield

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from extraction.process import Limits, Process, WorkerError
@@ -41,9 +42,11 @@ class Pool:
             self._idle.put(w)
         self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="eqsat-worker")
         self._closed = False
+        self._check: Callable[[], None] = lambda: None
 
     def call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
-        """As `Process.call`, in whichever worker is free. Raises WorkerError."""
+        """As `Process.call`, in whichever worker is free. Raises WorkerError, and what `checking` says."""
+        self._check()
         worker = self._idle.get()
         try:
             return self._ask(worker, function, args, limits)
@@ -62,6 +65,15 @@ class Pool:
     def map(self, fn: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """`fn` over `items`, at most `size` at a time; exceptions propagate."""
         return list(self._threads.map(fn, items))
+
+    @contextmanager
+    def checking(self, check: Callable[[], None]) -> Iterator[None]:
+        """Within it `check` runs before each call, from whichever thread; what it raises is raised in place of the call."""
+        self._check = check
+        try:
+            yield
+        finally:
+            self._check = lambda: None
 
     def start(self, fn: Callable[..., _Value], *args: Any) -> Future[_Value]:
         """`fn` of the arguments in a thread, while the caller does something else."""

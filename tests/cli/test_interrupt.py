@@ -13,7 +13,7 @@ SETUP = """
 import gc, os, signal, subprocess, sys, tempfile, threading, time, weakref
 from pathlib import Path
 from eqsat import files
-from eqsat.cli.interrupt import stops_command, on_interrupt_say
+from eqsat.cli.interrupt import ends_search_first, on_interrupt_say, stops_command
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 place = Path(sys.argv[1])
@@ -74,6 +74,30 @@ def test_it_ends_the_command(where: str, tmp_path: Path) -> None:
     if where == "processes":
         status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
         assert not status.exists() or status.read_text().split()[2] == "Z"
+
+
+SAID = "interrupted: the best graph so far is verified and written; Ctrl-C again stops at once\n"
+
+
+@pytest.mark.parametrize(
+    "within", ["interrupt()", "threading.Timer(0.2, interrupt).start(); time.sleep(0.6)", WHERE["a finalizer"][11:]]
+)
+def test_the_first_ends_only_a_search(within: str, tmp_path: Path) -> None:
+    """`end` is asked by the handler and by the thread, which both see the signal, and may see it when the search is over."""
+    work = f"def work():\n    with ends_search_first(lambda: True):\n        {within.strip()}\n    time.sleep(0.2)"
+    assert run(work, tmp_path) == (0, "went on\n", SAID)
+
+
+@pytest.mark.parametrize("second", ["        interrupt()", "    interrupt()"])
+def test_the_second_ends_the_command(second: str, tmp_path: Path) -> None:
+    """During the search, and after it."""
+    work = f"def work():\n    with ends_search_first(lambda: True):\n        interrupt()\n{second}"
+    assert run(work, tmp_path) == (130, "", SAID + "error: interrupted; nothing was written\n")
+
+
+def test_the_first_ends_the_command_where_no_search_is_under_way(tmp_path: Path) -> None:
+    work = "def work():\n    with ends_search_first(lambda: False):\n        interrupt()"
+    assert run(work, tmp_path) == (130, "", "error: interrupted; nothing was written\n")
 
 
 def test_an_output_is_whole_before_it_ends(tmp_path: Path) -> None:

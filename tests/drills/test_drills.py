@@ -45,11 +45,17 @@ def test_drill(name: str, tmp_path: Path) -> None:
     assert passed, observed
 
 
-@pytest.mark.parametrize("stage", ["price", "search"])
-def test_ctrl_c(stage: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stage", "times"), [("import", 1), ("price", 1), ("search", 1), ("search", 2), ("write", 1)])
+def test_ctrl_c(stage: str, times: int, tmp_path: Path) -> None:
     source = tmp_path / "in.tosa"
     source.write_bytes(files.dumps(files.transposes()))
-    passed, observed = interrupts.interrupted(tmp_path, stage, ["optimize", source, "-t", "ethos-u85-256"])
+    command: list[object] = ["optimize", source, "-t", "ethos-u85-256"]
+    passed, observed = interrupts.interrupted(tmp_path, stage, command, times=times)
+    assert passed, observed
+
+
+def test_ctrl_c_at_random_moments(tmp_path: Path) -> None:
+    passed, observed = interrupts.moments(tmp_path, count=4, seed=1)
     assert passed, observed
 
 

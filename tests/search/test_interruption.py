@@ -1,0 +1,114 @@
+"""A search that is ended early gives the best so far, verified as ever, and says so."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eqsat import runs
+from eqsat.files import InputError
+from eqsat.search.interruption import Interruption, SearchInterrupted
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
+from eqsat.search.result import Result
+from eqsat.tosa import dumps, loads
+from eqsat.tosa.reference import Reference
+from eqsat.workers.worker import Pool
+from tests.fuzzing.formats import transposes
+
+TARGET = "ethos-u85-256"
+
+
+class AsksAt(logging.Handler):
+    """Asks for the end of the search when a stage begins for the n-th time; what the answer was."""
+
+    def __init__(self, stage: str, times: int = 1) -> None:
+        super().__init__(logging.INFO)
+        self.stage, self.left, self.interruption = stage, times, Interruption()
+        self.answer: bool | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if getattr(record, "stage", "") == self.stage:
+            self.left -= 1
+            if not self.left:
+                self.answer = self.interruption.ask()
+
+
+def interrupted(asks: AsksAt, tmp_path: Path, **more: Any) -> Result:
+    given = dumps(transposes())
+    options = Options(cache=tmp_path / "prices", **more)
+    logger = logging.getLogger("eqsat")
+    before = logger.level
+    logger.addHandler(asks)
+    logger.setLevel(logging.INFO)
+    try:
+        return optimize_tosa(given, TARGET, stock=given, options=options, interruption=asks.interruption)
+    finally:
+        logger.removeHandler(asks)
+        logger.setLevel(before)
+
+
+@pytest.mark.parametrize(
+    ("stage", "times", "found"),
+    [("saturate", 1, False), ("price", 1, False), ("extract", 1, True), ("extract", 3, True)],
+)
+def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_path: Path) -> None:
+    asks = AsksAt(stage, times)
+    result = interrupted(asks, tmp_path)
+    assert asks.answer and result.interrupted and result.record()["interrupted"]
+    assert result.verified and result.cycles <= result.stock_cycles
+    assert result.searched is found and len(result.extractions) == (times if found else 0)
+    (warning,) = [w for w in result.warnings if "interrupted" in w]
+    assert ("best" in warning) is found
+    with Pool(1) as pool:
+        assert Reference(transposes(), pool, 4).compare(loads(result.tosa, "result")).equal
+    if found:
+        runs.save(result, tmp_path / "run")
+        assert runs.load(tmp_path / "run").result["interrupted"]
+    else:
+        assert result.chosen in ("stock", "explicit") and result.stop == (
+            "saturated" if stage == "price" else "interrupted"
+        )
+        with pytest.raises(InputError, match="interrupted"):
+            runs.save(result, tmp_path / "run")
+
+
+def test_a_tolerant_search_does_not_begin_after_it(tmp_path: Path) -> None:
+    result = interrupted(AsksAt("extract"), tmp_path, numerics="tolerant")
+    assert result.interrupted and len(result.extractions) == 1
+
+
+def test_what_is_asked_for_during_verification_ends_nothing(tmp_path: Path) -> None:
+    """The search was done, and the caller knows that it is heeded: the result comes."""
+    asks = AsksAt("verify")
+    result = interrupted(asks, tmp_path)
+    assert asks.answer and not result.interrupted and result.searched and not result.warnings
+
+
+def test_what_is_asked_for_before_the_search_is_the_callers_to_act_on(tmp_path: Path) -> None:
+    asks = AsksAt("import")
+    result = interrupted(asks, tmp_path)
+    assert asks.answer is False and not result.interrupted and result.searched
+
+
+def test_later_searches_end_at_once_too(tmp_path: Path) -> None:
+    """As those of a program's other delegates."""
+    asks = AsksAt("saturate")
+    interrupted(asks, tmp_path)
+    asks.left = -1
+    again = interrupted(asks, tmp_path)
+    assert again.interrupted and not again.searched and again.verified
+
+
+def test_an_interruption_says_whether_it_is_heeded() -> None:
+    interruption = Interruption()
+    assert not interruption.ask() and not interruption.asked()
+    interruption.check()
+    with interruption.heeded():
+        assert interruption.ask() and interruption.ask() and interruption.asked()
+    assert interruption.ask()
+    with pytest.raises(SearchInterrupted):
+        interruption.check()
