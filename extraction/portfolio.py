@@ -5,7 +5,7 @@ clingo proves most graphs, in one of two ways: with the order of components stat
 late, when disjoint cores take over. Beside them HiGHS runs for a first heat, then neighbourhood search.
 Three processes share two cores, because no graph tells beforehand who will be first. Large graphs, of
 which few are proved in time, have the first clingo and neighbourhood search from the start, one for
-each of two cores. Never worse than `dag_greedy`, as long as that ends within its share of the time limit.
+each of two cores. The race ends before its time where its history says that no more is to be had (`history`). Never worse than `dag_greedy`, as long as that ends within its share of the time limit.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from .asp import Asp
 from .check import Choice
 from .exact import ExactSearch
 from .graph import ChoiceGraph
+from .history import History
 from .ilp import Ilp
 from .lns import Lns
 from .race import Entrant, State, race
@@ -51,7 +52,10 @@ def extract(
         if not run.proved:
             _branch(state, run.deadline)
         if not run.proved:
-            race(state, schedule(state.graph.n_nodes, time.perf_counter(), run.deadline), seed)
+            assert run.reduced is not None
+            entrants = schedule(state.graph.n_nodes, time.perf_counter(), run.deadline)
+            history = History(run.begin, time_limit, [e.start for e in entrants], run.reduced.offset)
+            race(state, entrants, seed, history.ends)
     return run.result()
 
 

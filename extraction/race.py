@@ -30,7 +30,7 @@ GRACE, GRACE_SHARE = 0.3, 0.03
 """Seconds, and part of its time, beyond its limit that a solver has to stop before it is killed."""
 
 POLL = 0.1
-"""Seconds between looks at whether the caller wants no more."""
+"""Seconds between looks at whether a race is to end though no solver says anything."""
 
 
 @dataclass
@@ -126,8 +126,14 @@ class Entrant:
     stop: float
 
 
-def race(state: State, entrants: Sequence[Entrant], seed: int) -> None:
-    """Run the entrants, each in its time, until one proves the optimum, all are done or the caller wants no more (`stopping`).
+def race(
+    state: State,
+    entrants: Sequence[Entrant],
+    seed: int,
+    ends: Callable[[float, float, float], bool] = lambda cost, bound, now: False,
+) -> None:
+    """Run the entrants, each in its time, until one proves the optimum, all are done, the caller wants no more (`stopping`) or
+    `ends`, with the best cost and bound and the time, says so.
 
     Each starts from the best choice known by then. Improves `state` in place; Ctrl-C stops the
     processes and is raised again.
@@ -139,6 +145,8 @@ def race(state: State, entrants: Sequence[Entrant], seed: int) -> None:
     try:
         while (waiting or running) and not state.proved and not stop_asked():
             now = time.perf_counter()
+            if ends(state.cost, state.bound, now):
+                break
             while waiting and (waiting[0].start <= now or not running):
                 # Nobody at work is no reason to wait: the next one starts early.
                 running |= _started(waiting.pop(0), now, state, graph_json, inbox, seed)

@@ -1,0 +1,74 @@
+"""A race ends before its time where nothing comes of it any more, and not before."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from extraction import check, extract, portfolio
+from extraction.history import History
+from extraction.race import Entrant
+from tests.extraction.test_extraction_portfolio import hard_graph, rogue_solver
+
+
+def end(history: History, cost: float, bound: float, after: float, until: float = 100.0) -> float:
+    """When a race ends of which nothing is new after so many seconds; inf: not by its history."""
+    times = [after + 0.1 * i for i in range(int((until - after) * 10))]
+    return next((t for t in times if history.ends(cost, bound, t)), math.inf)
+
+
+def test_it_ends_after_half_of_the_time_without_news() -> None:
+    history = History(0.0, 10.0)
+    assert not history.ends(1000, 0, 3.0)
+    assert end(history, 1000, 0, 3.1) == pytest.approx(6.0)
+
+
+def test_but_not_before_a_fifth_of_the_limit() -> None:
+    history = History(0.0, 100.0)
+    assert not history.ends(1000, 0, 1.0)
+    assert end(history, 1000, 0, 1.1) == pytest.approx(21.0)
+
+
+@pytest.mark.parametrize(("cost", "bound", "ends"), [(1000, 1, 10.0), (1000, 0.5, 6.0), (999, 0, 10.0)])
+def test_news_are_better_choices_and_bounds_that_rise_visibly(cost: float, bound: float, ends: float) -> None:
+    history = History(0.0, 10.0)
+    assert not history.ends(1000, 0, 3.0) and not history.ends(cost, bound, 5.0)
+    assert end(history, cost, bound, 5.1) == pytest.approx(ends)
+
+
+def test_a_bound_that_creeps_is_news_once_it_has_come_far_enough() -> None:
+    history = History(0.0, 10.0)
+    assert not history.ends(1000, 0, 3.0)
+    assert not any(history.ends(1000, 0.5 * i, 3.0 + i) for i in range(1, 5))  # 0.1% at 5 seconds, and at 7
+    assert end(history, 1000, 2.0, 7.1) == pytest.approx(14.0)
+
+
+def test_a_solver_that_begins_is_news() -> None:
+    history = History(0.0, 10.0, [0.0, 5.0])
+    assert not history.ends(1000, 0, 3.0)
+    assert end(history, 1000, 0, 3.1) == pytest.approx(10.0)
+
+
+def test_where_nothing_visible_is_left_only_a_better_choice_counts() -> None:
+    """What is visible is part of the cost of the whole graph."""
+    for history in (History(0.0, 10.0, [3.5], offset=9000), History(0.0, 10.0, [3.5])):
+        assert not history.ends(1000, 0, 3.0)
+    history = History(0.0, 10.0, [3.5], offset=9000)
+    assert not history.ends(1000, 990, 3.0) and not history.ends(998, 990, 3.9)
+    assert end(history, 998, 995, 4.0) == pytest.approx(4.9)
+    assert end(History(0.0, 10.0), 1000, 998, 1.0) > 2.5
+
+
+def test_it_never_ends_without_a_choice() -> None:
+    assert end(History(0.0, 1.0), math.inf, 0, 0.0) == math.inf
+
+
+def test_a_portfolio_whose_solvers_find_nothing_ends_before_its_time(tmp_path, monkeypatch) -> None:
+    solver = rogue_solver(tmp_path, monkeypatch, "time.sleep(1000)")
+    monkeypatch.setattr(portfolio, "schedule", lambda n, now, deadline: [Entrant(solver, now, deadline)])
+    monkeypatch.setattr(portfolio, "_branch", lambda state, deadline: None)
+    graph = hard_graph()
+    found = extract(graph, time_limit=20)
+    assert found.status == "feasible" and found.cost == check(graph, found.choice)
+    assert found.seconds < 20
