@@ -32,7 +32,9 @@ class Search:
 
     @contextmanager
     def pricing(self) -> Iterator[None]:
-        """The stage in which candidates are priced. Raises SearchInterrupted as soon as the workers are asked for another price."""
+        """The stage in which candidates are priced. Raises SearchInterrupted if there was an interruption before, or as soon as the workers are asked
+        for another price."""
+        self.interruption.check()
         with self.clock.stage("price"), self.pool.checking(self.interruption.check):
             yield
 

@@ -53,7 +53,7 @@ def interrupted(asks: AsksAt, tmp_path: Path, **more: Any) -> Result:
 
 @pytest.mark.parametrize(
     ("stage", "times", "found"),
-    [("saturate", 1, False), ("price", 1, False), ("extract", 1, True), ("extract", 3, True)],
+    [("saturate", 1, False), ("vela", 1, False), ("price", 1, False), ("extract", 1, True), ("extract", 3, True)],
 )
 def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_path: Path) -> None:
     asks = AsksAt(stage, times)
@@ -70,7 +70,7 @@ def test_the_best_so_far_is_the_result(stage: str, times: int, found: bool, tmp_
         assert runs.load(tmp_path / "run").result["interrupted"]
     else:
         assert result.chosen in ("stock", "explicit") and result.stop == (
-            "saturated" if stage == "price" else "interrupted"
+            "interrupted" if stage == "saturate" else "saturated"
         )
         with pytest.raises(InputError, match="interrupted"):
             runs.save(result, tmp_path / "run")
