@@ -49,9 +49,10 @@ def test_drill(name: str, tmp_path: Path) -> None:
 def test_ctrl_c(stage: str, times: int, tmp_path: Path) -> None:
     source = tmp_path / "in.tosa"
     source.write_bytes(files.dumps(files.transposes()))
-    command: list[object] = ["optimize", source, "-t", "ethos-u85-256"]
+    command: list[object] = ["optimize", source, "-t", "ethos-u85-256", "--save", tmp_path / "run"]
     passed, observed = interrupts.interrupted(tmp_path, stage, command, times=times)
     assert passed, observed
+    assert (tmp_path / "run").exists() is (stage == "search" and times == 1)  # by then a graph was found
 
 
 def test_ctrl_c_at_random_moments(tmp_path: Path) -> None:

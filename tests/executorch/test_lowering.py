@@ -22,6 +22,7 @@ from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool
 from tests.planted import RETYPED
+from tests.search.test_interruption import AsksAt
 
 pytestmark = pytest.mark.slow
 
@@ -113,6 +114,24 @@ def test_several_delegates_and_the_cpu_between():
     _, _, edge, session = lower(TwoDelegates(), (torch.randn(1, 4, 8, 8),), "ethos-u85-256")
     assert len(session.results) == 2 and all(r.verified for r in session.results)
     assert edge.to_executorch().buffer.count(b"EthosUBackend") >= 1
+
+
+def test_an_interruption_ends_the_searches_of_all_delegates():
+    asks = AsksAt("extract")
+    spec = EthosUCompileSpec("ethos-u85-256")
+    program = quantize(TwoDelegates(), (torch.randn(1, 4, 8, 8),), spec)
+    with asks.listening(), pytest.warns(eqsat.EqsatWarning, match="the search was interrupted") as caught:
+        edge, session = eqsat.lower_with_session(program, spec, interruption=asks.interruption)
+    assert [(r.interrupted, r.searched, r.verified) for r in session.results] == [
+        (True, True, True),
+        (True, False, True),
+    ]
+    assert session.complete and session.results[1].chosen in ("stock", "explicit")
+    assert [str(w.message).split(":")[0] for w in caught if "interrupted" in str(w.message)] == [
+        "forward/0",
+        "forward/1",
+    ]
+    assert b"EthosUBackend" in edge.to_executorch().buffer
 
 
 def test_one_value_in_two_output_slots_stays_two_tensors():

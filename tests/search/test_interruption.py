@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +38,24 @@ class AsksAt(logging.Handler):
             if not self.left:
                 self.answer = self.interruption.ask()
 
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        logger = logging.getLogger("eqsat")
+        before = logger.level
+        logger.addHandler(self)
+        logger.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            logger.setLevel(before)
+
 
 def interrupted(asks: AsksAt, tmp_path: Path, **more: Any) -> Result:
     given = dumps(transposes())
     options = Options(cache=tmp_path / "prices", **more)
-    logger = logging.getLogger("eqsat")
-    before = logger.level
-    logger.addHandler(asks)
-    logger.setLevel(logging.INFO)
-    try:
+    with asks.listening():
         return optimize_tosa(given, TARGET, stock=given, options=options, interruption=asks.interruption)
-    finally:
-        logger.removeHandler(asks)
-        logger.setLevel(before)
 
 
 @pytest.mark.parametrize(
