@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -15,6 +16,9 @@ def main() -> None:
     parser.add_argument("--only", help="drills whose names contain this; others keep their records")
     parser.add_argument("--out", type=Path, help="directory for drills.json and drills.md")
     args = parser.parse_args()
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's background job ignores Ctrl-C, and so would the commands
     records = []
     for d in DRILLS.values():
         if args.only and args.only not in d.name:

@@ -62,6 +62,7 @@ def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.
     while stage != "moment" and not reached.wait(0.05) and process.process.poll() is None:
         pass
     time.sleep(wait)
+    done = out.exists() or process.process.poll() is not None
     try:
         code, seconds = _interrupt(process, times)
     except subprocess.TimeoutExpired:
@@ -83,8 +84,8 @@ def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.
         faults.append("output written")
     if "Traceback" in errors:
         faults.append("traceback")
-    if code == 0 and stage != "moment" and "Ctrl-C again stops at once" not in errors:
-        faults.append("said nothing")
+    if code == 0 and not (stage == "moment" and done) and "Ctrl-C again stops at once" not in errors:
+        faults.append("the signal was lost")
     said = f" ({', '.join(faults)})" if faults else ""
     return not faults, f"{name} {code} after {seconds:.1f} s{said}"
 
