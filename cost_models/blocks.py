@@ -166,15 +166,12 @@ def _kernel_first(work: Work) -> bool:
 @lru_cache(maxsize=65536)
 def shared_memory_block(work: Work, micro: HWC, most: HWC, memory: SharedMemory, table: bool = False) -> BlockConfig:
     """The blocks in one memory, none larger than `most`. table: a lookup table takes a bank too. Raises ValueError if nothing fits."""
-    c, size = work.ifm[2], work.bits // 8
-    kernel_first = _kernel_first(work)
-    depth = up(min(c, 16), 4) if work.bits == 16 else up(min(c, 16 if kernel_first else 32), 8)
+    size, kernel_first = work.bits // 8, _kernel_first(work)
+    depth = _input_depth(work, kernel_first)
     end = as_shape(up(min(o, limit), m) for o, limit, m in zip(work.ofm, most, micro))
     found = _Candidates(work, micro, end, micro, depth)
     inputs = _banks(memory, found.ifm[0] * found.ifm[1] * up(found.ifm[2] * size, 8), work.bits)
-    row = (
-        work.ofm[0] == work.kernel[0] == 1 and micro[0] == 2
-    )  # E55, FitBlockForOFM: no accumulators for a micro block's second row
+    row = _one_row(work, micro)  # E55, FitBlockForOFM: no accumulators for a micro block's second row
     if work.kind == "elementwise":
         needed = inputs if work.scalar and work.bits <= 16 else 2 * inputs
     else:
@@ -184,9 +181,30 @@ def shared_memory_block(work: Work, micro: HWC, most: HWC, memory: SharedMemory,
     blocks = found.best(2 + needed <= memory.banks - reserved)  # two banks are the output's
     if blocks is None:
         raise ValueError(f"no block of {work} fits")
-    if row and work.kind in ("conv", "product") and work.ofm[1] % 2 == 0:
-        micro = (1, 4, micro[2])
-    return BlockConfig(*blocks, micro, kernel_first)
+    return BlockConfig(*blocks, _micro(work, micro), kernel_first)
+
+
+def told_block(work: Work, micro: HWC, ofm: HWC, part_kernel: bool) -> BlockConfig:
+    """The blocks in one memory where that of the output, and whether the kernel's elements go before the channels, are known."""
+    h, x = (int(work.window(axis, np.array(ofm[axis]), micro[axis])) for axis in (0, 1))
+    depth = ofm[2] if work.channelwise else _input_depth(work, part_kernel)
+    return BlockConfig((h, x, depth), ofm, _micro(work, micro), part_kernel)
+
+
+def _input_depth(work: Work, kernel_first: bool) -> int:
+    """Channels of the input that are read at a time."""
+    c = work.ifm[2]
+    return up(min(c, 16), 4) if work.bits == 16 else up(min(c, 16 if kernel_first else 32), 8)
+
+
+def _one_row(work: Work, micro: HWC) -> bool:
+    return work.ofm[0] == work.kernel[0] == 1 and micro[0] == 2
+
+
+def _micro(work: Work, micro: HWC) -> HWC:
+    """The micro block that is used (ethos_u55_performance.cpp: GetOfmMicroBlock)."""
+    flat = _one_row(work, micro) and work.kind in ("conv", "product") and work.ofm[1] % 2 == 0
+    return (1, 4, micro[2]) if flat else micro
 
 
 # ---- a memory for inputs, one for accumulators (U85) ---------------------------------------------------

@@ -52,12 +52,14 @@ def _stored_depth(channels: int, rows: bool) -> int:
 class WeightFetch:
     """Bytes of a multiply-accumulate op's constants, encoded, and cycles of the op before it, during which they can be fetched.
     ahead: None where that op is not known. whole: the op shares them with its neighbours and waits for all of them. sparse: at most two of four
-    channels are not zero, which some families skip."""
+    channels are not zero, which some families skip. source: the memory that the op reads them and the scales from, where that is known; how they came
+    there is not the op's then."""
 
     encoded: float
     ahead: float | None = None
     whole: bool = False
     sparse: bool = False
+    source: Memory | None = None
 
 
 def mac(
@@ -100,10 +102,13 @@ def mac_and_npu(
     array = _mac_block(machine, work, blocks, inside, fed) / (
         2 if weights and weights.sparse and machine.family.sparse_weights else 1
     )
+    told = weights.source if weights else None
     staged, ready = (
-        _staging(machine, weights, tiles, work.ofm[2], blocks.ofm[2], n * array) if weights else (False, 0.0)
+        _staging(machine, weights, tiles, work.ofm[2], blocks.ofm[2], n * array)
+        if weights and told is None
+        else (False, 0.0)
     )
-    source = machine.activations if staged else machine.constants
+    source = told or (machine.activations if staged else machine.constants)
     output = max(ceil(path * prod(inside)), SCALES * inside[2] * source.latency / 256 if weights else 0)
     first = place.read.latency + prod(fed) * work.bits / 8 * waste[0] / place.read.bandwidth
     last = place.write.write_latency + prod(inside) * out_bits / 8 * waste[1] / place.write.bandwidth
@@ -123,7 +128,7 @@ def mac_and_npu(
     fixed: list[tuple[Memory, float]] = []
     computed = npu
     if weights:
-        fixed = [(machine.constants, tiles * SCALES * work.ofm[2]), (source, tiles * weights.encoded)]
+        fixed = [(told or machine.constants, tiles * SCALES * work.ofm[2]), (source, tiles * weights.encoded)]
         if staged:
             later = max(0.0, weights.encoded - ready)
             fixed += [(machine.constants, later), (machine.activations, later)]
@@ -143,9 +148,13 @@ def _memories(moved: tuple[tuple[Memory, float], ...]) -> float:
     return max(max(t / memory.bandwidth for memory, t in total.items()), max(t / memory.channel for memory, t in moved))
 
 
+def transfer(source: Memory, sink: Memory, count: float) -> float:
+    """Cycles of a copy of `count` bytes from one memory to another (MemToMemCycles)."""
+    return max(count / source.bandwidth + source.latency, count / sink.bandwidth + sink.write_latency)
+
+
 def _transfer(machine: Machine, count: float) -> float:
-    source, sink = machine.constants, machine.activations
-    return max(count / source.bandwidth + source.latency, count / sink.bandwidth + source.write_latency)
+    return transfer(machine.constants, machine.activations, count)
 
 
 def _staging(
@@ -257,16 +266,19 @@ def elementwise(
     out_bits: int = 8,
     operands: int = 2,
     stored: HWC | None = None,
+    block: HWC | None = None,
 ) -> float:
-    """Cycles of an elementwise op. stored: shape of the operand that is a constant, in rows: it may be read anew for every output."""
+    """Cycles of an elementwise op. stored: shape of the operand that is a constant, in rows: it may be read anew for every output. block: that of the
+    output, where it is known."""
     full = (*out[:2], _stored_depth(out[2], place.write_rows))
     read = (*out[:2], _stored_depth(out[2], place.read_rows))
     scalar = stored is not None and prod(stored) == 1
-    block: HWC = (
-        (*full[:2], up(full[2], 16))
-        if not machine.family.blocked_elementwise
-        else machine.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
-    )
+    if block is None:
+        block = (
+            (*full[:2], up(full[2], 16))
+            if not machine.family.blocked_elementwise
+            else machine.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
+        )
     waste = (
         _waste(machine, place.read, True, place.read_rows, bits, block, out),
         _waste(machine, place.write, False, place.write_rows, out_bits, block, out),

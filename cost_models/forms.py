@@ -176,7 +176,7 @@ def _copy(operation: Operation) -> float:
 
 
 def _elementwise(operation: Operation) -> float:
-    unit, setting, core = operation.unit, operation.setting, operation.machine.core
+    unit, setting = operation.unit, operation.setting
     n, out, place = batches(unit.result.shape), spatial(unit.result.shape[-3:]), operation.place
     if out[2] == 1 and operation.machine.family.planes_in_rows:
         place = replace(place, read_rows=True, write_rows=True)
@@ -185,7 +185,7 @@ def _elementwise(operation: Operation) -> float:
             operation.machine, out, operation.machine.plain, place, operation.bits, operation.bits, 1
         )
     bits = 8 if setting.narrow else operation.bits
-    path = {"add": core.add, "sub": core.add, "mul": core.mul}.get(unit.op, core.byte) if bits < 32 else core.wide
+    path = operation.machine.arithmetic(unit.op, bits)
     return n * estimator.elementwise(
         operation.machine,
         out,

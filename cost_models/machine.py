@@ -47,6 +47,19 @@ class Machine:
         """The same with a TABLE."""
         return max(self.core.byte, self.core.table)
 
+    @property
+    def largest(self) -> float:
+        """The same of a maximum over a window: on U55 and U65 half of it in every configuration (ethos_u55.cpp and ethos_u65.cpp: outputCycles)."""
+        return self.core.byte / 2
+
+    def arithmetic(self, op: str, bits: int, out_bits: int = 8) -> float:
+        """Cycles per element of the output path of an op on two operands, by its name in TOSA and the bits of their elements and of the result's."""
+        if bits == 32:
+            return self.core.wide
+        if op == "mul":
+            return self.core.product if out_bits == 32 else self.core.mul
+        return self.core.add if op in ("add", "sub") else self.core.byte
+
     def block(self, work: Work, table: bool = False) -> BlockConfig:
         match self.core.memory:
             case SplitMemory() as memory:

@@ -18,7 +18,7 @@ import numpy as np
 
 from eqsat.device.commands import Command, commands
 from eqsat.device.errors import DeviceError
-from eqsat.device.stream import Config, Instruction, instructions, read_header
+from eqsat.device.stream import Config, Instruction, decoded, read_header
 
 #: Region numbers of Vela's binaries.
 READ_ONLY, SCRATCH, SCRATCH_FAST = 0, 1, 2
@@ -59,10 +59,7 @@ class Binary:
 
     def instructions(self) -> list[Instruction]:
         """Raises DeviceError."""
-        config, words = read_header(self.stream)
-        if config.product == 2:
-            raise DeviceError("the model does not know the commands of Ethos-U85")
-        return list(instructions(words))
+        return decoded(self.stream)
 
     def commands(self) -> list[Command]:
         """Raises DeviceError."""

@@ -88,6 +88,14 @@ def read_header(data: bytes) -> tuple[Config, list[int]]:
     raise DeviceError("no command stream behind the header")
 
 
+def decoded(data: bytes) -> list[Instruction]:
+    """The instructions of a driver payload. Raises DeviceError."""
+    config, words = read_header(data)
+    if config.product == 2:
+        raise DeviceError("the model does not know the commands of Ethos-U85")
+    return list(instructions(words))
+
+
 def _config(word: int) -> Config:
     """Register CONFIG: log2 of the MACs in bits 0-3, KiB of SHRAM in bits 8-15, the product in bits 28-31."""
     product = word >> 28

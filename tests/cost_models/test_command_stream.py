@@ -1,0 +1,115 @@
+"""What a command stream costs: by Vela's own figures where a graph is one command, and by its commands where it is many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cost_models.command_stream import StreamPrice, _Clock, price
+from eqsat.device.compile import compile_binary
+from eqsat.device.errors import DeviceError
+from eqsat.target import Target
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps
+from eqsat.vela.compile import compile_graph
+from eqsat.vela.facts import facts
+from eqsat.workers.worker import Pool
+from tests.device.graphs import PIECES, of
+from tests.graphs import conv, finish, rescale, transpose
+
+SHAPE = (1, 24, 20, 32)
+
+
+def _of(op: Callable[..., int], *shapes: tuple[int, ...]) -> TensorGraph:
+    g = TensorGraph()
+    return finish(g, op(g, *(g.add_input(f"x{k}", s, "INT8") for k, s in enumerate(shapes))))
+
+
+def _add(g: TensorGraph, a: int, b: int) -> int:
+    wide = [rescale(g, x, "INT32", multiplier=(m,), shift=(11,)) for x, m in ((a, 1 << 30), (b, 3 << 28))]
+    return rescale(g, g.add("add", wide), "INT8", shift=(50,))
+
+
+def _mul(g: TensorGraph, a: int, b: int) -> int:
+    return rescale(g, g.add("mul", [rescale(g, x, "INT32") for x in (a, b)], shift=(0,)), "INT8", shift=(41,))
+
+
+#: Graphs of which Vela makes one command, and at most a copy of a table.
+ONE = {
+    "convolution": _of(lambda g, x: conv(g, x, 8, 3), SHAPE),
+    "add": _of(_add, SHAPE, SHAPE),
+    "mul": _of(_mul, SHAPE, SHAPE),
+    "table": _of(lambda g, x: g.add_with("table", [x], makers.table([7 * i % 100 - 50 for i in range(256)])), SHAPE),
+    "average": _of(lambda g, x: g.add_with("avg_pool2d", [x], makers.avg_pool((2, 2), stride=(2, 2))), SHAPE),
+    "largest": _of(lambda g, x: g.add_with("max_pool2d", [x], makers.max_pool((2, 2), stride=(2, 2))), SHAPE),
+}
+
+
+def _priced(graph: TensorGraph, target: Target, pool: Pool, per_command: float = 0.0) -> StreamPrice:
+    return price(compile_binary(dumps(graph), target, pool).stream, target, per_command)
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-512"])
+def test_one_command_costs_what_vela_says(accelerator: str, pool: Pool) -> None:
+    """Without the copy of a table; of ops that Vela 5.1 prices as if they had one, no more."""
+    target = Target.of(accelerator)
+    for name, graph in ONE.items():
+        found, vela = _priced(graph, target, pool), compile_graph(graph, target, pool).cycles
+        (computing,) = (k for kind, k in found.by_kind.items() if kind != "copy")
+        assert computing.commands == 1
+        if facts().table_by_default and name != "table":
+            assert computing.cycles <= 1.02 * vela, name
+        else:
+            assert computing.cycles == pytest.approx(vela, rel=0.02), name
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
+def test_a_transposition_costs_what_its_commands_cost(accelerator: str, pool: Pool) -> None:
+    """(0, 1, 3, 2) of 32 rows is 32 poolings of a single channel each, which Vela's total takes as one pass over memory."""
+    target, graph = Target.of(accelerator), _of(lambda g, x: transpose(g, x, 0, 1, 3, 2), (1, 32, 32, 16))
+    found = _priced(graph, target, pool)
+    assert (found.commands, list(found.by_kind)) == (32, ["pooling"])
+    assert found.cycles > 3 * compile_graph(graph, target, pool).cycles
+    assert _priced(graph, target, pool, per_command=100).cycles == found.cycles + 100 * found.commands
+
+
+def test_kinds_add_up_and_copies_hide_behind_what_is_computed(pool: Pool) -> None:
+    """The second convolution's weights are fetched during the first one."""
+    target, graph = Target.of("ethos-u55-128"), _of(lambda g, x: conv(g, conv(g, x, 96, 3), 64, 3), (1, 32, 32, 16))
+    found = _priced(graph, target, pool)
+    assert sum(k.cycles for k in found.by_kind.values()) == pytest.approx(found.cycles)
+    assert sum(k.commands for k in found.by_kind.values()) == found.commands
+    slow = _priced(graph, target, pool, per_command=5000)
+    hidden = found.by_kind["copy"].commands * 5000 - (slow.by_kind["copy"].cycles - found.by_kind["copy"].cycles)
+    assert hidden > 0
+
+
+def test_waits_order_the_two_queues() -> None:
+    clock = _Clock()
+    clock.issue(clock.copies, 100)
+    clock.issue(clock.work, 30)
+    assert (clock.copies, clock.work, clock.now) == ([100], [30], 0)
+    clock.wait(clock.copies, 1)
+    assert clock.now == 0
+    clock.wait(clock.copies, 0)
+    clock.issue(clock.work, 30)
+    assert (clock.work, clock.end) == ([30, 130], 130)
+
+
+def test_every_kind_of_command_has_a_price(pool: Pool) -> None:
+    for accelerator in ("ethos-u55-256", "ethos-u65-512"):
+        found = _priced(of(*PIECES), Target.of(accelerator), pool)
+        assert set(found.by_kind) == {"convolution", "pooling", "elementwise", "copy"}
+        assert all(k.cycles > 0 for k in found.by_kind.values())
+        assert found.record()["by_kind"]["pooling"]["commands"] == found.by_kind["pooling"].commands
+
+
+def test_streams_of_other_accelerators_are_refused(pool: Pool) -> None:
+    u55, u85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
+    graph = ONE["convolution"]
+    with pytest.raises(DeviceError, match="for ethos-u55-128, not ethos-u55-256"):
+        price(compile_binary(dumps(graph), u55, pool).stream, Target.of("ethos-u55-256"))
+    with pytest.raises(DeviceError, match="Ethos-U85"):
+        _priced(graph, u85, pool)
