@@ -12,9 +12,9 @@ a copy: as Vela's total, it adds up.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 from cost_models import estimator
 from cost_models.blocks import Work, told_block
@@ -58,21 +58,26 @@ class KindPrice:
     """The commands of a kind, and cycles that they take. Of copies only those during which nothing else is done."""
 
     commands: int
-    cycles: float
+    cycles: int
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPrice:
     """Cycles of a command stream, how many commands it has (waits are none), and both by kind: convolution, pooling, elementwise, copy."""
 
-    cycles: float
+    cycles: int
     commands: int
     by_kind: dict[str, KindPrice]
 
-    def record(self) -> dict[str, Any]:
-        """As JSON holds it, cycles rounded."""
-        kinds = {kind: asdict(replace(p, cycles=round(p.cycles))) for kind, p in self.by_kind.items()}
-        return {"cycles": round(self.cycles), "commands": self.commands, "by_kind": kinds}
+    @staticmethod
+    def together(prices: Iterable[StreamPrice]) -> StreamPrice:
+        """Of streams that run one after the other."""
+        every = list(prices)
+        kinds: dict[str, KindPrice] = {}
+        for kind, p in (item for found in every for item in found.by_kind.items()):
+            old = kinds.get(kind, KindPrice(0, 0))
+            kinds[kind] = KindPrice(old.commands + p.commands, old.cycles + p.cycles)
+        return StreamPrice(sum(p.cycles for p in every), sum(p.commands for p in every), dict(sorted(kinds.items())))
 
 
 def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> StreamPrice:
@@ -99,8 +104,8 @@ def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> St
                 cycles[kind] = cycles.get(kind, 0.0) + taken
     if "copy" in counts:
         cycles["copy"] = clock.end - sum(cycles.values())
-    by_kind = {kind: KindPrice(counts[kind], cycles[kind]) for kind in sorted(counts)}
-    return StreamPrice(clock.end, sum(counts.values()), by_kind)
+    by_kind = {kind: KindPrice(counts[kind], round(cycles[kind])) for kind in sorted(counts)}
+    return StreamPrice(round(clock.end), sum(counts.values()), by_kind)
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from eqsat.bench.cells import EXPLICIT, STOCK, Configuration
 from eqsat.search.decision import ALONE, ONE_OF_SEVERAL, Container
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
+from eqsat.search.referee import total as total_price
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.reference import compare
@@ -61,6 +62,9 @@ def _over_delegates(figures: list[Fields]) -> Fields:
         total[name] = [f[name] for f in figures if name in f]
     total["verified"] = all(f["verified"] for f in figures)
     total["max_difference"] = max(f["max_difference"] for f in figures)
+    if streams := [f["command_stream"] for f in figures if "command_stream" in f]:
+        prices = {side: total_price(s[side] for s in streams) for side in ("stock", "eqsat")}
+        total["command_stream"] = {side: p and asdict(p) for side, p in prices.items()}
     gaps = [f["gap"] for f in figures if "gap" in f]
     total["gap"] = None if None in gaps or not gaps else max(gaps)
     return total
@@ -120,6 +124,7 @@ def _optimized(
         "binary_verified": result.binary_verified,
         "binary_reason": result.binary_reason,
         "stock_binary_verified": result.stock_binary_verified,
+        "command_stream": result.command_stream,
         "max_difference": max(result.deviation.largest) if result.deviation else 0.0,
         "e_nodes": result.e_nodes,
         "stop": result.stop,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from eqsat.report import RecordedRun
     from eqsat.search.deviation import Deviation
+    from eqsat.search.referee import StreamPrice
     from eqsat.vela.compile import Footprint
     from eqsat.vela.roofline import Bound
 
@@ -194,13 +195,14 @@ def compile_spec(
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What is shown of one side: Vela's cycles and those by operator kind, the bytes that it takes and those of its .pte, None where that is
-    not known."""
+    """What is shown of one side: Vela's cycles and those by operator kind, the bytes that it takes and those of its .pte, and the price of its
+    command stream; None where that is not known."""
 
     cycles: int | None
     by_kind: dict[str, int]
     footprint: Footprint | None
     pte_bytes: int | None = None
+    stream: StreamPrice | None = None
 
 
 def show(old: Column, new: Column, bound: Bound | None, title: str, before: str = "stock") -> None:
@@ -218,6 +220,10 @@ def show(old: Column, new: Column, bound: Bound | None, title: str, before: str 
             table.add_row(name, *(f"{c.cycles / cycles:.2f}" if c.cycles else "-" for c in (old, new)), "")
         used = (f"{bound.mac_cycles / c.cycles:.1%}" if c.cycles else "-" for c in (old, new))
         table.add_row("MAC utilisation", *used, "")
+    if old.stream or new.stream:
+        a, b = old.stream, new.stream
+        table.add_row("by command stream", *_row(a.cycles if a else None, b.cycles if b else None))
+        table.add_row("commands", *_row(a.commands if a else None, b.commands if b else None))
     table.add_section()
     for name, *sizes in _bytes(old, new):
         table.add_row(name, *_row(*sizes))

@@ -83,9 +83,15 @@ def compile_command(
     if as_json:
         print_json(summary.as_dict())
     else:
+        before, after = (
+            Column(
+                summary.cycles[side], summary.by_kind[side], summary.memory[side], size, summary.command_stream[side]
+            )
+            for side, size in (("stock", summary.stock_pte_bytes), ("eqsat", summary.pte_bytes))
+        )
         show(
-            Column(summary.cycles["stock"], summary.by_kind["stock"], summary.memory["stock"], summary.stock_pte_bytes),
-            Column(summary.cycles["eqsat"], summary.by_kind["eqsat"], summary.memory["eqsat"], summary.pte_bytes),
+            before,
+            after,
             summary.bound,
             f"{model} on {target}, Vela {summary.vela}",
         )

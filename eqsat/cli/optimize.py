@@ -95,13 +95,22 @@ def optimize(
                 "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles},
                 "passed_over": result.passed_over,
                 **{k: v for k, v in record.items() if k != "cycles"},
+                "command_stream": {
+                    "stock": record["command_stream"]["explicit"],
+                    "eqsat": record["command_stream"]["eqsat"],
+                },
                 **before,  # a file's own graph is what there would be without eqsat
             }
         )
     else:
         show(
-            Column(result.explicit_cycles, result.explicit_by_kind, result.explicit_footprint),
-            Column(result.cycles, result.by_kind, result.footprint),
+            Column(
+                result.explicit_cycles,
+                result.explicit_by_kind,
+                result.explicit_footprint,
+                stream=result.command_stream["explicit"],
+            ),
+            Column(result.cycles, result.by_kind, result.footprint, stream=result.command_stream["eqsat"]),
             result.bound,
             f"{source} on {target}, Vela {result.vela}",
             before="before",

@@ -69,6 +69,21 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         "cycles",
     ),
+    "referee": (
+        Annotated[
+            str,
+            typer.Option(
+                help="by which total graphs rank: vela; command-stream: the price of the commands, on U55 and U65, see the page on binaries"
+            ),
+        ],
+        "vela",
+    ),
+    "command_cycles": (
+        Annotated[
+            float, typer.Option(min=0, help="cycles of each command in the price of a command stream, besides its work")
+        ],
+        0.0,
+    ),
     "max_sram": (
         Annotated[
             str, typer.Option(help="bytes of SRAM that a delegate may use; stock: as many as stock's graph does; any")

@@ -20,6 +20,7 @@ from eqsat.files import InputError, write_atomically
 from eqsat.search.deviation import Deviation
 from eqsat.search.interruption import Interruption
 from eqsat.search.options import Options
+from eqsat.search.referee import StreamPrice, total
 from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound
@@ -33,7 +34,7 @@ logger = logging.getLogger(__name__)
 @dataclass(slots=True)
 class CompileSummary:
     """What `eqsat compile` reports: cycles by the version `vela` of Vela over all delegates (stock is None if ExecuTorch's own graph failed), by
-    operator kind, bytes of memory (None where not all delegates have them), cycles that the model needs at least, whether every delegate
+    operator kind, bytes of memory and the prices of the command streams (None where not all delegates have them), cycles that the model needs at least, whether every delegate
     equals its reference to the bit or by how much a tolerant one does not, seconds by stage; by_delegate: name, cycles, the graph that was
     chosen, Vela's table of it with the origins of its operators, and the error where eqsat stepped back; cpu_operators: those that no delegate has, with their number;
     interrupted: a search was ended before it was done."""
@@ -51,6 +52,7 @@ class CompileSummary:
     binary_verified: list[bool | None]
     binary_reasons: list[str]
     stock_binary_verified: list[bool | None]
+    command_stream: dict[str, StreamPrice | None]
     coverage: float
     delegates: int
     stepped_back: int
@@ -117,6 +119,10 @@ def compile_model(
         binary_verified=[r.binary_verified for r in results],
         binary_reasons=[r.binary_reason for r in results],
         stock_binary_verified=[r.stock_binary_verified for r in results],
+        command_stream={
+            side: total(r.command_stream[side] for r in results) if session.complete else None
+            for side in ("stock", "eqsat")
+        },
         coverage=min((r.coverage for r in results), default=0.0),
         delegates=len(results) + session.stepped_back,
         stepped_back=session.stepped_back + sum(not (r.searched or r.interrupted) for r in results),

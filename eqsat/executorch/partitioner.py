@@ -20,6 +20,8 @@ from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.session import EqsatWarning, Session, compile_spec_of
 from eqsat.search.options import Options, given_options
+from eqsat.search.referee import check_referee
+from eqsat.target import Target
 
 _ENABLING = threading.Lock()
 
@@ -75,6 +77,7 @@ class EthosUPartitioner(ArmPartitioner):
     ) -> None:
         self.session = Session(given_options(options))
         spec = compile_spec_of(compile_spec)
+        check_referee(Target.from_compile_spec(spec), self.session.options)
         super().__init__(spec, additional_checks)
         self.delegation_spec = DelegationSpec(EthosUBackend.__name__, mark(spec._to_list(), self.session))
         intercept()

@@ -81,6 +81,23 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Opinions:
+    """Cycles of a configuration over stock's on a target by model, by Vela's totals and by the prices of the command streams, of the models that have both;
+    and the same of the number of commands."""
+
+    target: str
+    configuration: str
+    vela: dict[str, float]
+    stream: dict[str, float]
+    commands: dict[str, float]
+
+    @property
+    def opposed(self) -> tuple[str, ...]:
+        """Models that gain by Vela and lose by their commands."""
+        return tuple(m for m, x in self.stream.items() if x > 1 > self.vela[m])
+
+
+@dataclass(frozen=True, slots=True)
 class Excess:
     """Cycles of one of Vela's operators on a target, above what its MACs and weights need, as shares of the model's cycles, mean over the models:
     `computing`, and `waiting` for memory."""
@@ -240,6 +257,24 @@ class RecordedRun:
     def _over_peer(self, model: str, target: str, configuration: str) -> float | None:
         record, peer = self._whole(model, target, configuration), self.peer(model, target)
         return record["cycles"] / peer["cycles"] if record and peer else None
+
+    def opinions(self) -> list[Opinions]:
+        """Of every configuration on every target whose records have prices of command streams, stock's among them."""
+        out = []
+        for target in self.targets:
+            for c in self.optimized:
+                vela, stream, commands = dict[str, float](), dict[str, float](), dict[str, float]()
+                for m in self.models:
+                    record, stock = self.get(m, target, c), self.get(m, target, STOCK)
+                    prices = (record or {}).get("command_stream") or {}
+                    if record and stock and stock["cycles"] and prices.get("stock") and prices.get("eqsat"):
+                        vela[m] = record["cycles"] / stock["cycles"]
+                        stream[m], commands[m] = (
+                            prices["eqsat"][k] / prices["stock"][k] for k in ("cycles", "commands")
+                        )
+                if vela:
+                    out.append(Opinions(target, c, vela, stream, commands))
+        return out
 
     def excess(self, target: str, configuration: str) -> list[Excess]:
         """The largest first."""

@@ -39,7 +39,7 @@ class ReportTable:
 
 def tables(run: RecordedRun) -> list[ReportTable]:
     """All of them, those of records that tell enough."""
-    every = [standings(run), *(make(run, t) for make in (bounds, excess) for t in run.targets)]
+    every = [standings(run), opinions(run), *(make(run, t) for make in (bounds, excess) for t in run.targets)]
     return [t for t in every if t.rows]
 
 
@@ -77,6 +77,25 @@ def standings(run: RecordedRun) -> ReportTable:
         ),
         tuple(rows),
         words=2,
+    )
+
+
+def opinions(run: RecordedRun) -> ReportTable:
+    """Vela's totals beside the prices of the command streams, geometric means over the models that have both."""
+    rows = [
+        (
+            *(o.target, o.configuration, ", ".join(o.opposed) or "-", str(len(o.vela))),
+            *(_mean(ratios.values()) for ratios in (o.vela, o.stream, o.commands)),
+        )
+        for o in run.opinions()
+    ]
+    return ReportTable(
+        "By their commands",
+        "On U55 and U65, to stock's, geometric means over the models: cycles by Vela's total; cycles of the command stream, command by command "
+        "(the page on binaries says how); commands. The named models gain by Vela and lose by their commands.",
+        ("target", "configuration", "opposed", "models", "by Vela", "by commands", "commands"),
+        tuple(rows),
+        words=3,
     )
 
 

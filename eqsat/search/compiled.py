@@ -7,6 +7,7 @@ import math
 
 from eqsat.search.choice import Choices
 from eqsat.search.correction import corrected
+from eqsat.search.options import OptionError
 from eqsat.search.regions import computed_classes
 from eqsat.search.result import Extracted
 from eqsat.search.search import Search
@@ -56,7 +57,8 @@ class CompiledChoices:
         try:
             with self.search.clock.stage("vela"):
                 estimate = compile_tosa(buffer, self.search.target, self.search.pool)
-        except WorkerError as e:
+            judged = self.search.referee.decisive(estimate)
+        except (WorkerError, OptionError) as e:
             self.search.warnings.append(f"a candidate was dropped: {e}")
             return None
         return Compiled(
@@ -64,6 +66,7 @@ class CompiledChoices:
             written[0],
             buffer,
             estimate,
+            judged=judged,
             choices=self.choices,
             choice=found.choice,
             classes=computed_classes(self.choices, *written),

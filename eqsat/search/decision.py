@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from eqsat.search.options import ANY, CYCLES, SRAM, STOCK, Options
-from eqsat.vela.compile import Estimate, Footprint
+from eqsat.vela.compile import Footprint
 
 #: By which share a .pte may grow where it is compared with stock's.
 _GROWTH = 0.01
@@ -34,7 +34,7 @@ ALONE, ONE_OF_SEVERAL = Container(1792), Container(0, 127)
 
 
 class Figures(NamedTuple):
-    """What graphs are compared by: Vela's cycles, bytes of SRAM in use at once, bytes of commands and weights."""
+    """What graphs are compared by: cycles by the referee, bytes of SRAM in use at once, bytes of commands and weights."""
 
     cycles: int
     sram: int
@@ -101,11 +101,12 @@ class Decision:
     cycles: int | None = None
 
     @staticmethod
-    def of(options: Options, given: Mapping[str, Estimate], container: Container = ALONE) -> Decision:
-        """That of a run; given: what Vela says of stock's and of the explicit graph."""
-        stock = given.get("stock") or given.get("explicit")
-        limits = MemoryLimits.of(options, {name: e.footprint for name, e in given.items()}, container)
-        return Decision(options.objective, limits, stock.cycles if stock and options.objective == SRAM else None)
+    def of(
+        options: Options, footprints: Mapping[str, Footprint], cycles: Mapping[str, int], container: Container = ALONE
+    ) -> Decision:
+        """That of a run; footprints, cycles: of stock's and of the explicit graph, as far as Vela takes them."""
+        most = cycles.get("stock", cycles.get("explicit")) if options.objective == SRAM else None
+        return Decision(options.objective, MemoryLimits.of(options, footprints, container), most)
 
     def rank(self, figures: Figures) -> tuple[float, int, int]:
         """What graphs are sorted by, the best first: by how much they exceed what they may need, then by the objective."""

@@ -28,6 +28,7 @@ from eqsat.search.interruption import Interruption, SearchInterrupted
 from eqsat.search.options import Options, given_options
 from eqsat.search.origins import table, with_locations
 from eqsat.search.plugins import plugin_error
+from eqsat.search.referee import check_referee, disagreement
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
 from eqsat.search.search import Search
@@ -64,10 +65,11 @@ def optimize_tosa(
     none. container: what is around the graph's commands and weights in a .pte, to which its limit of flash refers. interruption: what ends the
     search with the best that was found until then, verified as ever, at least `stock` or `explicit`; Ctrl-C alone is a KeyboardInterrupt.
 
-    Raises TargetError for an unknown name, TosaError if `explicit` cannot be read, WorkerError if Vela refuses it and nothing else equals it: then
-    there is nothing to fall back to here. Raises PluginError where the user's own cost model, extractor or rule fails.
+    Raises OptionError where the options want a referee that the target does not have, TargetError for an unknown name, TosaError if `explicit` cannot
+    be read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here. Raises PluginError where the user's own cost model, extractor or rule fails.
     """
     target, options = Target.of(target), given_options(options)
+    check_referee(target, options)
     with Pool() as pool:
         search = Search(target, pool, options, interruption=interruption or Interruption())
         if stock_error:
@@ -79,8 +81,9 @@ def optimize_tosa(
             exact = _saturated(given.reference, search)
             with search.clock.stage("vela"):
                 _collect(given, compiling, search)
-            estimates = {n: c.estimate for n, c in given.compiled.items()}
-            search.decision = Decision.of(search.options, estimates, container)
+            footprints = {n: c.estimate.footprint for n, c in given.compiled.items()}
+            cycles = {n: c.figures.cycles for n, c in given.compiled.items()}
+            search.decision = Decision.of(search.options, footprints, cycles, container)
             frozen, found = _alternatives(given.reference, search, exact)
             interrupted = _is_interrupted(search, found)
             candidates = [*given.compiled.values(), *found]
@@ -125,7 +128,8 @@ def _collect(given: _Given, compiling: Mapping[str, Future[Estimate]], search: S
     for which, future in compiling.items():
         try:
             estimate = future.result()
-            given.compiled[which] = Compiled(which, given.graphs[which], given.buffers[which], estimate)
+            judged = search.referee.decisive(estimate)
+            given.compiled[which] = Compiled(which, given.graphs[which], given.buffers[which], estimate, judged=judged)
             logger.info("%s cycles, %s", f"{estimate.cycles:,}", which, extra={"cycles": estimate.cycles})
         except WorkerError as e:
             given.refusals[which] = e
@@ -206,6 +210,14 @@ def _result(
     counts = given.reference.op_counts()
     names = dict.fromkeys(o.attr("tosa").lower() for o in given.reference.nodes if o.op == "opaque")
     opaque = {name: counts.get(name, 0) for name in names}
+    streams = {
+        name: search.referee.price(c.estimate) if c else None
+        for name, c in (("stock", stock), ("explicit", explicit), ("eqsat", best))
+    }
+    if before := stock or explicit:
+        cycles = before.estimate.cycles, best.estimate.cycles
+        if warning := disagreement(cycles, (streams[before.name], streams["eqsat"])):
+            search.warnings.append(warning)
     return Result(
         tosa=located,
         explicit=given.buffers["explicit"],
@@ -219,6 +231,8 @@ def _result(
         binary_verified=answer.binary.equal,
         binary_reason=answer.binary.reason,
         stock_binary_verified=answer.stock_binary.equal if answer.stock_binary else None,
+        command_stream=streams,
+        referee=search.options.referee,
         by_kind=best.estimate.by_kind,
         stock_by_kind=stock.estimate.by_kind if stock else {},
         explicit_by_kind=explicit.estimate.by_kind if explicit else {},

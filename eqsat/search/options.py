@@ -10,6 +10,7 @@ from typing import Any
 
 import cost_models
 import extraction
+from cost_models.command_stream import PER_COMMAND
 from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
 from eqsat.files import InputError
@@ -22,6 +23,8 @@ from eqsat.target import Target
 NUMERICS = ("exact", "tolerant")
 #: What a run looks for: few cycles, little SRAM, or the Pareto set of both.
 CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
+#: By which total graphs are ranked: Vela's, or the price of their command streams.
+VELA, COMMAND_STREAM = REFEREES = ("vela", "command-stream")
 #: A limit on memory that is no number: what stock's graph needs, or any.
 STOCK, ANY = "stock", "any"
 
@@ -54,6 +57,8 @@ class Options:
     objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides by cycles, but also looks for
     less SRAM and verifies the whole Pareto set (`Result.points`).
     max_flash: the same for its commands and weights in the .pte; "stock" allows a .pte that is 1% larger than stock's.
+    referee: "vela", or "command-stream": graphs rank by the price of their command streams (`cost_models/command_stream.py`), on U55 and U65.
+    command_cycles: cycles of each command in that price, besides what it computes or moves.
     """
 
     preset: str = "all"
@@ -71,6 +76,8 @@ class Options:
     max_sram: int | str = STOCK
     max_flash: int | str = STOCK
     objective: str = CYCLES
+    referee: str = VELA
+    command_cycles: float = PER_COMMAND
     effort: int = DEFAULT_EFFORT
 
     def __post_init__(self) -> None:
@@ -83,12 +90,15 @@ class Options:
             ("preset of rules", self.preset, PRESETS),
             ("numerics", self.numerics, NUMERICS),
             ("objective", self.objective, OBJECTIVES),
+            ("referee", self.referee, REFEREES),
         ):
             if name not in known:
                 raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
         for what, limit in (("max_sram", self.max_sram), ("max_flash", self.max_flash)):
             if limit not in (STOCK, ANY) and not str(limit).isdecimal():
                 raise OptionError(f"{what} is {limit!r}: give a number of bytes, {STOCK} or {ANY}")
+        if self.command_cycles < 0:
+            raise OptionError(f"{self.command_cycles:g} cycles for a command: give 0 or more")
         if self.trials < 1:
             raise OptionError(f"{self.trials} trials: nothing would be compared; give at least 1")
         with naming():

@@ -8,6 +8,8 @@ from typing import Any
 from eqsat.files import InputError
 from eqsat.search.decision import Figures, MemoryLimits, more
 from eqsat.search.deviation import Deviation
+from eqsat.search.options import COMMAND_STREAM
+from eqsat.search.referee import StreamPrice
 from eqsat.search.run import Run
 from eqsat.tosa.locations import Origins, read
 from eqsat.vela.compile import Footprint
@@ -54,6 +56,8 @@ class Result:
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
     binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference does (None: they could
     not be run, or there was no time; binary_reason says which, and where they differ). stock_binary_verified: the same of the stock graph.
+    command_stream: prices of the command streams of the "stock", the "explicit" and the chosen graph ("eqsat"), None where there is none, and on U85, whose
+    commands are not known. referee: by which total candidates were ranked; the cycles of `points` are that referee's.
     deviation: of a tolerant result that is not equal to the bit. seconds: by stage. searched: extraction gave at least one graph that Vela
     accepts; if not, `warnings` say why, and the command line ends with exit code 4. run: all that was known, to save
     (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`); None if not `searched`.
@@ -72,6 +76,8 @@ class Result:
     binary_verified: bool | None
     binary_reason: str
     stock_binary_verified: bool | None
+    command_stream: dict[str, StreamPrice | None]
+    referee: str
     by_kind: dict[str, int]
     stock_by_kind: dict[str, int]
     explicit_by_kind: dict[str, int]
@@ -111,7 +117,8 @@ class Result:
     @property
     def passed_over(self) -> str:
         """What the fastest graph that needs more memory than it may would have bought, "" if that is nothing. It was not verified."""
-        own = Figures.of(self.cycles, self.footprint)
+        price = self.command_stream["eqsat"] if self.referee == COMMAND_STREAM else None
+        own = Figures.of(price.cycles if price else self.cycles, self.footprint)
         over = [p.figures for p in self.points if not p.fits and p.figures.cycles < own.cycles]
         return more(min(over), own) if over else ""
 

@@ -10,6 +10,7 @@ from eqsat.search.clock import Clock
 from eqsat.search.decision import Decision
 from eqsat.search.interruption import Interruption
 from eqsat.search.options import Options
+from eqsat.search.referee import Referee
 from eqsat.search.result import Extracted
 from eqsat.target import Target
 from eqsat.workers.worker import Pool
@@ -29,6 +30,10 @@ class Search:
     warnings: list[str] = field(default_factory=list)
     extractions: list[Extracted] = field(default_factory=list)
     interruption: Interruption = field(default_factory=Interruption)
+
+    @property
+    def referee(self) -> Referee:
+        return Referee(self.target, self.options)
 
     @contextmanager
     def pricing(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from eqsat.search.choice import Choices
 from eqsat.search.decision import Decision, Figures, front
 from eqsat.search.deviation import Deviation, deviation
 from eqsat.search.options import PARETO, Options
+from eqsat.search.referee import StreamPrice
 from eqsat.search.regions import Correspondence, compare_regions, correspondence
 from eqsat.search.signature import unread
 from eqsat.target import Target
@@ -30,7 +31,7 @@ _CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat
 class Compiled:
     """A whole graph that Vela compiled, for comparison with the others. name: "explicit", "stock" or "eqsat"; choices, choice: what it was
     extracted from; classes: {node of the graph: the e-class that it computes}; deviation: of a tolerant graph, once it was measured;
-    verified: whether it may replace the reference, once that was found out."""
+    verified: whether it may replace the reference, once that was found out; judged: the price of its command stream, where that decides."""
 
     name: str
     graph: TensorGraph
@@ -39,13 +40,15 @@ class Compiled:
     tolerant: bool = False
     deviation: Deviation | None = None
     verified: bool | None = None
+    judged: StreamPrice | None = None
     choices: Choices | None = None
     choice: Mapping[int, int] = field(default_factory=dict)
     classes: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def figures(self) -> Figures:
-        return Figures.of(self.estimate.cycles, self.estimate.footprint)
+        total = self.estimate if self.judged is None else self.judged
+        return Figures.of(total.cycles, self.estimate.footprint)
 
 
 @dataclass(frozen=True, slots=True)

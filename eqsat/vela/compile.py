@@ -82,8 +82,8 @@ class InSram(NamedTuple):
 class Estimate:
     """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, per memory its peak use and
     the bytes read and written; what the target does in a cycle at most; the bytes of the command stream and of the encoded weights, or
-    of the .tflite that Vela wrote; the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses); and what is in SRAM
-    when."""
+    of the .tflite that Vela wrote; the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses); what is in SRAM
+    when; and of TOSA the command stream, with the driver's header."""
 
     cycles: int
     rows: tuple[dict, ...] = field(repr=False)
@@ -92,6 +92,7 @@ class Estimate:
     binary: tuple[int, ...] = ()
     cpu_operators: int = 0
     tensors: tuple[InSram, ...] = field(default=(), repr=False)
+    stream: bytes = field(default=b"", repr=False)
 
     @property
     def sram_peak(self) -> int:
@@ -136,6 +137,7 @@ def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeo
         tuple(answer["binary"]),
         answer["cpu_operators"],
         tuple(InSram(*t) for t in answer["tensors"]),
+        answer["stream"],
     )
 
 

@@ -39,6 +39,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         "rows": _rows(model.opt_database.tables, buffer if form == "TOSA" else None),
         "memory": memories,
         "rates": asked.rates,
+        "stream": bytes(model.command_stream) if form == "TOSA" else b"",
         "binary": [len(model.command_stream), len(model.read_only.data)] if form == "TOSA" else [len(model.model)],
         "cpu_operators": int(report.cpuOps),
         "tensors": _in_sram(model.opt_database.tables),

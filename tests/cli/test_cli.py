@@ -78,6 +78,7 @@ def test_compile_a_saved_program_and_show_a_table(tmp_path):
     assert result.exit_code == 0, result.output
     assert "transpose" in result.output and "verified bit for bit: yes" in result.output
     assert f"m.pt2 on ethos-u55-128, Vela {version('ethos-u-vela')}\n" in result.output
+    assert "by command stream" in result.output and "\u2502 commands " in result.output
     assert (tmp_path / "m.pte").is_file()
 
 
@@ -89,6 +90,20 @@ def test_optimize_a_tosa_file(tmp_path):
     record = json.loads(result.stdout)
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"]
     assert "transpose" not in loads(out.read_bytes()).op_counts()
+    assert record["command_stream"] == {"stock": None, "eqsat": None}
+
+
+def test_the_referee_is_an_option_where_commands_are_known(tmp_path):
+    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
+    source.write_bytes(pair_of_transposes())
+    referee = ("--referee", "command-stream", "--command-cycles", "50", "--json")
+    refused = run("optimize", source, "-t", "ethos-u85-256", "-o", out, *referee)
+    assert refused.exit_code == 2 and "does not know the commands of ethos-u85-256" in refused.stdout
+    result = run("optimize", source, "-t", "ethos-u55-128", "-o", out, *referee)
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert record["referee"] == "command-stream"
+    assert record["command_stream"]["eqsat"]["cycles"] < record["command_stream"]["stock"]["cycles"]
 
 
 def test_memory_decides_and_the_pareto_set_is_shown(tmp_path):
@@ -102,6 +117,7 @@ def test_memory_decides_and_the_pareto_set_is_shown(tmp_path):
     fast = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--rules", "none", *more)
     assert fast.exit_code == 0 and "Pareto set" in fast.output and "with more memory" not in fast.output
     assert f"{record['points'][0]['cycles']:,}" in fast.output
+    assert f"{record['command_stream']['stock']['cycles']:,}" in fast.output
     assert (run_place / "point-0.tosa").read_bytes() == out.read_bytes()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from eqsat.report.data import RecordedRun
-from eqsat.report.tables import bounds, excess, standings, tables
+from eqsat.report.tables import bounds, excess, opinions, standings, tables
 
 TARGET = "ethos-u55-128"
 BOUND = {"macs": 1000, "weight_bytes": 10, "io_bytes": 10, "mac_cycles": 8.0, "roofline": 10.0, "operators": 20.0}
@@ -100,3 +100,25 @@ def test_excess_is_a_mean_of_shares_of_each_models_cycles() -> None:
 
 def test_records_without_bounds_have_fewer_tables() -> None:
     assert [t.title for t in tables(run_of(record("a", "stock", 100)))] == ["Where configurations stand"]
+
+
+def _streams(stock: tuple[int, int], eqsat: tuple[int, int]) -> dict[str, Any]:
+    sides = {"stock": stock, "eqsat": eqsat}
+    return {"command_stream": {k: {"cycles": c, "commands": n, "by_kind": {}} for k, (c, n) in sides.items()}}
+
+
+def test_models_that_lose_by_their_commands_are_named() -> None:
+    run = run_of(
+        record("a", "stock", 100),
+        record("b", "stock", 100),
+        record("c", "stock", 100),
+        record("a", "eqsat", 50, **_streams((400, 100), (100, 10))),
+        record("b", "eqsat", 50, **_streams((100, 10), (400, 40))),
+        record("c", "eqsat", 50, command_stream={"stock": None, "eqsat": None}),
+    )
+    (found,) = run.opinions()
+    assert found.opposed == ("b",) and found.vela == {"a": 0.5, "b": 0.5}
+    shown = opinions(run)
+    assert shown.rows == ((TARGET, "eqsat", "b", "2", "0.500", "1.000", "0.632"),)
+    assert shown in tables(run)
+    assert opinions(whole()).rows == () and opinions(whole()) not in tables(whole())
