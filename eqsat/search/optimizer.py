@@ -66,7 +66,8 @@ def optimize_tosa(
     search with the best that was found until then, verified as ever, at least `stock` or `explicit`; Ctrl-C alone is a KeyboardInterrupt.
 
     Raises OptionError where the options want a referee that the target does not have, TargetError for an unknown name, TosaError if `explicit` cannot
-    be read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here. Raises PluginError where the user's own cost model, extractor or rule fails.
+    be read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here. Raises PluginError where the user's own cost
+    model, extractor or rule fails.
     """
     target, options = Target.of(target), given_options(options)
     check_referee(target, options)
