@@ -37,7 +37,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
 from eqsat.vela.compile import Estimate, compile_tosa
-from eqsat.vela.roofline import bound
+from eqsat.vela.roofline import bound, over_bound
 from eqsat.workers.worker import Pool, WorkerError
 
 __all__ = ["Result", "optimize_tosa"]
@@ -251,7 +251,7 @@ def _result(
         extractions=search.extractions,
         limits=search.decision.limits,
         points=_points(candidates, search.decision.limits),
-        table=table(located, best.estimate.rows),
+        table=table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates)),
         seconds=search.clock.seconds,
         warnings=search.warnings,
     )
@@ -288,5 +288,9 @@ def _run(
         found.choice,
         [r.name for r in rules],
         search.options.record(),
-        tables={c.name: c.estimate.rows for c in candidates if c is found or not c.choices},
+        tables={
+            c.name: over_bound(c.estimate.rows, c.tosa, c.estimate.rates)
+            for c in candidates
+            if c is found or not c.choices
+        },
     )

@@ -89,15 +89,19 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
 
 
 def _rows(tables: dict[str, Any], tosa: bytes | None) -> list[dict[str, Any]]:
-    """Vela's table by operator, with the cycles in which each computes or writes ("busy_cycles"); of a TOSA file each row with its `source`."""
+    """Vela's table by operator, with the cycles in which each computes or writes ("busy_cycles") and the bytes of SRAM in use meanwhile, of its
+    encoded weights, and of its commands; of a TOSA file each row with its `source`."""
     if "perf" not in tables:
         return []
     t = tables["perf"]
     keep = [i for i, h in enumerate(t.header) if h in ("operator", "name", "op_cycles", "npu_cycles", "mac_count")]
     rows = [{t.header[i]: row[i] for i in keep} for row in t.data]
-    number, busy, commands = list(t.header).index("id"), _busy(tables), _commands(tables)
+    number, used = (list(t.header).index(name) for name in ("id", "staging_usage"))
+    busy, commands, weights = _busy(tables), _commands(tables), _weights(tables)
     for row, given in zip(rows, t.data):
         row["busy_cycles"] = min(int(row["npu_cycles"]), busy.get(given[number], int(row["npu_cycles"])))
+        row["sram_bytes"] = int(given[used])
+        row["weight_bytes"] = weights.get(given[number], 0)
         row["command_bytes"] = commands.get(given[number], 0)
     if tosa is not None:
         for row, source in zip(rows, _sources(tables, tosa)):
@@ -112,6 +116,13 @@ def _busy(tables: dict[str, Any]) -> dict[str, int]:
     weighted = {row[0] for row in details.data if row[weights]}
     columns = [list(parts.header).index(name) for name in ("mac_cycles", "ao_cycles")]
     return {row[0]: max(int(row[i] or 0) for i in columns) for row in parts.data if row[0] in weighted}
+
+
+def _weights(tables: dict[str, Any]) -> dict[str, int]:
+    """{id: bytes of encoded weights}, without scales, which the table leaves empty."""
+    details = tables["perf_debug"]
+    number, size = (list(details.header).index(name) for name in ("id", "weight_total_bytes"))
+    return {row[number]: int(row[size] or 0) for row in details.data}
 
 
 def _commands(tables: dict[str, Any]) -> dict[str, int]:

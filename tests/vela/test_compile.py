@@ -13,7 +13,7 @@ from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Worker
-from tests.graphs import channel_shuffle, residual, transposed_relus
+from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 BUILDERS = (residual, transposed_relus, channel_shuffle)
@@ -51,3 +51,15 @@ def test_kinds_tell_data_movement_apart(worker: Worker) -> None:
     target = Target.of("ethos-u55-128")
     assert compile_graph(transposed_relus(), target, worker).by_kind["transpose"] > 0
     assert "transpose" not in compile_graph(residual(), target, worker).by_kind
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_rows_tell_whose_memory_it_is(target: str, worker: Worker) -> None:
+    """The peak is that of an operator; a convolution's weights are all but its scales, 10 bytes a channel."""
+    estimate = compile_graph(residual(), Target.of(target), worker)
+    assert max(r["sram_bytes"] for r in estimate.rows) == estimate.footprint.sram
+    assert all((r["weight_bytes"] > 0) == (r["operator"] == "Conv2D") for r in estimate.rows)
+    single_graph = conv_graph()
+    single = compile_graph(single_graph, Target.of(target), worker)
+    channels = next(single_graph.type(n).shape[-1] for n in single_graph.live() if single_graph.nodes[n].op == "conv2d")
+    assert sum(r["weight_bytes"] for r in single.rows) == single.footprint.weights - 10 * channels > 0
