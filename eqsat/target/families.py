@@ -52,6 +52,8 @@ U55 = Family(
     summed_by_convolution=True,
     planes_in_rows=True,
     runnable=True,
+    system_config="Ethos_U55_High_End_Embedded",
+    memory_mode="Shared_Sram",
 )
 
 U65 = replace(
@@ -64,6 +66,8 @@ U65 = replace(
     transposes=replace(U55.transposes, per_byte=0.1875),
     port=16.0,
     bandwidth=16.0,
+    system_config="Ethos_U65_High_End",
+    memory_mode="Dedicated_Sram_384KB",
 )
 
 
@@ -164,6 +168,8 @@ U85 = Family(
     summed_by_convolution=False,
     planes_in_rows=False,
     runnable=False,
+    system_config="Ethos_U85_SYS_DRAM_Mid",
+    memory_mode="Sram_Only",
 )
 
 #: Every family that there is. A new one is a record above and its place here.

@@ -107,6 +107,7 @@ class Family:
     summed_by_convolution: a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones.
     planes_in_rows: elementwise ops keep tensors of one channel in rows (NHWC), not in bricks.
     runnable: its binaries run on the functional model (`eqsat/device`).
+    system_config, memory_mode: what ExecuTorch compiles for unless it is told (executorch 1.5, backends/arm/ethosu/compile_spec.py).
     """
 
     name: str
@@ -130,3 +131,5 @@ class Family:
     summed_by_convolution: bool
     planes_in_rows: bool
     runnable: bool
+    system_config: str
+    memory_mode: str
