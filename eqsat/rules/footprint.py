@@ -8,8 +8,10 @@ that pads has few weights.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
@@ -21,6 +23,8 @@ from eqsat.tensor.types import Type, attrs_of
 
 #: Fewest channels of a half: the arrays of all families make 8 or 16 at once.
 _FEWEST_CHANNELS = 8
+#: The concat of two halves with its type, and of each half the RESCALE, weights and bias.
+_Halved = tuple[Call, Type, Call, LeafValue, LeafValue, Call, LeafValue, LeafValue]
 #: Most rows or columns that a depthwise convolution appends.
 _MOST_APPENDED = 16
 
@@ -45,7 +49,7 @@ def as_convolution(p: Pad, x: Type) -> tuple[Rescale, DepthwiseConv2d, Constant,
     )
 
 
-def _halves(data: np.ndarray, count: int) -> list[np.ndarray]:
+def _halves(data: NDArray[Any], count: int) -> list[NDArray[Any]]:
     """Of a constant along its first axis; one for all channels is that of both halves."""
     return [data, data] if len(data) == 1 < count else np.split(data, 2)
 
@@ -60,7 +64,7 @@ def rules() -> list[Rule]:
     """The family for one graph. Halves are not halved again."""
     made: set[bytes] = set()
 
-    def halved(f: Call, w: LeafValue, b: LeafValue, t: Type) -> tuple[Call, Type, *tuple[Call | LeafValue, ...]] | None:
+    def halved(f: Call, w: LeafValue, b: LeafValue, t: Type) -> _Halved | None:
         count = t.shape[3]
         if count % (2 * _FEWEST_CHANNELS) or w.data.tobytes() in made:
             return None
@@ -68,14 +72,14 @@ def rules() -> list[Rule]:
             [LeafValue.constant(half, leaf.node.dtype) for half in _halves(leaf.data, count)] for leaf in (w, b)
         )
         made.update(half.data.tobytes() for half in weights)
-        first, second = zip(_scales(f, count), weights, biases, strict=True)
-        return Call("concat", attrs_of({"axis": 3})), t, *first, *second
+        (g, h), (v, u), (c, d) = _scales(f, count), weights, biases
+        return Call("concat", attrs_of({"axis": 3})), t, g, v, c, h, u, d
 
     @extern
     def halves(
         f: Rescale, w: Constant, b: Constant, t: Type
     ) -> tuple[Concat, Type, Rescale, Constant, Constant, Rescale, Constant, Constant] | None:
-        """f (conv x w b) as a concat of two halves of its channels: the concat with its type, and of each half the RESCALE, weights and bias."""
+        """f (conv x w b) as two halves of its channels, with one scale."""
         return halved(f, w, b, t)
 
     @extern

@@ -16,16 +16,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
 
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.egraph.engine import TIME_LIMIT
+from eqsat.egraph.rule import Rule
 from eqsat.files import PluginError
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import alternatives
 from eqsat.search.decision import ALONE, Container, Decision, MemoryLimits
+from eqsat.search.effort import EFFORTS
 from eqsat.search.given import Given, Stock
 from eqsat.search.interruption import Interruption, SearchInterrupted
+from eqsat.search.less_memory import rules_for_less
 from eqsat.search.options import Options, given_options
 from eqsat.search.origins import table, with_locations
 from eqsat.search.plugins import plugin_error
@@ -73,7 +75,7 @@ def optimize_tosa(
         search.decide = partial(_decision, given, search, container)
         with search.interruption.heeded():
             exact = _saturated(given.reference, search)
-            frozen, found = _alternatives(given.reference, search, exact)
+            frozen, found = _alternatives(given, search, exact)
             interrupted = _is_interrupted(search, found)
             decision = search.decision
             candidates = [*given.compiled.values(), *found]
@@ -114,13 +116,13 @@ def _never_worse(search: Search) -> Iterator[None]:
         search.warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
 
 
-def _saturated(reference: TensorGraph, search: Search, *families: ModuleType) -> Frozen | None:
-    """The e-graph under the rules of the options and of opt-in families; None where that fails."""
+def _saturated(reference: TensorGraph, search: Search, more: Sequence[Rule] = ()) -> Frozen | None:
+    """The e-graph under the rules of the options and more; None where that fails."""
     options = search.options
     with _never_worse(search):
         search.interruption.check()
         with search.clock.stage("saturate"):
-            rules = options.identities(search.target, *families)
+            rules = options.identities(search.target, more)
             frozen = saturate(reference, rules, options.budget, lambda *_: search.interruption.check())
         if frozen.saturation.stop == TIME_LIMIT:
             search.warnings.append(
@@ -130,20 +132,39 @@ def _saturated(reference: TensorGraph, search: Search, *families: ModuleType) ->
     return None
 
 
-def _alternatives(reference: TensorGraph, search: Search, exact: Frozen | None) -> tuple[Frozen | None, list[Compiled]]:
-    """The last e-graph, if there is one, and what was found in all of them: in the exact one, and where that is wanted in a tolerant one."""
+def _alternatives(given: Given, search: Search, exact: Frozen | None) -> tuple[Frozen | None, list[Compiled]]:
+    """The last e-graph, if there is one, and what was found in all of them: in the exact one; where nothing fast fits, in one with forms that need less
+    memory; and where that is wanted in a tolerant one."""
     found: list[Compiled] = []
     if exact:
         with _never_worse(search):
             found += alternatives(search, exact)
-    if search.options.numerics != "tolerant" or not (frozen := _saturated(reference, search, tolerant)):
+        with _never_worse(search):
+            found += _with_less_memory(given, search, found)
+    if search.options.numerics != "tolerant" or not (frozen := _saturated(given.reference, search, tolerant.RULES)):
         return exact, found
     if any(
         frozen.saturation.matches.get(r.name) for r in tolerant.RULES if not r.analysis
     ):  # there is something to round less often
         with _never_worse(search):
-            found += [replace(c, tolerant=True) for c in alternatives(search, frozen)]
+            more = tuple(tolerant.RULES)
+            found += [replace(c, tolerant=True, more=more) for c in alternatives(search, frozen)]
     return frozen, found
+
+
+def _with_less_memory(given: Given, search: Search, found: Sequence[Compiled]) -> list[Compiled]:
+    """What a second e-graph has, by greedy extraction: prices are known by now, and what it is about is memory."""
+    if not found or not EFFORTS[search.options.effort].less_memory:
+        return []
+    limits = search.decision.limits  # which are known once the given graphs are compiled
+    more = rules_for_less([*given.compiled.values(), *found], limits)
+    if not more:
+        return []
+    frozen = _saturated(given.reference, search, more)
+    if not frozen or not any(frozen.saturation.matches.get(r.name) for r in more):
+        return []
+    again = replace(search, options=replace(search.options, extractor="dag_greedy"))
+    return [replace(c, more=tuple(more)) for c in alternatives(again, frozen)]
 
 
 def _is_interrupted(search: Search, found: Sequence[Compiled]) -> bool:
@@ -239,7 +260,7 @@ def _run(
     )
     if found is None or found.choices is None:
         return None
-    rules = search.options.identities(search.target, *((tolerant,) if found.tolerant else ()))
+    rules = search.options.identities(search.target, found.more)
     return Run(
         name,
         search.target,

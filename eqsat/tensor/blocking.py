@@ -324,8 +324,9 @@ def stacked(
     write = _regrouped(
         (n, images * rows, columns, out), split, (0, 3, 1, 4, 2, 5), (n, rows * down, columns * across, out)
     )
-    results = _result_shape(op, shape, weights, attributes)[1:3]
-    return Spelling(op, kept, weights, bias, read, write, (rows * down - h, 0), low + high > 0, results)
+    _, *results, _ = _result_shape(op, shape, weights, attributes)
+    appended = (rows * down - h, 0)
+    return Spelling(op, kept, weights, bias, read, write, appended, low + high > 0, (results[0], results[1]))
 
 
 def _result_shape(op: str, shape: Shape, weights: NDArray[Any], attributes: Mapping[str, Any]) -> Shape:

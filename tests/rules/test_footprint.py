@@ -28,7 +28,9 @@ def test_halves_are_exact_and_not_halved_again() -> None:
         found = check(graph(32, scales, biases), [*footprint.rules(), *(r for r in RULES if r.family == "slicing")])
         counts = [n for name, n in found.saturation.matches.items() if name.startswith("halved")]
         assert counts and ops_of_output(found) == {"rescale", "concat"}
-        shapes = {found.type_of(c).shape for c, nodes in enumerate(found.classes) if any(e.op == "conv2d" for e in nodes)}
+        shapes = {
+            found.type_of(c).shape for c, nodes in enumerate(found.classes) if any(e.op == "conv2d" for e in nodes)
+        }
         assert shapes == {(1, 4, 6, 32), (1, 4, 6, 16)}
 
 
@@ -44,7 +46,11 @@ def test_a_pad_is_a_depthwise_convolution() -> None:
 
 
 def test_other_pads_stay() -> None:
-    for shape, pads in (((1, 4, 5, 3), (0, 1, 1, 0, 0, 0, 0, 0)), ((4, 5), (0, 1, 0, 0)), ((1, 4, 5, 3), (0, 0, 0, 20, 0, 0, 0, 0))):
+    for shape, pads in (
+        ((1, 4, 5, 3), (0, 1, 1, 0, 0, 0, 0, 0)),
+        ((4, 5), (0, 1, 0, 0)),
+        ((1, 4, 5, 3), (0, 0, 0, 20, 0, 0, 0, 0)),
+    ):
         g = TensorGraph()
         x = g.add_input("x", shape, "INT8")
         g.outputs, g.output_names = [g.add_with("pad", [x], makers.pad(pads, 3))], ["y"]

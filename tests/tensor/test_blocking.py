@@ -122,7 +122,9 @@ def test_phases(h: int, blocks: int, kernel: int, low: int, high: int, dilation:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.tuples(*[st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2), st.integers(1, 3))] * 2),
+    st.tuples(
+        *[st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2), st.integers(1, 3))] * 2
+    ),
     st.sampled_from(["conv2d", "depthwise_conv2d"]),
     SEEDS,
 )
