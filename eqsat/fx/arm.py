@@ -108,7 +108,7 @@ class _Split(ArmPassManager):
         super()._transform(exported_program, exported_program.graph_module)
         stock = partial(self._stock_tail, everything[cut:], hook)
         forked = self._forked(partial(stock, exported_program))
-        duplicate = None if forked else copy.deepcopy(exported_program)
+        duplicate = exported_program if forked else copy.deepcopy(exported_program)
         try:
             passes = [p for p in everything[cut:] if type(p).__name__ not in LAYOUT_PASSES]
             explicit, seconds = self._lowered(passes, hook, exported_program)
