@@ -49,6 +49,7 @@ U55 = Family(
     blocked_elementwise=True,
     rescales_wide=False,  # measured
     multiplies_matrices=False,
+    products_outside=False,
     summed_by_convolution=True,
     planes_in_rows=True,
     runnable=True,
@@ -68,6 +69,7 @@ U65 = replace(
     bandwidth=16.0,
     system_config="Ethos_U65_High_End",
     memory_mode="Dedicated_Sram_384KB",
+    products_outside=True,
 )
 
 
@@ -165,6 +167,7 @@ U85 = Family(
     blocked_elementwise=False,
     rescales_wide=True,
     multiplies_matrices=True,
+    products_outside=False,
     summed_by_convolution=False,
     planes_in_rows=False,
     runnable=False,
