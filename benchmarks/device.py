@@ -11,6 +11,7 @@ while it does, and what is left is named by its operators. `summary.md` counts.
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -31,12 +32,13 @@ from eqsat.checking.shrink import shrink
 from eqsat.device.commands import Convolution
 from eqsat.device.compile import compile_binary
 from eqsat.device.errors import DeviceError
+from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.run import Device
 from eqsat.device.verification import Verdict, verify
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
-from eqsat.tosa.flatbuffer import dumps, loads
+from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.reference import run_samples
 from eqsat.workers.worker import Pool, WorkerError
 
@@ -49,6 +51,8 @@ GRAPHS: dict[str, Profile] = {
     "few operators, INT16": replace(_SMALL, dtypes=("INT16",)),
     "as networks, INT8": PROFILES["vela"],
     "as networks, INT16": replace(PROFILES["int16"], without=REFUSED),
+    "every operator, INT8": replace(_SMALL, dtypes=("INT8",), without=frozenset()),
+    "every operator, INT16": replace(_SMALL, dtypes=("INT16",), without=frozenset()),
 }
 _SAMPLES, _ZOO_SAMPLES = 6, 4
 _CUTS = 80
@@ -83,7 +87,7 @@ def judged(graph: TensorGraph, target: Target, via: Pool) -> Record:
 def _differs(graph: TensorGraph, target: Target, via: Pool) -> bool:
     try:
         return verify(dumps(graph), target, via, _SAMPLES).equal is False
-    except WorkerError:
+    except (WorkerError, TosaError):
         return False
 
 
@@ -133,7 +137,7 @@ def _network(buffer: bytes, target: Target, via: Pool) -> Record:
     seconds = time.perf_counter() - started
     wants = [np.stack(w) for w in zip(*expected, strict=True)]
     same = [np.array_equal(y.view(w.dtype).reshape(w.shape), w) for y, w in zip(got, wants, strict=True)]
-    macs = sum(_macs(c) for c in device.commands if isinstance(c, Convolution))
+    macs = sum(_macs(c) for c in device.commands if isinstance(c, Convolution | ethos_u85.Convolution))
     return {
         "outcome": "equal" if all(same) else "differs",
         "reason": "" if all(same) else f"output {same.index(False)} differs",
@@ -144,9 +148,12 @@ def _network(buffer: bytes, target: Target, via: Pool) -> Record:
     }
 
 
-def _macs(c: Convolution) -> int:
-    out = c.output.map
-    return out.height * out.width * out.depth * c.kernel.height * c.kernel.width * (1 if c.depthwise else c.ifm.depth)
+def _macs(c: Convolution | ethos_u85.Convolution) -> int:
+    if isinstance(c, Convolution):
+        elements = c.output.map.height * c.output.map.width * c.output.map.depth
+    else:
+        elements = math.prod(c.output.shape)
+    return elements * c.kernel.height * c.kernel.width * (1 if c.depthwise else c.ifm.depth)
 
 
 def summary(graphs: Iterable[Record], zoo: Iterable[Record]) -> str:

@@ -25,13 +25,12 @@ from eqsat.device.commands import (
     Convolution,
     Dma,
     Elementwise,
-    FeatureMap,
     Output,
     Pooling,
-    Wait,
     commands,
 )
 from eqsat.device.errors import DeviceError
+from eqsat.device.operands import FeatureMap, Wait
 from eqsat.device.registers import (
     AccFormat,
     ActivationFormat,
@@ -47,6 +46,8 @@ from eqsat.target.family import HWC
 #: Cycles of a command besides what the formulas say, of which each pays the latency of its memories already. Arm's models of the hardware show no
 #: more than that: `benchmarks/fvp.py` has the fit.
 PER_COMMAND = 0.0
+#: The set of commands (`eqsat.target.Family`) that has prices.
+KNOWN = 1
 #: Commands that may be under way while the next waits to be issued (ethos_u55.hpp: MaxOutstandingKernelOps).
 _OUTSTANDING = 2
 #: The NPU's own memory, as a side of a copy.
@@ -83,6 +84,8 @@ class StreamPrice:
 def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> StreamPrice:
     """Of a stream with the driver's header, as `Binary.stream` is. target: what it was compiled for, whose flags name the memories. Raises DeviceError
     for a stream that cannot be decoded, that of a U85 among them, or is for another accelerator."""
+    if target.family.commands != KNOWN:
+        raise DeviceError(f"the commands of Ethos-{target.family.name.upper()} have no prices")
     accelerator = read_header(stream)[0].accelerator
     if accelerator != target.accelerator:
         raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")

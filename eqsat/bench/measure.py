@@ -6,13 +6,11 @@ import math
 import tempfile
 import time
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import EXPLICIT, STOCK, Configuration
 from eqsat.search.decision import ALONE, ONE_OF_SEVERAL, Container
-from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.search.referee import total as total_price
@@ -97,10 +95,6 @@ def _delegate(
     }
 
 
-def _failed(reason: str) -> bytes:
-    raise StockError(reason)
-
-
 def _optimized(
     configuration: Configuration,
     target: Target,
@@ -115,7 +109,8 @@ def _optimized(
         result = optimize_tosa(
             explicit,
             target,
-            stock=partial(_failed, error) if stock is None else stock,
+            stock=stock,
+            stock_error=error if stock is None else "",
             options=options,
             container=container,
         )

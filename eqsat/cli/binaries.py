@@ -27,7 +27,7 @@ def disassemble_command(
         bool, typer.Option("--registers", help="also print every instruction with its fields")
     ] = False,
 ) -> None:
-    """Print the commands of a compiled model, operation by operation (Ethos-U55 and U65)."""
+    """Print the commands of a compiled model, operation by operation."""
     quiet()
     from eqsat.device.text import disassemble
 
@@ -44,7 +44,7 @@ def run_command(
     inputs: Annotated[Path, typer.Option(help="an .npz with the inputs, as the binary has them, in its order")],
     output: Annotated[Path, typer.Option("--output", "-o", help="the .npz to write the outputs to: y0, y1, ...")],
 ) -> None:
-    """Run a compiled model on a functional model of the NPU (Ethos-U55 and U65)."""
+    """Run a compiled model on a functional model of the NPU."""
     quiet()
     import numpy as np
 

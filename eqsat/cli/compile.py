@@ -22,6 +22,7 @@ from eqsat.cli.common import (
     app,
     causes,
     check_target,
+    compile_spec,
     console,
     fail,
     lines,
@@ -71,11 +72,9 @@ def compile_command(
         chosen = options()
         interruption = Interruption()
         with working(f"{model} for {target}"), ends_search_first(interruption.ask):
-            from executorch.backends.arm.ethosu import EthosUCompileSpec
-
             from eqsat.executorch.compiling import compile_model
 
-            spec = EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
+            spec = compile_spec(target, system_config, memory_mode, config)
             summary = compile_model(model, spec, output, chosen, save, interruption)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e

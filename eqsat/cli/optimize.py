@@ -21,6 +21,7 @@ from eqsat.cli.common import (
     app,
     causes,
     check_target,
+    compile_spec,
     console,
     fail,
     lines,
@@ -69,10 +70,8 @@ def optimize(
         try:
             interruption = Interruption()
             with working(f"{source} for {target}"), ends_search_first(interruption.ask):
-                compiled_for = Target.of(target, system_config=system_config, memory_mode=memory_mode, config=config)
-                result = optimize_tosa(
-                    buffer, compiled_for, options=chosen, name=str(source), interruption=interruption
-                )
+                flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
+                result = optimize_tosa(buffer, flags, options=chosen, name=str(source), interruption=interruption)
         except TosaError as e:
             raise InputError(str(e)) from e
         except WorkerError as e:
@@ -84,7 +83,7 @@ def optimize(
         raise fail(str(e), BAD_INPUT) from e
     except typer.Exit:
         raise
-    except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import what is needed
+    except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import PyTorch
         raise fail(f"{source} could not be optimized for {target}: {causes(e)}", FAILED) from e
     record = result.record()
     if as_json:

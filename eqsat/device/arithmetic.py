@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsat.device.commands import Activation, Element
+from eqsat.device.commands import Activation
 from eqsat.device.errors import DeviceError
+from eqsat.device.operands import Element
 from eqsat.device.registers import ActivationClipRange, ActivationFunction, RoundMode
 
 _CLIPPED = {
@@ -36,8 +37,13 @@ def scaled(
             added = half + np.where(values >= 0, extra, -extra)
         case RoundMode.TRUNCATE:
             added = np.where(values >= 0, 0, (np.int64(1) << shift) - 1)
+    return shifted(values, multiplier, shift, added)
+
+
+def shifted(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, added: np.ndarray) -> np.ndarray:
+    """int64: (values * multiplier + added) >> shift, of multipliers below 2**32. Raises DeviceError where the result has no room."""
     largest = int(np.abs(values).max(initial=0))
-    if largest * int(multiplier.max(initial=0)) + int(half.max(initial=0)) + (1 << 31) < _PLAIN:
+    if largest * int(multiplier.max(initial=0)) + int(np.abs(added).max(initial=0)) < _PLAIN:
         return (values * multiplier + added) >> shift
     return _wide(values, multiplier, shift, added, largest)
 

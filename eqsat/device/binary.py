@@ -18,6 +18,8 @@ import numpy as np
 
 from eqsat.device.commands import Command, commands
 from eqsat.device.errors import DeviceError
+from eqsat.device.ethos_u85 import commands as ethos_u85
+from eqsat.device.ethos_u85 import decoding
 from eqsat.device.stream import Config, Instruction, decoded, read_header
 
 #: Region numbers of Vela's binaries.
@@ -61,8 +63,10 @@ class Binary:
         """Raises DeviceError."""
         return decoded(self.stream)
 
-    def commands(self) -> list[Command]:
-        """Raises DeviceError."""
+    def commands(self) -> list[Command] | list[ethos_u85.Command]:
+        """By the family that the binary is for. Raises DeviceError."""
+        if self.config.family.commands == 2:
+            return list(decoding.commands(self.instructions()))
         return list(commands(self.instructions()))
 
 

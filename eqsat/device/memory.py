@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eqsat.device.commands import ByteRange, FeatureMap
-from eqsat.device.errors import DeviceFault
+from eqsat.device.errors import DeviceError
+from eqsat.device.operands import ByteRange, FeatureMap
 from eqsat.device.registers import ActivationFormat
 
 _BRICK = 16
@@ -29,16 +29,16 @@ class MemoryMap:
         }
 
     def region(self, number: int | None) -> np.ndarray:
-        """[samples, bytes]. Raises DeviceFault."""
+        """[samples, bytes]. Raises DeviceError."""
         if number not in self._regions:
-            raise DeviceFault(f"there is no region {number}")
+            raise DeviceError(f"there is no region {number}")
         return self._regions[number]
 
     def at(self, number: int | None, address: int, length: int) -> np.ndarray:
-        """[samples, length], a view. Raises DeviceFault."""
+        """[samples, length], a view. Raises DeviceError."""
         region = self.region(number)
         if not 0 <= address <= address + length <= region.shape[1]:
-            raise DeviceFault(
+            raise DeviceError(
                 f"bytes {address:#x} to {address + length:#x} of region {number}, which has {region.shape[1]:#x}"
             )
         return region[:, address : address + length]
@@ -48,7 +48,7 @@ class MemoryMap:
         return self.at(place.region, place.address, place.length)[0].tobytes()
 
     def read(self, m: FeatureMap) -> np.ndarray:
-        """[samples, height, width, depth] of its dtype. Raises DeviceFault."""
+        """[samples, height, width, depth] of its dtype. Raises DeviceError."""
         parts = list(self._views(m))
         if len(parts) == 1:
             return parts[0][1]
@@ -58,7 +58,7 @@ class MemoryMap:
         return out
 
     def write(self, m: FeatureMap, values: np.ndarray) -> None:
-        """Raises DeviceFault."""
+        """Raises DeviceError."""
         for index, view in self._views(m):
             view[...] = values[index]
 
@@ -83,7 +83,7 @@ class MemoryMap:
         low = address + sum(r for r in reach if r < 0)
         high = address + sum(r for r in reach if r > 0) + m.element.bytes
         if low < 0 or high > region.shape[1]:
-            raise DeviceFault(f"bytes {low:#x} to {high:#x} of region {m.region}, which has {region.shape[1]:#x}")
+            raise DeviceError(f"bytes {low:#x} to {high:#x} of region {m.region}, which has {region.shape[1]:#x}")
         return np.ndarray(shape, m.element.dtype, region, address, strides)
 
 

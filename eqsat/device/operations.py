@@ -7,103 +7,30 @@ from dataclasses import replace
 import numpy as np
 
 from eqsat.device.arithmetic import scaled
-from eqsat.device.commands import Convolution, Elementwise, FixedPointScale, Kernel, Output, Pooling
+from eqsat.device.commands import Convolution, Elementwise, Output, Pooling
 from eqsat.device.errors import DeviceError
-from eqsat.device.registers import ElementwiseMode, IfmScaleMode, IfmUpscaleMode, PoolingMode, RoundMode
+from eqsat.device.operands import FixedPointScale
+from eqsat.device.registers import ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
 from eqsat.device.weights import Scales
+from eqsat.device.windows import Window
 
-#: Elements of the windows that one matrix product is given, at most.
-_CHUNK = 1 << 22
 #: By the bits of its elements, how far the operand of a sum that OPA_SCALE does not scale is shifted to the left.
 _BUILT_IN = {8: 19, 16: 14}
 
 
-def padded(
-    x: np.ndarray, zero: int, kernel: Kernel, out: tuple[int, int], upscale: IfmUpscaleMode, fill: float
-) -> np.ndarray:
-    """float64 [samples, height, width, depth] without its zero point, upscaled, with `fill` around it: all that windows at `out` (height,
-    width) positions read."""
-    values = x.astype(np.float64) - zero
-    if upscale == IfmUpscaleMode.NEAREST:
-        values = values.repeat(2, 1).repeat(2, 2)
-    elif upscale == IfmUpscaleMode.ZEROS:
-        sparse = np.zeros((values.shape[0], 2 * values.shape[1], 2 * values.shape[2], values.shape[3]))
-        sparse[:, ::2, ::2] = values
-        values = sparse
-    height, width = (
-        (n - 1) * s + (taps - 1) * d + 1
-        for n, s, taps, d in zip(out, kernel.stride, (kernel.height, kernel.width), kernel.dilation, strict=True)
-    )
-    if not (kernel.top or kernel.left) and values.shape[1:3] == (height, width):
-        return values
-    result = np.full((values.shape[0], height, width, values.shape[3]), fill)
-    rows, columns = (
-        max(0, min(have, need - before - after))
-        for have, need, before, after in (
-            (values.shape[1], height, kernel.top, kernel.bottom),
-            (values.shape[2], width, kernel.left, kernel.right),
-        )
-    )
-    result[:, kernel.top : kernel.top + rows, kernel.left : kernel.left + columns] = values[:, :rows, :columns]
-    return result
-
-
-def _taps(x: np.ndarray, kernel: Kernel, out: tuple[int, int], axis: int) -> list[np.ndarray]:
-    """Per element of the kernel along an axis (1 or 2), what it sees at every output position."""
-    n, stride, dilation = out[axis - 1], kernel.stride[axis - 1], kernel.dilation[axis - 1]
-    size = (kernel.height, kernel.width)[axis - 1]
-    index = [slice(None)] * 4
-    seen = []
-    for k in range(size):
-        index[axis] = slice(k * dilation, k * dilation + (n - 1) * stride + 1, stride)
-        seen.append(x[tuple(index)])
-    return seen
+def _window(c: Convolution | Pooling) -> Window:
+    return Window(c.kernel, (c.output.map.height, c.output.map.width), c.upscale, c.ifm.zero_point)
 
 
 def convolved(c: Convolution, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Accumulators, int64 [samples, height, width, out], without biases. weights: [out, height, width, in]. Computed in float64, in which
-    sums below 2**53 are exact."""
-    out = c.output.map.height, c.output.map.width
-    values = padded(x, c.ifm.zero_point, c.kernel, out, c.upscale, 0.0)
-    kernel = weights.astype(np.float64)
-    if c.depthwise:
-        total = np.zeros((x.shape[0], *out, c.output.map.depth))
-        for row, line in enumerate(_taps(values, c.kernel, out, 1)):
-            for column, seen in enumerate(_taps(line, c.kernel, out, 2)):
-                total += seen * kernel[:, row, column, 0]
-        return total.astype(np.int64)
-    matrix = kernel.transpose(1, 2, 3, 0).reshape(-1, kernel.shape[0])
-    if c.kernel.height == c.kernel.width == 1:
-        sampled = values[:, :: c.kernel.stride[0], :: c.kernel.stride[1]][:, : out[0], : out[1]]
-        return (sampled @ matrix).astype(np.int64)
-    return _by_windows(c, values, matrix, out)
-
-
-def _by_windows(c: Convolution, values: np.ndarray, matrix: np.ndarray, out: tuple[int, int]) -> np.ndarray:
-    s, d = c.kernel.stride, c.kernel.dilation
-    span = (c.kernel.height - 1) * d[0] + 1, (c.kernel.width - 1) * d[1] + 1
-    windows = np.lib.stride_tricks.sliding_window_view(values, span, axis=(1, 2))  # type: ignore[call-overload]
-    windows = windows[:, :: s[0], :: s[1], :, :: d[0], :: d[1]].transpose(0, 1, 2, 4, 5, 3)[:, : out[0], : out[1]]
-    total = np.empty((values.shape[0], *out, matrix.shape[1]), np.int64)
-    step = max(1, _CHUNK // (matrix.shape[0] * out[1]))
-    for sample in range(values.shape[0]):
-        for row in range(0, out[0], step):
-            part = windows[sample, row : row + step].reshape(-1, matrix.shape[0])
-            total[sample, row : row + step] = (part @ matrix).reshape(-1, out[1], matrix.shape[1])
-    return total
+    """Accumulators, int64 [samples, height, width, out], without biases. weights: [out, height, width, in]."""
+    return _window(c).convolved(x, weights, c.depthwise)
 
 
 def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
     """int64 [samples, height, width, depth]: the maximum, or the sum, of each window; or the sum over the depth."""
-    out = c.output.map.height, c.output.map.width
-    fill = -np.inf if c.mode == PoolingMode.MAX else 0.0
-    values = padded(x, c.ifm.zero_point, c.kernel, out, c.upscale, fill)
-    combine: np.ufunc = np.maximum if c.mode == PoolingMode.MAX else np.add
-    for axis in (1, 2):
-        seen = _taps(values, c.kernel, out, axis)
-        values = seen[0].copy() if len(seen) > 1 else seen[0]
-        for more in seen[1:]:
-            combine(values, more, out=values)
+    largest = c.mode == PoolingMode.MAX
+    values = _window(c).combined(x, np.maximum if largest else np.add, -np.inf if largest else 0.0)
     if c.mode == PoolingMode.REDUCE_SUM:
         values = values.sum(-1, keepdims=True)
     return values.astype(np.int64)

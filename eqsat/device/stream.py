@@ -13,11 +13,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from eqsat.device.errors import DeviceError
+from eqsat.device.ethos_u85.registers import LAYOUTS_U85
 from eqsat.device.registers import ADDRESS, LAYOUTS, CommandLayout
+from eqsat.target import FAMILIES, Family
+from eqsat.target.family import Core
 
 _FOURCC = b"COP1"
 #: Driver actions (`ethosu/vela/driver_actions.py`): the low byte of a word.
 _CONFIG, _COMMANDS, _NOP = 1, 2, 5
+#: By the set of commands (`eqsat.target.Family`).
+_LAYOUTS = {1: LAYOUTS, 2: LAYOUTS_U85}
+#: KiB of tables in U85 (`ethos_u85.cpp`).
+_TABLES = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Instruction:
 @dataclass(frozen=True, slots=True)
 class Config:
     """The NPU that a stream is for, as its header says. product: 0 U55, 1 U65, 2 U85; macs: per cycle, of all cores; shram: KiB of shared
-    memory, of all cores."""
+    memory, of all cores (of U85 that of its tables)."""
 
     product: int
     macs: int
@@ -58,6 +65,24 @@ class Config:
     @property
     def accelerator(self) -> str:
         return f"ethos-u{ {0: 55, 1: 65, 2: 85}[self.product] }-{self.macs}"
+
+    @property
+    def family(self) -> Family:
+        """Raises DeviceError."""
+        for family in FAMILIES:
+            if self.accelerator in family.cores:
+                return family
+        raise DeviceError(f"there is no {self.accelerator}")
+
+    @property
+    def core(self) -> Core:
+        """Raises DeviceError."""
+        return self.family.cores[self.accelerator]
+
+    @property
+    def internal(self) -> int:
+        """Bytes of one core's shared memory, or of the tables that all cores have. Raises DeviceError."""
+        return self.shram * 1024 // (self.core.cores if self.family.split_outputs else 1)
 
 
 def read_header(data: bytes) -> tuple[Config, list[int]]:
@@ -91,26 +116,26 @@ def read_header(data: bytes) -> tuple[Config, list[int]]:
 def decoded(data: bytes) -> list[Instruction]:
     """The instructions of a driver payload. Raises DeviceError."""
     config, words = read_header(data)
-    if config.product == 2:
-        raise DeviceError("the model does not know the commands of Ethos-U85")
-    return list(instructions(words))
+    return list(instructions(words, _LAYOUTS[config.family.commands]))
 
 
 def _config(word: int) -> Config:
-    """Register CONFIG: log2 of the MACs in bits 0-3, KiB of SHRAM in bits 8-15, the product in bits 28-31."""
+    """Register CONFIG: log2 of the MACs in bits 0-3, KiB of SHRAM in bits 8-15 (of U85 ports are there), the product in bits 28-31."""
     product = word >> 28
     if product > 2:
         raise DeviceError(f"unknown product {product} in the command stream's header")
-    return Config(product, 1 << (word & 0xF), word >> 8 & 0xFF)
+    return Config(product, 1 << (word & 0xF), _TABLES if product == 2 else word >> 8 & 0xFF)
 
 
-def instructions(words: Sequence[int]) -> Iterator[Instruction]:
-    """The instructions of U55 and U65. Raises DeviceError at one that there is not, or a value without a meaning."""
+def instructions(
+    words: Sequence[int], layouts: Mapping[tuple[bool, int], CommandLayout] = LAYOUTS
+) -> Iterator[Instruction]:
+    """The instructions, by default of U55 and U65. Raises DeviceError at one that there is not, or a value without a meaning."""
     at = 0
     while at < len(words):
         word = words[at]
         long = bool(word >> 14 & 1)
-        layout = LAYOUTS.get((long, word & 0x3FF))
+        layout = layouts.get((long, word & 0x3FF))
         if layout is None or word >> 15 & 1 or word >> 10 & 0xF:
             raise DeviceError(f"unknown command {word:#010x} at byte {4 * at}")
         if long and at + 1 == len(words):

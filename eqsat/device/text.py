@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from eqsat.device import words
 from eqsat.device.binary import Binary, Tensor
-from eqsat.device.commands import (
-    Command,
-    Convolution,
-    Dma,
-    Elementwise,
-    FeatureMap,
-    FixedPointScale,
-    Kernel,
-    Output,
-    Pooling,
-    Stop,
-    Wait,
-)
-from eqsat.device.registers import ActivationClipRange, ActivationFormat, ActivationFunction, IfmUpscaleMode
+from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.ethos_u85 import commands as ethos_u85
+from eqsat.device.ethos_u85.text import describe as described_u85
+from eqsat.device.ethos_u85.text import kind as kind_u85
+from eqsat.device.registers import ActivationClipRange, ActivationFunction
 from eqsat.device.stream import Instruction
 
 
@@ -52,84 +44,55 @@ def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
         yield f"{i.offset:#08x} {describe(command)}"
 
 
-def _kind(c: Command) -> str:
+def _kind(c: Command | ethos_u85.Command) -> str:
     match c:
         case Convolution():
             return "depthwise" if c.depthwise else "convolution"
         case Pooling() | Elementwise():
             return c.mode.name.lower()
-        case Wait():
-            return "wait"
         case Dma():
             return "dma"
-        case Stop():
-            return "stop"
+    return kind_u85(c)
 
 
-def describe(c: Command) -> str:
+def describe(c: Command | ethos_u85.Command) -> str:
     """One line for one operation."""
+    return f"{_kind(c)} {_described(c)}".rstrip()
+
+
+def _described(c: Command | ethos_u85.Command) -> str:
     match c:
         case Convolution():
-            streams = ", ".join(f"{w.length:,} bytes at {w.region}:{w.address:#x}" for w in c.weights)
-            what = (
-                f"{_map(c.ifm)}{_upscaled(c.upscale)} * {_window(c.kernel)} -> {_output(c.output)}; weights {streams}"
-            )
+            read = f"{words.feature_map(c.ifm)}{words.upscaled(c.upscale)} * {words.window(c.kernel)}"
+            return f"{read} -> {_output(c.output)}; weights {words.ranges(c.weights)}"
         case Pooling():
-            what = f"{_map(c.ifm)}{_upscaled(c.upscale)} over {_window(c.kernel)} -> {_output(c.output)}"
+            read = f"{words.feature_map(c.ifm)}{words.upscaled(c.upscale)} over {words.window(c.kernel)}"
+            return f"{read} -> {_output(c.output)}"
         case Elementwise():
-            second = "" if c.ifm2 is None and c.scalar is None else f"{c.scalar}" if c.ifm2 is None else _map(c.ifm2)
-            operands = [_map(c.ifm), *filter(None, [second])]
-            what = f"{', '.join(operands[::-1] if c.reversed else operands)}{_inputs(c)} -> {_output(c.output)}"
+            second = f"{c.scalar}" if c.ifm2 is None else words.feature_map(c.ifm2)
+            operands = [words.feature_map(c.ifm), *([] if c.ifm2 is None and c.scalar is None else [second])]
+            return f"{', '.join(operands[::-1] if c.reversed else operands)}{_inputs(c)} -> {_output(c.output)}"
         case Dma():
-            pieces = f"{c.sizes[0]} x {c.sizes[1]} x " if c.sizes != (1, 1) else ""
             source, destination = (
-                f"{'shared memory' if r is None else r}:{a:#x}"
-                for r, a in ((c.source_region, c.source), (c.destination_region, c.destination))
+                words.place(*side) for side in ((c.source_region, c.source), (c.destination_region, c.destination))
             )
-            what = f"{pieces}{c.length:,} bytes {source} -> {destination}"
-        case Wait():
-            what = f"until {c.outstanding} {'operations' if c.kernel else 'copies'} are outstanding"
-        case Stop():
-            what = ""
-    return f"{_kind(c)} {what}".rstrip()
+            return words.copy(c.sizes, c.length, source, destination)
+    return described_u85(c)
 
 
 def _tensor(t: Tensor) -> str:
     return f"{list(t.shape)} of {t.element} byte(s) at {t.region}:{t.address:#x}"
 
 
-def _map(m: FeatureMap) -> str:
-    brick = " bricks" if m.format == ActivationFormat.NHCWB16 else ""
-    tiles = "" if m.height0 >= m.height and m.width0 >= m.width else " tiled"
-    zero = f" zp {m.zero_point}" if m.zero_point else ""
-    return f"{m.element.dtype}[{m.height},{m.width},{m.depth}]{brick}{tiles}{zero} at {m.region}:{m.bases[0]:#x}"
-
-
-def _upscaled(mode: IfmUpscaleMode) -> str:
-    return "" if mode == IfmUpscaleMode.NONE else f" upscaled by {mode.name.lower()}"
-
-
-def _window(k: Kernel) -> str:
-    parts = [f"{k.height}x{k.width}"]
-    parts += [f"stride {k.stride[0]},{k.stride[1]}"] * (k.stride != (1, 1))
-    parts += [f"dilation {k.dilation[0]},{k.dilation[1]}"] * (k.dilation != (1, 1))
-    parts += [f"padding {k.top},{k.left},{k.bottom},{k.right}"] * k.padded
-    return " ".join(parts)
-
-
-def _scale(s: FixedPointScale) -> str:
-    return f"{s.multiplier} >> {s.shift}"
-
-
 def _inputs(c: Elementwise) -> str:
     if c.opa is None or c.opb is None:
         return ""
-    return f" scaled {c.input_scale.name} {_scale(c.opa)}, {c.opb} {c.input_rounding.name}"
+    return f" scaled {c.input_scale.name} {words.scale(c.opa)}, {c.opb} {c.input_rounding.name}"
 
 
 def _output(o: Output) -> str:
-    scale = "own scales" if o.scale is None else _scale(o.scale)
+    scale = "own scales" if o.scale is None else words.scale(o.scale)
     a = o.activation
     how = [] if a.function == ActivationFunction.RELU else [a.function.name.lower()]
     how += [] if a.clip_range == ActivationClipRange.OFM_PRECISION else [a.clip_range.name.lower()]
-    return f"{_map(o.map)} ({', '.join([scale, o.rounding.name, *how])})"
+    return f"{words.feature_map(o.map)} ({', '.join([scale, o.rounding.name, *how])})"

@@ -49,15 +49,15 @@ def weights(streams: tuple[bytes, ...], order: Order) -> np.ndarray:
     out = np.zeros(order.shape, np.int16)
     for core, stream in enumerate(streams):
         places, inside = _places(order, core)
-        decoded = _decoded(stream)
-        if len(decoded) < len(inside):
-            raise DeviceError(f"{len(decoded)} weights in a stream that should have {len(inside)}")
-        out.reshape(-1)[places] = decoded[: len(inside)][inside]
+        values = decoded(stream)
+        if len(values) < len(inside):
+            raise DeviceError(f"{len(values)} weights in a stream that should have {len(inside)}")
+        out.reshape(-1)[places] = values[: len(inside)][inside]
     return out
 
 
 @lru_cache(512)
-def _decoded(stream: bytes) -> np.ndarray:
+def decoded(stream: bytes) -> np.ndarray:
     from ethosu import mlw_codec
 
     return np.array(mlw_codec.decode(bytearray(stream)), np.int16)

@@ -28,7 +28,6 @@ STAGES = (
     "saturate",
     "price",
     "extract",
-    "given graphs",
     "vela",
     "verify",
 )

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from eqsat.device.arithmetic import activated, scaled
-from eqsat.device.commands import Activation, Element
+from eqsat.device.commands import Activation
 from eqsat.device.errors import DeviceError
+from eqsat.device.operands import Element
 from eqsat.device.registers import ActivationClipRange, ActivationFunction, RoundMode
 
 INT8, INT16, INT32 = Element(True, 8), Element(True, 16), Element(True, 32)

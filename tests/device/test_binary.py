@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from eqsat.cli.app import app
 from eqsat.device.binary import Binary, read_binary
-from eqsat.device.commands import Convolution, Dma, Elementwise, Pooling, Stop
+from eqsat.device.commands import Convolution, Dma, Elementwise, Pooling
 from eqsat.device.compile import compile_binary
 from eqsat.device.errors import DeviceError
+from eqsat.device.operands import Stop
 from eqsat.device.text import disassemble
 from eqsat.target import Target
 from eqsat.tosa import dumps

@@ -46,7 +46,13 @@ def differing(binary: Binary, inputs: list[np.ndarray], want: list[np.ndarray]) 
     return [k for k, (y, w) in enumerate(zip(got, want, strict=True)) if not np.array_equal(y.reshape(w.shape), w)]
 
 
-@pytest.mark.parametrize("target", ["ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512"),
+        *("ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024", "ethos-u85-2048"),
+    ],
+)
 def test_every_kind_of_command_computes_what_the_reference_does(target: str, worker: Worker) -> None:
     graph = of(*PIECES)
     inputs = inputs_of(graph)

@@ -17,7 +17,7 @@ from eqsat.target import Target
 from eqsat.tosa import dumps
 from tests.device.graphs import PIECES, of
 
-TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512")
+TARGETS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-128", "ethos-u85-1024")
 _LINE = re.compile(r"0x([0-9a-f]{6}): (?:([0-9a-f]{8}) | {9})([0-9a-f]{4}) ([0-9a-f]{4}) - NPU_(\w+) +(\d+)(?:, (.*))?")
 
 
@@ -55,9 +55,9 @@ def _fields(text: str) -> dict[str, str]:
 
 
 _PREFIX = re.compile(
-    "^(?:ACTIVATION_(?:TYPE|PRECISION|FORMAT|FUNCTION|CLIP_RANGE)|(?:IFM|OFM)_SCALE_MODE|ROUND_MODE|IFM_UPSCALE_MODE|POOLING_MODE|"
-    "ELEMENTWISE_MODE|WEIGHT_ORDER|KERNEL_(?:DILATION|DECOMPOSITION)|PARALLEL_MODE|ACC_FORMAT|DMA_(?:REGION|STRIDE)_MODE|"
-    "BROADCAST_MODE|IFM2_OPERAND_ORDER)_"
+    "^(?:ACTIVATION_(?:TYPE|PRECISION|FORMAT|FUNCTION|CLIP_RANGE|STORAGE|REVERSE|TRANSPOSE)|(?:IFM|OFM)_SCALE_MODE|ROUND_MODE(?:_[IO]FM)?|"
+    "IFM_UPSCALE_MODE|POOLING_MODE|ELEMENTWISE_MODE|RESIZE_MODE|WEIGHT_(?:ORDER|FORMAT|SPARSITY)|KERNEL_(?:DILATION|DECOMPOSITION)|"
+    "PARALLEL_MODE|ACC_(?:FORMAT|INPUT|OUTPUT)|MICROBLOCK|DMA_(?:REGION|STRIDE|IDX)_MODE|BROADCAST_MODE|IFM2_OPERAND_ORDER)_"
 )
 
 

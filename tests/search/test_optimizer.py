@@ -10,7 +10,6 @@ import pytest
 
 from eqsat.egraph.engine import Budget
 from eqsat.files import PluginError
-from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
@@ -112,10 +111,7 @@ def test_an_unreadable_stock_graph_costs_only_itself(stock: bytes, options: Opti
 
 
 def test_stocks_own_failure_is_told(options: Options) -> None:
-    def stock() -> bytes:
-        raise StockError("ValueError: no")
-
-    result = optimize_tosa(dumps(residual()), U55, stock=stock, options=options)
+    result = optimize_tosa(dumps(residual()), U55, stock_error="ValueError: no", options=options)
     assert "ValueError: no" in result.warnings[0] and result.verified
 
 

@@ -1,0 +1,297 @@
+"""From instructions of Ethos-U85 to its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from eqsat.device.errors import DeviceError
+from eqsat.device.ethos_u85.commands import (
+    Accumulators,
+    Activation,
+    Block,
+    Chained,
+    Command,
+    Convolution,
+    Dma,
+    DmaSide,
+    Elementwise,
+    Indices,
+    InputScale,
+    Operand,
+    Output,
+    Pooling,
+    Resize,
+    ResizeAxis,
+    Scalar,
+)
+from eqsat.device.ethos_u85.registers import (
+    AccFormat,
+    AccInput,
+    AccOutput,
+    ActivationClipRange,
+    ActivationFunction,
+    ActivationReverse,
+    ActivationStorage,
+    ActivationTranspose,
+    BroadcastMode,
+    DmaIndexMode,
+    ElementwiseMode,
+    Microblock,
+    PoolingMode,
+    ResizeMode,
+    RoundModeIfm,
+    RoundModeOfm,
+    WeightFormat,
+    WeightSparsity,
+)
+from eqsat.device.operands import ByteRange, FeatureMap, Stop, Wait
+from eqsat.device.registers import DmaRegionMode, DmaStrideMode, KernelDecomposition, OfmScaleMode, WeightOrder
+from eqsat.device.state import Registers, commands_of
+from eqsat.device.stream import Instruction
+
+_UNARY = (ElementwiseMode.ABS, ElementwiseMode.CLZ, ElementwiseMode.NOT, ElementwiseMode.LRELU)
+_MICRO = {
+    Microblock.U1X1: (1, 1),
+    Microblock.U1X2: (1, 2),
+    Microblock.U1X4: (1, 4),
+    Microblock.U2X2: (2, 2),
+    Microblock.U2X4: (2, 4),
+    Microblock.U4X4: (4, 4),
+}
+#: Where (height, width, depth) of a result are after it has been transposed, by their places before.
+TRANSPOSED = {
+    ActivationTranspose.HWC: (0, 1, 2),
+    ActivationTranspose.WHC: (1, 0, 2),
+    ActivationTranspose.HCW: (0, 2, 1),
+    ActivationTranspose.WCH: (1, 2, 0),
+    ActivationTranspose.CHW: (2, 0, 1),
+    ActivationTranspose.CWH: (2, 1, 0),
+}
+_BROADCAST = (BroadcastMode.H, BroadcastMode.W, BroadcastMode.C)
+
+
+def commands(stream: Iterable[Instruction]) -> Iterator[Command]:
+    """The operations of a stream. Raises DeviceError."""
+    return commands_of(stream, _MAKERS)
+
+
+def _storage(r: Registers, prefix: str) -> ActivationStorage:
+    found = ActivationStorage(r.get(f"{prefix}_PRECISION", "activation_storage"))
+    if found == ActivationStorage.TILE3X1:
+        raise DeviceError(f"the model does not know {prefix} in {found.name} (at byte {r.reader.offset})")
+    return found
+
+
+def _in_memory(r: Registers, prefix: str, height: int, width: int, depth: int) -> FeatureMap:
+    if _storage(r, prefix) != ActivationStorage.TILE2X2:
+        raise DeviceError(f"{r.reader.name} at byte {r.reader.offset}: {prefix} is not in memory")
+    return r.feature_map(prefix, height, width, depth)
+
+
+def _output(r: Registers) -> Output:
+    shape = r.size("OFM")
+    p = r.instruction("OFM_PRECISION").fields
+    transpose = ActivationTranspose(p["activation_transpose"])
+    storage = _storage(r, "OFM")
+    map_: FeatureMap | Chained | None = None
+    if storage == ActivationStorage.CHAINED:
+        map_ = Chained(r.get("OFM_REGION"), r.element("OFM"), r.zero_point("OFM"))
+    elif storage == ActivationStorage.TILE2X2:
+        map_ = r.feature_map("OFM", *(shape[k] for k in TRANSPOSED[transpose]))
+    return Output(
+        shape=shape,
+        map=map_,
+        scale=None if p["scale_mode"] == OfmScaleMode.PER_CHANNEL else r.scale("OFM_SCALE"),
+        rounding=RoundModeOfm(r.get("OFM_SCALE", "round_mode")),
+        activation=Activation(
+            ActivationFunction(r.get("ACTIVATION", "activation_function")),
+            r.get("ACTIVATION", "table"),
+            ActivationClipRange(r.get("ACTIVATION", "activation_clip_range")),
+            r.get("ACTIVATION_MIN"),
+            r.get("ACTIVATION_MAX"),
+        ),
+        transpose=transpose,
+        reverse=ActivationReverse(p["activation_reverse"]),
+    )
+
+
+def _accumulators(r: Registers) -> Accumulators:
+    f = r.instruction("ACC_FORMAT").fields
+    return Accumulators(AccFormat(f["acc_format"]), AccInput(f["acc_input"]), f["acc_output"] == AccOutput.ENABLE)
+
+
+def _block(r: Registers) -> Block:
+    micro = _MICRO[Microblock(r.get("ACC_FORMAT", "microblock"))]
+    return Block(r.size("OFM_BLK"), micro, r.get("BLOCKDEP"))
+
+
+def _convolution(r: Registers, i: Instruction) -> Convolution:
+    kernel, output, accumulators = r.kernel(), _output(r), _accumulators(r)
+    height, width, depth = output.shape
+    ifm = r.window(kernel, (height, width))
+    matrices = bool(i.fields.get("weights_ifm2"))
+    ifm2 = None
+    if matrices:
+        ifm2 = _in_memory(r, "IFM2", 1, depth, ifm.depth)
+    elif accumulators.input == AccInput.IFM2:
+        ifm2 = _in_memory(r, "IFM2", height, width, depth)
+    return Convolution(
+        offset=i.offset,
+        depthwise=i.name == "OP_DEPTHWISE",
+        matrices=matrices,
+        ifm=ifm,
+        ifm2=ifm2,
+        output=output,
+        kernel=kernel,
+        upscale=r.upscale(),
+        order=WeightOrder(r.get("KERNEL_STRIDE", "weight_order")),
+        decomposition=KernelDecomposition(r.get("KERNEL_STRIDE", "decomposition")),
+        format=WeightFormat(r.get("WEIGHT_FORMAT", "weight_format")),
+        sparsity=WeightSparsity(r.get("WEIGHT_FORMAT", "weight_sparsity")),
+        weights=() if matrices else _weights(r),
+        scales=r.range("SCALE", "SCALE") if output.scale is None else None,
+        accumulators=accumulators,
+        block=_block(r),
+    )
+
+
+def _weights(r: Registers) -> tuple[ByteRange, ...]:
+    """Of each decoder that has a stream."""
+    return tuple(
+        r.range(name, "WEIGHT")
+        for name in ("WEIGHT", "WEIGHT1", "WEIGHT2", "WEIGHT3")
+        if r.has(f"{name}_LENGTH") and r.get(f"{name}_LENGTH")
+    )
+
+
+def _pooling(r: Registers, i: Instruction) -> Pooling:
+    kernel, output, accumulators = r.kernel(), _output(r), _accumulators(r)
+    height, width, depth = output.shape
+    return Pooling(
+        offset=i.offset,
+        mode=PoolingMode(i.fields["pooling_mode"]),
+        ifm=r.window(kernel, (height, width)),
+        ifm2=_in_memory(r, "IFM2", height, width, depth) if accumulators.input == AccInput.IFM2 else None,
+        output=output,
+        kernel=kernel,
+        upscale=r.upscale(),
+        scales=r.range("SCALE", "SCALE") if output.scale is None else None,
+        accumulators=accumulators,
+        block=_block(r),
+    )
+
+
+def _operand(r: Registers, prefix: str, shape: tuple[int, int, int]) -> Operand:
+    storage, element = _storage(r, prefix), r.element(prefix)
+    if storage == ActivationStorage.CHAINED:
+        return Chained(r.get(f"{prefix}_REGION"), element, r.zero_point(prefix))
+    mode = BroadcastMode(r.get(f"{prefix}_BROADCAST"))
+    if storage == ActivationStorage.NONE:
+        if mode != BroadcastMode.SCALAR:
+            raise DeviceError(f"{prefix} at byte {r.reader.offset} is nowhere, and no scalar")
+        value = r.get("OP_SCALAR")
+        return Scalar(value - (1 << 32) if value >> 31 else value, element, r.zero_point(prefix))
+    if mode == BroadcastMode.SCALAR:
+        raise DeviceError(f"{prefix} at byte {r.reader.offset} is a scalar in memory")
+    return r.feature_map(prefix, *(1 if mode & axis else n for axis, n in zip(_BROADCAST, shape, strict=True)))
+
+
+def _input(r: Registers, prefix: str) -> InputScale:
+    return InputScale(
+        r.scale(f"{prefix}_SCALE"),
+        RoundModeIfm(r.get(f"{prefix}_SCALE", "round_mode")),
+        r.get(f"{prefix}_SCALE", "dbl_rnd"),
+    )
+
+
+def _elementwise(r: Registers, i: Instruction) -> Elementwise:
+    mode, output = ElementwiseMode(i.fields["elementwise_mode"]), _output(r)
+    prefixes = ("IFM",) if mode in _UNARY else ("IFM", "IFM2")
+    return Elementwise(
+        offset=i.offset,
+        mode=mode,
+        operands=tuple(_operand(r, p, output.shape) for p in prefixes),
+        inputs=tuple(_input(r, p) for p in prefixes),
+        upscale=r.upscale(),
+        output=output,
+        accumulators=_accumulators(r),
+        block=_block(r),
+    )
+
+
+def _resize(r: Registers, i: Instruction) -> Resize:
+    height, width = r.get("KERNEL_HEIGHT_M1") + 1, r.get("KERNEL_WIDTH_M1") + 1
+    return Resize(
+        offset=i.offset,
+        mode=ResizeMode(i.fields["resize_mode"]),
+        ifm=_in_memory(r, "IFM", height, width, r.get("IFM_DEPTH_M1") + 1),
+        output=_output(r),
+        y=_axis(r, "Y"),
+        x=_axis(r, "X"),
+        accumulators=_accumulators(r),
+        block=_block(r),
+    )
+
+
+def _axis(r: Registers, axis: str) -> ResizeAxis:
+    offset = r.get(f"RESIZE_{axis}_OFFSET")
+    return ResizeAxis(
+        scale=r.get(f"RESIZE_{axis}_SCALE_N_M1") + 1,
+        offset=offset - (1 << 12) if offset >> 11 else offset,
+        step=r.get(f"RESIZE_{axis}", "one_step_int"),
+        rest=r.get(f"RESIZE_{axis}", "one_step_mod"),
+    )
+
+
+def _dma(r: Registers, i: Instruction) -> Dma:
+    mode = DmaStrideMode(r.get("DMA0_SRC_REGION", "stride_mode"))
+    source, destination = (_side(r, side, mode) for side in ("SRC", "DST"))
+    indexed = source.indexed or destination.indexed
+    return Dma(
+        offset=i.offset,
+        source=source,
+        destination=destination,
+        indices=_indices(r, mode) if indexed else None,
+        length=r.get("DMA0_LEN"),
+        sizes=(r.get("DMA0_SIZE1") if mode == DmaStrideMode.D3 else 1, r.get("DMA0_SIZE0")),
+    )
+
+
+def _side(r: Registers, side: str, mode: DmaStrideMode) -> DmaSide:
+    f = r.instruction(f"DMA0_{side}_REGION").fields
+    indexed = f["idx_mode"] == DmaIndexMode.ENABLED
+    return DmaSide(
+        region=f["region"] if f["region_mode"] == DmaRegionMode.EXTERNAL else None,
+        address=r.get(f"DMA0_{side}"),
+        strides=(
+            r.signed_address(f"DMA0_{side}_STRIDE1") if mode == DmaStrideMode.D3 else 0,
+            r.signed_address(f"DMA0_{side}_STRIDE0") if indexed or mode != DmaStrideMode.D1 else 0,
+        ),
+        indexed=indexed,
+    )
+
+
+def _indices(r: Registers, mode: DmaStrideMode) -> Indices:
+    return Indices(
+        region=r.get("DMA0_IDX_REGION"),
+        address=r.get("DMA0_IDX"),
+        most=r.get("DMA0_IDX_MAX"),
+        skip=r.get("DMA0_IDX_SKIP1") if mode == DmaStrideMode.D3 else 0,
+    )
+
+
+def _wait(_: Registers, i: Instruction) -> Wait:
+    return Wait(i.offset, i.name == "OP_KERNEL_WAIT", next(iter(i.fields.values())))
+
+
+_MAKERS: dict[str, Callable[[Registers, Instruction], Command]] = {
+    "OP_CONV": _convolution,
+    "OP_DEPTHWISE": _convolution,
+    "OP_POOL": _pooling,
+    "OP_ELEMENTWISE": _elementwise,
+    "OP_RESIZE": _resize,
+    "OP_DMA_START": _dma,
+    "OP_DMA_WAIT": _wait,
+    "OP_KERNEL_WAIT": _wait,
+    "OP_STOP": lambda _, i: Stop(i.offset),
+}

@@ -1,0 +1,210 @@
+"""Commands of Ethos-U85, executed one after the other on the memory of the model."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from eqsat.device.errors import DeviceError
+from eqsat.device.ethos_u85.arithmetic import activated, scaled, scaled_by, table_place
+from eqsat.device.ethos_u85.commands import (
+    Accumulators,
+    Chained,
+    Command,
+    Convolution,
+    Dma,
+    DmaSide,
+    Elementwise,
+    Operand,
+    Output,
+    Pooling,
+    Resize,
+    Scalar,
+)
+from eqsat.device.ethos_u85.decoding import TRANSPOSED
+from eqsat.device.ethos_u85.operations import combined, pooled, resized, window
+from eqsat.device.ethos_u85.registers import (
+    AccFormat,
+    AccInput,
+    ActivationReverse,
+    PoolingMode,
+    WeightFormat,
+    WeightSparsity,
+)
+from eqsat.device.ethos_u85.weights import Order, scales, weights
+from eqsat.device.memory import MemoryMap
+from eqsat.device.operands import ByteRange, FeatureMap, Stop, Wait
+from eqsat.device.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
+from eqsat.device.stream import Config
+
+#: Bytes of the memory of tables.
+TABLES = 2048
+_REVERSED = {ActivationReverse.H: 1, ActivationReverse.W: 2, ActivationReverse.C: 3}
+
+
+class Execution:
+    """One run. What is in chaining buffers and accumulators lasts from one command to the next."""
+
+    def __init__(self, config: Config, memory: MemoryMap) -> None:
+        self._core, self._memory = config.core, memory
+        self._chained: dict[int, np.ndarray] = {}
+        self._kept: np.ndarray | None = None
+
+    def step(self, c: Command) -> None:
+        """Executes one command. Raises DeviceError."""
+        match c:
+            case Wait() | Stop():
+                pass
+            case Dma():
+                self._copy(c)
+            case Convolution():
+                self._convolve(c)
+            case Pooling():
+                x = (
+                    self._memory.read(c.ifm)
+                    if c.mode != PoolingMode.NONE
+                    else np.zeros((self._memory.samples, 1, 1, 1))
+                )
+                self._finish(c.accumulators, pooled(c, x), c.ifm2, c.output, c.scales)
+            case Elementwise():
+                if c.upscale != IfmUpscaleMode.NONE:
+                    raise DeviceError("the model does not know upscaled elementwise operations")
+                operands = [self._operand(o, c.output.shape) for o in c.operands]
+                shape = (self._memory.samples, *c.output.shape)
+                self._finish(c.accumulators, np.broadcast_to(combined(c, operands), shape), None, c.output, None)
+            case Resize():
+                self._finish(c.accumulators, resized(c, self._memory.read(c.ifm)), None, c.output, None)
+
+    def _operand(self, o: Operand, shape: tuple[int, int, int]) -> np.ndarray:
+        """int64, without its zero point."""
+        match o:
+            case Scalar():
+                return np.full((1, 1, 1, 1), o.value - o.zero_point, np.int64)
+            case Chained():
+                values = self._chained.get(o.buffer)
+                if values is None or values.shape[1:] != shape or values.dtype != o.element.dtype:
+                    raise DeviceError(f"chaining buffer {o.buffer} holds no {o.element.dtype}{list(shape)}")
+            case FeatureMap():
+                values = self._memory.read(o)
+        return values.astype(np.int64) - o.zero_point
+
+    def _convolve(self, c: Convolution) -> None:
+        x = self._memory.read(c.ifm)
+        if c.matrices:
+            assert c.ifm2 is not None
+            if (c.kernel.height, c.kernel.width) != (1, 1):
+                raise DeviceError("the model does not know products of matrices with a window")
+            values = self._product(c, x)
+            return self._finish(c.accumulators, values, None, c.output, c.scales)
+        if c.depthwise and x.shape[3] not in (1, c.output.shape[2]):
+            raise DeviceError(f"a depthwise convolution of {x.shape[3]} channels to {c.output.shape[2]}")
+        values = window(c).convolved(x, self._weights(c), c.depthwise)
+        return self._finish(c.accumulators, values, c.ifm2, c.output, c.scales)
+
+    def _product(self, c: Convolution, x: np.ndarray) -> np.ndarray:
+        """Each row of the second operand is the weights of one channel of the output."""
+        assert c.ifm2 is not None
+        second = self._memory.read(c.ifm2)[:, 0].astype(np.float64) - c.ifm2.zero_point
+        out = c.output.shape[:2]
+        first = window(c).padded(x, 0.0)[:, :: c.kernel.stride[0], :: c.kernel.stride[1]][:, : out[0], : out[1]]
+        return np.einsum("nhwk,nok->nhwo", first, second, optimize=True).astype(np.int64)
+
+    def _weights(self, c: Convolution) -> np.ndarray:
+        if c.decomposition != KernelDecomposition.D8X8:
+            raise DeviceError(f"the model does not know {c.decomposition.name}")
+        order = Order(
+            shape=(c.output.shape[2], c.kernel.height, c.kernel.width, 1 if c.depthwise else c.ifm.depth),
+            depthwise=c.depthwise,
+            part_kernel=not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST,
+            sparse=c.sparsity == WeightSparsity.SPARSE_2_4,
+            stride=c.kernel.stride,
+            dilation=c.kernel.dilation,
+            block=c.block.shape[2],
+            micro=self._micro(c),
+            bits=c.ifm.element.bits,
+            cores=self._core.cores,
+            macs=self._core.macs,
+        )
+        return weights(tuple(map(self._memory.constant, c.weights)), order, c.format == WeightFormat.FWD)
+
+    def _micro(self, c: Convolution) -> int:
+        for height, width, depth in self._core.micro:
+            if (height, width) == c.block.micro:
+                return depth
+        raise DeviceError(f"micro blocks of {c.block.micro[0]}x{c.block.micro[1]}, which this NPU does not have")
+
+    def _finish(
+        self,
+        how: Accumulators,
+        values: np.ndarray,
+        start: FeatureMap | None,
+        out: Output,
+        own: ByteRange | None,
+    ) -> None:
+        """Adds what accumulators begin with, and scales and stores them, or keeps them for the next operation."""
+        if how.input == AccInput.KEEP:
+            if self._kept is None or self._kept.shape != values.shape:
+                raise DeviceError("the accumulators that are added to were not kept")
+            values = values + self._kept
+        elif how.input == AccInput.IFM2:
+            if start is None:
+                raise DeviceError("the model does not know what the accumulators begin with")
+            values = values + self._memory.read(start).astype(np.int64) - start.zero_point
+        self._kept = None if how.output else values
+        if not how.output:
+            return
+        if own is not None:
+            s = scales(self._memory.constant(own), out.shape[2], how.format == AccFormat.I48)
+            values = scaled(values + s.bias, s.multiplier, s.shift, out.rounding)
+        elif out.scale is not None:
+            values = scaled_by(values, out.scale, out.rounding)
+        self._store(out, values)
+
+    def _store(self, out: Output, values: np.ndarray) -> None:
+        if out.map is None:
+            raise DeviceError("an output that goes nowhere")
+        place = table_place(out.activation)
+        table = None if place is None else self._memory.constant(ByteRange(None, *place))
+        values = activated(values + out.map.zero_point, out.activation, out.map.element, table)
+        if out.reverse != ActivationReverse.NONE:
+            values = np.flip(values, _REVERSED[out.reverse])
+        values = values.transpose(0, *(1 + k for k in TRANSPOSED[out.transpose]))
+        if isinstance(out.map, Chained):
+            self._chained[out.map.buffer] = values
+        else:
+            self._memory.write(out.map, values)
+
+    def _copy(self, c: Dma) -> None:
+        if c.indices is not None:
+            return self._copy_chosen(c)
+        steps = list(itertools.product(range(c.sizes[0]), range(c.sizes[1])))
+        pieces = [piece.copy() for piece in self._pieces(c.source, c.length, steps)]
+        for piece, data in zip(self._pieces(c.destination, c.length, steps), pieces, strict=True):
+            piece[...] = data
+        return None
+
+    def _pieces(self, side: DmaSide, length: int, steps: list[tuple[int, int]]) -> Iterator[np.ndarray]:
+        for outer, inner in steps:
+            yield self._memory.at(side.region, side.address + outer * side.strides[0] + inner * side.strides[1], length)
+
+    def _copy_chosen(self, c: Dma) -> None:
+        """One side's pieces are chosen by indices, for every sample its own."""
+        assert c.indices is not None
+        outers, inners = c.sizes
+        if c.source.indexed and c.destination.indexed:
+            raise DeviceError("a copy with indices on both sides")
+        for outer, inner in itertools.product(range(outers), range(inners)):
+            at = c.indices.address + (outer * inners + inner) * 4 + outer * c.indices.skip
+            numbers = np.ascontiguousarray(self._memory.at(c.indices.region, at, 4)).view(np.int32)[:, 0]
+            if (numbers < 0).any() or (numbers > c.indices.most).any():
+                raise DeviceError(f"an index outside 0 to {c.indices.most}")
+            sides = []
+            for side in (c.source, c.destination):
+                step = numbers if side.indexed else np.full_like(numbers, inner)
+                base = side.address + outer * side.strides[0]
+                sides.append([base + int(k) * side.strides[1] for k in step])
+            for sample, (source, destination) in enumerate(zip(*sides, strict=True)):
+                data = self._memory.at(c.source.region, source, c.length)[sample].copy()
+                self._memory.at(c.destination.region, destination, c.length)[sample] = data

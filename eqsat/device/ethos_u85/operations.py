@@ -1,0 +1,167 @@
+"""What operations of Ethos-U85 compute before their results are scaled: int64 [samples, height, width, depth]."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqsat.device.errors import DeviceError
+from eqsat.device.ethos_u85.arithmetic import scaled_input
+from eqsat.device.ethos_u85.commands import Convolution, Elementwise, Pooling, Resize, ResizeAxis
+from eqsat.device.ethos_u85.registers import ElementwiseMode, PoolingMode, ResizeMode, RoundModeOfm
+from eqsat.device.operands import FixedPointScale
+from eqsat.device.windows import Window
+
+_WORD = 0xFFFFFFFF
+_SAME = FixedPointScale(1, 0)
+#: What scales its operands first.
+_SCALED = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MIN, ElementwiseMode.MAX)
+#: Bits that a resized value and the number of a largest one lie above the others in an accumulator.
+ABOVE = 16
+
+
+def window(c: Convolution | Pooling) -> Window:
+    return Window(c.kernel, c.output.shape[:2], c.upscale, c.ifm.zero_point)
+
+
+def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
+    """Raises DeviceError."""
+    w = window(c)
+    match c.mode:
+        case PoolingMode.MAX | PoolingMode.MIN:
+            largest = c.mode == PoolingMode.MAX
+            values = w.combined(x, np.maximum if largest else np.minimum, -np.inf if largest else np.inf)
+            if np.isinf(values).any():
+                raise DeviceError(f"{c.mode.name} over nothing but padding")
+        case PoolingMode.SUM:
+            values = w.combined(x, np.add, 0.0)
+        case PoolingMode.REDUCE_SUM:
+            values = w.combined(x, np.add, 0.0).sum(-1, keepdims=True)
+        case PoolingMode.AVERAGE:
+            if c.output.scale != _SAME:
+                raise DeviceError("the model does not know an average that is scaled")
+            return _averaged(w, x)
+        case PoolingMode.ARGMAX_X | PoolingMode.ARGMAX_Y:
+            return _first_largest(c, x)
+        case PoolingMode.NONE:
+            return np.zeros((x.shape[0], *c.output.shape), np.int64)
+    return values.astype(np.int64)
+
+
+def _averaged(w: Window, x: np.ndarray) -> np.ndarray:
+    """The mean of what a window sees of the input, a half rounded away from zero. The hardware divides itself; TOSA's reciprocals, which it has to
+    agree with, round like this."""
+    sums = w.combined(x, np.add, 0.0).astype(np.int64)
+    counts = w.combined(np.full((1, *x.shape[1:3], 1), 1 + w.zero_point), np.add, 0.0).astype(np.int64)
+    if (counts == 0).any():
+        raise DeviceError("an average over nothing but padding")
+    return np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts))
+
+
+def _first_largest(c: Pooling, x: np.ndarray) -> np.ndarray:
+    """The number of the first largest element of each window, in the upper bits of an accumulator; Vela shifts the value below it away."""
+    axis = 2 if c.mode == PoolingMode.ARGMAX_X else 1
+    if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != RoundModeOfm.TRUNCATE_TO_LOWER:
+        raise DeviceError(f"the model does not know {c.mode.name} but with its value shifted away")
+    if c.kernel.padded or (c.kernel.height, c.kernel.width)[2 - axis] != 1:
+        raise DeviceError(f"the model does not know {c.mode.name} over a window in both directions, or padded")
+    seen = window(c).taps(x.astype(np.int64), axis)
+    return np.argmax(np.stack(seen), axis=0).astype(np.int64) << ABOVE
+
+
+def combined(c: Elementwise, operands: list[np.ndarray]) -> np.ndarray:
+    """operands: int64, without their zero points. Raises DeviceError."""
+    if c.mode in _SCALED:
+        operands = [scaled_input(x, how) for x, how in zip(operands, c.inputs, strict=True)]
+    elif any(how.scale != _SAME for how in c.inputs):
+        raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
+    return _unary(c, operands[0]) if len(operands) == 1 else _binary(c, *operands)
+
+
+def _unary(c: Elementwise, x: np.ndarray) -> np.ndarray:
+    match c.mode:
+        case ElementwiseMode.ABS:
+            return np.abs(x)
+        case ElementwiseMode.NOT:
+            return ~x
+        case ElementwiseMode.CLZ:
+            # frexp counts the bits of a number; below zero there is no leading zero
+            return np.where(x < 0, 0, 32 - np.frexp(np.maximum(x, 0).astype(np.float64))[1])
+    raise DeviceError(f"the model does not know {c.mode.name}")
+
+
+_BINARY: dict[ElementwiseMode, np.ufunc] = {
+    ElementwiseMode.ADD: np.add,
+    ElementwiseMode.SUB: np.subtract,
+    ElementwiseMode.MUL: np.multiply,
+    ElementwiseMode.MIN: np.minimum,
+    ElementwiseMode.MAX: np.maximum,
+    ElementwiseMode.AND: np.bitwise_and,
+    ElementwiseMode.OR: np.bitwise_or,
+    ElementwiseMode.XOR: np.bitwise_xor,
+}
+_COMPARISONS: dict[ElementwiseMode, np.ufunc] = {
+    ElementwiseMode.CMP_EQ: np.equal,
+    ElementwiseMode.CMP_NE: np.not_equal,
+    ElementwiseMode.CMP_GE: np.greater_equal,
+    ElementwiseMode.CMP_GT: np.greater,
+}
+
+
+def _binary(c: Elementwise, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if c.mode in _BINARY:
+        return np.asarray(_BINARY[c.mode](a, b))
+    if c.mode in _COMPARISONS:
+        # a mask: Vela makes SELECT of bitwise operations, and REDUCE_ALL of a maximum
+        return -_COMPARISONS[c.mode](a, b).astype(np.int64)
+    match c.mode:
+        case ElementwiseMode.AND_NOT:
+            return a & ~b
+        case ElementwiseMode.SHL:
+            return (a << _counts(b)).astype(np.int32).astype(np.int64)
+        case ElementwiseMode.LSR:
+            return ((a & _WORD) >> _counts(b)).astype(np.int32).astype(np.int64)
+        case ElementwiseMode.SHR:
+            return _shifted_right(a, _counts(b), c.output.rounding)
+        case ElementwiseMode.DIV:
+            if (b == 0).any():
+                raise DeviceError("a division by zero")
+            return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    raise DeviceError(f"the model does not know {c.mode.name}")
+
+
+def _counts(b: np.ndarray) -> np.ndarray:
+    if (b < 0).any() or (b > 31).any():
+        raise DeviceError("a shift outside 0 to 31")
+    return b
+
+
+def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: RoundModeOfm) -> np.ndarray:
+    """Vela asks for one of two roundings by what TOSA's ARITHMETIC_RIGHT_SHIFT says (`graphir_optimiser.cpp`, ConvertAttributes)."""
+    if rounding == RoundModeOfm.TRUNCATE_TO_LOWER:
+        return a >> b
+    if rounding == RoundModeOfm.NATURAL:
+        return (a + np.where(b > 0, 1 << np.maximum(b - 1, 0), 0)) >> b
+    raise DeviceError(f"the model does not know how SHR rounds with {rounding.name}")
+
+
+def resized(c: Resize, x: np.ndarray) -> np.ndarray:
+    """Values without their zero point, in units of TOSA's RESIZE (both scales together of a bilinear one), in the upper bits of an accumulator.
+    Raises DeviceError."""
+    values = x.astype(np.int64) - c.ifm.zero_point
+    for axis, along in ((1, c.y), (2, c.x)):
+        values = _along(values, axis, along, c.output.shape[axis - 1], c.mode)
+    return values << ABOVE
+
+
+def _along(values: np.ndarray, axis: int, along: ResizeAxis, size: int, mode: ResizeMode) -> np.ndarray:
+    place = along.offset + np.arange(size) * (along.step * along.scale + along.rest)
+    first, rest = np.divmod(place, along.scale)
+    near, far = (values.take(np.clip(k, 0, values.shape[axis] - 1), axis) for k in (first, first + 1))
+    shape = [1, 1, 1, 1]
+    shape[axis] = size
+    weight = rest.reshape(shape)
+    if mode == ResizeMode.BILINEAR:
+        return near * (along.scale - weight) + far * weight
+    if mode == ResizeMode.NEAREST:
+        return np.where(2 * weight >= along.scale, far, near)
+    raise DeviceError(f"the model does not know RESIZE by {mode.name}")

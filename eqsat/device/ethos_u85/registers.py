@@ -1,0 +1,302 @@
+"""The commands of Ethos-U85: codes, names and fields.
+
+Facts from Arm's register description in Vela (`ethosu/regor/architecture/ethosu85/ethos_u85_interface.hpp`, Apache-2.0). What U85 has in
+common with U55 and U65, with the same code and the same fields, is in `eqsat/device/registers.py`; the rest is here.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from eqsat.device.registers import (
+    ADDRESS,
+    LAYOUTS,
+    ActivationFormat,
+    ActivationPrecision,
+    ActivationType,
+    CommandLayout,
+    DmaRegionMode,
+    DmaStrideMode,
+    Field,
+    OfmScaleMode,
+)
+
+
+class ActivationStorage(IntEnum):
+    TILE2X2 = 0
+    TILE3X1 = 1
+    CHAINED = 2
+    NONE = 3
+
+
+class ActivationReverse(IntEnum):
+    NONE = 0
+    H = 1
+    W = 2
+    C = 3
+
+
+class ActivationTranspose(IntEnum):
+    HWC = 0
+    WHC = 1
+    HCW = 2
+    WCH = 3
+    CHW = 6
+    CWH = 7
+
+
+class ActivationFunction(IntEnum):
+    LUT_NONE = 0
+    LUT_U8_U8 = 1
+    LUT_S8_S8 = 4
+    LUT_S8_S16 = 5
+    LUT_S8_S32 = 7
+    LUT_S16_S16 = 8
+    LUT_S16_S32 = 9
+    LUT_TANH = 10
+    LUT_SIGMOID = 11
+
+
+class ActivationClipRange(IntEnum):
+    B16 = 0
+    NONE = 1
+
+
+class AccFormat(IntEnum):
+    I32 = 0
+    I48 = 1
+
+
+class AccInput(IntEnum):
+    RESET = 0
+    KEEP = 1
+    IFM2 = 2
+
+
+class AccOutput(IntEnum):
+    ENABLE = 0
+    DISABLE = 1
+
+
+class Microblock(IntEnum):
+    U1X1 = 0
+    U1X2 = 1
+    U1X4 = 2
+    U2X2 = 3
+    U2X4 = 4
+    U4X4 = 5
+
+
+class BroadcastMode(IntEnum):
+    """Axes along which one value stands for all."""
+
+    NONE = 0
+    H = 1
+    W = 2
+    HW = 3
+    C = 4
+    CH = 5
+    CW = 6
+    CWH = 7
+    SCALAR = 8
+
+
+class PoolingMode(IntEnum):
+    MAX = 0
+    AVERAGE = 1
+    REDUCE_SUM = 2
+    SUM = 3
+    NONE = 4
+    MIN = 5
+    ARGMAX_X = 6
+    ARGMAX_Y = 7
+
+
+class ElementwiseMode(IntEnum):
+    MUL = 0
+    ADD = 1
+    SUB = 2
+    MIN = 3
+    MAX = 4
+    LRELU = 5
+    ABS = 6
+    CLZ = 7
+    SHR = 8
+    SHL = 9
+    LSR = 10
+    DIV = 11
+    CMP_EQ = 16
+    CMP_NE = 17
+    CMP_GE = 18
+    CMP_GT = 19
+    AND = 33
+    OR = 34
+    XOR = 35
+    NOT = 36
+    AND_NOT = 42
+
+
+class ResizeMode(IntEnum):
+    BILINEAR = 0
+    REPLICATE = 1
+    NEAREST = 2
+
+
+class RoundModeIfm(IntEnum):
+    DOUBLE_SYMMETRIC = 0
+    NATURAL = 1
+
+
+class RoundModeOfm(IntEnum):
+    DOUBLE_SYMMETRIC = 0
+    NATURAL = 1
+    DOUBLE_ASYMMETRIC = 2
+    SYMMETRIC = 3
+    TRUNCATE_TO_ZERO = 4
+    TRUNCATE_TO_LOWER = 5
+
+
+class WeightFormat(IntEnum):
+    SWD = 0
+    FWD = 1
+
+
+class WeightSparsity(IntEnum):
+    NONE = 0
+    SPARSE_2_4 = 1
+
+
+class DmaIndexMode(IntEnum):
+    DISABLED = 0
+    ENABLED = 1
+
+
+class BranchCondition(IntEnum):
+    ALWAYS = 0
+    RF_TRUE = 1
+
+
+def _precision(at: int) -> tuple[Field, ...]:
+    return (
+        Field("activation_type", 0, 1, ActivationType),
+        Field("activation_precision", at, 2, ActivationPrecision),
+        Field("activation_format", 6, 2, ActivationFormat),
+    )
+
+
+_STORAGE = Field("activation_storage", 14, 2, ActivationStorage)
+_OPERAND = (*_precision(2), _STORAGE)
+_BROADCAST = (Field("broadcast_mode", 0, 4, BroadcastMode),)
+_REGION = (Field("region", 0, 3),)
+_DMA_REGION = (*_REGION, Field("region_mode", 8, 1, DmaRegionMode))
+_INDEXED = Field("idx_mode", 11, 1, DmaIndexMode)
+_STEP = (
+    Field("one_step_int", 0, 4),
+    Field("blk_step_int", 4, 11),
+    Field("one_step_mod", 16, 11),
+    Field("blk_step_mod", 32, 11),
+)
+
+
+def _scale(rounding: type[IntEnum], bits: int) -> tuple[Field, ...]:
+    return (
+        Field("shift", 0, 6),
+        Field("dbl_rnd", 6, 5),
+        Field("round_mode", 13, bits, rounding),
+        Field("scale", 16, 31),
+    )
+
+
+_SHORT: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
+    (0x002, "OP_CONV", (Field("weights_ifm2", 0, 1),)),
+    (0x005, "OP_POOL", (Field("pooling_mode", 0, 3, PoolingMode),)),
+    (0x006, "OP_ELEMENTWISE", (Field("elementwise_mode", 0, 6, ElementwiseMode),)),
+    (0x007, "OP_RESIZE", (Field("resize_mode", 0, 2, ResizeMode),)),
+    (0x011, "OP_DMA_WAIT", (Field("k", 0, 2),)),
+    (0x012, "OP_KERNEL_WAIT", (Field("n", 0, 1),)),
+    (0x105, "SET_IFM_PRECISION", _OPERAND),
+    (0x108, "SET_IFM_BROADCAST", _BROADCAST),
+    (
+        0x114,
+        "SET_OFM_PRECISION",
+        (
+            *_precision(1),
+            Field("scale_mode", 8, 1, OfmScaleMode),
+            Field("activation_reverse", 9, 2, ActivationReverse),
+            Field("activation_transpose", 11, 3, ActivationTranspose),
+            _STORAGE,
+        ),
+    ),
+    (0x115, "SET_OFM_BLK_WIDTH_M1", (Field("width_m1", 0, 7),)),
+    (0x116, "SET_OFM_BLK_HEIGHT_M1", (Field("height_m1", 0, 7),)),
+    (0x117, "SET_OFM_BLK_DEPTH_M1", (Field("depth_m1", 0, 10),)),
+    (
+        0x124,
+        "SET_ACC_FORMAT",
+        (
+            Field("acc_format", 0, 2, AccFormat),
+            Field("acc_input", 4, 2, AccInput),
+            Field("acc_output", 6, 1, AccOutput),
+            Field("microblock", 8, 3, Microblock),
+        ),
+    ),
+    (
+        0x125,
+        "SET_ACTIVATION",
+        (
+            Field("activation_function", 0, 5, ActivationFunction),
+            Field("table", 5, 3),
+            Field("activation_clip_range", 12, 1, ActivationClipRange),
+        ),
+    ),
+    (0x12A, "SET_RESIZE_X_SCALE_N_M1", (Field("resize_x_scale_n_m1", 0, 11),)),
+    (0x12B, "SET_RESIZE_Y_SCALE_N_M1", (Field("resize_y_scale_n_m1", 0, 11),)),
+    (0x12C, "SET_RESIZE_X_OFFSET", (Field("resize_x_offset", 0, 12),)),
+    (0x12D, "SET_RESIZE_Y_OFFSET", (Field("resize_y_offset", 0, 12),)),
+    (
+        0x12E,
+        "SET_WEIGHT_FORMAT",
+        (Field("weight_format", 0, 1, WeightFormat), Field("weight_sparsity", 4, 1, WeightSparsity)),
+    ),
+    (0x12F, "SET_BLOCKDEP", (Field("blockdep", 0, 3),)),
+    (0x130, "SET_DMA0_SRC_REGION", (*_DMA_REGION, Field("stride_mode", 9, 2, DmaStrideMode), _INDEXED)),
+    (0x131, "SET_DMA0_DST_REGION", (*_DMA_REGION, _INDEXED)),
+    (0x134, "SET_DMA0_IDX_REGION", _REGION),
+    (0x180, "SET_IFM2_BROADCAST", _BROADCAST),
+    (0x185, "SET_IFM2_PRECISION", _OPERAND),
+)
+_ADDRESSES = {
+    0x033: "DMA0_SRC_STRIDE0",
+    0x034: "DMA0_SRC_STRIDE1",
+    0x035: "DMA0_DST_STRIDE0",
+    0x036: "DMA0_DST_STRIDE1",
+    0x037: "DMA0_IDX",
+    0x039: "DMA0_IDX_SKIP1",
+    0x092: "WEIGHT2_BASE",
+    0x094: "WEIGHT3_BASE",
+}
+_LONG: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
+    *((code, f"SET_{name}", ADDRESS) for code, name in _ADDRESSES.items()),
+    (0x024, "SET_OFM_SCALE", _scale(RoundModeOfm, 3)),
+    (0x025, "SET_IFM_SCALE", _scale(RoundModeIfm, 1)),
+    (0x026, "SET_IFM2_SCALE", _scale(RoundModeIfm, 1)),
+    (0x027, "SET_OP_SCALAR", (Field("scalar", 16, 32),)),
+    (0x038, "SET_DMA0_IDX_MAX", (Field("idx_max", 16, 31),)),
+    (0x093, "SET_WEIGHT2_LENGTH", (Field("length", 16, 32),)),
+    (0x095, "SET_WEIGHT3_LENGTH", (Field("length", 16, 32),)),
+    (0x096, "SET_RESIZE_X", _STEP),
+    (0x097, "SET_RESIZE_Y", _STEP),
+    (0x100, "OP_BRANCH", (Field("branch_cond", 0, 1, BranchCondition), Field("branch_target", 16, 32))),
+)
+#: Of U55 and U65 only.
+_ABSENT = {"SET_IFM_IB_END", "SET_PARALLEL_MODE", "SET_IFM2_SCALAR", "SET_IFM2_IB_START"}
+
+#: (long, code) -> what it is.
+LAYOUTS_U85 = {
+    **{key: layout for key, layout in LAYOUTS.items() if layout.name not in _ABSENT},
+    **{
+        (long, code): CommandLayout(code, name, long, fields)
+        for long, table in ((False, _SHORT), (True, _LONG))
+        for code, name, fields in table
+    },
+}

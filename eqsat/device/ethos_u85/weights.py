@@ -1,0 +1,202 @@
+"""Weights, biases and scales of a convolution on Ethos-U85, out of the streams that Vela encoded them in.
+
+The order and the records are those of Vela's encoder (`ethosu/regor/architecture/ethosu85/ethos_u85_weight_encoder.cpp`, Apache-2.0). Weights
+for the standard decoders are compressed as those of U55 are, a stream for each core; those for the fast decoder are plain numbers or places in
+a palette (`dependencies/mlw_codec/source/mlw_encode_fwd.cpp`), in one stream in which cores take turns.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from eqsat.device.errors import DeviceError
+from eqsat.device.weights import Scales, decoded
+
+_RECORD = 10
+#: Output channels of a core that follow on each other.
+_RUN = 4
+#: Kernels are cut into pieces of this size before dilation.
+_PIECE = 8
+#: Of the fast format: bits of the header, where the correction of plain weights and the palette are in it, bits of a palette's entry.
+_HEADER, _ADJUST, _PALETTE, _ENTRY, _ENTRIES = 256, 104, 112, 9, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How weights of [out, height, width, in] lie in a stream. block: output channels of a block; micro: of a micro block; bits: of an
+    input; cores: that share the work; macs: of all of them."""
+
+    shape: tuple[int, int, int, int]
+    depthwise: bool
+    part_kernel: bool
+    sparse: bool
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    block: int
+    micro: int
+    bits: int
+    cores: int
+    macs: int
+
+    @property
+    def deep(self) -> int:
+        """Input channels of a block (`ethos_u85.cpp`, FindBlockConfig)."""
+        if self.depthwise:
+            return 1
+        if self.part_kernel:
+            return 16
+        if self.bits == 32 or (self.macs <= 256 and self.micro == 16 and not self.sparse):
+            return 32
+        return 128 if self.sparse and self.bits == 8 else 64
+
+    @property
+    def shallow(self) -> int:
+        """Input channels of a micro block."""
+        return 8 if self.part_kernel and self.bits == 16 and not self.sparse else self.deep
+
+    @property
+    def rounded(self) -> int:
+        """To a multiple of this the elements of a kernel are filled up with zeros."""
+        if self.depthwise:
+            return 10
+        if not self.part_kernel:
+            return 1
+        return 10 if self.bits == 16 or self.sparse else 5
+
+    @property
+    def gap(self) -> int:
+        """Kernel elements of zeros after every `rounded` of a depthwise convolution."""
+        if not self.depthwise or (self.bits != 16 and self.macs <= 256):
+            return 0
+        return 2 if self.macs <= 512 else 6
+
+    @property
+    def turn(self) -> int:
+        """Weights of a core before those of the next one follow, in the fast format."""
+        return self.micro * self.shallow * self.rounded // self.cores
+
+
+def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> np.ndarray:
+    """int16 [out, height, width, in]. Raises DeviceError."""
+    out = np.zeros(order.shape, np.int16)
+    if fast:
+        if len(streams) != 1:
+            raise DeviceError(f"{len(streams)} streams for the fast decoder, which has one")
+        _fill(out, _in_turns(order), _fast(streams[0]))
+    else:
+        if len(streams) > order.cores:
+            raise DeviceError(f"{len(streams)} streams of weights for {order.cores} cores")
+        for core, stream in enumerate(streams):
+            _fill(out, _places(order, core), decoded(stream))
+    return out
+
+
+def _fill(out: np.ndarray, places: np.ndarray, values: np.ndarray) -> None:
+    if len(values) < len(places):
+        raise DeviceError(f"{len(values)} weights in a stream that should have {len(places)}")
+    inside = places >= 0
+    out.reshape(-1)[places[inside]] = values[: len(places)][inside]
+
+
+@lru_cache(512)
+def _fast(stream: bytes) -> np.ndarray:
+    """The first bits of the header say whether weights are plain, or else how many bits choose from the palette; a correction was added to plain
+    ones so that 8 bits hold them."""
+    bits = np.unpackbits(np.frombuffer(stream, np.uint8), bitorder="little")
+    if len(bits) < _HEADER:
+        raise DeviceError(f"{len(stream)} bytes of weights for the fast decoder")
+    if bits[0]:
+        adjust = int(np.packbits(bits[_ADJUST : _ADJUST + 8], bitorder="little").view(np.int8)[0])
+        plain = np.frombuffer(stream, np.int8, offset=_HEADER // 8).astype(np.int16)
+        return plain - adjust
+    entries = bits[_PALETTE : _PALETTE + _ENTRIES * _ENTRY].reshape(_ENTRIES, _ENTRY) @ (1 << np.arange(_ENTRY))
+    palette = np.where(entries & 1, -(entries >> 1), entries >> 1).astype(np.int16)
+    chosen = 2 if bits[1] else 4
+    numbers = bits[_HEADER:].reshape(-1, chosen) @ (1 << np.arange(chosen))
+    return palette[numbers]
+
+
+@lru_cache(64)
+def _in_turns(order: Order) -> np.ndarray:
+    """The places of all cores' weights as one stream for the fast decoder has them."""
+    if order.cores == 1:
+        return _places(order, 0)
+    each = [_places(order, core) for core in range(order.cores)]
+    parts = []
+    for at in range(0, max(map(len, each)), order.turn):
+        parts += [p[at : at + order.turn] for p in each]
+    return np.concatenate(parts)
+
+
+@lru_cache(64)
+def _places(order: Order, core: int) -> np.ndarray:
+    """Of every weight in a core's stream the position in the flat weights; -1 of one that only fills up.
+
+    Blocks of output channels are outermost; those of input channels within go forth and back in turns."""
+    out, height, width, inputs = order.shape
+    inputs = 1 if order.depthwise else inputs
+    pieces = [_PIECE // d for d in order.dilation]
+    deep = list(range(0, inputs, order.deep))
+    parts: list[np.ndarray] = []
+    for k, o in enumerate(range(0, out, order.block)):
+        ofm = range(o, min(o + order.block, out), order.micro)
+        for i, x, y in itertools.product(
+            deep[:: -1 if k % 2 else 1], range(0, width, pieces[1]), range(0, height, pieces[0])
+        ):
+            piece = min(height - y, pieces[0]), min(width - x, pieces[1])
+            elements = list(_elements(order, piece))
+            ifm = range(i, i + min(order.deep, inputs - i), order.shallow)
+            parts += [_micro_block(order, core, (y, x), elements, first, z) for first in ifm for z in ofm]
+    return np.concatenate(parts)
+
+
+def _elements(order: Order, piece: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """(y, x) of the elements of a piece of a kernel: by their places within a stride, unless depth comes first, and every other line from right
+    to left."""
+    strides = order.stride if order.depthwise or order.part_kernel else (1, 1)
+    for y, x in itertools.product(range(strides[0]), range(strides[1])):
+        for n, row in enumerate(range(y, piece[0], strides[0])):
+            columns = range(x, piece[1], strides[1])
+            yield from ((row, column) for column in (columns[::-1] if n % 2 else columns))
+
+
+def _micro_block(
+    order: Order, core: int, corner: tuple[int, int], elements: list[tuple[int, int]], first: int, channel: int
+) -> np.ndarray:
+    """Places of the kernel elements of one micro block of output channels from `channel` on and of input channels from `first` on."""
+    out, height, width, inputs = order.shape
+    step = 1 if order.depthwise else 16 if order.sparse else 8
+    inner = np.arange(0, order.shallow, step)
+    runs = np.arange(core * _RUN, order.micro, _RUN * order.cores)
+    e, a, b, c, d = np.ix_(np.arange(len(elements)), inner, runs, np.arange(_RUN), np.arange(step))
+    ic, oc = first + a + d, channel + b + c
+    y, x = (np.array([p[axis] + corner[axis] for p in elements])[e] for axis in (0, 1))
+    places = ((oc * height + y) * width + x) * inputs + ic
+    places = np.where((ic < inputs) & (oc < out), places, -1).reshape(len(elements), -1)
+    size = places.shape[1]
+    rows: list[np.ndarray] = []
+    missing = -(-len(elements) // order.rounded) * order.rounded - len(elements)
+    gap = np.full(order.gap * size, -1)
+    for at in range(0, len(elements), order.rounded):
+        whole = at + order.rounded <= len(elements)
+        rows += [places[at : at + order.rounded].reshape(-1), gap if whole else np.full(0, -1)]
+    if missing:
+        rows.append(np.full((missing + order.gap) * size, -1))
+    return np.concatenate(rows)
+
+
+@lru_cache(512)
+def scales(stream: bytes, depth: int, wide: bool) -> Scales:
+    """Records of 10 bytes: bias 32 bits and multiplier 31, or of wide accumulators 48 and 15, and a shift of 6. Raises DeviceError."""
+    if len(stream) < depth * _RECORD:
+        raise DeviceError(f"{len(stream)} bytes of biases and scales for {depth} channels")
+    records = np.frombuffer(stream, np.uint8, depth * _RECORD).reshape(depth, _RECORD).astype(np.int64)
+    split, bits = (6, 48) if wide else (4, 32)
+    bias = records[:, :split] @ (1 << 8 * np.arange(split))
+    multiplier = records[:, split:8] @ (1 << 8 * np.arange(8 - split))
+    return Scales(np.where(bias >> bits - 1, bias - (1 << bits), bias), multiplier, records[:, 8] & 63)

@@ -1,0 +1,141 @@
+"""What the registers hold when an operation is issued, and what every family reads out of them in the same way.
+
+Registers keep their values, and Vela writes only those that change. A command that needs one that was never set is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from eqsat.device.errors import DeviceError
+from eqsat.device.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel
+from eqsat.device.registers import ActivationFormat, IfmUpscaleMode
+from eqsat.device.stream import Instruction
+
+C = TypeVar("C")
+
+
+class Registers:
+    """What was set last. reader: the operation that asks, for messages."""
+
+    reader: Instruction
+
+    def __init__(self) -> None:
+        self._values: dict[str, Instruction] = {}
+
+    def set(self, i: Instruction) -> None:
+        self._values[i.name] = i
+
+    def instruction(self, name: str) -> Instruction:
+        found = self._values.get(f"SET_{name}")
+        if found is None:
+            raise DeviceError(f"{self.reader.name} at byte {self.reader.offset} reads {name}, which was never set")
+        return found
+
+    def get(self, name: str, field: str = "") -> int:
+        """A field, the only one by default."""
+        fields = self.instruction(name).fields
+        return fields[field] if field else next(iter(fields.values()))
+
+    def has(self, name: str) -> bool:
+        return f"SET_{name}" in self._values
+
+    def signed_address(self, name: str) -> int:
+        value = self.get(name)
+        return value - (1 << 40) if value >> 39 else value
+
+    def element(self, prefix: str) -> Element:
+        fields = self.instruction(f"{prefix}_PRECISION").fields
+        return Element(bool(fields["activation_type"]), 8 << fields["activation_precision"])
+
+    def zero_point(self, prefix: str) -> int:
+        return number(self.get(f"{prefix}_ZERO_POINT"), self.element(prefix).signed)
+
+    def feature_map(self, prefix: str, height: int, width: int, depth: int) -> FeatureMap:
+        return FeatureMap(
+            region=self.get(f"{prefix}_REGION"),
+            bases=(
+                self.get(f"{prefix}_BASE0"),
+                self.get(f"{prefix}_BASE1"),
+                self.get(f"{prefix}_BASE2"),
+                self.get(f"{prefix}_BASE3"),
+            ),
+            height0=self.get(f"{prefix}_HEIGHT0_M1") + 1,
+            height1=self.get(f"{prefix}_HEIGHT1_M1") + 1,
+            width0=self.get(f"{prefix}_WIDTH0_M1") + 1,
+            stride_y=self.signed_address(f"{prefix}_STRIDE_Y"),
+            stride_x=self.signed_address(f"{prefix}_STRIDE_X"),
+            stride_c=self.signed_address(f"{prefix}_STRIDE_C"),
+            format=ActivationFormat(self.get(f"{prefix}_PRECISION", "activation_format")),
+            element=self.element(prefix),
+            zero_point=self.zero_point(prefix),
+            height=height,
+            width=width,
+            depth=depth,
+        )
+
+    def scale(self, name: str) -> FixedPointScale:
+        return FixedPointScale(self.get(name, "scale"), self.get(name, "shift"))
+
+    def size(self, prefix: str) -> tuple[int, int, int]:
+        """(height, width, depth) of OFM or of its blocks, OFM_BLK."""
+        height, width, depth = (self.get(f"{prefix}_{d}_M1") + 1 for d in ("HEIGHT", "WIDTH", "DEPTH"))
+        return height, width, depth
+
+    def kernel(self) -> Kernel:
+        s = self.instruction("KERNEL_STRIDE").fields
+        dilation = s["dilation_y"] + 1, s["dilation_x"] + 1
+        return Kernel(
+            height=self.get("KERNEL_HEIGHT_M1") // dilation[0] + 1,
+            width=self.get("KERNEL_WIDTH_M1") // dilation[1] + 1,
+            stride=(s["stride_y_lsb"] + 2 * s["stride_y_msb"] + 1, s["stride_x_lsb"] + 2 * s["stride_x_msb"] + 1),
+            dilation=dilation,
+            top=self.get("IFM_PAD_TOP"),
+            left=self.get("IFM_PAD_LEFT"),
+            bottom=self.get("IFM_PAD_BOTTOM"),
+            right=self.get("IFM_PAD_RIGHT"),
+        )
+
+    def upscale(self) -> IfmUpscaleMode:
+        return IfmUpscaleMode(self.get("IFM_UPSCALE"))
+
+    def window(self, kernel: Kernel, out: tuple[int, int]) -> FeatureMap:
+        """IFM of a convolution or pooling: its height and width are what the output, of (height, width), reads; upscaled, every other
+        position."""
+        factor = 1 if self.upscale() == IfmUpscaleMode.NONE else 2
+        size = (
+            (out[0], kernel.height, kernel.top + kernel.bottom),
+            (out[1], kernel.width, kernel.left + kernel.right),
+        )
+        height, width = (
+            -(-((n - 1) * stride + (taps - 1) * dilation + 1 - padding) // factor)
+            for (n, taps, padding), stride, dilation in zip(size, kernel.stride, kernel.dilation, strict=True)
+        )
+        return self.feature_map("IFM", height, width, self.get("IFM_DEPTH_M1") + 1)
+
+    def range(self, name: str, region: str) -> ByteRange:
+        return ByteRange(self.get(f"{region}_REGION"), self.get(f"{name}_BASE"), self.get(f"{name}_LENGTH"))
+
+
+def number(bits: int, signed: bool) -> int:
+    """16 bits as a number."""
+    return bits - (1 << 16) if signed and bits >> 15 else bits
+
+
+def commands_of(
+    stream: Iterable[Instruction], makers: Mapping[str, Callable[[Registers, Instruction], C]]
+) -> Iterator[C]:
+    """The operations of a stream, by what makes each. Raises DeviceError."""
+    registers = Registers()
+    for i in stream:
+        if not i.layout.operation:
+            registers.set(i)
+            continue
+        registers.reader = i
+        if i.name not in makers:
+            raise DeviceError(f"the model does not know {i.name} (at byte {i.offset})")
+        yield makers[i.name](registers, i)
+        if i.name == "OP_STOP":
+            return
+    raise DeviceError("the command stream has no OP_STOP")

@@ -1,0 +1,103 @@
+"""What a window sees, and the sums of products over it: the same for every family."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsat.device.operands import Kernel
+from eqsat.device.registers import IfmUpscaleMode
+
+#: Elements of the windows that one matrix product is given, at most.
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A kernel that moves over an input without its zero point, upscaled. out: (height, width) of the positions it takes."""
+
+    kernel: Kernel
+    out: tuple[int, int]
+    upscale: IfmUpscaleMode
+    zero_point: int
+
+    def padded(self, x: np.ndarray, fill: float) -> np.ndarray:
+        """float64 [samples, height, width, depth]: all that is read, with `fill` around it."""
+        values = x.astype(np.float64) - self.zero_point
+        if self.upscale == IfmUpscaleMode.NEAREST:
+            values = values.repeat(2, 1).repeat(2, 2)
+        elif self.upscale == IfmUpscaleMode.ZEROS:
+            sparse = np.zeros((values.shape[0], 2 * values.shape[1], 2 * values.shape[2], values.shape[3]))
+            sparse[:, ::2, ::2] = values
+            values = sparse
+        kernel = self.kernel
+        height, width = (
+            (n - 1) * s + (taps - 1) * d + 1
+            for n, s, taps, d in zip(
+                self.out, kernel.stride, (kernel.height, kernel.width), kernel.dilation, strict=True
+            )
+        )
+        if not (kernel.top or kernel.left) and values.shape[1:3] == (height, width):
+            return values
+        result = np.full((values.shape[0], height, width, values.shape[3]), fill)
+        rows, columns = (
+            max(0, min(have, need - before - after))
+            for have, need, before, after in (
+                (values.shape[1], height, kernel.top, kernel.bottom),
+                (values.shape[2], width, kernel.left, kernel.right),
+            )
+        )
+        result[:, kernel.top : kernel.top + rows, kernel.left : kernel.left + columns] = values[:, :rows, :columns]
+        return result
+
+    def taps(self, x: np.ndarray, axis: int) -> list[np.ndarray]:
+        """Per element of the kernel along an axis (1 or 2), what it sees at every output position."""
+        n, stride, dilation = self.out[axis - 1], self.kernel.stride[axis - 1], self.kernel.dilation[axis - 1]
+        size = (self.kernel.height, self.kernel.width)[axis - 1]
+        index = [slice(None)] * 4
+        seen = []
+        for k in range(size):
+            index[axis] = slice(k * dilation, k * dilation + (n - 1) * stride + 1, stride)
+            seen.append(x[tuple(index)])
+        return seen
+
+    def combined(self, x: np.ndarray, combine: np.ufunc, fill: float) -> np.ndarray:
+        """float64: `combine` over the elements of each window."""
+        values = self.padded(x, fill)
+        for axis in (1, 2):
+            seen = self.taps(values, axis)
+            values = seen[0].copy() if len(seen) > 1 else seen[0]
+            for more in seen[1:]:
+                combine(values, more, out=values)
+        return values
+
+    def convolved(self, x: np.ndarray, weights: np.ndarray, depthwise: bool) -> np.ndarray:
+        """Accumulators, int64 [samples, height, width, out], without biases. weights: [out, height, width, in]. Computed in float64, in which
+        sums below 2**53 are exact."""
+        values = self.padded(x, 0.0)
+        kernel = weights.astype(np.float64)
+        if depthwise:
+            total = np.zeros((x.shape[0], *self.out, kernel.shape[0]))
+            for row, line in enumerate(self.taps(values, 1)):
+                for column, seen in enumerate(self.taps(line, 2)):
+                    total += seen * kernel[:, row, column, 0]
+            return total.astype(np.int64)
+        matrix = kernel.transpose(1, 2, 3, 0).reshape(-1, kernel.shape[0])
+        if self.kernel.height == self.kernel.width == 1:
+            sampled = values[:, :: self.kernel.stride[0], :: self.kernel.stride[1]][:, : self.out[0], : self.out[1]]
+            return (sampled @ matrix).astype(np.int64)
+        return self._by_windows(values, matrix)
+
+    def _by_windows(self, values: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        s, d, out = self.kernel.stride, self.kernel.dilation, self.out
+        span = (self.kernel.height - 1) * d[0] + 1, (self.kernel.width - 1) * d[1] + 1
+        windows = np.lib.stride_tricks.sliding_window_view(values, span, axis=(1, 2))  # type: ignore[call-overload]
+        windows = windows[:, :: s[0], :: s[1], :, :: d[0], :: d[1]].transpose(0, 1, 2, 4, 5, 3)[:, : out[0], : out[1]]
+        total = np.empty((values.shape[0], *out, matrix.shape[1]), np.int64)
+        step = max(1, _CHUNK // (matrix.shape[0] * out[1]))
+        for sample in range(values.shape[0]):
+            for row in range(0, out[0], step):
+                part = windows[sample, row : row + step].reshape(-1, matrix.shape[0])
+                total[sample, row : row + step] = (part @ matrix).reshape(-1, out[1], matrix.shape[1])
+        return total
