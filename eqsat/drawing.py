@@ -12,7 +12,7 @@ the latter has had no release since 2023; ours is a page of code.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 
 import networkx as nx
@@ -32,12 +32,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """kind: its classes in the style sheet. note: shown when the pointer rests on it. aside: text beside it, on the right."""
+    """kind: its classes in the style sheet. note: shown when the pointer rests on it. aside: text beside it, on the right. data: what a page's
+    script finds it by, as attributes `data-...`."""
 
     lines: Sequence[Text]
     kind: str = ""
     note: str = ""
     aside: str = ""
+    data: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,8 @@ def _box(box: Box, x: float, y: float, look: Look) -> str:
         else ""
     )
     rect = f'<rect x="{x:.0f}" y="{y:.0f}" width="{look.width}" height="{height}" rx="4"/>'
-    return f"<g{_class(box.kind)}>{note}{rect}{lines}{aside}</g>"
+    data = "".join(f' data-{name}="{escape(value)}"' for name, value in box.data.items())
+    return f"<g{_class(box.kind)}{data}>{note}{rect}{lines}{aside}</g>"
 
 
 # ---- layout -----------------------------------------------------------------------------------------

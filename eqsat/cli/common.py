@@ -21,7 +21,7 @@ from rich.text import Text
 
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import VERBOSITY
-from eqsat.files import InputError, PluginError
+from eqsat.files import InputError, PluginError, check_output
 from eqsat.target import Target
 from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.versions import versions
@@ -125,6 +125,12 @@ SaveOption = Annotated[
     Path | None,
     typer.Option("--save", help="also save the run to this directory, for `eqsat explain` and `eqsat.runs`"),
 ]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", help="also write a page of it: costs, graphs, search, what changed and why; one HTML file"
+    ),
+]
 
 
 @dataclass(slots=True)
@@ -191,6 +197,15 @@ def compile_spec(
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
     return EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
+
+
+def check_report(page: Path | None) -> None:
+    """Refuses a page that could not be written, before the long work starts. Raises InputError."""
+    if page is not None:
+        from eqsat.report.environment import check_libraries
+
+        check_output(page)
+        check_libraries()
 
 
 @dataclass(frozen=True, slots=True)

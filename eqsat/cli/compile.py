@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -16,11 +17,13 @@ from eqsat.cli.common import (
     ConfigOption,
     JsonOption,
     MemoryOption,
+    ReportOption,
     SaveOption,
     SystemOption,
     TargetOption,
     app,
     causes,
+    check_report,
     check_target,
     compile_spec,
     console,
@@ -38,6 +41,24 @@ from eqsat.executorch.names import model_place
 from eqsat.files import InputError, check_output
 from eqsat.search.interruption import Interruption
 from eqsat.target import TargetError
+
+if TYPE_CHECKING:
+    from eqsat.egraph.rule import Rule
+    from eqsat.executorch.compiling import CompileSummary
+
+
+def _write_page(page: Path, summary: CompileSummary, rules: Sequence[Rule]) -> None:
+    from eqsat.report import write_page
+
+    outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
+    facts = {
+        "on the CPU": outside or "nothing",
+        "calibrated on": summary.calibration,
+        ".pte": f"{summary.pte_bytes:,} bytes"
+        + (f", {summary.stock_pte_bytes:,} by stock ExecuTorch" if summary.stock_pte_bytes else ""),
+    }
+    errors = [d["text"] for d in summary.by_delegate if d["error"]]
+    write_page(page, summary.results, title=summary.model, rules=rules, facts=facts, warnings=errors)
 
 
 @app.command("compile")
@@ -57,12 +78,14 @@ def compile_command(
     config: ConfigOption = None,
     as_json: JsonOption = False,
     save: SaveOption = None,
+    report: ReportOption = None,
     options: OptionsMaker,
 ) -> None:
     """Lower a PyTorch model to a .pte whose Ethos-U delegates are optimized."""
     quiet()
     try:
         check_output(output)
+        check_report(report)
         check_target(target, config)
         model_place(model)
         if save:
@@ -76,6 +99,9 @@ def compile_command(
 
             spec = compile_spec(target, system_config, memory_mode, config)
             summary = compile_model(model, spec, output, chosen, save, interruption)
+        if report:
+            with working(f"the report of {model}"):
+                _write_page(report, summary, chosen.rules)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
     except Exception as e:  # noqa: BLE001 - said in words, whatever ExecuTorch raises
@@ -112,7 +138,8 @@ def compile_command(
         if chosen.objective == "pareto":
             show_points(summary.points)
         console.print(
-            f"calibrated on: {summary.calibration}\nwrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))",
+            f"calibrated on: {summary.calibration}\nwrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))"
+            + (f"\nwrote {report}" if report else ""),
             highlight=False,
         )
     if summary.stepped_back:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, SCHEMA, app, fail
+from eqsat.cli.common import BAD_INPUT, SCHEMA, ReportOption, app, check_report, fail
 from eqsat.cli.live import working
 from eqsat.files import InputError, check_output, write_atomically
 
@@ -27,6 +27,7 @@ def explain(
     as_json: Annotated[
         Path | None, typer.Option("--json", help="write the explanation and that part of the e-graph as JSON")
     ] = None,
+    report: ReportOption = None,
     radius: Annotated[int, typer.Option(min=1, help="how far from NODE a region goes")] = 2,
     removals: Annotated[
         bool, typer.Option(help="also find what it would cost to do without each operator that stayed")
@@ -40,9 +41,23 @@ def explain(
         for output in (svg, dot, as_json):
             if output is not None:
                 check_output(output)
+        check_report(report)
         print(_explain(run, node, svg, dot, as_json, radius, removals, user_rules or []))
+        if report:
+            _write_page(run, report, user_rules or [])
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
+
+
+def _write_page(run: Path, page: Path, user_rules: list[str]) -> None:
+    """However many e-nodes it has: who asks for an explanation waits for it."""
+    from eqsat import runs
+    from eqsat.checking import user_rules as own
+    from eqsat.report import write_page
+
+    rules = [r for name in user_rules for r in own.find(name).rules]
+    with working(f"the report of {run}"):
+        write_page(page, runs.load(run), rules=rules, most_e_nodes=None)
 
 
 def _explain(

@@ -15,11 +15,13 @@ from eqsat.cli.common import (
     ConfigOption,
     JsonOption,
     MemoryOption,
+    ReportOption,
     SaveOption,
     SystemOption,
     TargetOption,
     app,
     causes,
+    check_report,
     check_target,
     compile_spec,
     console,
@@ -50,12 +52,14 @@ def optimize(
     config: ConfigOption = None,
     as_json: JsonOption = False,
     save: SaveOption = None,
+    report: ReportOption = None,
     options: OptionsMaker,
 ) -> None:
     """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant) and never costs more."""
     quiet()
     try:
         check_output(output)
+        check_report(report)
         check_target(target, config)
         buffer = read_bytes(source)
         from eqsat import runs
@@ -79,6 +83,11 @@ def optimize(
         write_atomically(output, result.tosa)
         if save and (result.run is not None or not result.interrupted):
             runs.save(result, save)
+        if report:
+            from eqsat.report import write_page
+
+            with working(f"the report of {source}"):
+                write_page(report, result, title=source.name, rules=chosen.rules)
     except (InputError, TargetError) as e:
         raise fail(str(e), BAD_INPUT) from e
     except typer.Exit:
@@ -128,6 +137,7 @@ def optimize(
         )
         if chosen.objective == "pareto":
             show_points([record["points"]])
-        console.print(f"wrote {output} ({len(result.tosa)} bytes)", highlight=False)
+        wrote = f"wrote {output} ({len(result.tosa)} bytes)" + (f"\nwrote {report}" if report else "")
+        console.print(wrote, highlight=False)
     if not (result.searched or result.interrupted):
         raise typer.Exit(STEPPED_BACK)

@@ -6,7 +6,7 @@ import logging
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from eqsat.search.deviation import Deviation
 from eqsat.search.interruption import Interruption
 from eqsat.search.options import Options
 from eqsat.search.referee import StreamPrice, total
+from eqsat.search.result import Result
 from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound
@@ -37,7 +38,7 @@ class CompileSummary:
     operator kind, bytes of memory and the prices of the command streams (None where not all delegates have them), cycles that the model needs at least, whether every delegate
     equals its reference to the bit or by how much a tolerant one does not, seconds by stage; by_delegate: name, cycles, the graph that was
     chosen, Vela's table of it with the origins of its operators, and the error where eqsat stepped back; cpu_operators: those that no delegate has, with their number;
-    interrupted: a search was ended before it was done."""
+    interrupted: a search was ended before it was done; results: by the names of delegates, not in `as_dict`."""
 
     model: str
     target: str
@@ -67,9 +68,12 @@ class CompileSummary:
     by_delegate: list[dict[str, Any]] = field(default_factory=list)
     cpu_operators: dict[str, int] = field(default_factory=dict)
     interrupted: bool = False
+    results: dict[str, Result] = field(default_factory=dict, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        figures = asdict(replace(self, results={}))
+        del figures["results"]
+        return figures
 
 
 def compile_model(
@@ -136,6 +140,7 @@ def compile_model(
         by_delegate=[_delegate(d) for d in session.delegates],
         cpu_operators=outside,
         interrupted=any(r.interrupted for r in results),
+        results={d.name: d.result for d in session.delegates if d.result is not None},
     )
 
 

@@ -235,6 +235,11 @@ class RecordedRun:
         a, b = of(record) if record else None, of(base) if base else None
         return a / b if a is not None and b else None
 
+    def mean_to_baseline(self, target: str, configuration: str, of: Callable[[Record], int | None]) -> float | None:
+        """The geometric mean of such ratios over the models; None of none."""
+        found = [r for m in self.models if (r := self.to_baseline(m, target, configuration, of))]
+        return geometric_mean(found) if found else None
+
     def standings(self) -> list[Standing]:
         """Of every configuration on every target that has cells with figures."""
         out = []
@@ -247,7 +252,7 @@ class RecordedRun:
                     {m: self.over(m, target, c, "operators") for m in models},
                     {m: self.utilisation(m, target, c) for m in models},
                     {m: self.to_baseline(m, target, c, sram) for m in models},
-                    {m: self.to_baseline(m, target, c, lambda r: r.get("pte_bytes")) for m in models},
+                    {m: self.to_baseline(m, target, c, pte_bytes) for m in models},
                 )
                 if models:
                     known = ({m: x for m, x in f.items() if x is not None} for f in figures)
@@ -335,6 +340,15 @@ def sram(record: Record) -> int | None:
     """Bytes of SRAM in use at once, at most."""
     found = record.get("memory", {}).get("Sram")
     return found["peak"] if found else None
+
+
+def pte_bytes(record: Record) -> int | None:
+    return record.get("pte_bytes")
+
+
+def file_bytes(record: Record) -> int | None:
+    """Of the .tflite file of LiteRT, of the .pte of others."""
+    return record.get("tflite_bytes", pte_bytes(record))
 
 
 def geometric_mean(values: Iterable[float]) -> float:

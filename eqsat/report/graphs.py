@@ -7,11 +7,13 @@ more often than the other is marked, "gone" before and "new" after.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eqsat import drawing
 from eqsat.drawing import Box, Edge, Look, Text
+from eqsat.report.table import ReportTable
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
@@ -21,6 +23,8 @@ MOVING = (
     *(name for name, op in OPS.items() if op.copies and op.kind in ("move", "axial", "concat")),
     "rescale",
 )
+#: Shares of a graph's cycles from which on an operator is shown in a stronger colour.
+_HEAT = (0.0, 0.02, 0.08)
 #: Characters that a label has room for.
 _ROOM = 20
 
@@ -46,10 +50,39 @@ def counts(graph: TensorGraph, marked: set[int]) -> dict[str, tuple[int, int]]:
     return {op: (k, some[op]) for op, k in every.items()}
 
 
-def svg(graph: TensorGraph, marked: set[int], word: str) -> str:
-    """The picture as an `<svg>` element; `word` is the class of marked nodes ("gone" or "new")."""
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What is known of an operator besides the graph: Vela's cycles (None: it is free or runs as part of another), their share of all, what it is
+    called, and the PyTorch modules and nodes that it stands for."""
+
+    cycles: int | None = None
+    share: float = 0.0
+    name: str = ""
+    modules: Sequence[str] = ()
+    origins: Sequence[str] = ()
+
+
+def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
+    """How many operators of each kind there are before and after, those that move data first."""
+    gone, new = marks(before, after)
+    old, fresh = counts(before, gone), counts(after, new)
+    rows = []
+    for op in sorted({*old, *fresh}, key=lambda op: (op not in MOVING, op)):
+        (was, lost), (now, added) = old.get(op, (0, 0)), fresh.get(op, (0, 0))
+        rows.append((op, str(was), str(lost or ""), str(now), str(added or "")))
+    return ReportTable(
+        "TOSA operators",
+        "A node is alike in both graphs if operator, attributes, constants and shapes are. More nodes need not be more cycles: several transposes "
+        "that the NPU has may replace one that Vela would take apart.",
+        ("operator", "before", "of these gone", "after", "of these new"),
+        tuple(rows),
+    )
+
+
+def svg(graph: TensorGraph, marked: set[int], word: str, known: Mapping[int, NodeFacts] | None = None) -> str:
+    """The picture as an `<svg>` element; `word` is the class of marked nodes ("gone" or "new"); known: facts by node."""
     nodes = shown(graph)
-    boxes = {n: box(graph, n, word if n in marked else "") for n in nodes}
+    boxes = {n: _with_facts(box(graph, n, word if n in marked else ""), (known or {}).get(n)) for n in nodes}
     edges = [Edge(m, n) for n in nodes for m in graph.nodes[n].inputs if m in boxes]
     return drawing.svg(drawing.draw(boxes, edges, Look()), kind="graph")
 
@@ -60,6 +93,18 @@ def box(graph: TensorGraph, n: int, word: str, aside: str = "") -> Box:
     kind = "input" if node.op == "input" else node.op if node.op in MOVING else "other"
     lines = (Text(_label(graph, n)), Text(_shape(node), "shape"))
     return Box(lines, f"{kind} {word}".strip(), _details(graph, n), aside)
+
+
+def _with_facts(plain: Box, facts: NodeFacts | None) -> Box:
+    if facts is None:
+        return plain
+    lines, kind = list(plain.lines), plain.kind
+    if facts.cycles:
+        lines.append(Text(f"{facts.cycles:,}", "cost"))
+        kind += f" heat{sum(facts.share >= level for level in _HEAT)}"
+    data = {"modules": "\n".join(facts.modules)} if facts.modules else {}
+    about = "\n".join(filter(None, [facts.name, *facts.origins]))
+    return replace(plain, lines=lines, kind=kind, note=f"{about}\n{plain.note}", data=data)
 
 
 def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], str]]) -> dict[str, Any]:

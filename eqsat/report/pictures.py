@@ -1,39 +1,26 @@
-"""Charts as SVG text to put into a page: matplotlib, text kept as text, nothing fetched."""
+"""Charts of a benchmark run, as SVG text to put into a page."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import matplotlib
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
-matplotlib.use("svg")
+from eqsat.bench.records import Record
+from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun
+from eqsat.report.figures import COLOURS, figure
 
-from matplotlib import pyplot  # noqa: E402 - after the backend is chosen
-from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentFormatter  # noqa: E402
-
-from eqsat.bench.records import Record  # noqa: E402
-from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun  # noqa: E402
-
-#: Arithmetic in greys and blues, what eqsat is after in warm colours; Okabe and Ito's, which people tell apart who do not see red and green alike.
+#: Arithmetic in greys and blues, what eqsat is after in warm colours.
 KIND_COLOURS = dict(
-    zip(KINDS, ("#4d4d4d", "#0072b2", "#56b4e9", "#9ecae1", "#bdbdbd", "#f0e442", "#d55e00", "#e69f00"))
+    zip(KINDS, ("#808792", "#0072b2", "#56b4e9", "#9ecae1", "#bdbdbd", "#f0e442", "#d55e00", "#e69f00"))
 )
-_GREYS, _COLOURS = (
+_GREYS, _WARM = (
     ("#d9d9d9", "#bdbdbd", "#969696", "#d9d9d9", "#bdbdbd"),
     ("#cc79a7", "#9ecae1", "#0072b2", "#009e73", "#f0e442", "#e69f00", "#d55e00"),
 )
-STAGE_COLOURS = dict(zip(STAGES, _GREYS + _COLOURS))
-_TARGET_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-_STYLE: Any = {  # matplotlib names each key that there is
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "svg.fonttype": "none",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-}
+STAGE_COLOURS = dict(zip(STAGES, _GREYS + _WARM))
 
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 
@@ -74,16 +61,8 @@ def seconds_by_stage(run: RecordedRun, configuration: str) -> str:
 
 def predicted_against_vela(run: RecordedRun, configuration: str) -> str:
     """Every choice that was compiled whole: its cost in the choice graph, in the cost model's unit, against Vela's total, both logarithmic."""
-    figure, axes = pyplot.subplots(figsize=(6.4, 4.6))
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="predicted: cost of the choice",
-        ylabel="Vela's total of the whole graph, cycles",
-    )
-    seen: list[float] = []
-    for colour, target in zip(_TARGET_COLOURS, run.targets):
-        found = [
+    found = {
+        target: [
             e
             for p, r in run.records.items()
             if p[1:] == (target, configuration)
@@ -91,42 +70,43 @@ def predicted_against_vela(run: RecordedRun, configuration: str) -> str:
             for e in d
             if e["predicted"] > 0
         ]
-        for corrected in (False, True):
-            points = [(e["predicted"], e["cycles"]) for e in found if (e["round"] > 0) == corrected]
-            if points:
-                label = f"{target}{', prices corrected' if corrected else ''}"
-                predicted, cycles = zip(*points)
-                axes.scatter(
-                    predicted,
-                    cycles,
-                    s=22,
-                    label=label,
-                    facecolors="none" if corrected else colour,
-                    edgecolors=colour,
-                    alpha=0.8,
-                )
-                seen += [x for p in points for x in p]
-    if not seen:
-        pyplot.close(figure)
+        for target in run.targets
+    }
+    if not any(found.values()):
         return ""
-    axes.plot(
-        [min(seen), max(seen)],
-        [min(seen), max(seen)],
-        color="#888888",
-        linewidth=1,
-        linestyle="--",
-        label="equal",
-        scalex=False,
-        scaley=False,
-    )
-    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
-        if high < 10 * low:  # within a decade logarithmic ticks run into each other
-            axis.set_major_locator(MaxNLocator(4))
-        axis.set_major_formatter(EngFormatter(sep=""))
-        axis.set_minor_formatter(NullFormatter())
-    axes.grid(True, alpha=0.25)
-    axes.legend(frameon=False)
-    return _svg(figure)
+
+    def draw(_, panels: list[Any]) -> None:
+        (axes,) = panels
+        axes.set(
+            xscale="log",
+            yscale="log",
+            xlabel="predicted: cost of the choice",
+            ylabel="Vela's total of the whole graph, cycles",
+        )
+        for colour, (target, every) in zip(COLOURS, found.items()):
+            for corrected in (False, True):
+                points = [e for e in every if (e["round"] > 0) == corrected]
+                if points:
+                    axes.scatter(
+                        [e["predicted"] for e in points],
+                        [e["cycles"] for e in points],
+                        s=22,
+                        label=f"{target}{', prices corrected' if corrected else ''}",
+                        facecolors="none" if corrected else colour,
+                        edgecolors=colour,
+                        alpha=0.8,
+                    )
+        ends = [f(e[k] for every in found.values() for e in every for k in ("predicted", "cycles")) for f in (min, max)]
+        axes.plot(ends, ends, color="#888888", linewidth=1, linestyle="--", label="equal", scalex=False, scaley=False)
+        for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            if high < 10 * low:  # within a decade logarithmic ticks run into each other
+                axis.set_major_locator(MaxNLocator(4))
+            axis.set_major_formatter(EngFormatter(sep=""))
+            axis.set_minor_formatter(NullFormatter())
+        axes.grid(True, alpha=0.25)
+        axes.legend(frameon=False)
+
+    return figure(draw, 6.4, 4.6)
 
 
 def _shares(record: Record, whole: int) -> dict[str, float]:
@@ -152,20 +132,20 @@ def _stacked(
         return ""
     longest = max(3, *(len(b) for b in panels.values()))
     legend = 0.25 + 0.2 * -(-len(colours) // 4)  # inches
-    with pyplot.rc_context(_STYLE):
-        figure, row = pyplot.subplots(
-            1, len(panels), figsize=(1.6 + 3.8 * len(panels), 0.9 + 0.23 * longest + legend), squeeze=False
-        )
-        for axes, (target, stack) in zip(row[0], panels.items()):
+    height = 0.9 + 0.23 * longest + legend
+
+    def draw(made, row: list[Any]) -> None:
+        for axes, (target, stack) in zip(row, panels.items()):
             _draw_bars(axes, stack, colours)
             axes.set_title(target, fontsize=10)
             if formatter:
                 axes.xaxis.set_major_formatter(formatter)
-        handles = [pyplot.Rectangle((0, 0), 1, 1, color=c) for c in colours.values()]
-        figure.legend(handles, [(names or {}).get(k, k) for k in colours], loc="lower center", ncols=4, frameon=False)
-        figure.supxlabel(label, fontsize=9, y=legend / figure.get_figheight())
-        figure.tight_layout(rect=(0, (legend - 0.1) / figure.get_figheight(), 1, 1))
-        return _svg(figure)
+        handles = [Rectangle((0, 0), 1, 1, color=c) for c in colours.values()]
+        made.legend(handles, [(names or {}).get(k, k) for k in colours], loc="lower center", ncols=4, frameon=False)
+        made.supxlabel(label, fontsize=9, y=legend / height)
+        made.tight_layout(rect=(0, (legend - 0.1) / height, 1, 1))
+
+    return figure(draw, 1.6 + 3.8 * len(panels), height, len(panels))
 
 
 def _draw_bars(axes, stack: Bars, colours: Mapping[str, str]) -> None:
@@ -177,20 +157,10 @@ def _draw_bars(axes, stack: Bars, colours: Mapping[str, str]) -> None:
     for kind, colour in colours.items():
         widths = [values.get(kind, 0.0) for _, values in stack]
         if any(widths):
-            axes.barh(rows, widths, left=left, color=colour, height=0.82, edgecolor="white", linewidth=0.3)
+            axes.barh(rows, widths, left=left, color=colour, height=0.82, linewidth=0)
         left = [a + b for a, b in zip(left, widths)]
     axes.set_yticks(rows, [name for name, _ in stack])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(max(rows[-1], 2) + 0.6, -0.6)
     axes.grid(True, axis="x", alpha=0.25)
     axes.set_axisbelow(True)
-
-
-def _svg(figure) -> str:
-    """The figure's `<svg>` element."""
-    out = io.StringIO()
-    with pyplot.rc_context({**_STYLE, "svg.hashsalt": "eqsat"}):
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    pyplot.close(figure)
-    text = out.getvalue()
-    return text[text.index("<svg") :]

@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from eqsat.report.data import RecordedRun, Standing, geometric_mean, sram
+from eqsat.report.data import RecordedRun, Standing, file_bytes, geometric_mean, sram
+from eqsat.report.table import ReportTable
 
 #: Operators that the table of the excess names, those of at least so large a share; the others are added up.
 _NAMED, _LEAST = 10, 0.0005
-
-
-@dataclass(frozen=True, slots=True)
-class ReportTable:
-    """The first `words` columns hold words, all others figures."""
-
-    title: str
-    note: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    words: int = 1
-
-    def markdown(self) -> list[str]:
-        """The table's lines, without its title and note."""
-        rule = "|" + "---|" * self.words + "--:|" * (len(self.header) - self.words)
-        return [f"| {' | '.join(self.header)} |", rule, *(f"| {' | '.join(row)} |" for row in self.rows)]
-
-    def plain(self) -> list[str]:
-        """The table's lines for a terminal, as wide as they need to be."""
-        widths = [max(map(len, column)) for column in zip(self.header, *self.rows)]
-        return [
-            "  ".join(
-                cell.ljust(w) if i < self.words else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
-            ).rstrip()
-            for row in (self.header, *self.rows)
-        ]
 
 
 def tables(run: RecordedRun) -> list[ReportTable]:
@@ -117,7 +91,7 @@ def bounds(run: RecordedRun, target: str) -> ReportTable:
                     _number(run.over(m, target, c), ".2f"),
                     _number(run.utilisation(m, target, c), ".1%"),
                     _kib(sram(r)),
-                    _kib(_file(r)),
+                    _kib(file_bytes(r)),
                 ]
             rows.append(tuple(row))
     each = ("over roofline", "MACs", "SRAM, KiB", "file, KiB")
@@ -149,10 +123,6 @@ def excess(run: RecordedRun, target: str) -> ReportTable:
         ("operator", *(f"{c}: {what}" for c in found for what in ("computing", "waiting"))),
         tuple(rows) if found else (),
     )
-
-
-def _file(record: dict) -> int | None:
-    return record.get("tflite_bytes", record.get("pte_bytes"))
 
 
 def _mean(ratios: Iterable[float]) -> str:

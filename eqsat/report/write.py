@@ -12,7 +12,20 @@ from eqsat.files import InputError, write_atomically
 from eqsat.report import graphs
 from eqsat.report.compare import RunComparison
 from eqsat.report.compare import markdown as comparison_markdown
-from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun, Summary, deviations, geometric_mean, total
+from eqsat.report.data import (
+    KINDS,
+    OWN_STAGES,
+    STAGES,
+    RecordedRun,
+    Summary,
+    deviations,
+    file_bytes,
+    geometric_mean,
+    pte_bytes,
+    sram,
+    total,
+)
+from eqsat.report.environment import environment, error, number, ratio
 from eqsat.report.tables import tables
 from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.facts import facts_of
@@ -26,26 +39,13 @@ TOLERANT = (
 
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
     """Writes the report into `directory` and gives the files. Raises InputError if the drawing library is missing or the place is not writable."""
-    try:
-        import jinja2
+    made = environment()
+    from eqsat.report import pictures
 
-        from eqsat.report import pictures
-    except ImportError as e:
-        raise InputError(f"the report needs {e.name}: pip install 'eqsat[plots]'") from e
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as e:
         raise InputError(f"cannot make {directory}: {e.strerror or e}") from e
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, loader=jinja2.PackageLoader("eqsat.report")
-    )
-    environment.filters.update(
-        number=_number,
-        ratio=_ratio,
-        share=lambda x: "" if x is None else f"{x:.1%}",
-        error=_error,
-        kib=lambda b: "-" if b is None else f"{b / 1024:,.1f}",
-    )
     charts = [
         (title, picture(run, c))
         for c in run.optimized
@@ -67,10 +67,14 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
         "litert": LITERT,
         "tolerant": TOLERANT,
         "deviations": deviations,
+        "baseline": run.configurations[0],
+        "sram": sram,
+        "file": file_bytes,
+        "pte": pte_bytes,
     }
     out = {
         "report.md": markdown(run, comparison),
-        "index.html": environment.get_template("index.html").render(
+        "index.html": made.get_template("index.html").render(
             **common,
             summaries=run.summaries(),
             tables=tables(run),
@@ -81,7 +85,7 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
         ),
     }
     for (model, target), page in pages.items():
-        out[f"{page['name']}.html"] = environment.get_template("model.html").render(
+        out[f"{page['name']}.html"] = made.get_template("model.html").render(
             **common, model=model, target=target, page=page
         )
         for name, data in page["explorer"].items():
@@ -105,11 +109,6 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
                 explorer[name] = graphs.model_explorer(
                     f"{model} {target}", {base["configuration"]: (before, gone, "gone"), c: (after, new, "new")}
                 )
-                old, fresh = graphs.counts(before, gone), graphs.counts(after, new)
-                changed = [
-                    (op, *old.get(op, (0, 0)), *fresh.get(op, (0, 0)))
-                    for op in sorted({*old, *fresh}, key=lambda op: (op not in graphs.MOVING, op))
-                ]
                 views.append(
                     {
                         "configuration": c,
@@ -117,7 +116,7 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
                         "baseline": base["configuration"],
                         "before": graphs.svg(before, gone, "gone"),
                         "after": graphs.svg(after, new, "new"),
-                        "changed": changed,
+                        "changed": graphs.changes(before, after),
                         "explorer": name,
                     }
                 )
@@ -185,8 +184,8 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
             "|---|---|---|" + "--:|" * 6,
         ]
         lines += [
-            f"| {t.model} | {t.target} | {t.configuration} | {t.cycles:,} | {_ratio(t.ratio)} | {t.largest:g} | {t.mean:.2f} | {_error(t.before)} "
-            f"| {_error(t.after)} |"
+            f"| {t.model} | {t.target} | {t.configuration} | {t.cycles:,} | {ratio(t.ratio)} | {t.largest:g} | {t.mean:.2f} | {error(t.before)} "
+            f"| {error(t.after)} |"
             for t in tolerant
         ]
     if failures := run.failures():
@@ -215,9 +214,9 @@ def headline(run: RecordedRun) -> list[str]:
         cells = []
         for target in run.targets:
             base, record = run.get(model, target, STOCK), run.get(model, target, c)
-            ratio = record["cycles"] / base["cycles"] if base and record else None
-            ratios[target] += [] if ratio is None else [ratio]
-            cells += [*(_number(r["cycles"] if r else None) for r in (base, record)), _ratio(ratio)]
+            found = record["cycles"] / base["cycles"] if base and record else None
+            ratios[target] += [] if found is None else [found]
+            cells += [*(number(r["cycles"] if r else None) for r in (base, record)), ratio(found)]
         lines.append(f"| {model} | {' | '.join(cells)} |")
     return [
         *lines,
@@ -272,10 +271,10 @@ def _cell(run: RecordedRun, record: Record | None) -> str:
         return ""
     if "error" in record:
         return "failed"
-    ratio = run.ratio(record["model"], record["target"], record["configuration"])
+    found = run.ratio(record["model"], record["target"], record["configuration"])
     text = f"{record['cycles']:,}"
-    if record is not run.baseline(record["model"], record["target"]) and ratio is not None:
-        text += f" (**{ratio:.3f}**, loss)" if ratio > 1 else f" ({ratio:.3f})"
+    if record is not run.baseline(record["model"], record["target"]) and found is not None:
+        text += f" (**{found:.3f}**, loss)" if found > 1 else f" ({found:.3f})"
     if left := record.get("cpu_operators"):
         text += f", {left} on the CPU"
     return text
@@ -304,15 +303,3 @@ def _seconds(run: RecordedRun, model: str, target: str) -> str:
     if record is None:
         return "- | -"
     return f"{total(record, OWN_STAGES):.1f} | {total(record) - total(record, OWN_STAGES):.1f}"
-
-
-def _error(x: float | None) -> str:
-    return "-" if x is None else f"{x:.2f}"
-
-
-def _number(x: float | None) -> str:
-    return "-" if x is None else f"{x:,}"
-
-
-def _ratio(x: float | None) -> str:
-    return "" if x is None else f"{x:.3f}"

@@ -1,0 +1,245 @@
+"""Tables of one compilation: cycles and memory before and after, by Vela's operators and by PyTorch's modules, and how the search went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from eqsat.report.environment import kib, number, ratio, share
+from eqsat.report.sides import Side, Sides, module_kinds, modules_of, origin_texts
+from eqsat.report.table import ReportTable
+from eqsat.search.run import Run
+
+Row = Mapping[str, Any]
+#: Operators that the bars above the bound are drawn of.
+_SHOWN = 8
+#: Of rows that belong together: how many, cycles, needed cycles, waiting cycles, SRAM at most, bytes of weights.
+_Sums = tuple[float, float, float, float, int, float]
+
+
+def by_operator(sides: Sides) -> ReportTable:
+    """Vela's operators, the most cycles first."""
+    return _compared(
+        sides,
+        "By operator",
+        "Vela's operators: how many run, their cycles, what their MACs and weights need at least at the full rates, cycles in which memory keeps them "
+        "waiting, the most SRAM in use while one of them runs, and their encoded weights.",
+        ("operator",),
+        lambda row: [row["operator"]],
+        lambda key: (key,),
+    )
+
+
+def by_module(sides: Sides) -> ReportTable:
+    """PyTorch's modules, the most cycles first."""
+    kinds = module_kinds((*sides.before, sides.after))
+    return _compared(
+        sides,
+        "By PyTorch module",
+        "An operator that stands for several modules counts for each in equal parts. A click on a row shows its operators in the graphs.",
+        ("module", "class"),
+        modules_of,
+        lambda key: (key, kinds.get(key, "")),
+    )
+
+
+def _compared(
+    sides: Sides,
+    title: str,
+    note: str,
+    words: tuple[str, ...],
+    keys: Callable[[Row], list[str]],
+    named: Callable[[str], tuple[str, ...]],
+) -> ReportTable:
+    """A row per key, with figures before and after."""
+    old = _sums(sides.first, keys) if sides.first else {}
+    new = _sums(sides.after, keys)
+    rows = []
+    for key in sorted({**old, **new}, key=lambda k: -max(t[k][1] for t in (old, new) if k in t)):
+        a, b = old.get(key), new.get(key)
+        rows.append((*named(key), *_pair(a, b)))
+    before = sides.first.name if sides.first else "before"
+    each = ("cycles", "operators", "needed", "waiting", "SRAM, KiB", "weights, KiB")
+    names = [f"{what}: {who}" for what in each for who in (before, sides.after.name)]
+    return ReportTable(title, note, (*words, *names[:2], "ratio", *names[2:]), tuple(rows), words=len(words))
+
+
+def _sums(side: Side, keys: Callable[[Row], list[str]]) -> dict[str, _Sums]:
+    out: dict[str, _Sums] = {}
+    for row in side.rows:
+        found = keys(row)
+        part = 1 / len(found)
+        for key in found:
+            k, cycles, ideal, waiting, sram, weights = out.get(key, (0, 0, 0, 0, 0, 0))
+            out[key] = (
+                k + part,
+                cycles + part * int(row["op_cycles"]),
+                ideal + part * row["ideal"],
+                waiting + part * row["waiting"],
+                max(sram, row["sram_bytes"]),
+                weights + part * row["weight_bytes"],
+            )
+    return out
+
+
+def _pair(a: _Sums | None, b: _Sums | None) -> tuple[str, ...]:
+    cycles = [s[1] if s else 0.0 for s in (a, b)]
+    count, needed, waiting, sram, weights = ([s[i] if s else None for s in (a, b)] for i in (0, 2, 3, 4, 5))
+    return (
+        *map(number, cycles),
+        ratio(cycles[1] / cycles[0]) if cycles[0] else "",
+        *("-" if x is None else f"{x:g}" if x == round(x) else f"{x:.1f}" for x in count),
+        *map(number, needed),
+        *map(number, waiting),
+        *map(kib, sram),
+        *map(kib, weights),
+    )
+
+
+#: What cycles are spent on, and its colour.
+PARTS = {
+    "needed by MACs and weights at the full rates": "#009e73",
+    "computing or moving data above that": "#0072b2",
+    "waiting for memory": "#e69f00",
+}
+
+
+def above_the_bound(sides: Sides) -> list[tuple[str, str, float, tuple[float, float, float]]]:
+    """(operator, side, cycles, its cycles by PARTS) of Vela's operators, the most cycles first, some of them."""
+    shown = [s for s in (sides.first, sides.after) if s]
+    sums = {s.name: _sums(s, lambda row: [row["operator"]]) for s in shown}
+    every = {op: max(f[op][1] for f in sums.values() if op in f) for f in sums.values() for op in f}
+    out = []
+    for op in sorted(every, key=lambda op: -every[op])[:_SHOWN]:
+        for name, found in sums.items():
+            cycles, ideal, waiting = found[op][1:4] if op in found else (0.0, 0.0, 0.0)
+            above = max(0.0, cycles - ideal)
+            waits = min(above, waiting)
+            out.append((op, name, cycles, (cycles - above, above - waits, waits)))
+    return out
+
+
+def every_operator(side: Side) -> ReportTable:
+    """Vela's whole table of a graph, in the order in which it runs."""
+    total = side.cycles or 1
+    return ReportTable(
+        f"Every operator: {side.name}",
+        "In the order in which they run.",
+        (
+            *("operator", "PyTorch", "name", "#", "cycles", "of all", "needed", "waiting"),
+            *("SRAM, KiB", "weights, KiB", "commands, KiB"),
+        ),
+        tuple(
+            (
+                row["operator"],
+                origin_texts(row),
+                row["name"],
+                str(i),
+                number(int(row["op_cycles"])),
+                share(int(row["op_cycles"]) / total),
+                number(row["ideal"]),
+                number(row["waiting"]),
+                kib(row["sram_bytes"]),
+                kib(row["weight_bytes"]),
+                kib(row["command_bytes"]),
+            )
+            for i, row in enumerate(side.rows)
+        ),
+        words=3,
+    )
+
+
+def memory(sides: Sides) -> ReportTable:
+    """Bytes in use and moved, by memory."""
+    shown = [s for s in (*sides.before, sides.after) if s.footprint]
+    figures: list[dict[str, float]] = []
+    for s in shown:
+        f = s.footprint or {}
+        moved = {f"{name}: {what}": x for name, m in f["memory"].items() for what, x in m.items()}
+        figures.append({"weights in flash": f["weights"], "commands in flash": f["commands"], **moved})
+    names = [n for n in dict.fromkeys(n for f in figures for n in f) if any(f.get(n) for f in figures)]
+    rows = []
+    for name in names:
+        a, b = figures[0].get(name, 0), figures[-1].get(name, 0)
+        change = ratio(b / a) if len(figures) > 1 and a else ""
+        rows.append((name, *(kib(f.get(name, 0)) for f in figures), change))
+    return ReportTable(
+        "Memory",
+        "The most in use at once, and all that is read and written, in KiB.",
+        ("KiB", *(s.name for s in shown), "ratio"),
+        tuple(rows),
+    )
+
+
+def saturation(run: Run) -> ReportTable:
+    """The passes of the saturation."""
+    done = run.choices.frozen.saturation
+    return ReportTable(
+        "Saturation",
+        f"Ended: {done.stop}. Matches of rules by pass, and e-nodes at its end.",
+        ("pass", "rules that matched most", "e-nodes", "matches"),
+        tuple(
+            (
+                str(i + 1),
+                ", ".join(f"{r} {n:,}" for r, n in sorted(it.matches.items(), key=lambda m: -m[1])[:3] if n),
+                number(it.nodes),
+                number(sum(it.matches.values())),
+            )
+            for i, it in enumerate(done.iterations)
+        ),
+        words=2,
+    )
+
+
+def extractions(record: Mapping[str, Any]) -> ReportTable:
+    """Every choice that Vela compiled."""
+    return ReportTable(
+        "Extraction",
+        "Every choice that was compiled whole: from round 2 on prices are corrected by what Vela said of the choices before. The gap is how far the "
+        "extractor's own cost can at most be above the least one.",
+        ("extractor", "round", "predicted cost", "Vela's cycles", "gap"),
+        tuple(
+            (
+                e["extractor"],
+                str(e["round"] + 1),
+                number(e["predicted"]),
+                number(e["cycles"]),
+                "no bound" if e["gap"] is None else "proved least" if e["gap"] == 0 else f"{e['gap']:.2%}",
+            )
+            for e in record["extractions"]
+        ),
+    )
+
+
+def points(record: Mapping[str, Any]) -> ReportTable:
+    """The Pareto set."""
+    answers = {True: "yes", False: "no", None: "not tried"}
+    return ReportTable(
+        "Pareto set",
+        "Graphs that no other one beats in cycles, SRAM and flash at once. One that does not fit the limits of memory is no answer.",
+        ("graph", "fits", "verified", "cycles", "SRAM, KiB", "flash, KiB"),
+        tuple(
+            (
+                f"{i}: {p['name']}",
+                answers[p["fits"]],
+                answers[p["verified"]],
+                number(p["cycles"]),
+                kib(p["sram"]),
+                kib(p["flash"]),
+            )
+            for i, p in enumerate(record["points"])
+        ),
+        words=3,
+    )
+
+
+def seconds(given: Mapping[str, float]) -> ReportTable:
+    total = sum(given.values())
+    rows = [(k, f"{v:.2f}", share(v / total)) for k, v in given.items() if v >= 0.005] if total else []
+    return ReportTable("Seconds", "", ("stage", "seconds", "of all"), tuple(rows))
+
+
+def named(pairs: Iterable[tuple[str, Any]], title: str, header: Sequence[str]) -> ReportTable:
+    """A table of words alone."""
+    rows = tuple((k, str(v)) for k, v in pairs)
+    return ReportTable(title, "", tuple(header), rows, words=2)

@@ -1,0 +1,176 @@
+"""One page per compilation: what it cost before and after, the graphs side by side, the search, and why the result equals the source.
+
+result = eqsat.optimize_tosa(tosa, "ethos-u85-256")
+eqsat.report.write_page("page.html", result)          # or a saved run; `--report page.html` of `eqsat compile` and `eqsat optimize`
+
+The page is one file that fetches nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eqsat.egraph.rule import Rule
+from eqsat.files import write_atomically
+from eqsat.report import compiled, graphs
+from eqsat.report.environment import environment, kib, number, ratio
+from eqsat.report.sides import Side, Sides
+from eqsat.report.table import ReportTable
+from eqsat.report.why import MOST_E_NODES, why
+from eqsat.search.deviation import Deviation
+from eqsat.search.result import Result
+from eqsat.search.run import Run
+from eqsat.versions import commit, versions
+
+logger = logging.getLogger(__name__)
+
+
+def write_page(
+    path: str | Path,
+    what: Run | Result | Mapping[str, Run | Result],
+    *,
+    title: str = "",
+    rules: Sequence[Rule] = (),
+    most_e_nodes: int | None = MOST_E_NODES,
+    facts: Mapping[str, Any] | None = None,
+    warnings: Sequence[str] = (),
+) -> None:
+    """Writes the page of a result, of a saved run, or of several delegates by name.
+
+    rules: the user's own that took part. most_e_nodes: of a search that is still explained (None: any). facts: what else the page is to say first, by name. warnings: shown above all. Raises InputError where the
+    place is not writable or a library is missing.
+    """
+    made = environment()
+    from eqsat.report.pictures import KIND_COLOURS
+
+    logger.info("writing the report", extra={"stage": "report"})
+    given = what if isinstance(what, Mapping) else {"": what}
+    delegates = [Sides.of(one, name) for name, one in given.items()]
+    text = made.get_template("compile.html").render(
+        title=title or " and ".join(d.name for d in delegates),
+        target=next((d.run.target.accelerator for d in delegates if d.run), ""),
+        vela=next((d.record["vela"] for d in delegates), ""),
+        versions=next((d.run.versions for d in delegates if d.run), None) or versions(["eqsat", "ethos-u-vela"]),
+        commit=commit(),
+        colours=KIND_COLOURS,
+        parts=compiled.PARTS,
+        facts=facts or {},
+        warnings=[*warnings, *(w for d in delegates for w in d.record["warnings"])],
+        delegates=[_delegate(d, rules, most_e_nodes) for d in delegates],
+        totals=_totals(delegates),
+    )
+    write_atomically(Path(path), text.encode())
+
+
+def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict[str, Any]:
+    """What the templates show of a delegate."""
+    from eqsat.report.search_pictures import pareto, rounds
+
+    record, excess = d.record, compiled.above_the_bound(d)
+    left, (after, new, explorer) = _pictures(d)
+    return {
+        "sides": d,
+        "tiles": _tiles(d),
+        "bars": [(s.name, s.cycles or 0, s.by_kind) for s in (*d.before, d.after)],
+        "longest": max((s.cycles or 0 for s in (*d.before, d.after)), default=0) or 1,
+        "costs": compiled.by_operator(d),
+        "excess": excess,
+        "most": max((cycles for _, _, cycles, _ in excess), default=0) or 1,
+        "modules": compiled.by_module(d),
+        "memory": compiled.memory(d),
+        "every": [compiled.every_operator(s) for s in (d.after, *d.before) if s.rows],
+        "left": left,
+        "right": (d.after.name, after),
+        "changed": new,
+        "explorer": explorer,
+        "why": why(d.run, rules, most_e_nodes),
+        "search": [
+            t
+            for t in (
+                compiled.extractions(record),
+                compiled.points(record),
+                *([compiled.saturation(d.run)] if d.run else []),
+                compiled.seconds(record["seconds"]),
+            )
+            if t.rows
+        ],
+        "charts": [c for c in (rounds(record["extractions"], d), pareto(record["points"], d)) if c],
+    }
+
+
+def _pictures(d: Sides) -> tuple[list[tuple[str, str]], tuple[str, ReportTable | None, str]]:
+    """(name, picture) of each graph before; the picture of the result, what it has of each operator, and all for Model Explorer, in base64. The result's
+    marks are against the first graph before."""
+    first, after = d.first, d.after
+    left, new, pairs = [], set(), {}
+    for side in d.before:
+        gone, fresh = graphs.marks(side.graph, after.graph)
+        left.append((side.name, graphs.svg(side.graph, gone, "gone", side.facts())))
+        pairs[side.name if side.name != after.name else f"{side.name}, as given"] = (side.graph, gone, "gone")
+        if side is first:
+            new = fresh
+    pairs[after.name] = after.graph, new, "new"
+    changed = graphs.changes(first.graph, after.graph) if first else None
+    explorer = graphs.model_explorer(d.name, pairs)
+    return left, (
+        graphs.svg(after.graph, new, "new", after.facts()),
+        changed,
+        base64.b64encode(json.dumps(explorer).encode()).decode(),
+    )
+
+
+def _tiles(d: Sides) -> list[tuple[str, str, str]]:
+    """(name, figure, what is to be known of it)."""
+    first, after, record = d.first, d.after, d.record
+    least = record["bound"]
+    out = [("cycles", number(after.cycles), _was(first.cycles if first else None, after.cycles, number, first))]
+    for name, which in (("SRAM in use", "peak"), ("flash: commands and weights", "flash")):
+        old, new = (getattr(s, which) if s else None for s in (first, after))
+        out.append((f"{name}, KiB", kib(new), _was(old, new, kib, first)))
+    if least["roofline"] and after.cycles:
+        over = f"{after.cycles / least['roofline']:.2f}"
+        was = f"{first.cycles / least['roofline']:.2f} {first.name}; " if first and first.cycles else ""
+        out.append(("times the roofline", over, f"{was}at least {least['roofline']:,.0f} cycles"))
+        was = f"{least['mac_cycles'] / first.cycles:.1%} {first.name}; " if first and first.cycles else ""
+        out.append(("MAC utilisation", f"{least['mac_cycles'] / after.cycles:.1%}", f"{was}{least['macs']:,} MACs"))
+    if priced := record["command_stream"]["eqsat"]:
+        old = record["command_stream"].get(first.name) if first else None
+        was = _was(old["cycles"] if old else None, priced["cycles"], number, first)
+        out.append(("by its commands", number(priced["cycles"]), was))
+    return [*out, _verified(record)]
+
+
+def _was(old: float | None, new: float | None, shown: Callable[[float | None], str], first: Side | None) -> str:
+    if old is None or new is None or first is None:
+        return ""
+    return f"{shown(old)} {first.name}" + (f"; ratio {new / old:.3f}" if old else "")
+
+
+def _verified(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    answer = {True: "and in the binary", False: "but not in the binary", None: "binary not run"}
+    binary = answer[record["binary_verified"]] + (f": {record['binary_reason']}" if record["binary_reason"] else "")
+    if record["deviation"]:
+        return "verified", "tolerant", Deviation(**record["deviation"]).text
+    return "verified", "to the bit" if record["verified"] else "no", binary
+
+
+def _totals(delegates: Sequence[Sides]) -> ReportTable | None:
+    """A row per delegate, where there are several."""
+    if len(delegates) < 2:
+        return None
+    rows = []
+    for d in delegates:
+        old = d.first.cycles if d.first else None
+        sizes = [kib(s.peak) if s else "-" for s in (d.first, d.after)]
+        rows.append((d.name, d.after.name, number(old), number(d.after.cycles), _ratio(old, d.after.cycles), *sizes))
+    header = ("delegate", "graph", "cycles before", "cycles", "ratio", "SRAM before, KiB", "SRAM, KiB")
+    return ReportTable("Delegates", "", header, tuple(rows), words=2)
+
+
+def _ratio(old: int | None, new: int | None) -> str:
+    return ratio(new / old) if old and new is not None else ""

@@ -1,0 +1,70 @@
+"""Charts of one search: what each round found, and what cycles cost in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from eqsat.report.figures import COLOURS, figure
+from eqsat.report.sides import Sides
+
+_SIZE = 5.6, 3.4
+
+
+def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
+    """Vela's cycles of every choice that was compiled, and what it was predicted to cost, by round."""
+    if not extractions:
+        return ""
+
+    def draw(made: Any, panels: list[Any]) -> None:
+        (axes,) = panels
+        for colour, extractor in zip(COLOURS, dict.fromkeys(e["extractor"] for e in extractions)):
+            own = [e for e in extractions if e["extractor"] == extractor]
+            at = [e["round"] + 1 for e in own]
+            axes.scatter(at, [e["cycles"] for e in own], s=30, color=colour, label=extractor, zorder=3)
+            axes.scatter(at, [e["predicted"] for e in own], s=30, facecolors="none", edgecolors=colour, zorder=2)
+        for style, side in zip(("--", ":"), sides.before):
+            if side.cycles is not None:
+                axes.axhline(side.cycles, color="#888888", linewidth=1, linestyle=style, label=side.name)
+        axes.set(xlabel="round; hollow: the predicted cost", ylabel="cycles")
+        axes.set_xlim(0.5, max(e["round"] for e in extractions) + 1.5)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        _from_zero(axes)
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+        made.tight_layout()
+
+    return figure(draw, *_SIZE)
+
+
+def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
+    """Cycles against SRAM: the Pareto set, and what there was before; "" where that is one point."""
+    known = [(s.name, s.cycles, s.peak) for s in sides.before if s.cycles is not None and s.peak is not None]
+    if len(points) + len(known) < 2:
+        return ""
+
+    def draw(made: Any, panels: list[Any]) -> None:
+        (axes,) = panels
+        for name, fits, colour in (("Pareto set", True, COLOURS[2]), ("of it too large", False, COLOURS[1])):
+            some = [p for p in points if p["fits"] == fits]
+            if some:
+                sizes = [p["sram"] / 1024 for p in some]
+                axes.scatter(sizes, [p["cycles"] for p in some], s=36, color=colour, label=name, zorder=3)
+        for marker, (name, cycles, peak) in zip("s^", known):
+            axes.scatter([peak / 1024], [cycles], s=36, marker=marker, color="#888888", label=name, zorder=2)
+        axes.set(xlabel="SRAM in use, KiB", ylabel="cycles")
+        axes.margins(0.12)
+        axes.set_xlim(left=0)
+        _from_zero(axes)
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+        made.tight_layout()
+
+    return figure(draw, *_SIZE)
+
+
+def _from_zero(axes: Any) -> None:
+    """Cycles as 300k, from none on: the eye compares lengths."""
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.grid(True, axis="y", alpha=0.25)

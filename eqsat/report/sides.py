@@ -1,0 +1,121 @@
+"""What a page of one compilation compares: each delegate's graphs, before and after, with Vela's table of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from eqsat.report.graphs import NodeFacts
+from eqsat.search.origins import of_buffer, table
+from eqsat.search.result import Result
+from eqsat.search.run import Run
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import loads, tensor_names
+from eqsat.tosa.locations import Origin
+
+#: How an operator without an origin, and one of the model itself, are listed among modules.
+UNKNOWN, WHOLE = "(not known)", "(the model itself)"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One graph of a delegate: "stock", "explicit", or, as chosen, "eqsat". rows: Vela's table with the origins of each operator and what it needs at
+    least, empty where it is not known; footprint: as `Footprint` has it, as JSON."""
+
+    name: str
+    tosa: bytes
+    rows: Sequence[Mapping[str, Any]]
+    cycles: int | None
+    by_kind: Mapping[str, int]
+    footprint: Mapping[str, Any] | None
+
+    @cached_property
+    def graph(self) -> TensorGraph:
+        return loads(self.tosa)
+
+    @property
+    def peak(self) -> int | None:
+        """Bytes of SRAM in use at once."""
+        return self.footprint["sram"] if self.footprint else None
+
+    @property
+    def flash(self) -> int | None:
+        """Bytes of commands and weights in a .pte."""
+        return self.footprint["payload"] if self.footprint else None
+
+    def facts(self) -> dict[int, NodeFacts]:
+        """What is known of the graph's operators, by node."""
+        names = tensor_names(self.tosa)
+        cycles: dict[int, int] = {}
+        for row in self.rows:
+            if (node := names.get(row.get("source", ""))) is not None:
+                cycles[node] = cycles.get(node, 0) + int(row["op_cycles"])
+        whole = max(1, sum(cycles.values()))
+        origins = of_buffer(self.tosa)
+        return {
+            n: NodeFacts(
+                cycles.get(n),
+                cycles.get(n, 0) / whole,
+                f"n{n}",
+                tuple(dict.fromkeys(o.module or WHOLE for o in origins.get(n, ()))),
+                tuple(map(str, origins.get(n, ()))),
+            )
+            for n in self.graph.live()
+        }
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A delegate's graphs. before: those that there would be without eqsat, stock's first; record: the figures, as `Result.record` gives them; run: all that
+    was known, None where no alternative was found."""
+
+    name: str
+    before: tuple[Side, ...]
+    after: Side
+    record: Mapping[str, Any]
+    run: Run | None
+
+    @staticmethod
+    def of(what: Run | Result, name: str = "") -> Sides:
+        """Those of a result, or of a saved run."""
+        run = what.run if isinstance(what, Result) else what
+        record = what.record() if isinstance(what, Result) else what.result
+        graphs = dict(run.graphs) if run else {"explicit": what.explicit, "chosen": what.tosa}  # type: ignore[union-attr]
+        tables = run.tables if run else {}
+        before = [
+            Side(
+                which,
+                graphs[which],
+                table(graphs[which], tables.get(which, ())),
+                record[f"{which}_cycles"],
+                record[f"{which}_by_kind"],
+                record[f"{which}_footprint"],
+            )
+            for which in ("stock", "explicit")
+            if which in graphs and record[f"{which}_cycles"] is not None
+        ]
+        rows = table(graphs["chosen"], record["table"])
+        after = Side(record["chosen"], graphs["chosen"], rows, record["cycles"], record["by_kind"], record["footprint"])
+        return Sides(name or (run.name if run else ""), tuple(before), after, record, run)
+
+    @property
+    def first(self) -> Side | None:
+        """What the result is compared with."""
+        return self.before[0] if self.before else None
+
+
+def modules_of(row: Mapping[str, Any]) -> list[str]:
+    """The PyTorch modules that a row of Vela's table stands for, each once."""
+    return list(dict.fromkeys(o.get("module", WHOLE) for o in row["origins"])) or [UNKNOWN]
+
+
+def origin_texts(row: Mapping[str, Any]) -> str:
+    return ", ".join(str(Origin(**o)) for o in row["origins"])
+
+
+def module_kinds(sides: Iterable[Side]) -> dict[str, str]:
+    """The class of each module, without its package."""
+    found = (o for s in sides for row in s.rows for o in row["origins"])
+    return {o["module"]: o["kind"].rpartition(".")[2] for o in found if "module" in o and "kind" in o}

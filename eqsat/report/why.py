@@ -1,0 +1,107 @@
+"""What changed and why, as a page shows it: each operator of the source, the rules that prove its new form, and the cost of what was not taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from eqsat.egraph.rule import Rule
+from eqsat.explain import ExplainError, Explanation, Verdict, explain
+from eqsat.explain.text import headline
+from eqsat.report.environment import number
+from eqsat.report.table import ReportTable
+from eqsat.search.run import Run
+
+#: Operators that are written out with their proofs and the costs of their alternatives, an extraction each: those of the most cycles.
+_WRITTEN_OUT = 6
+#: E-nodes from which on explaining takes minutes.
+MOST_E_NODES = 12_000
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """headline: what became of how many operators. tables: by rule, and by operator of the source. details: (operator, its proof and what was not taken).
+    problem: why there is nothing to tell."""
+
+    headline: Sequence[str] = ()
+    tables: Sequence[ReportTable] = ()
+    details: Sequence[tuple[str, str]] = field(default_factory=list)
+    problem: str = ""
+
+
+def why(run: Run | None, rules: Sequence[Rule] = (), most_e_nodes: int | None = MOST_E_NODES) -> Why:
+    """The saturation is repeated for it, with every step recorded, unless it has more e-nodes (None: however many). rules: the user's own that took part."""
+    if run is None:
+        return Why(problem="No alternatives were found, so that there is nothing to explain.")
+    size = run.choices.frozen.n_nodes
+    if most_e_nodes is not None and size > most_e_nodes:
+        return Why(
+            problem=f"Explaining saturates again with every step recorded, which takes minutes with {size:,} e-nodes. `eqsat explain RUN --report "
+            "PAGE` of a saved run (--save) writes this page with it."
+        )
+    try:
+        e = explain(run, rules)
+    except ExplainError as problem:
+        return Why(problem=str(problem))
+    changed = [v for v in e.ops.values() if v.verdict != "stayed"]
+    costly = sorted(changed, key=_cycles, reverse=True)[:_WRITTEN_OUT]
+    return Why(
+        headline(e),
+        [_by_rule(changed), _operators(e), *([_added(e)] if e.added else [])],
+        [(f"n{v.node} {v.op}: {v.verdict}", e.op_text(v.node)) for v in costly],
+    )
+
+
+def _cycles(v: Verdict) -> float:
+    return max(v.cycles or 0, v.cycles_now or 0)
+
+
+def _by_rule(changed: Iterable[Verdict]) -> ReportTable:
+    """By the rules of their proofs: operators, their cycles before and now."""
+    found: dict[str, list[Verdict]] = {}
+    for v in changed:
+        for rule in v.rules:
+            found.setdefault(rule, []).append(v)
+    rows = [
+        (r, str(len(vs)), number(sum(v.cycles or 0 for v in vs)), number(sum(v.cycles_now or 0 for v in vs)))
+        for r, vs in sorted(found.items(), key=lambda f: -sum(v.cycles or 0 for v in f[1]))
+    ]
+    return ReportTable(
+        "By rule",
+        "Operators of the source in whose proofs a rule takes part, and their cycles. One whose proof needs several rules counts for each.",
+        ("rule", "operators", "cycles before", "cycles now"),
+        tuple(rows),
+    )
+
+
+def _operators(e: Explanation) -> ReportTable:
+    rows = [
+        (
+            f"n{v.node} {v.op} {v.type}",
+            v.verdict,
+            f"{v.now} {v.now_type}" if v.now and v.verdict != "stayed" else "",
+            ", ".join(v.rules),
+            ", ".join(map(str, e.origins.get(v.node, ()))),
+            number(v.cycles),
+            number(v.cycles_now),
+        )
+        for v in sorted(e.ops.values(), key=lambda v: (v.verdict == "stayed", -_cycles(v)))
+    ]
+    return ReportTable(
+        "By operator of the source",
+        "Nodes of the graph with explicit layout. Stayed: as it was; changed: the same value by another operator or with other attributes; moved: the "
+        'operator works on another tensor; removed: nothing takes its place. "-" is free or runs as part of a neighbour, which has its cycles.',
+        ("operator", "verdict", "now", "rules", "PyTorch", "cycles before", "cycles now"),
+        tuple(rows),
+        words=5,
+    )
+
+
+def _added(e: Explanation) -> ReportTable:
+    return ReportTable(
+        "New operators",
+        "",
+        ("operator", "PyTorch", "cycles"),
+        tuple((f"{a.op} {a.type}", ", ".join(map(str, a.origins)), number(a.cycles)) for a in e.added),
+        words=2,
+    )
