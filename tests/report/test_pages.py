@@ -4,14 +4,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from eqsat.report import RecordedRun, write
+from eqsat.report import RecordedRun, write, write_page
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
 from tests.report.browser import EXECUTABLE, Browser
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(EXECUTABLE is None, reason="no Chromium here: apt-get install chromium"),
 ]
-PAGE = "pixel_shuffle.ethos-u85-256.html"
+TARGET = "ethos-u85-256"
+PAGE = f"pixel_shuffle.{TARGET}.html"
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +22,18 @@ def report(zoo_run, tmp_path_factory):
     directory = tmp_path_factory.mktemp("report")
     write(RecordedRun.read(zoo_run), directory)
     return directory
+
+
+@pytest.fixture(scope="module")
+def compiled(zoo_run, tmp_path_factory):
+    """The page of one compilation."""
+    path = tmp_path_factory.mktemp("compiled") / "page.html"
+    graphs = zoo_run / "graphs"
+    explicit, stock = (
+        (graphs / f"pixel_shuffle.0.{TARGET}.{which}.tosa").read_bytes() for which in ("explicit", "stock")
+    )
+    write_page(path, optimize_tosa(explicit, TARGET, stock=stock, options=Options(extractor="dag_greedy")))
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -73,4 +88,74 @@ def test_the_page_of_a_model_marks_what_is_gone_and_new(report, browser):
 def test_links_lead_to_pages(report, browser):
     browser.open(report / "index.html")
     links = browser.value("[...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
-    assert links == [PAGE] and (report / PAGE).exists()
+    assert [a for a in links if not a.startswith("#")] == [PAGE] and (report / PAGE).exists()
+    assert all(browser.value(f"document.querySelector({a!r}) !== null") for a in links if a.startswith("#"))
+
+
+def test_a_heading_sorts_and_the_field_filters(compiled, browser):
+    browser.open(compiled)
+    rows = "[...document.querySelectorAll('#by-module-0 tbody tr')]"
+    cycles = f"{rows}.map(r => Number(r.cells[3].textContent.replaceAll(',', '')))"
+    for expected in (sorted, lambda x: sorted(x, reverse=True)):
+        browser.value("document.querySelectorAll('#by-module-0 th')[3].click()")
+        if expected is sorted:  # figures come the largest first, a second click turns them
+            browser.value("document.querySelectorAll('#by-module-0 th')[3].click()")
+        assert browser.value(cycles) == expected(browser.value(cycles)) and len(set(browser.value(cycles))) > 1
+    table = "[...document.querySelectorAll('table')].find(t => t.closest('.scroll').previousElementSibling?.matches('.filter'))"
+    field = f"{table}.closest('.scroll').previousElementSibling"
+    browser.value(f"{field}.value = 'conv2d'; {field}.oninput()")
+    shown = browser.value(f"[...{table}.tBodies[0].rows].filter(r => !r.hidden).map(r => r.textContent)")
+    assert shown and all("conv2d" in r for r in shown)
+    assert len(shown) < browser.value(f"{table}.tBodies[0].rows.length")
+
+
+def test_dark_as_the_system_has_it_or_as_chosen(compiled, browser):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    seen = {}
+    for scheme in ("light", "dark"):
+        browser.open(compiled)
+        browser.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        seen[scheme] = browser.value(ground)
+        browser.value("document.querySelector('button.theme').click()")
+        seen[f"not {scheme}"] = browser.value(ground)
+        browser.value("localStorage.clear()")
+    assert seen["light"] != seen["dark"]
+    assert (seen["not light"], seen["not dark"]) == (seen["dark"], seen["light"])
+
+
+def test_graphs_zoom_and_show_what_belongs_together(compiled, browser):
+    browser.open(compiled)
+    assert browser.complaints() == [] and browser.requests() == [compiled.as_uri()]
+    width = "document.querySelector('.pane:not([hidden]) svg').getBoundingClientRect().width"
+    before = browser.value(width)
+    browser.value("document.querySelector('[data-act=in]').click()")
+    assert browser.value(width) == pytest.approx(1.3 * before, rel=0.01)
+    browser.value("document.querySelector('[data-act=whole]').click()")
+    pane = "document.querySelector('.pane:not([hidden])')"
+    assert browser.value(
+        f"{pane}.scrollHeight <= {pane}.clientHeight + 1 && {pane}.scrollWidth <= {pane}.clientWidth + 1"
+    )
+    module = browser.value(
+        "(() => { const row = document.querySelector('tr[data-module]'); row.click(); return row.dataset.module; })()"
+    )
+    picked = browser.value("[...document.querySelectorAll('g.picked')].map(g => g.dataset.modules.split('\\n'))")
+    assert picked and all(module in m for m in picked)
+    assert browser.value("[...document.querySelectorAll('.side')].every(s => s.querySelector('g.picked'))")
+
+
+def test_another_graph_can_stand_on_the_left(compiled, browser):
+    browser.open(compiled)
+    browser.value("(() => { const s = document.querySelector('.view select'); s.value = 'explicit'; s.onchange(); })()")
+    assert browser.value("[...document.querySelectorAll('.side:first-child .pane')].map(p => p.hidden)") == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("width", [360, 800, 1600])
+def test_no_page_is_wider_than_the_window(compiled, report, browser, width):
+    for page in (compiled, report / "index.html", report / PAGE):
+        browser.open(page)
+        browser.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        assert browser.value("document.documentElement.scrollWidth") <= width
+    browser.send("Emulation.clearDeviceMetricsOverride")

@@ -1,0 +1,206 @@
+"""The page of a compilation: its figures are those of the result, its graphs and reasons those of the run."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup, Tag
+from typer.testing import CliRunner
+
+from eqsat import runs
+from eqsat.cli.app import app
+from eqsat.explain import explain
+from eqsat.files import InputError
+from eqsat.report import compiled, write_page
+from eqsat.report.sides import Sides
+from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.options import Options
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps
+from eqsat.tosa.locations import Origin, text
+from tests.graphs import clamp, conv, finish, rescale, transposed_relus
+
+
+def located(graph: TensorGraph, each: int = 2) -> bytes:
+    """The graph with an origin per operator, so many operators a module."""
+    ops = [n for n in graph.live() if graph.nodes[n].op not in ("input", "const")]
+    return dumps(graph, {n: text([Origin(f"op{n}", f"layer{i // each}", "torch.nn.Some")]) for i, n in enumerate(ops)})
+
+
+def computed_twice() -> TensorGraph:
+    """The same convolution twice, one of them clamped."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 8, 8, 16), "INT8")
+    return finish(g, conv(g, x, 16, 3, seed=1), clamp(g, conv(g, x, 16, 3, seed=1), 0, 100))
+
+
+def optimized(buffer: bytes, place: Path, **options) -> Result:
+    own = Options(extractor="dag_greedy", cache=place / "prices", max_sram="any", max_flash="any", **options)
+    return optimize_tosa(buffer, "ethos-u55-128", stock=buffer, options=own, name="made by hand")
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    found = optimized(located(transposed_relus()), tmp_path_factory.mktemp("result"))
+    assert found.chosen == "eqsat" and found.run is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(result: Result, tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    write_page(path, result)
+    assert [p.name for p in path.parent.iterdir()] == ["page.html"]
+    return BeautifulSoup(path.read_text(), "html.parser")
+
+
+def column(table: Tag, name: str) -> list[float]:
+    headings = [th.text for th in table.select("thead th")]
+    cells = [row.select("td")[headings.index(name)].text for row in table.select("tbody tr")]
+    return [float(c.replace(",", "")) for c in cells if c != "-"]
+
+
+def test_tables_add_up_to_the_result(result: Result, page: BeautifulSoup) -> None:
+    (by_operator,), (by_module,) = page.select("#operators-0"), page.select("#by-module-0")
+    for table in (by_operator, by_module):
+        assert sum(column(table, "cycles: eqsat")) == pytest.approx(result.cycles, abs=2)
+        assert sum(column(table, "cycles: stock")) == pytest.approx(result.stock_cycles, abs=2)
+        assert 0 < max(column(table, "SRAM, KiB: eqsat")) <= result.footprint.sram / 1024
+        assert sum(column(table, "operators: eqsat")) == pytest.approx(len(result.table), abs=0.2)
+    modules = {o["module"] for row in result.table for o in row["origins"]}
+    assert modules <= {row["data-module"] for row in by_module.select("tr[data-module]")}
+    assert {td.text for td in by_module.select("tbody td:nth-of-type(2)")} == {"Some"}
+
+
+def test_the_first_figures_are_the_results(result: Result, page: BeautifulSoup) -> None:
+    tiles = {
+        t.select_one(".name").text: (t.select_one(".big").text, t.select_one(".more").text)
+        for t in page.select(".tile")
+    }
+    assert tiles["cycles"][0] == f"{result.cycles:,}" and tiles["cycles"][1].startswith(
+        f"{result.stock_cycles:,} stock"
+    )
+    assert f"ratio {result.cycles / result.stock_cycles:.3f}" in tiles["cycles"][1]
+    assert tiles["SRAM in use, KiB"][0] == f"{result.footprint.sram / 1024:,.1f}"
+    assert tiles["verified"][0] == "to the bit"
+    assert f"Vela {result.vela}" in page.text
+
+
+def test_graphs_have_every_operator_its_cycles_and_its_module(result: Result, page: BeautifulSoup) -> None:
+    sides = Sides.of(result)
+    panes = page.select(".pane")
+    assert [p.get("data-graph") for p in panes] == ["stock", "explicit", None]
+    for pane, side in zip(panes, (*sides.before, sides.after), strict=True):
+        shown = [n for n in side.graph.live() if side.graph.nodes[n].op != "const"]
+        assert len(pane.select("svg.graph > g")) == len(shown)
+        assert sum(int(t.text.replace(",", "")) for t in pane.select("text.cost")) == side.cycles
+        assert len(pane.select("g[data-modules]")) == sum(side.graph.nodes[n].op != "input" for n in shown)
+    assert panes[0].select(".transpose.gone") and not panes[2].select(".gone")
+
+
+def test_every_operator_that_changed_is_there_with_its_rules(result: Result, page: BeautifulSoup) -> None:
+    told = explain(result)
+    assert {v.verdict for v in told.ops.values()} > {"removed"}
+    rows = {
+        row.select("td")[0].text.split()[0]: row for row in page.select("tr") if re.match(r"n\d+ ", row.text.strip())
+    }
+    for v in told.ops.values():
+        cells = [td.text for td in rows[f"n{v.node}"].select("td")]
+        assert cells[1] == v.verdict and cells[3] == ", ".join(v.rules) and f"op{v.node}" in cells[4]
+    written = [d.text for d in page.select("details pre")]
+    assert any("Proof" in t and "by the run's prices" in t for t in written)
+
+
+def test_the_search_is_there(result: Result, page: BeautifulSoup) -> None:
+    (extraction,) = [h for h in page.select("h3") if h.text == "Extraction"]
+    table = extraction.find_next("table")
+    assert column(table, "Vela's cycles") == [e.cycles for e in result.extractions]
+    assert f"{result.e_nodes:,} e-nodes" in page.text and result.stop in page.text
+    assert len(page.select("figure.chart svg")) == 2
+
+
+def test_nothing_is_fetched_and_only_its_own_script_may_run(page: BeautifulSoup) -> None:
+    policy = page.select_one("meta[http-equiv]")["content"]
+    assert "default-src 'none'" in policy and re.search(r"script-src 'sha256-[\w+/]{43}='", policy)
+    assert not page.select("[src], link[rel=stylesheet]")
+    assert {a["href"][0] for a in page.select("a:not([download])")} <= {"#"}
+
+
+def test_model_explorer_gets_the_same_graphs(result: Result, page: BeautifulSoup) -> None:
+    link = page.select_one("a[download]")
+    data = json.loads(base64.b64decode(link["href"].partition("base64,")[2]))
+    assert [g["id"] for g in data["graphs"]] == ["stock", "explicit", "eqsat"]
+    assert any(n.get("style") for n in data["graphs"][-1]["nodes"])
+
+
+def test_cycles_of_several_modules_are_shared(tmp_path: Path) -> None:
+    result = optimized(located(computed_twice(), 1), tmp_path)
+    sides = Sides.of(result)
+    merged = [row for row in sides.after.rows if len({o["module"] for o in row["origins"]}) > 1]
+    assert merged, "no operator of the result stands for several modules"
+    table = compiled.by_module(sides)
+    at = table.header.index("cycles: eqsat")
+    cycles = [float(row[at].replace(",", "")) for row in table.rows]
+    assert sum(cycles) == pytest.approx(result.cycles, abs=len(cycles))
+
+
+def test_without_names_everything_is_of_no_known_module(tmp_path: Path) -> None:
+    table = compiled.by_module(Sides.of(optimized(dumps(transposed_relus()), tmp_path)))
+    assert [row[0] for row in table.rows] == ["(not known)"]
+
+
+def test_several_delegates_each_have_their_part(result: Result, tmp_path: Path) -> None:
+    write_page(tmp_path / "page.html", {"forward/0": result, "forward/1": result}, title="twice", warnings=["too warm"])
+    page = BeautifulSoup((tmp_path / "page.html").read_text(), "html.parser")
+    assert column(page.select_one("#delegates"), "cycles") == [result.cycles] * 2
+    assert len(page.select(".view")) == 2 and page.select_one(".warning").text == "too warm"
+
+
+def test_what_cannot_be_explained_says_why(result: Result, tmp_path: Path) -> None:
+    write_page(tmp_path / "large.html", result, most_e_nodes=result.e_nodes - 1)
+    assert "eqsat explain RUN --report" in (tmp_path / "large.html").read_text()
+    g = TensorGraph()
+    finish(g, rescale(g, g.add_input("x", (1, 4, 4, 8), "INT32"), "INT32", shift=(31,)))
+    none = optimize_tosa(dumps(g), "ethos-u85-256", options=Options(cache=tmp_path / "prices"))
+    assert none.run is None
+    write_page(tmp_path / "none.html", none)
+    page = (tmp_path / "none.html").read_text()
+    assert "nothing to explain" in page and f"{none.cycles:,}" in page and none.warnings[0][:20] in page
+
+
+def test_a_saved_run_gives_the_same_page(result: Result, page: BeautifulSoup, tmp_path: Path) -> None:
+    runs.save(result, tmp_path / "run")
+    write_page(tmp_path / "page.html", runs.load(tmp_path / "run"))
+    assert BeautifulSoup((tmp_path / "page.html").read_text(), "html.parser").text == page.text
+
+
+def command(*args: object):
+    return CliRunner().invoke(app, [str(a) for a in args])
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    source = tmp_path / "in.tosa"
+    source.write_bytes(located(transposed_relus()))
+    made = ("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--save", tmp_path / "run")
+    done = command(*made, "--report", tmp_path / "page.html")
+    assert done.exit_code == 0 and f"wrote {tmp_path / 'page.html'}" in done.output.replace("\n", ""), done.output
+    assert "in.tosa on ethos-u85-256" in (tmp_path / "page.html").read_text()
+    done = command("explain", tmp_path / "run", "--report", tmp_path / "again.html")
+    assert done.exit_code == 0 and "What changed and why" in (tmp_path / "again.html").read_text(), done.output
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    source = tmp_path / "in.tosa"
+    source.write_bytes(located(transposed_relus()))
+    done = command("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--report", tmp_path)
+    assert done.exit_code == 2 and not (tmp_path / "out.tosa").exists()
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, result: Result, tmp_path: Path) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
+    with pytest.raises(InputError, match=r"needs jinja2: pip install 'eqsat\[plots\]'"):
+        write_page(tmp_path / "page.html", result)
