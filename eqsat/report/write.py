@@ -10,6 +10,7 @@ from eqsat.bench.cells import LITERT, STOCK
 from eqsat.bench.records import Record
 from eqsat.files import InputError, write_atomically
 from eqsat.report import graphs
+from eqsat.report import history as past
 from eqsat.report.compare import RunComparison
 from eqsat.report.compare import markdown as comparison_markdown
 from eqsat.report.data import (
@@ -58,6 +59,7 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
     pages = {
         (m, t): _page(run, m, t) for m in run.models for t in run.targets if any(p[:2] == (m, t) for p in run.records)
     }
+    versions = past.versions_of(run)
     common = {
         "run": run,
         "kinds": KINDS,
@@ -82,6 +84,8 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
             pages=pages,
             comparison=comparison,
             notes=notes(run),
+            history=past.tables(versions, run),
+            history_chart=past.chart(versions, run),
         ),
     }
     for (model, target), page in pages.items():
