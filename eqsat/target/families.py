@@ -52,7 +52,6 @@ U55 = Family(
     summed_by_convolution=True,
     planes_in_rows=True,
     commands=1,
-    runnable=True,
 )
 
 U65 = replace(
@@ -165,7 +164,6 @@ U85 = Family(
     summed_by_convolution=False,
     planes_in_rows=False,
     commands=2,
-    runnable=False,
 )
 
 #: Every family that there is. A new one is a record above and its place here.

@@ -107,7 +107,6 @@ class Family:
     summed_by_convolution: a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones.
     planes_in_rows: elementwise ops keep tensors of one channel in rows (NHWC), not in bricks.
     commands: which set of commands its binaries are made of: 1 that of U55 and U65, 2 that of U85 (`eqsat/device`).
-    runnable: its binaries run on the functional model (`eqsat/device`).
     """
 
     name: str
@@ -131,4 +130,3 @@ class Family:
     summed_by_convolution: bool
     planes_in_rows: bool
     commands: int
-    runnable: bool
