@@ -86,6 +86,17 @@ def activation_of_several_images() -> TensorGraph:
     return _finished(g, g.add_with("clamp", [y], makers.clamp("INT8", 0, 90)))
 
 
+@_defect(
+    "a TRANSPOSE that is an output, and that only another TRANSPOSE reads: it is no output of the binary", "5.1", "5.2"
+)
+def lost_output() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_with("clamp", [g.add_input("x", (1, 4, 4, 8), "INT8")], makers.clamp("INT8", 0, 90))
+    y = g.add("transpose", [x], perms=(0, 3, 1, 2))
+    again = g.add("transpose", [y], perms=(0, 2, 3, 1))
+    return _finished(g, y, g.add_with("clamp", [again], makers.clamp("INT8", 0, 50)))
+
+
 @_defect("x + x of one tensor, each side rescaled by the 2**20 that ExecuTorch uses (executorch issue 21151)")
 def sum_with_itself() -> TensorGraph:
     g = TensorGraph()

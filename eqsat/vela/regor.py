@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 
 def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
-    """The figures of one compilation. form: "TOSA" or "TFLITE". Raises what Vela raises, and ImportError with the remedy."""
+    """The figures of one compilation. form: "TOSA" or "TFLITE". Raises what Vela raises, RuntimeError where it loses outputs of the graph, and
+    ImportError with the remedy."""
     try:
         from ethosu import regor
     except ImportError as e:
@@ -20,6 +21,8 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
     if form == "TFLITE":
         options = options.replace("output_format=Raw", "output_format=TFLite", 1)
     model = regor.compile(asked.accelerator, buffer, form, asked.system, options=options)
+    if form == "TOSA":
+        _check_outputs(model, buffer)
     report = model.perf_report
     memories = {
         name: {
@@ -44,6 +47,14 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         "cpu_operators": int(report.cpuOps),
         "tensors": _in_sram(model.opt_database.tables),
     }
+
+
+def _check_outputs(model: Any, buffer: bytes) -> None:
+    """Vela drops a TRANSPOSE that is an output where only another TRANSPOSE reads it (`lost_output` on the page of defects)."""
+    block = _block(buffer)
+    wanted, there = len({block.Outputs(i) for i in range(block.OutputsLength())}), len(model.outputs)
+    if there < wanted:
+        raise RuntimeError(f"its binary has only {there} of {wanted} outputs")
 
 
 class _Configuration(NamedTuple):
@@ -163,12 +174,17 @@ def _sources(tables: dict[str, Any], buffer: bytes) -> list[str]:
 
 def _results(tables: dict[str, Any], buffer: bytes) -> dict[str, str]:
     """The result of each TOSA operator, by its id in Vela's table of what it was given."""
-    from tosa.TosaGraph import TosaGraph
-
-    block = TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
+    block = _block(buffer)
     # the last column counts the operators of the flatbuffer
     numbers = {row[0]: int(row[-1]) for row in tables["source"].data}
     return {k: block.Operators(n).Outputs(0).decode() for k, n in numbers.items() if 0 <= n < block.OperatorsLength()}
+
+
+def _block(buffer: bytes) -> Any:
+    """The basic block of a flatbuffer that has one."""
+    from tosa.TosaGraph import TosaGraph
+
+    return TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
 
 
 def binary(buffer: bytes, flags: list[str]) -> dict[str, Any]:

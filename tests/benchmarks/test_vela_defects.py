@@ -7,11 +7,12 @@ from importlib.metadata import version
 
 import pytest
 
-from benchmarks.vela_defects import DEFECTS, Defect, activation_of_several_images, equal_weights, verdict
+from benchmarks.vela_defects import DEFECTS, Defect, activation_of_several_images, equal_weights, lost_output, verdict
 from eqsat.target import Target
+from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import facts
 from eqsat.vela.guards import violations
-from eqsat.workers.worker import Worker
+from eqsat.workers.worker import Worker, WorkerError
 
 VELA = ".".join(version("ethos-u-vela").split(".")[:2])
 
@@ -36,3 +37,14 @@ def test_a_guard_names_equal_weights_with_other_biases() -> None:
 
 def test_a_guard_names_several_images_where_vela_mixes_them_up() -> None:
     assert len(violations(activation_of_several_images())) == facts().images_mixed_up
+
+
+@pytest.mark.skipif(VELA not in ("5.1", "5.2"), reason="not measured with this version of Vela")
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_a_binary_that_has_lost_an_output_counts_as_refused(target: str, worker: Worker) -> None:
+    g = lost_output()
+    with pytest.raises(WorkerError, match="only 1 of 2 outputs") as e:
+        compile_graph(g, Target.of(target), worker)
+    assert e.value.refused
+    g.outputs, g.output_names = g.outputs[:1], g.output_names[:1]
+    assert compile_graph(g, Target.of(target), worker).cycles > 0
