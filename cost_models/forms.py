@@ -88,6 +88,12 @@ def _matmul(operation: Operation) -> float:
     )
 
 
+def _matmul_rows(operation: Operation) -> float:
+    """Coarse: what the output path takes for the products, and the MAC array for their sums."""
+    depth = ceil(operation.unit.operands[0].shape[-1] / 16) * 16
+    return operation.unit.result.elements * depth * (operation.target.core.mul + 16 / operation.target.core.macs)
+
+
 def _pooling(operation: Operation) -> float:
     unit = operation.unit
     inputs, outputs = spatial(unit.operands[0].shape), spatial(unit.result.shape)
@@ -204,6 +210,7 @@ _FORMS: dict[str, Callable[[Operation], float]] = {
     "reshape": _reshape,
     "transpose": _transpose,
     "matmul": _matmul,
+    "matmul_rows": _matmul_rows,
     "avg_pool2d": _pooling,
     "max_pool2d": _pooling,
     "concat": _cut,

@@ -9,7 +9,7 @@ import numpy as np
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, is_noop, is_times_one
 from cost_models.pads import add_pad, has_pad
 from cost_models.protocol import Unit
-from eqsat.tensor import makers
+from eqsat.tensor import makers, rows
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, Const, Type, attrs_of
@@ -94,7 +94,7 @@ class _Probe:
         graph, unit = self.graph, self.unit
         x = [self._operand(k, t) for k, t in enumerate(unit.operands)]
         for op, attrs in unit.steps:
-            x = [graph.add_with(op, x, attrs)]
+            x = [rows.written(graph, op, x, attrs)]
         if self.narrowing is not None:
             x = [graph.add_with("rescale", x, self.narrowing)]
         graph.outputs = [self._pad(x[0], 1), self._pad(x[0], 2), *self._second_pads] if self.padded else x

@@ -44,7 +44,7 @@ from eqsat.workers.worker import Pool, WorkerError
 
 _POINTWISE = ("rescale", *ACTIVATIONS)
 _MEASURED = frozenset(name for name, op in OPS.items() if op.tosa and op.kind in ("axial", "concat", "mac")).union(
-    MACS, _POINTWISE, SUMS
+    MACS, _POINTWISE, SUMS, ["matmul_rows"]
 )
 #: Seconds that Vela may take for a part of a graph.
 _TIME_LIMIT = 60

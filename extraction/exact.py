@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
 
 from .check import Choice, check
 from .dag_greedy import RESTART_NODES, RESTARTS
@@ -88,9 +91,11 @@ class ExactSearch:
             # The rest of what `dag_greedy` does; most graphs are solved before it would be needed.
             self._greedy(seed, warm_start, restarts=RESTARTS)
         state.bound = floor(small)
+        limit = AGAIN_SHARE * self.time_limit
         try:
-            again = greedy(small, time_limit=AGAIN_SHARE * self.time_limit, seed=seed)
-            state.offer(again.choice)
+            near = carried(self.reduced, self.choice, limit)
+            state.offer(near)
+            state.offer(greedy(small, time_limit=limit, seed=seed, starts=[near]).choice)
         except NoChoiceFound:
             pass
         return state
@@ -153,6 +158,15 @@ class ExactSearch:
             self.name,
             self.interrupted,
         )
+
+
+def carried(reduced: Reduced, choice: Choice, time_limit: float) -> Choice:
+    """A choice of the reduced graph as near to one of the original as greedy extraction finds it: reductions may have dropped e-nodes of it that
+    others replace at no more cost. Raises NoChoiceFound."""
+    graph, kept = reduced.graph, set(choice.values())
+    away = 1.0 + float(np.abs(graph.cost).sum())
+    far = np.array([0.0 if n in kept else away for n in reduced.nodes])
+    return greedy(replace(graph, cost=graph.cost + far), time_limit=time_limit, restarts=1).choice
 
 
 def floor(graph: ChoiceGraph) -> float:

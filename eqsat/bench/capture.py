@@ -13,7 +13,7 @@ from executorch.exir.backend.backend_details import BackendDetails, PreprocessRe
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
-from eqsat.fx.arm import HookPoint, lower
+from eqsat.fx.arm import Tail, lower
 from eqsat.target import Target
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError
@@ -21,9 +21,10 @@ from eqsat.workers.worker import Pool, WorkerError
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One delegate: its graphs, bytes of command stream and weights in its payload (None: Vela refuses it), seconds that this took."""
+    """One delegate: what the tails of the pipeline gave, bytes of command stream and weights in its payload (None: Vela refuses it), seconds that this took."""
 
-    hook: HookPoint
+    explicit: Tail
+    stock: Tail
     binary_bytes: int | None
     vela_seconds: float
 
@@ -42,12 +43,13 @@ class GraphCapture(BackendDetails):
         program = GraphCapture.copy_exported_program_for_preprocess(edge_program, compile_specs)
         hook = lower(program, TOSABackend.filter_tosa_compile_specs(spec))
         started = time.perf_counter()
-        tosa = hook.stock or hook.explicit
+        explicit, stock = Tail(hook.explicit, "", hook.explicit_seconds), hook.stock()
+        tosa = stock.tosa or hook.explicit
         try:
             with Pool(1) as pool:
                 binary = compile_tosa(tosa, Target.from_compile_spec(spec), pool).footprint.payload
             payload = EthosUBackend._compile_tosa_flatbuffer(tosa, spec).processed_bytes
         except WorkerError:
             binary, payload = None, b""
-        CAPTURED.get().append(Captured(hook, binary, time.perf_counter() - started))
+        CAPTURED.get().append(Captured(explicit, stock, binary, time.perf_counter() - started))
         return PreprocessResult(processed_bytes=payload)

@@ -45,14 +45,13 @@ def prepare(reference: str, target: str) -> tuple[dict[str, bytes], dict[str, An
     if not found:
         raise InputError(f"no part of {reference} can run on {target}: the partitioner found no delegate")
     pte = len(edge.to_executorch().buffer)
-    hooks = [c.hook for c in found]
     files = {
-        f"{i}.{kind}": data
-        for i, h in enumerate(hooks)
-        for kind, data in (("explicit", h.explicit), ("stock", h.stock))
-        if data is not None
+        f"{i}.{kind}": tail.tosa
+        for i, c in enumerate(found)
+        for kind, tail in (("explicit", c.explicit), ("stock", c.stock))
+        if tail.tosa is not None
     }
-    tails = sum(h.stock_seconds for h in hooks), sum(h.explicit_seconds for h in hooks)
+    tails = sum(c.stock.seconds for c in found), sum(c.explicit.seconds for c in found)
     seconds = {
         "load and quantize": quantized - started,
         "stock passes": tails[0],
@@ -63,7 +62,7 @@ def prepare(reference: str, target: str) -> tuple[dict[str, bytes], dict[str, An
     return files, {
         "flags": list(compiled_for.flags),
         "seconds": {k: round(v, 3) for k, v in seconds.items()},
-        "stock_errors": [h.stock_error for h in hooks],
+        "stock_errors": [c.stock.error for c in found],
         "calibration": calibration,
         "pte_frame_bytes": pte - sum(payloads) if len(payloads) == len(found) else None,
     }

@@ -6,11 +6,13 @@ import math
 import tempfile
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import EXPLICIT, STOCK, Configuration
 from eqsat.search.decision import ALONE, ONE_OF_SEVERAL, Container
+from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.search.referee import total as total_price
@@ -95,6 +97,10 @@ def _delegate(
     }
 
 
+def _failed(reason: str) -> bytes:
+    raise StockError(reason)
+
+
 def _optimized(
     configuration: Configuration,
     target: Target,
@@ -109,8 +115,7 @@ def _optimized(
         result = optimize_tosa(
             explicit,
             target,
-            stock=stock,
-            stock_error=error if stock is None else "",
+            stock=partial(_failed, error) if stock is None else stock,
             options=options,
             container=container,
         )

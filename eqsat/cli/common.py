@@ -27,8 +27,6 @@ from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.versions import versions
 
 if TYPE_CHECKING:
-    from executorch.backends.arm.ethosu import EthosUCompileSpec
-
     from eqsat.report import RecordedRun
     from eqsat.search.deviation import Deviation
     from eqsat.search.referee import StreamPrice
@@ -189,14 +187,6 @@ def check_target(target: str, config: str | None) -> None:
     Target.check_name(target)
     if config is not None and not Path(config).is_file():
         raise InputError(f"the Vela config file {config} does not exist")
-
-
-def compile_spec(
-    target: str, system_config: str | None, memory_mode: str | None, config: str | None
-) -> EthosUCompileSpec:
-    from executorch.backends.arm.ethosu import EthosUCompileSpec
-
-    return EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
 
 
 def check_report(page: Path | None) -> None:

@@ -25,7 +25,6 @@ from eqsat.cli.common import (
     causes,
     check_report,
     check_target,
-    compile_spec,
     console,
     fail,
     lines,
@@ -95,9 +94,11 @@ def compile_command(
         chosen = options()
         interruption = Interruption()
         with working(f"{model} for {target}"), ends_search_first(interruption.ask):
+            from executorch.backends.arm.ethosu import EthosUCompileSpec
+
             from eqsat.executorch.compiling import compile_model
 
-            spec = compile_spec(target, system_config, memory_mode, config)
+            spec = EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
             summary = compile_model(model, spec, output, chosen, save, interruption)
         if report:
             with working(f"the report of {model}"):

@@ -23,7 +23,6 @@ from eqsat.cli.common import (
     causes,
     check_report,
     check_target,
-    compile_spec,
     console,
     fail,
     lines,
@@ -74,8 +73,10 @@ def optimize(
         try:
             interruption = Interruption()
             with working(f"{source} for {target}"), ends_search_first(interruption.ask):
-                flags = Target.from_compile_spec(compile_spec(target, system_config, memory_mode, config))
-                result = optimize_tosa(buffer, flags, options=chosen, name=str(source), interruption=interruption)
+                compiled_for = Target.of(target, system_config=system_config, memory_mode=memory_mode, config=config)
+                result = optimize_tosa(
+                    buffer, compiled_for, options=chosen, name=str(source), interruption=interruption
+                )
         except TosaError as e:
             raise InputError(str(e)) from e
         except WorkerError as e:
@@ -92,7 +93,7 @@ def optimize(
         raise fail(str(e), BAD_INPUT) from e
     except typer.Exit:
         raise
-    except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import PyTorch
+    except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import what is needed
         raise fail(f"{source} could not be optimized for {target}: {causes(e)}", FAILED) from e
     record = result.record()
     if as_json:

@@ -163,6 +163,7 @@ Reduction = Annotated[Call, op(*(n for n in OPS if n.startswith("reduce_")), nam
 MaxPool = Annotated[Call, op("max_pool2d")]
 Pooling = Annotated[Call, op("max_pool2d", "avg_pool2d", name="pool")]
 Matmul = Annotated[Call, op("matmul")]
+MatmulRows = Annotated[Call, op("matmul_rows")]
 Conv2d = Annotated[Call, op("conv2d")]
 DepthwiseConv2d = Annotated[Call, op("depthwise_conv2d")]
 TransposeConv2d = Annotated[Call, op("transpose_conv2d")]

@@ -27,8 +27,9 @@ from torch.export import ExportedProgram
 from eqsat.executorch import debug
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import PluginError
-from eqsat.fx.arm import lower
+from eqsat.fx.arm import ForkError, lower
 from eqsat.search.decision import ALONE, ONE_OF_SEVERAL, Container
+from eqsat.search.given import StockError
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target
 
@@ -151,18 +152,35 @@ def _result(
     container: Container,
 ) -> Result:
     """Raises what ExecuTorch's passes and `optimize_tosa` raise."""
-    program = EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
-    hook = lower(program, TOSABackend.filter_tosa_compile_specs(spec))
+    tosa_spec = TOSABackend.filter_tosa_compile_specs(spec)
+
+    def copied() -> ExportedProgram:
+        return EthosUBackend.copy_exported_program_for_preprocess(edge_program, compile_specs)
+
+    hook = lower(copied(), tosa_spec, beside=True)
+
+    def stock() -> bytes:
+        try:
+            tail = hook.stock()
+        except ForkError as e:
+            logger.debug("%s: stock's passes run once more: %s", name, e)
+            tail = lower(copied(), tosa_spec).stock()
+        if tail.tosa is None:
+            raise StockError(tail.error)
+        return tail.tosa
+
     session.add_seconds("eqsat: explicit tail", hook.explicit_seconds)
-    result = optimize_tosa(
-        hook.explicit,
-        Target.from_compile_spec(spec),
-        stock=hook.stock,
-        stock_error=hook.stock_error,
-        options=session.options,
-        name=name,
-        container=container,
-        interruption=session.interruption,
-    )
+    try:
+        result = optimize_tosa(
+            hook.explicit,
+            Target.from_compile_spec(spec),
+            stock=stock,
+            options=session.options,
+            name=name,
+            container=container,
+            interruption=session.interruption,
+        )
+    finally:
+        hook.close()
     debug.write(session, name, result.tosa, hook.details, spec)
     return result

@@ -10,7 +10,7 @@ from eqsat.egraph.engine import Budget, EngineError
 from eqsat.egraph.rule import Rule
 from eqsat.explain.chains import Chains, ExplainError
 from eqsat.explain.record import FOREVER, History, TableRow, is_enode, record
-from eqsat.rules import tolerant
+from eqsat.rules import footprint, tolerant
 from eqsat.rules.presets import PRESETS
 from eqsat.search.choice import Choices
 from eqsat.search.spellings import for_target
@@ -21,7 +21,7 @@ from eqsat.tensor.movement import Move
 
 def rules_of(names: Sequence[str], own: Sequence[Rule], target: Target) -> list[Rule]:
     """The rules of these names for a target, in order. Raises ExplainError for a name that nobody has."""
-    known = {r.name: r for rules in (*PRESETS.values(), tolerant.RULES, own) for r in rules}
+    known = {r.name: r for rules in (*PRESETS.values(), tolerant.RULES, footprint.RULES, own) for r in rules}
     missing = [n for n in names if n not in known]
     if missing:
         raise ExplainError(

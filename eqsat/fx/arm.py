@@ -1,7 +1,7 @@
 """The point of ExecuTorch's Arm pipeline where eqsat takes over.
 
 The pipeline runs once up to the last rewrite that is not about layout (`RewriteMatmulPass` and the view fusion after
-it). There the program is copied: the copy goes through the rest of the stock pipeline and gives stock's TOSA, the
+it). There the program is copied, by forking the process or in it: the copy goes through the rest of the stock pipeline and gives stock's TOSA, the
 original goes on without the layout passes and gives TOSA in which every layout change is an explicit TRANSPOSE or RESHAPE.
 Both are serialised by ExecuTorch's own node visitors.
 
@@ -12,9 +12,11 @@ Source of the order of passes: executorch 1.5 backends/arm/_passes/arm_pass_mana
 from __future__ import annotations
 
 import copy
+import logging
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import tosa_serializer as ts
@@ -27,7 +29,10 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
+from eqsat.fx.forked import Forked, ForkError
 from eqsat.tosa.locations import Origin
+
+logger = logging.getLogger(__name__)
 
 #: Stock passes that only place, merge or split data movement: eqsat's rules and pricing do that work.
 LAYOUT_PASSES = frozenset(
@@ -51,24 +56,37 @@ class PipelineError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class HookPoint:
-    """Two lowerings of one delegate: stock's TOSA, and the TOSA with all layout explicit; seconds that each tail took; what ExecuTorch's debug.json
-    says of each origin, if that was asked for."""
+class Tail:
+    """What a tail of the pipeline gives: TOSA, or why there is none; seconds that it took."""
 
-    stock: bytes | None
+    tosa: bytes | None
+    error: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class HookPoint:
+    """Two lowerings of one delegate: the TOSA with all layout explicit and the seconds that its tail took; what waits for stock's and gives it, or
+    raises ForkError; what ExecuTorch's debug.json says of each origin, if that was asked for. To be closed."""
+
     explicit: bytes
-    stock_error: str
-    stock_seconds: float
     explicit_seconds: float
-    details: Mapping[Origin, Mapping[str, Any]] = field(default_factory=dict)
+    stock: Callable[[], Tail]
+    close: Callable[[], None]
+    details: Mapping[Origin, Mapping[str, Any]]
 
 
 class _Split(ArmPassManager):
     """Runs the head of the pipeline once and both tails."""
 
     hook: HookPoint | None = None
-    details: dict[Origin, Mapping[str, Any]] | None = None  # None: nobody asked
+    details: dict[Origin, Mapping[str, Any]] | None  # None: nobody asked
     passes: list[Any]  # ExecuTorch's class has no types
+
+    def __init__(self, compile_spec: Any, beside: bool) -> None:
+        super().__init__(compile_spec)
+        self.details = None if compile_spec.tosa_debug_mode is None else {}
+        self.beside = beside and self.details is None  # what a fork finds out of origins is not sent
 
     def _transform(self, exported_program: ExportedProgram, graph_module: GraphModule) -> GraphModule:
         """Runs the passes before the first layout pass, then both tails on copies; what they give goes into `hook`. Raises PipelineError."""
@@ -88,37 +106,58 @@ class _Split(ArmPassManager):
         tables = names.index(_TABLE_PASS) if _TABLE_PASS in names[:cut] else cut
         self.passes = [*everything[:tables], note_tables, *everything[tables:cut]]
         super()._transform(exported_program, exported_program.graph_module)
-        duplicate = copy.deepcopy(exported_program)
-
-        started = time.perf_counter()
-        self.passes = [p for p in everything[cut:] if type(p).__name__ not in LAYOUT_PASSES]
-        super()._transform(exported_program, exported_program.graph_module)
-        explicit = _serialise(exported_program, self.tosa_spec, hook)
-        explicit_seconds = time.perf_counter() - started
-
-        started = time.perf_counter()
-        stock, error = None, ""
-        self.passes = everything[cut:]
+        stock = partial(self._stock_tail, everything[cut:], hook)
+        forked = self._forked(partial(stock, exported_program))
+        duplicate = exported_program if forked else copy.deepcopy(exported_program)
         try:
-            super()._transform(duplicate, duplicate.graph_module)
-            stock = _serialise(duplicate, self.tosa_spec, hook)
-        except Exception as e:  # noqa: BLE001 - stock may fail where eqsat does not; that is stock's outcome
-            error = f"{type(e).__name__}: {e}"
-        self.hook = HookPoint(
-            stock, explicit, error, time.perf_counter() - started, explicit_seconds, self.details or {}
-        )
+            passes = [p for p in everything[cut:] if type(p).__name__ not in LAYOUT_PASSES]
+            explicit, seconds = self._lowered(passes, hook, exported_program)
+        except BaseException:
+            if forked:
+                forked.close()
+            raise
+        if forked:
+            self.hook = HookPoint(explicit, seconds, forked.result, forked.close, {})
+        else:
+            tail = stock(duplicate)
+            self.hook = HookPoint(explicit, seconds, lambda: tail, lambda: None, self.details or {})
         return exported_program.graph_module
 
+    def _forked(self, tail: Callable[[], Tail]) -> Forked[Tail] | None:
+        """Stock's tail under way beside this process; None where that is not wanted or cannot be."""
+        if not self.beside:
+            return None
+        try:
+            return Forked(tail)
+        except ForkError as e:
+            logger.debug("stock's passes run before the search: %s", e)
+            return None
 
-def lower(program: ExportedProgram, compile_spec) -> HookPoint:
+    def _stock_tail(self, passes: list[Any], hook: _LocationHook, program: ExportedProgram) -> Tail:
+        started = time.perf_counter()
+        try:
+            tosa, seconds = self._lowered(passes, hook, program)
+        except Exception as e:  # noqa: BLE001 - stock may fail where eqsat does not; that is stock's outcome
+            return Tail(None, f"{type(e).__name__}: {e}", time.perf_counter() - started)
+        return Tail(tosa, "", seconds)
+
+    def _lowered(self, passes: list[Any], hook: _LocationHook, program: ExportedProgram) -> tuple[bytes, float]:
+        """The TOSA of a program after the rest of the passes, which change it; seconds that this took."""
+        started = time.perf_counter()
+        self.passes = passes
+        super()._transform(program, program.graph_module)
+        return _serialise(program, self.tosa_spec, hook), time.perf_counter() - started
+
+
+def lower(program: ExportedProgram, compile_spec: Any, beside: bool = False) -> HookPoint:
     """Lowers one delegate's edge program (modified in place, as the backend is handed a copy).
 
-    compile_spec: a TosaCompileSpec. Raises PipelineError, or whatever ExecuTorch's passes raise.
+    compile_spec: a TosaCompileSpec. beside: stock's tail runs in a fork of this process, where one can be made, while the caller goes on. Raises
+    PipelineError, or whatever ExecuTorch's passes raise.
     """
     if any(n.op == "get_attr" for n in program.graph_module.graph.nodes):
         raise PipelineError("the delegate has control flow (cond or while_loop), which eqsat does not optimize")
-    manager = _Split(compile_spec)
-    manager.details = None if compile_spec.tosa_debug_mode is None else {}
+    manager = _Split(compile_spec, beside)
     manager.transform_to_backend_pipeline(exported_program=program, graph_module=program.graph_module)
     assert manager.hook is not None
     return manager.hook
@@ -198,4 +237,4 @@ def _serialise(program: ExportedProgram, tosa_spec, hook: _LocationHook) -> byte
     return bytes(graph.serialize())
 
 
-__all__ = ["LAYOUT_PASSES", "HookPoint", "PipelineError", "lower"]
+__all__ = ["LAYOUT_PASSES", "ForkError", "HookPoint", "PipelineError", "Tail", "lower"]

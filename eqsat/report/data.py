@@ -28,6 +28,7 @@ STAGES = (
     "saturate",
     "price",
     "extract",
+    "given graphs",
     "vela",
     "verify",
 )

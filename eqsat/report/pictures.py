@@ -18,7 +18,7 @@ KIND_COLOURS = dict(
 )
 _GREYS, _WARM = (
     ("#d9d9d9", "#bdbdbd", "#969696", "#d9d9d9", "#bdbdbd"),
-    ("#cc79a7", "#9ecae1", "#0072b2", "#009e73", "#f0e442", "#e69f00", "#d55e00"),
+    ("#cc79a7", "#9ecae1", "#0072b2", "#009e73", "#f0e442", "#969696", "#e69f00", "#d55e00"),
 )
 STAGE_COLOURS = dict(zip(STAGES, _GREYS + _WARM))
 

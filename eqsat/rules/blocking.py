@@ -22,7 +22,7 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Constant, Convolution, Pad, Slice, Value, such
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.tensor.blocking import Spelling, blocked, phased, transposed, undilated
+from eqsat.tensor.blocking import Spelling, blocked, phased, stacked, transposed, undilated
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
 
@@ -116,6 +116,7 @@ def _every(call: Call, shape: Shape, weights: NDArray[Any], bias: NDArray[Any]) 
         if dilation != (height, width):
             yield undilated(call.op, shape, weights, bias, attributes, dilation)
     yield phased(call.op, shape, weights, bias, attributes)
+    yield stacked(call.op, shape, weights, bias, attributes)
     if call.op == "depthwise_conv2d" and shape[-1] > _MOST_DEPTHWISE_CHANNELS:
         return
     along_h, along_w = (_blocks(s, n) for s, n in zip(attributes["stride"], shape[1:3], strict=True))

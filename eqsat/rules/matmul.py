@@ -2,6 +2,7 @@
 
 MATMUL multiplies [n, h, c] by [n, c, w]. A movement that keeps the three axes apart, reordering inside each, crosses it: what
 happens to n happens to both operands, h belongs to the left one, w to the right one, and c may be reordered in both at once.
+With its RESCALE it is also done row by row (`eqsat/tensor/rows.py`).
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Conv2d, Matmul, Slice, Value, such
+from eqsat.egraph.kinds import Constant, Conv2d, Matmul, MatmulRows, Rescale, Slice, Value, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules.slicing import slice_call
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move, StridedAxis
-from eqsat.tensor.types import Shape, Type
+from eqsat.tensor.types import Shape, Type, attrs_of
 
 #: Order of the atomic axes inside one dim, outermost first, as (size, stride within the dim).
 Inside = tuple[StridedAxis, ...]
+
+#: Rows at most that are done one by one.
+_MOST_ROWS = 64
+#: Bytes of products that are added up at once, at most, where those of one row are not more.
+_TOGETHER = 1 << 14
 
 
 @lru_cache(maxsize=65536)
@@ -126,11 +132,32 @@ def as_convolution(matmul: Matmul, left: Type, right: Constant) -> tuple[Move, C
     return Move.reshape(left.shape, (1, 1, h, c)), conv, weights, bias, Move.reshape((1, 1, h, w), (1, h, w))
 
 
+@extern
+def by_rows(rescale: Rescale, matmul: Matmul, left: Type, right: Type) -> list[tuple[Move, MatmulRows, Move]]:
+    """rescale (a b) = m' (rows a (m'' b)): m', rows and m''. One row's products are added up at once, or those of several."""
+    (n, h, c), w = left.shape, right.shape[2]
+    narrow = left.dtype == right.dtype == rescale.attr("dtype") == "INT8"
+    if not narrow or h > _MOST_ROWS or rescale.attr("input_unsigned") or rescale.attr("output_unsigned"):
+        return []
+    products = 2 * n * w * -(-c // 16) * 16
+    attrs = {**dict(rescale.attrs), "in_zp": matmul.attr("in_zp"), "w_zp": matmul.attr("w_zp")}
+    back, of_b = Move.transpose((h, n, w), (1, 0, 2)), Move.transpose(right.shape, (0, 2, 1))
+    steps = sorted({1, min(h, max(1, _TOGETHER // products))})
+    return [(back, Call("matmul_rows", attrs_of({**attrs, "step": step})), of_b) for step in steps]
+
+
 matmul, m, s = symbols("matmul", Matmul), symbols("m", Inner), symbols("s", Slice)
+rescale = symbols("rescale", Rescale)
 a, b = symbols("a b", Value)
 k = symbols("k", Constant)
 rule = partial(rule, family="matmul")
 
+#: Where the products of a MATMUL wait outside of SRAM.
+ROWS = rule(
+    "matmul-rows",
+    rescale(matmul(a, b)),
+    let(by_rows(rescale, matmul, a, b), lambda n, rows, p: n(rows(a, p(b)))),
+)
 RULES = [
     rule("matmul-transpose", matmul(a, b), let(transposed(matmul, a, b), lambda n, mul, p, q: n(mul(p(b), q(a))))),
     rule("push-matmul", m(matmul(a, b)), let(for_operands(m, a, b), lambda p, q: matmul(p(a), q(b)))),
@@ -142,4 +169,5 @@ RULES = [
         matmul(a, k),
         let(as_convolution(matmul, a, k), lambda view, conv, weights, bias, back: back(conv(view(a), weights, bias))),
     ),
+    ROWS,
 ]

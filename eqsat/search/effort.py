@@ -11,7 +11,8 @@ from eqsat.egraph.engine import Budget
 class Effort:
     """summary: for users. searches: with rules; if not, the graph is only written afresh. budget: of the saturation. extractor; time_limit: seconds of
     each extraction; rounds: of each extractor, with prices corrected by Vela's table of its last choice. memory_rounds: extractions with prices
-    on memory, at most, and graphs that are changed step by step until they fit. binary_time_limit: seconds for running what Vela compiles."""
+    on memory, at most, and graphs that are changed step by step until they fit; less_memory: whether a second e-graph has forms that need less,
+    where nothing fast fits. binary_time_limit: seconds for running what Vela compiles."""
 
     summary: str
     searches: bool
@@ -20,14 +21,17 @@ class Effort:
     time_limit: float
     rounds: int
     memory_rounds: int
+    less_memory: bool
     binary_time_limit: float
 
 
 #: By number.
 EFFORTS = (
-    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, 5.0),
-    Effort("greedy extraction, seconds", True, Budget(nodes=15_000, matches=500_000), "dag_greedy", 2.0, 1, 4, 5.0),
-    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, 30.0),
+    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, False, 5.0),
+    Effort(
+        "greedy extraction, seconds", True, Budget(nodes=15_000, matches=500_000), "dag_greedy", 2.0, 1, 4, False, 5.0
+    ),
+    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, True, 30.0),
     Effort(
         "hours, if need be",
         True,
@@ -36,6 +40,7 @@ EFFORTS = (
         1800.0,
         10,
         40,
+        True,
         3600.0,
     ),
 )

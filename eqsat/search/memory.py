@@ -1,7 +1,7 @@
 """Prices on memory: what Vela's allocation of the graphs compiled so far says about choices.
 
 SRAM runs short at some steps of a graph, and what is live then is charged for it: a tensor's e-class, whichever way it is computed, and what
-a single choice needs inside (a movement that Vela does in two). Flash runs short everywhere: commands as a compiled graph has them, and
+a single choice needs inside (a movement that Vela does in two, weights that are there before the convolution begins). Flash runs short everywhere: commands as a compiled graph has them, and
 for choices that no graph has had yet as many as similar ones take; weights by their entropy (`cost_models/weights.py`).
 """
 
@@ -22,7 +22,7 @@ from eqsat.search.decision import MemoryLimits
 from eqsat.search.writer import Written
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import written_names
-from eqsat.vela.compile import Estimate
+from eqsat.vela.compile import Estimate, InSram
 
 _CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "transpose_conv2d")
 #: Bytes of the bias and the scale of a channel.
@@ -42,7 +42,7 @@ class MemoryPrices:
     def __init__(self, choices: Choices, target: Target) -> None:
         n, machine = len(choices.candidates), machine_of(target)
         self._sram = np.zeros(n)
-        self._weights = np.array([_stored(machine, c.priced) for c in choices.candidates])
+        self._weights = np.array([stored(machine, c.priced) for c in choices.candidates])
         self._commands = np.full(n, np.nan)
 
     def learn(self, choices: Choices, written: Written, estimate: Estimate, limits: MemoryLimits) -> None:
@@ -75,7 +75,7 @@ class MemoryPrices:
             live = [t for t in estimate.tensors if t.first <= step <= t.last]
             over = max(t.end for t in live) - limit
             for tensor in live if over > 0 else ():
-                if (n := _node(tensor.name, nodes)) is not None:
+                if (n := _node(tensor, nodes, estimate)) is not None:
                     charged = _of_value(choices, n) if tensor.name in nodes else [n]
                     self._sram[charged] = np.maximum(self._sram[charged], min(over, tensor.end - tensor.address))
 
@@ -92,8 +92,10 @@ class MemoryPrices:
         return np.where(seen, self._commands, guess)
 
 
-def _stored(machine: Machine, unit: Unit) -> float:
+def stored(machine: Machine, unit: Unit) -> float:
     """Bytes of the constants of a unit as Vela stores them, as far as that is known before it is compiled."""
+    if unit.op == "pad":
+        return _appended(unit)
     known = [c for c in unit.constants if c is not None]
     if unit.op not in _CONVOLUTIONS or len(unit.constants) < 2 or unit.constants[1] is None:
         return float(sum(c.data.nbytes for c in known))
@@ -102,15 +104,24 @@ def _stored(machine: Machine, unit: Unit) -> float:
     return weights + _SCALE * unit.result.shape[-1]
 
 
+def _appended(pad: Unit) -> float:
+    """Bytes of the constant that a PAD copies from, the largest of the pieces that it appends (measured on all families with Vela 5.2)."""
+    pads = dict(pad.steps[0][1])["pads"]
+    longest = max((max(pads[2 * axis : 2 * axis + 2]) / n for axis, n in enumerate(pad.result.shape)), default=0.0)
+    return longest * pad.result.bytes
+
+
 def _nodes(written: Written) -> dict[str, int]:
     """{name of a tensor of the graph: the choice node that it is of}."""
     graph, origin = written
     return {name: origin[n] for n, name in written_names(graph).items() if n in origin}
 
 
-def _node(name: str, nodes: Mapping[str, int]) -> int | None:
-    """The choice node that a tensor in Vela's tables is of. What Vela makes itself it calls after a tensor of the graph: "n12_int32",
-    "n12/Transpose"."""
+def _node(tensor: InSram, nodes: Mapping[str, int], estimate: Estimate) -> int | None:
+    """The choice node that something in SRAM is of. What Vela makes itself it calls after a tensor of the graph: "n12_int32", "n12/Transpose"; a buffer of
+    weights is of the operator that reads it."""
+    row = estimate.read_by(tensor)
+    name = row["source"] if row else tensor.name
     return nodes.get(name, nodes.get(re.split(r"[_/]", name)[0]))
 
 

@@ -13,6 +13,7 @@ from eqsat.search.choice import Choices
 from eqsat.search.compiled import CompiledChoices
 from eqsat.search.decision import Figures, MemoryLimits
 from eqsat.search.effort import EFFORTS
+from eqsat.search.less_memory import fits_nearly
 from eqsat.search.memory import MemoryPrices, Rates
 from eqsat.search.options import CYCLES, SRAM
 from eqsat.search.verification import Compiled
@@ -28,8 +29,6 @@ _FRUITLESS, _FIRST, _FACTOR = 6, 0.5, 6.0
 _CLOSE, _MISSES, _STEEP = 1.3, 2, 1.5
 #: Choices that were compiled before from which such a round starts, too.
 _STARTS = 2
-#: No such rounds where a graph that fits is slower by this share at most.
-_NEAR = 0.01
 #: For less SRAM each round aims at this share of the least so far; rounds at most, if effort allows as many.
 _STEP, _MOST = 0.9, 8
 
@@ -146,7 +145,7 @@ class MemoryRounds:
     def _over(self) -> Figures | None:
         """What a graph that fits is looked for from, if none that fits is about as fast as the fastest: one that is fast and exceeds little."""
         limits, known = self.search.decision.limits, [c.figures for c in self.compiled.graphs]
-        if self._fastest_that_fits() <= (1 + _NEAR) * min((f.cycles for f in known), default=math.inf):
+        if fits_nearly(self.compiled.graphs, limits):
             return None
         over = [f for f in known if not limits.fits(f)]
         return min(over, key=lambda f: f.cycles * (1 + limits.excess(f)), default=None)

@@ -12,19 +12,22 @@ the exact candidates, and may differ from the reference within `Options.toleranc
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from types import ModuleType
+from dataclasses import replace
+from functools import partial
 
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.egraph.engine import TIME_LIMIT
+from eqsat.egraph.rule import Rule
 from eqsat.files import PluginError
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import alternatives
 from eqsat.search.decision import ALONE, Container, Decision, MemoryLimits
+from eqsat.search.effort import EFFORTS
+from eqsat.search.given import Given, Stock
 from eqsat.search.interruption import Interruption, SearchInterrupted
+from eqsat.search.less_memory import rules_for_less
 from eqsat.search.options import Options, given_options
 from eqsat.search.origins import table, with_locations
 from eqsat.search.plugins import plugin_error
@@ -35,25 +38,19 @@ from eqsat.search.search import Search
 from eqsat.search.verification import Answer, Compiled, first_equal, pareto_set, rank
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tosa.flatbuffer import TosaError, loads
-from eqsat.vela.compile import Estimate, compile_tosa
 from eqsat.vela.roofline import bound, over_bound
-from eqsat.workers.worker import Pool, WorkerError
+from eqsat.workers.worker import Pool
 
 __all__ = ["Result", "optimize_tosa"]
 
 logger = logging.getLogger(__name__)
-
-#: What warnings say of a given graph that Vela does not take.
-_REFUSED = {"explicit": "Vela refuses the explicit graph", "stock": "Vela refuses stock's graph"}
 
 
 def optimize_tosa(
     explicit: bytes,
     target: Target | str,
     *,
-    stock: bytes | None = None,
-    stock_error: str = "",
+    stock: Stock | None = None,
     options: Options | None = None,
     name: str = "the TOSA buffer",
     container: Container = ALONE,
@@ -61,8 +58,8 @@ def optimize_tosa(
 ) -> Result:
     """The cheapest graph equal to `explicit` for `target`, see the module's text.
 
-    target: a Target, or an accelerator's name for ExecuTorch's defaults. stock: the graph to beat, if there is one; stock_error says why there is
-    none. container: what is around the graph's commands and weights in a .pte, to which its limit of flash refers. interruption: what ends the
+    target: a Target, or an accelerator's name for ExecuTorch's defaults. stock: the graph to beat, if there is one, or what gives it once it is
+    needed. container: what is around the graph's commands and weights in a .pte, to which its limit of flash refers. interruption: what ends the
     search with the best that was found until then, verified as ever, at least `stock` or `explicit`; Ctrl-C alone is a KeyboardInterrupt.
 
     Raises OptionError where the options want a referee that the target does not have, TargetError for an unknown name, TosaError if `explicit` cannot
@@ -73,24 +70,18 @@ def optimize_tosa(
     check_referee(target, options)
     with Pool() as pool:
         search = Search(target, pool, options, interruption=interruption or Interruption())
-        if stock_error:
-            search.warnings.append(f"stock ExecuTorch failed on this graph: {stock_error}")
         with search.clock.stage("import"):
-            given = _read(explicit, stock, name, search.warnings)
-        compiling = {which: pool.start(compile_tosa, given.buffers[which], target, pool) for which in given.graphs}
+            given = Given(explicit, stock, search, name)
+        search.decide = partial(_decision, given, search, container)
         with search.interruption.heeded():
             exact = _saturated(given.reference, search)
-            with search.clock.stage("vela"):
-                _collect(given, compiling, search)
-            footprints = {n: c.estimate.footprint for n, c in given.compiled.items()}
-            cycles = {n: c.figures.cycles for n, c in given.compiled.items()}
-            search.decision = Decision.of(search.options, footprints, cycles, container)
-            frozen, found = _alternatives(given.reference, search, exact)
+            frozen, found = _alternatives(given, search, exact)
             interrupted = _is_interrupted(search, found)
+            decision = search.decision
             candidates = [*given.compiled.values(), *found]
             with search.clock.stage("verify"):
                 answer = first_equal(
-                    candidates, given.reference, target, pool, search.options, search.decision, search.warnings
+                    candidates, given.reference, target, pool, search.options, decision, search.warnings
                 )
         if answer is None:
             raise given.refusals["explicit"]
@@ -100,41 +91,13 @@ def optimize_tosa(
     return result
 
 
-@dataclass(slots=True)
-class _Given:
-    """The graphs to start from, by name ("explicit", which is the reference, and "stock"): as they were given, as they were read, as Vela
-    compiled them, and why it did not."""
-
-    reference: TensorGraph
-    buffers: dict[str, bytes]
-    graphs: dict[str, TensorGraph]
-    compiled: dict[str, Compiled] = field(default_factory=dict)
-    refusals: dict[str, WorkerError] = field(default_factory=dict)
-
-
-def _read(explicit: bytes, stock: bytes | None, name: str, warnings: list[str]) -> _Given:
-    reference = loads(explicit, name)
-    given = _Given(reference, {"explicit": explicit}, {"explicit": reference})
-    if stock is not None:
-        given.buffers["stock"] = stock
-        try:
-            given.graphs["stock"] = loads(stock, "stock's TOSA")
-        except TosaError as e:
-            warnings.append(f"stock's graph cannot be read: {e}")
-    return given
-
-
-def _collect(given: _Given, compiling: Mapping[str, Future[Estimate]], search: Search) -> None:
-    """What Vela says of the given graphs, which it compiled meanwhile."""
-    for which, future in compiling.items():
-        try:
-            estimate = future.result()
-            judged = search.referee.decisive(estimate)
-            given.compiled[which] = Compiled(which, given.graphs[which], given.buffers[which], estimate, judged=judged)
-            logger.info("%s cycles, %s", f"{estimate.cycles:,}", which, extra={"cycles": estimate.cycles})
-        except WorkerError as e:
-            given.refusals[which] = e
-            search.warnings.append(f"{_REFUSED[which]}: {e}")
+def _decision(given: Given, search: Search, container: Container) -> Decision:
+    """What answers are chosen by, which the given graphs say; waits for them."""
+    with search.clock.stage("given graphs"):
+        given.wait()
+    footprints = {n: c.estimate.footprint for n, c in given.compiled.items()}
+    cycles = {n: c.figures.cycles for n, c in given.compiled.items()}
+    return Decision.of(search.options, footprints, cycles, container)
 
 
 @contextmanager
@@ -153,13 +116,13 @@ def _never_worse(search: Search) -> Iterator[None]:
         search.warnings.append(f"no alternatives were found: {type(e).__name__}: {e}")
 
 
-def _saturated(reference: TensorGraph, search: Search, *families: ModuleType) -> Frozen | None:
-    """The e-graph under the rules of the options and of opt-in families; None where that fails."""
+def _saturated(reference: TensorGraph, search: Search, more: Sequence[Rule] = ()) -> Frozen | None:
+    """The e-graph under the rules of the options and more; None where that fails."""
     options = search.options
     with _never_worse(search):
         search.interruption.check()
         with search.clock.stage("saturate"):
-            rules = options.identities(search.target, *families)
+            rules = options.identities(search.target, more)
             frozen = saturate(reference, rules, options.budget, lambda *_: search.interruption.check())
         if frozen.saturation.stop == TIME_LIMIT:
             search.warnings.append(
@@ -169,20 +132,39 @@ def _saturated(reference: TensorGraph, search: Search, *families: ModuleType) ->
     return None
 
 
-def _alternatives(reference: TensorGraph, search: Search, exact: Frozen | None) -> tuple[Frozen | None, list[Compiled]]:
-    """The last e-graph, if there is one, and what was found in all of them: in the exact one, and where that is wanted in a tolerant one."""
+def _alternatives(given: Given, search: Search, exact: Frozen | None) -> tuple[Frozen | None, list[Compiled]]:
+    """The last e-graph, if there is one, and what was found in all of them: in the exact one; where nothing fast fits, in one with forms that need less
+    memory; and where that is wanted in a tolerant one."""
     found: list[Compiled] = []
     if exact:
         with _never_worse(search):
             found += alternatives(search, exact)
-    if search.options.numerics != "tolerant" or not (frozen := _saturated(reference, search, tolerant)):
+        with _never_worse(search):
+            found += _with_less_memory(given, search, found)
+    if search.options.numerics != "tolerant" or not (frozen := _saturated(given.reference, search, tolerant.RULES)):
         return exact, found
     if any(
         frozen.saturation.matches.get(r.name) for r in tolerant.RULES if not r.analysis
     ):  # there is something to round less often
         with _never_worse(search):
-            found += [replace(c, tolerant=True) for c in alternatives(search, frozen)]
+            more = tuple(tolerant.RULES)
+            found += [replace(c, tolerant=True, more=more) for c in alternatives(search, frozen)]
     return frozen, found
+
+
+def _with_less_memory(given: Given, search: Search, found: Sequence[Compiled]) -> list[Compiled]:
+    """What a second e-graph has, by greedy extraction: prices are known by now, and what it is about is memory."""
+    if not found or not EFFORTS[search.options.effort].less_memory:
+        return []
+    limits = search.decision.limits  # which are known once the given graphs are compiled
+    more = rules_for_less([*given.compiled.values(), *found], limits)
+    if not more:
+        return []
+    frozen = _saturated(given.reference, search, more)
+    if not frozen or not any(frozen.saturation.matches.get(r.name) for r in more):
+        return []
+    again = replace(search, options=replace(search.options, extractor="dag_greedy"))
+    return [replace(c, more=tuple(more)) for c in alternatives(again, frozen)]
 
 
 def _is_interrupted(search: Search, found: Sequence[Compiled]) -> bool:
@@ -199,7 +181,7 @@ def _is_interrupted(search: Search, found: Sequence[Compiled]) -> bool:
 
 
 def _result(
-    given: _Given,
+    given: Given,
     search: Search,
     frozen: Frozen | None,
     candidates: Sequence[Compiled],
@@ -264,7 +246,7 @@ def _points(candidates: Sequence[Compiled], limits: MemoryLimits) -> list[Point]
 
 def _run(
     name: str,
-    given: _Given,
+    given: Given,
     search: Search,
     candidates: Sequence[Compiled],
     best: Compiled,
@@ -278,7 +260,7 @@ def _run(
     )
     if found is None or found.choices is None:
         return None
-    rules = search.options.identities(search.target, *((tolerant,) if found.tolerant else ()))
+    rules = search.options.identities(search.target, found.more)
     return Run(
         name,
         search.target,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import cost_models
@@ -110,11 +109,11 @@ class Options:
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache")}
         return {**named, "budget": asdict(self.budget)}
 
-    def identities(self, target: Target, *families: ModuleType) -> list[Rule]:
-        """The rules of the preset, of the user and of opt-in families, for one saturation for a target; none where nothing is searched."""
+    def identities(self, target: Target, more: Sequence[Rule] = ()) -> list[Rule]:
+        """The rules of the preset, of the user and more, for one saturation for a target; none where nothing is searched."""
         if not EFFORTS[self.effort].searches:
             return []
-        return for_target([*PRESETS[self.preset], *self.rules, *(r for f in families for r in f.RULES)], target)
+        return for_target([*PRESETS[self.preset], *self.rules, *more], target)
 
 
 def given_options(options: Options | None) -> Options:

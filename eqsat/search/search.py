@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from eqsat.search.clock import Clock
 from eqsat.search.decision import Decision
@@ -17,19 +18,23 @@ from eqsat.workers.worker import Pool
 from extraction import stopping
 
 
-@dataclass(slots=True)
+@dataclass
 class Search:
-    """Of one optimization. decision: what the answer is chosen by; warnings: what went wrong, for the user; extractions: each choice that was
+    """Of one optimization. decide: says what the answer is chosen by, and is asked once; warnings: what went wrong, for the user; extractions: each choice that was
     compiled; interruption: what ends it early."""
 
     target: Target
     pool: Pool
     options: Options
-    decision: Decision = Decision()
+    decide: Callable[[], Decision] = Decision
     clock: Clock = field(default_factory=Clock)
     warnings: list[str] = field(default_factory=list)
     extractions: list[Extracted] = field(default_factory=list)
     interruption: Interruption = field(default_factory=Interruption)
+
+    @cached_property
+    def decision(self) -> Decision:
+        return self.decide()
 
     @property
     def referee(self) -> Referee:

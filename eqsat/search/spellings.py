@@ -17,7 +17,7 @@ from cost_models.analytic import Analytic
 from cost_models.protocol import Unit
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.rule import Rule
-from eqsat.rules import blocking, grouped
+from eqsat.rules import blocking, footprint, grouped, matmul
 from eqsat.rules.blocking import MOST, Spelled
 from eqsat.rules.grouped import Branches
 from eqsat.target import Target
@@ -38,11 +38,17 @@ _Cycles = Callable[[Call, Type, LeafValue, LeafValue], float]
 
 
 def for_target(rules: Iterable[Rule], target: Target) -> list[Rule]:
-    """The same rules for one saturation for a target: those of the families `blocking` and `grouped` choose by the target's closed forms."""
+    """The same rules for one saturation for a target: those of the families `blocking` and `grouped` choose by the target's closed forms, and MATMUL
+    goes row by row only where that keeps products in SRAM."""
     cycles = _closed_forms(target)
-    families = ((blocking.RULES, blocking.rules(cheapest(cycles))), (grouped.RULES, grouped.rules(fewer(cycles))))
+    families = (
+        (blocking.RULES, blocking.rules(cheapest(cycles))),
+        (grouped.RULES, grouped.rules(fewer(cycles))),
+        (footprint.RULES, footprint.rules()),
+    )
     made = {general: own for every, ours in families for general, own in zip(every, ours, strict=True)}
-    return [made.get(r, r) for r in rules]
+    unwanted = () if target.family.products_outside else (matmul.ROWS,)
+    return [made.get(r, r) for r in rules if r not in unwanted]
 
 
 def _closed_forms(target: Target) -> _Cycles:

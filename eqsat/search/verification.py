@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from eqsat.device.verification import Verdict
+from eqsat.egraph.rule import Rule
 from eqsat.search.binaries import Binaries
 from eqsat.search.choice import Choices
 from eqsat.search.decision import Decision, Figures, front
@@ -31,7 +32,8 @@ _CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat
 class Compiled:
     """A whole graph that Vela compiled, for comparison with the others. name: "explicit", "stock" or "eqsat"; choices, choice: what it was
     extracted from; classes: {node of the graph: the e-class that it computes}; deviation: of a tolerant graph, once it was measured;
-    verified: whether it may replace the reference, once that was found out; judged: the price of its command stream, where that decides."""
+    verified: whether it may replace the reference, once that was found out; judged: the price of its command stream, where that decides; more:
+    the rules of its e-graph besides those of the options."""
 
     name: str
     graph: TensorGraph
@@ -41,6 +43,7 @@ class Compiled:
     deviation: Deviation | None = None
     verified: bool | None = None
     judged: StreamPrice | None = None
+    more: Sequence[Rule] = ()
     choices: Choices | None = None
     choice: Mapping[int, int] = field(default_factory=dict)
     classes: Mapping[int, int] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from cost_models.fusion import SUMS
 from eqsat.egraph.encoding import Frozen
 from eqsat.search.candidates import Candidate
 from eqsat.target.broadcasts import merged
+from eqsat.tensor import rows
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 
@@ -127,8 +128,10 @@ class _GraphWriter:
             return self.graph.add_const(dict(candidate.enode.attrs)["value"].data, t.dtype, t.shape)
         nodes = [self._node(read) for read in self._reads(n)]
         for op, attrs in candidate.steps[1:] if candidate.viewed_first else candidate.steps:
-            nodes = [self.graph.add_with(op, nodes, attrs)]
-            self.origin[nodes[0]] = n
+            before = len(self.graph.nodes)
+            nodes = [rows.written(self.graph, op, nodes, attrs)]
+            made = range(before, len(self.graph.nodes))
+            self.origin.update({k: n for k in made if self.graph.nodes[k].op != "const"})
         return self._reshaped(nodes[0], self._shape(cls), n)
 
     def _node(self, read: Read) -> int:

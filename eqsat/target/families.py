@@ -49,9 +49,12 @@ U55 = Family(
     blocked_elementwise=True,
     rescales_wide=False,  # measured
     multiplies_matrices=False,
+    products_outside=False,
     summed_by_convolution=True,
     planes_in_rows=True,
     commands=1,
+    system_config="Ethos_U55_High_End_Embedded",
+    memory_mode="Shared_Sram",
 )
 
 U65 = replace(
@@ -64,6 +67,9 @@ U65 = replace(
     transposes=replace(U55.transposes, per_byte=0.1875),
     port=16.0,
     bandwidth=16.0,
+    system_config="Ethos_U65_High_End",
+    memory_mode="Dedicated_Sram_384KB",
+    products_outside=True,
 )
 
 
@@ -161,9 +167,12 @@ U85 = Family(
     blocked_elementwise=False,
     rescales_wide=True,
     multiplies_matrices=True,
+    products_outside=False,
     summed_by_convolution=False,
     planes_in_rows=False,
     commands=2,
+    system_config="Ethos_U85_SYS_DRAM_Mid",
+    memory_mode="Sram_Only",
 )
 
 #: Every family that there is. A new one is a record above and its place here.

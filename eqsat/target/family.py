@@ -104,9 +104,11 @@ class Family:
     blocked_elementwise: an elementwise op runs block by block and reads a constant operand anew for every output.
     rescales_wide: a RESCALE from or to INT32 is one operator; else a sum and a product.
     multiplies_matrices: MATMUL is one operator per batch; else a product and a sum per column.
+    products_outside: where it is not, the products wait in the memory outside, not in SRAM.
     summed_by_convolution: a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones.
     planes_in_rows: elementwise ops keep tensors of one channel in rows (NHWC), not in bricks.
     commands: which set of commands its binaries are made of: 1 that of U55 and U65, 2 that of U85 (`eqsat/device`).
+    system_config, memory_mode: what ExecuTorch compiles for unless it is told (executorch 1.5, backends/arm/ethosu/compile_spec.py).
     """
 
     name: str
@@ -127,6 +129,9 @@ class Family:
     blocked_elementwise: bool
     rescales_wide: bool
     multiplies_matrices: bool
+    products_outside: bool
     summed_by_convolution: bool
     planes_in_rows: bool
     commands: int
+    system_config: str
+    memory_mode: str

@@ -298,6 +298,37 @@ def phased(
     return Spelling(op, kept, weights, bias, read, write, results=results[1:3])
 
 
+def stacked(
+    op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
+) -> Spelling | None:
+    """A convolution with dilations, as one without: the elements of each pair of phases become an image of their own, and the images lie below each
+    other with rows of padding between them.
+
+    None unless strides are 1 and the dilations divide height, width and padding. A flat kernel needs no padding between (`phased`).
+    """
+    (n, h, w, c), (down, across), (top, bottom, left, right) = shape, attributes["dilation"], attributes["pad"]
+    kernel = weights.shape[0 if op == "depthwise_conv2d" else 1]
+    if attributes["stride"] != (1, 1) or down * across == 1 or kernel == 1:
+        return None
+    if any(size % down for size in (h, top, bottom)) or any(size % across for size in (w, left, right)):
+        return None
+    low, high = top // down, bottom // down
+    if max(low, high) >= kernel:
+        return None
+    rows, images = h // down + max(low, high), down * across
+    split = (n, rows, down, w // across, across, c)
+    read = _regrouped((n, rows * down, w, c), split, (0, 2, 4, 1, 3, 5), (n, images * rows, w // across, c))
+    kept = {"stride": (1, 1), "pad": (low, kernel - 1 - low, left // across, right // across), "dilation": (1, 1)}
+    *_, columns, out = _result_shape(op, read.out_shape, weights, kept)
+    split = (n, down, across, rows, columns, out)
+    write = _regrouped(
+        (n, images * rows, columns, out), split, (0, 3, 1, 4, 2, 5), (n, rows * down, columns * across, out)
+    )
+    _, *results, _ = _result_shape(op, shape, weights, attributes)
+    appended = (rows * down - h, 0)
+    return Spelling(op, kept, weights, bias, read, write, appended, low + high > 0, (results[0], results[1]))
+
+
 def _result_shape(op: str, shape: Shape, weights: NDArray[Any], attributes: Mapping[str, Any]) -> Shape:
     if op == "depthwise_conv2d":
         kh, kw, channels, multiplier = weights.shape

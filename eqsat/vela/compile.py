@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -93,6 +94,17 @@ class Estimate:
     cpu_operators: int = 0
     tensors: tuple[InSram, ...] = field(default=(), repr=False)
     stream: bytes = field(default=b"", repr=False)
+
+    @property
+    def operators(self) -> list[dict]:
+        """Rows of the operators that Vela runs, in order, without those of what is fused into the one before."""
+        before = [{"name": None}, *self.rows]
+        return [r for b, r in zip(before, self.rows) if b["name"] != r["name"] or int(r["op_cycles"])]
+
+    def read_by(self, tensor: InSram) -> dict | None:
+        """The row of the operator whose weights a buffer holds ("WB_single_2112_op2"); None for what is no such buffer."""
+        number = re.fullmatch(r"WB_\w+_op(\d+)", tensor.name)
+        return self.operators[int(number[1])] if number and int(number[1]) < len(self.operators) else None
 
     @property
     def sram_peak(self) -> int:

@@ -18,7 +18,7 @@ from eqsat.cli.app import app
 from eqsat.cli.common import causes
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.graphs import finish, relu
+from tests.graphs import finish, relu, residual
 
 ROOT = Path(__file__).parents[2]
 PIXEL_SHUFFLE = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
@@ -149,6 +149,19 @@ def test_what_needs_no_work_imports_nothing_large(arguments: tuple[str, ...]) ->
     )
     done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == f"{0 if arguments[0].startswith('-') else 2} []", done.stderr
+
+
+def test_a_tosa_file_is_optimized_without_pytorch(tmp_path: Path) -> None:
+    given, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
+    given.write_bytes(dumps(residual()))
+    code = (
+        "import sys\nfrom eqsat.cli.app import app\ntry:\n    app(sys.argv[1:])\nexcept SystemExit as e:\n    code = e.code\n"
+        "print(code, sorted({'torch', 'executorch'} & set(sys.modules)))"
+    )
+    arguments = ("optimize", str(given), "-t", "ethos-u85-256", "-o", str(out))
+    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+    assert out.exists()
 
 
 def test_the_deepest_cause_comes_first_and_whole() -> None:

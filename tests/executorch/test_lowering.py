@@ -1,5 +1,8 @@
 """The one-line door, through the real ExecuTorch lowering."""
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +12,10 @@ from executorch.exir.lowered_backend_module import LoweredBackendModule
 
 import eqsat
 from benchmarks.models import load
+from eqsat.executorch import backend
 from eqsat.executorch.quantize import quantize
+from eqsat.fx import arm
+from eqsat.fx.forked import Forked, ForkError
 from eqsat.search.decision import ALONE
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
@@ -201,3 +207,37 @@ def test_a_pte_of_several_delegates_grows_by_a_hundredth_of_stocks_at_most():
     stock = len(stock_lowering(program, partitioner=[EthosUPartitioner(spec)]).to_executorch().buffer)
     assert len(edge.to_executorch().buffer) <= 1.01 * stock
     assert any(r.passed_over for r in session.results), "without a limit they would be larger"
+
+
+def test_stocks_passes_in_a_fork_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+
+    def both(program, spec, beside):
+        alone = arm.lower(copy.deepcopy(program), spec)
+        hook = arm.lower(program, spec, beside)
+        tail = hook.stock()
+        found.append(
+            (hook.stock.__func__ is Forked.result, alone.explicit == hook.explicit, alone.stock().tosa == tail.tosa)
+        )
+        return replace(hook, stock=lambda: tail)
+
+    monkeypatch.setattr(backend, "lower", both)
+    _, _, _, session = lower(*load("pixel_shuffle"), "ethos-u55-128")
+    assert found == [(True, True, True)] and session.results[0].stock_cycles
+
+
+def test_where_a_fork_dies_stocks_passes_run_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def dies(program, spec, beside=False):
+        hook = arm.lower(program, spec)
+        asked.append(beside)
+        return replace(hook, stock=fails) if beside else hook
+
+    def fails():
+        raise ForkError("died")
+
+    monkeypatch.setattr(backend, "lower", dies)
+    _, _, _, session = lower(*load("pixel_shuffle"), "ethos-u55-128")
+    (result,) = session.results
+    assert asked == [True, False] and result.cycles < result.stock_cycles and not result.warnings

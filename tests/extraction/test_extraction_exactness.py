@@ -23,6 +23,7 @@ from extraction import (
     reduce,
 )
 from extraction.asp import Asp
+from extraction.exact import carried
 from extraction.ilp import Ilp
 from extraction.io import to_json
 from extraction.normal_form import NormalForm
@@ -120,6 +121,20 @@ def test_reductions_keep_an_optimum_under_an_upper_bound(graph, slack):
     reduced = reduce(graph, best + slack)
     choice = {0: 0} if reduced.solved else branch.solve(reduced.graph)
     assert check(graph, reduced.lift(choice)) == best
+
+
+@some
+@given(mixed)
+def test_a_choice_is_carried_over_to_the_reduced_graph(graph):
+    """To e-nodes of its own where they are left: greedy extraction alone starts from less on large graphs."""
+    try:
+        whole = extract(graph, "dag_greedy")
+        reduced = [normal(graph), reduce(graph, whole.cost)]
+    except ExtractionError:
+        assume(False)
+    for small in reduced:
+        near = {0: 0} if small.solved else carried(small, whole.choice, 10.0)
+        assert check(graph, small.lift(near)) <= whole.cost
 
 
 @some

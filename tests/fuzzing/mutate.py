@@ -233,7 +233,7 @@ def _edit(r: random.Random, g: TensorGraph) -> None:
             for o in OPS
             if fields_of(o) <= dict(node.attrs).keys() | {"dtype"}
             and OPS[o].kind not in ("leaf", "opaque")
-            and not o.endswith("fx")
+            and OPS[o].tosa
         ]
         g.nodes[n] = _replace(node, op=r.choice(alike or [node.op]))
     elif kind == 7:

@@ -5,12 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.rules.matmul import joined, separated
+from eqsat.rules import RULES
+from eqsat.rules.matmul import ROWS, joined, separated
+from eqsat.search.spellings import for_target
+from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
-from eqsat.tensor.types import Type
-from tests.rules.checks import check, cut, data, fires
+from eqsat.tensor.types import Type, attrs_of
+from tests.rules.checks import check, cut, data, fires, only
 
 
 def product(
@@ -108,6 +111,42 @@ def test_a_product_with_a_constant_is_a_convolution(shape):
 @pytest.mark.parametrize(("shape", "constant"), [((2, 3, 4, 2), True), ((1, 3, 4, 2), False)])
 def test_batches_and_variables_are_no_convolution(shape, constant):
     assert not fires(product(shape, constant), "matmul-conv")
+
+
+def scaled(shape: tuple[int, int, int, int], zps: tuple[int, int] = (-3, 5), dtype: str = "INT8") -> TensorGraph:
+    """RESCALE of [n, h, c] by [n, c, w] with zero points."""
+    n, h, c, w = shape
+    g = TensorGraph()
+    x, y = (g.add_input(s, size, dtype) for s, size in (("a", (n, h, c)), ("b", (n, c, w))))
+    narrow = dict(makers.rescale(dtype, 1 << 30, 38 if dtype == "INT8" else 46, out_zp=-7 if dtype == "INT8" else 0))
+    if dtype == "INT16":
+        narrow |= {"scale32": False, "multiplier": (1 << 14,), "shift": (30,)}
+    g.outputs = [g.add_with("rescale", (g.add_with("matmul", (x, y), makers.matmul(*zps)),), attrs_of(narrow))]
+    return g
+
+
+@settings(max_examples=25, deadline=None)
+@given(SIZES, st.sampled_from([(-3, 5), (-128, 8), (127, -128), (0, 0)]))
+def test_a_product_by_rows(shape, zps):
+    assert fires(scaled(shape, zps), "matmul-rows", "move-move", "move-identity")
+
+
+def test_rows_are_added_up_singly_and_several_at_once():
+    frozen = check(scaled((2, 64, 3, 40)), only("matmul-rows"))
+    steps = {dict(e.attrs)["step"] for nodes in frozen.classes for e in nodes if e.op == "matmul_rows"}
+    assert steps == {1, 6}  # the products of a row are 2 * 40 * 16 INT16
+
+
+def test_what_does_not_go_by_rows():
+    for g in (scaled((1, 65, 2, 3)), scaled((1, 2, 2, 3), (0, 0), "INT16"), product((1, 2, 3, 4))):
+        assert not fires(g, "matmul-rows")
+
+
+def test_rows_are_for_targets_whose_products_wait_outside():
+    offered = {
+        name: ROWS in for_target(RULES, Target.of(name)) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+    }
+    assert offered == {"ethos-u55-128": False, "ethos-u65-256": True, "ethos-u85-256": False}
 
 
 def test_all_rules_on_a_small_attention():

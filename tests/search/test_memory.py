@@ -9,11 +9,14 @@ import pytest
 
 import cost_models
 from cost_models.cache import PriceCache
+from cost_models.machine import machine_of
+from cost_models.protocol import Unit
 from eqsat.egraph.encoding import saturate
 from eqsat.search.choice import Choices, build
 from eqsat.search.decision import MemoryLimits
-from eqsat.search.memory import MemoryPrices, Rates
+from eqsat.search.memory import MemoryPrices, Rates, stored
 from eqsat.target import Target
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph
 from eqsat.workers.worker import Pool
@@ -76,3 +79,38 @@ def test_flash_is_charged_for_about_what_vela_stores(known) -> None:
     prices.learn(choices, choices.tensor_graph(choice), estimate, MemoryLimits())
     more = extra(choices, prices.charged(choices, Rates(0.0, 1.0)), choice)
     assert more.sum() == pytest.approx(estimate.footprint.payload, rel=0.1)
+
+
+@ON_THE_NEWEST_VELA
+@pytest.mark.parametrize("pads", [(0, 0, 0, 8, 0, 0, 0, 0), (0, 0, 2, 2, 2, 2, 0, 0), (0, 0, 2, 2, 2, 2, 0, 8)])
+def test_a_pad_stores_the_largest_piece_that_it_appends(pads: tuple[int, ...], pool: Pool) -> None:
+    g = TensorGraph()
+    x = g.add_with("clamp", [g.add_input("x", (1, 16, 16, 48), "INT8")], makers.clamp("INT8", 0, 90))
+    padded = g.add_with("pad", [x], makers.pad(pads, -7))
+    unit = Unit(((g.nodes[padded].op, g.nodes[padded].attrs),), (g.type(x),), g.type(padded))
+    y = g.add_with("clamp", [padded], makers.clamp("INT8", -8, 70))
+    assert stored(machine_of(U55), unit) == compile_graph(finish(g, y), U55, pool).footprint.weights
+
+
+@ON_THE_NEWEST_VELA
+def test_weights_that_are_in_sram_are_charged_to_their_convolution(pool: Pool, tmp_path: Path) -> None:
+    """Of two convolutions, whose weights are in SRAM side by side."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 32, 32, 32), "INT8")
+    first, second = conv(g, x, 64, kernel=3), conv(g, x, 64, kernel=3, seed=1)
+    both = finish(g, g.add("concat", [first, second], axis=3))
+    choices = build(saturate(both, []), cost_models.find("analytic")(U55, pool, PriceCache(tmp_path / "prices")))
+    choice = extract(choices.graph, "dag_greedy").choice
+    written = choices.tensor_graph(choice)
+    estimate = compile_graph(written[0], U55, pool)
+    buffers = [t for t in estimate.tensors if estimate.read_by(t)]
+    assert buffers and all(estimate.read_by(t)["weight_bytes"] > 0 for t in buffers)
+    prices = MemoryPrices(choices, U55)
+    prices.learn(choices, written, estimate, MemoryLimits(sram=1))
+    charged = prices.charged(choices, Rates(1.0, 0.0)).graph.cost - choices.graph.cost
+    largest: dict[str, int] = {}
+    for t in buffers:
+        source = estimate.read_by(t)["source"]
+        largest[source] = max(largest.get(source, 0), t.end - t.address)
+    convolutions = [n for n, c in enumerate(choices.candidates) if c.enode.op == "conv2d"]
+    assert sorted(charged[convolutions]) == sorted(largest.values()) and len(largest) == 2

@@ -10,6 +10,7 @@ import pytest
 
 from eqsat.egraph.engine import Budget
 from eqsat.files import PluginError
+from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
@@ -111,7 +112,10 @@ def test_an_unreadable_stock_graph_costs_only_itself(stock: bytes, options: Opti
 
 
 def test_stocks_own_failure_is_told(options: Options) -> None:
-    result = optimize_tosa(dumps(residual()), U55, stock_error="ValueError: no", options=options)
+    def stock() -> bytes:
+        raise StockError("ValueError: no")
+
+    result = optimize_tosa(dumps(residual()), U55, stock=stock, options=options)
     assert "ValueError: no" in result.warnings[0] and result.verified
 
 

@@ -18,6 +18,16 @@ def test_every_accelerator_compiles(name: str, worker: Worker) -> None:
     assert compile_graph(conv_graph(), target, worker).cycles > 0
 
 
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_without_executorch_it_is_the_same(name: str) -> None:
+    assert Target.of(name) == Target.from_compile_spec(EthosUCompileSpec(name))
+    other = ("Ethos_U55_Deep_Embedded", "Sram_Only")
+    spec = EthosUCompileSpec(name, *other, config_ini="mine.ini")
+    assert Target.of(name, system_config=other[0], memory_mode=other[1], config="mine.ini") == Target.from_compile_spec(
+        spec
+    )
+
+
 def test_names_in_any_case() -> None:
     assert Target.of("Ethos-U55-128") == Target.of("ethos-u55-128")
 

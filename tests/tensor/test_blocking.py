@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eqsat.tensor.blocking import Spelling, blocked, phased, transposed, undilated
+from eqsat.tensor.blocking import Spelling, blocked, phased, stacked, transposed, undilated
 from eqsat.tensor.graph import TensorGraph
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -120,11 +120,36 @@ def test_phases(h: int, blocks: int, kernel: int, low: int, high: int, dilation:
     )
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.tuples(
+        *[st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 2), st.integers(0, 2), st.integers(1, 3))] * 2
+    ),
+    st.sampled_from(["conv2d", "depthwise_conv2d"]),
+    SEEDS,
+)
+def test_images_below_each_other(axes: tuple[tuple[int, ...], ...], op: str, seed: int) -> None:
+    """Per axis: elements of a phase beside those that the kernel needs, taps, padding, dilation."""
+    rng = np.random.default_rng(seed)
+    (_, taps, top, bottom, down), (_, columns, left, right, across) = axes
+    assume(down * across > 1 and taps > 1 and max(top, bottom) < taps)
+    height, width = ((blocks + kernel) * dilation for blocks, kernel, _, _, dilation in axes)
+    x, weights, bias, zero_point = drawn(rng, op, (1, height, width, 2), (taps, columns), 2)
+    pad = (top * down, bottom * down, left * across, right * across)
+    attributes = {"stride": (1, 1), "dilation": (down, across), "pad": pad}
+    s = stacked(op, x.shape, weights, bias, attributes)
+    assert s is not None and s.attributes["dilation"] == (1, 1)
+    np.testing.assert_array_equal(
+        spelled(s, x, zero_point, rng), convolve(op, x, weights, bias, zero_point, attributes)
+    )
+
+
 def test_what_has_no_such_spelling() -> None:
     weights, bias = np.ones((2, 1, 3, 2), np.int8), np.zeros(2, np.int32)
     plain = {"stride": (1, 1), "dilation": (1, 2), "pad": (0, 0, 0, 0)}
     assert phased("conv2d", (1, 1, 7, 2), weights, bias, plain) is None  # the dilation does not divide W
     assert phased("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "pad": (0, 0, 1, 1)}) is None
     assert phased("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "dilation": (1, 1)}) is None
+    assert stacked("conv2d", (1, 1, 8, 2), weights, bias, plain) is None  # a flat kernel
     assert undilated("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "dilation": (1, 3)}, (1, 2)) is None
     assert blocked("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "stride": (1, 3)}, (1, 2)) is None

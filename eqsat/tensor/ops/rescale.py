@@ -27,7 +27,7 @@ def _scales(attrs: Attributes, dtype: type) -> tuple[Array, Array]:
     return np.asarray(attrs["multiplier"], dtype)[keep], np.asarray(attrs["shift"], dtype)[keep]
 
 
-def _rescaled(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def rescaled(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     if attrs["rounding_mode"] == INEXACT_ROUND:
         raise GraphError("rescale may round inexactly: TOSA leaves its results open; use the reference model")
     value, bits, dtype = wide(xs[0]), 8 * xs[0].dtype.itemsize, DType.of(t.dtype)
@@ -49,7 +49,7 @@ def _rescaled(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.clip(result, *dtype.limits)
 
 
-def _real(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+def on_real_numbers(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     """It neither rounds nor saturates, but where its zero point lies at an end of its dtype: so producers fold a ReLU into it."""
     if attrs["input_unsigned"] or attrs["output_unsigned"]:
         raise GraphError("a RESCALE of unsigned values has no interpretation in real numbers here")
@@ -71,8 +71,8 @@ define(
         kind="pointwise",
         operands=1,
         infer=_rescale,
-        integer=_rescaled,
-        real=_real,
+        integer=rescaled,
+        real=on_real_numbers,
         shown=("dtype",),
         tosa=True,
         fx="no",

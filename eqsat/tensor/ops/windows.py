@@ -12,6 +12,7 @@ import numpy as np
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.op import ZERO_POINTS, Attributes, Evaluate, Infer, Op, define, wide
+from eqsat.tensor.ops.rescale import on_real_numbers, rescaled
 from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 _PRODUCT_ZERO_POINTS = (("in_zp", "in0"), ("w_zp", "in1"))
@@ -99,6 +100,13 @@ def _matmul(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type((n, h, w), _sums(xs[0]))
 
 
+def _matmul_rows(attrs: Attributes, xs: Sequence[Type]) -> Type:
+    (n, rows, c), (m, columns, d) = xs[0].shape, xs[1].shape
+    if (n, c) != (m, d):
+        raise GraphError(f"cannot multiply {xs[0].shape} by the transpose of {xs[1].shape}")
+    return Type((rows, n, columns), attrs["dtype"])
+
+
 def _pool(attrs: Attributes, xs: Sequence[Type]) -> Type:
     n, h, w, c = xs[0].shape
     top, bottom, left, right = attrs["pad"]
@@ -162,6 +170,16 @@ def _transpose_conv2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 def _product(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     lhs, rhs = _factors(attrs, xs)
     return wide(lhs @ rhs)
+
+
+def _by_rows(product: Evaluate, scaled: Evaluate) -> Evaluate:
+    """MATMUL and RESCALE in one, of the right operand's transpose, with the rows outermost."""
+
+    def evaluate(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
+        sums = product(attrs, (xs[0], xs[1].swapaxes(1, 2)), t).swapaxes(0, 1)
+        return scaled({**attrs, "in_zp": (0,)}, (sums,), t)
+
+    return evaluate
 
 
 def _max_pool2d(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
@@ -279,6 +297,20 @@ _mac(
     _real_product,
     folded=_PRODUCT_ZERO_POINTS,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
+)
+define(
+    Op(
+        name="matmul_rows",
+        kind="mac",
+        operands=2,
+        infer=_matmul_rows,
+        integer=_by_rows(_product, rescaled),
+        real=_by_rows(_real_product, on_real_numbers),
+        shown=("step",),
+        tosa=False,
+        fx="no",
+        macs=lambda xs, t: t.elements * xs[0].shape[-1],
+    )
 )
 _mac("max_pool2d", 1, _pool, _max_pool2d, _real_max_pool2d, shown=("kernel",))
 _mac("avg_pool2d", 1, _pool, _avg_pool2d, _real_avg_pool2d, shown=("kernel",), folded=ZERO_POINTS)

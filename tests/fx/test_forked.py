@@ -1,0 +1,56 @@
+"""A copy of the process gives the value, an error or the news of its death, and leaves this one as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import NoReturn
+
+import pytest
+import torch
+
+from eqsat.fx import forked
+from eqsat.fx.forked import Forked, ForkError
+
+
+def test_the_value_and_nothing_else_comes_back() -> None:
+    changed: list[int] = []
+    with Forked(lambda: (changed.append(1), float(torch.ones(300, 300).matmul(torch.ones(300, 300)).sum()))[1]) as copy:
+        assert copy.result() == 300**3
+    assert changed == []
+
+
+def test_large_values_come_whole() -> None:
+    with Forked(lambda: bytes(30_000_000)) as copy:
+        assert len(copy.result()) == 30_000_000
+
+
+def test_an_error_is_raised_here() -> None:
+    def fails() -> NoReturn:
+        raise ValueError("no")
+
+    with Forked(fails) as copy, pytest.raises(ValueError, match="no"):
+        copy.result()
+
+
+def test_a_death_is_told() -> None:
+    with Forked(lambda: os.kill(os.getpid(), signal.SIGKILL)) as copy, pytest.raises(ForkError, match="-9"):
+        copy.result()
+
+
+def test_a_copy_that_stands_still_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked, "_POLL", 0.05)
+    monkeypatch.setattr(forked, "_IDLE_LOOKS", 4)
+    with Forked(lambda: time.sleep(600)) as copy:
+        with pytest.raises(ForkError, match="stands still"):
+            copy.result()
+        process = copy._process.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+
+
+def test_it_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    with Forked(lambda: print("heard", flush=True)) as copy:
+        assert copy.result() is None
+    assert capfd.readouterr().out == ""
