@@ -21,13 +21,14 @@ from eqsat.egraph.terms import let, symbols
 from eqsat.rules.slicing import slice_call
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move, StridedAxis
+from eqsat.tensor.rows import fitting_zero_point
 from eqsat.tensor.types import Shape, Type, attrs_of
 
 #: Order of the atomic axes inside one dim, outermost first, as (size, stride within the dim).
 Inside = tuple[StridedAxis, ...]
 
-#: Rows at most that are done one by one.
-_MOST_ROWS = 64
+#: Rows at most that are done one by one, and bytes of what waits for it: more may not find room in SRAM.
+_MOST_ROWS, _MOST_WAITING = 256, 96 << 10
 #: Bytes of products that are added up at once, at most, where those of one row are not more.
 _TOGETHER = 1 << 14
 
@@ -137,9 +138,13 @@ def by_rows(rescale: Rescale, matmul: Matmul, left: Type, right: Type) -> list[t
     """rescale (a b) = m' (rows a (m'' b)): m', rows and m''. One row's products are added up at once, or those of several."""
     (n, h, c), w = left.shape, right.shape[2]
     narrow = left.dtype == right.dtype == rescale.attr("dtype") == "INT8"
-    if not narrow or h > _MOST_ROWS or rescale.attr("input_unsigned") or rescale.attr("output_unsigned"):
-        return []
     products = 2 * n * w * -(-c // 16) * 16
+    (p,), (q,) = matmul.attr("in_zp"), matmul.attr("w_zp")
+    waiting = products + (0 if fitting_zero_point(p, q) == p else 4 * n * h * w)
+    if not narrow or h > _MOST_ROWS or waiting > _MOST_WAITING:
+        return []
+    if rescale.attr("input_unsigned") or rescale.attr("output_unsigned"):
+        return []
     attrs = {**dict(rescale.attrs), "in_zp": matmul.attr("in_zp"), "w_zp": matmul.attr("w_zp")}
     back, of_b = Move.transpose((h, n, w), (1, 0, 2)), Move.transpose(right.shape, (0, 2, 1))
     steps = sorted({1, min(h, max(1, _TOGETHER // products))})

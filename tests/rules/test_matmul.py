@@ -137,8 +137,19 @@ def test_rows_are_added_up_singly_and_several_at_once():
     assert steps == {1, 6}  # the products of a row are 2 * 40 * 16 INT16
 
 
+def test_sums_that_wait_for_a_correction_take_room():
+    assert fires(scaled((8, 20, 1, 160)), "matmul-rows") and not fires(
+        scaled((8, 20, 1, 160), (-128, 8)), "matmul-rows"
+    )
+
+
 def test_what_does_not_go_by_rows():
-    for g in (scaled((1, 65, 2, 3)), scaled((1, 2, 2, 3), (0, 0), "INT16"), product((1, 2, 3, 4))):
+    for g in (
+        scaled((1, 257, 2, 3)),
+        scaled((16, 2, 16, 193)),
+        scaled((1, 2, 2, 3), (0, 0), "INT16"),
+        product((1, 2, 3, 4)),
+    ):
         assert not fires(g, "matmul-rows")
 
 
