@@ -4,13 +4,15 @@
 
 DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`. Every graph is optimized with all
 rules, with all but one family for each family, and with each preset. Analyses stay: they only tell rules what a value is. `records.jsonl`
-has a line per graph and set of rules; an interrupted run goes on where it stopped, unless the sources have changed. `table.md` is made from it.
+has a line per graph and set of rules; an interrupted run goes on where it stopped, unless the sources have changed. `table.md` is made from it,
+and `run.json` has the commit, the versions and the options.
 Cycles are Vela's totals, delegates of a model summed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,18 +22,21 @@ from pathlib import Path
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
 from eqsat.egraph.rule import Rule
+from eqsat.files import write_atomically
 from eqsat.report.data import geometric_mean
 from eqsat.rules import FAMILIES, RULES
 from eqsat.rules.presets import PRESETS
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
+from eqsat.search.options import ANY, STOCK, Options
 from eqsat.target import Target
+from eqsat.versions import commit, versions
 
 ALL = "all"
 WITHOUT = "without "
 #: What a record is of.
 CELL = ("model", "delegate", "target", "column")
 ROOT = Path(__file__).parent.parent
+_PACKAGES = ("executorch", "ethos-u-vela", "egglog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +105,14 @@ def ratios(records: Sequence[Mapping]) -> dict[str, dict[str, dict[str, float]]]
     return out
 
 
-def table(records: Sequence[Mapping]) -> str:
-    """Markdown: per target the ratio to stock of every model and column with geometric means, and what each family contributes."""
+def table(records: Sequence[Mapping], about: Mapping) -> str:
+    """Markdown: per target the ratio to stock of every model and column with geometric means, those of e-nodes and seconds of the whole search, and
+    what each family contributes. about: as in run.json."""
     lines = [
         "# Ablation",
         "",
         "Cycles relative to stock ExecuTorch; lower is better. Made by `python -m benchmarks.ablation`.",
+        f"Commit {about['commit']}; {', '.join(f'{k} {v}' for k, v in about['versions'].items())}; {about['options']}.",
         "",
     ]
     for target, columns in sorted(ratios(records).items()):
@@ -120,6 +127,10 @@ def table(records: Sequence[Mapping]) -> str:
             continue
         lines += [
             f"| **geometric mean of {len(whole)}** | {' | '.join(f'**{geometric_mean(columns[c][m] for m in whole):.3f}**' for c in names)} |",
+            *(
+                f"| {what}, geometric mean of all delegates | {' | '.join(_mean(records, target, c, key) for c in names)} |"
+                for what, key in (("e-nodes", "e_nodes"), ("seconds", "seconds"))
+            ),
             "",
         ]
         if ALL not in columns:
@@ -138,6 +149,11 @@ def table(records: Sequence[Mapping]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _mean(records: Sequence[Mapping], target: str, column: str, key: str) -> str:
+    values = [r[key] for r in records if (r["target"], r["column"]) == (target, column)]
+    return f"{geometric_mean(max(v, 0.01) for v in values):,.0f}"
+
+
 def run(found: Sequence[DelegateGraph], out: Path, options: Mapping, columns: Sequence[str] = ()) -> str:
     """Fills `out`/records.jsonl and writes `out`/table.md, whose text it returns."""
     out.mkdir(parents=True, exist_ok=True)
@@ -150,8 +166,14 @@ def run(found: Sequence[DelegateGraph], out: Path, options: Mapping, columns: Se
                 record = {**dict(zip(CELL, cell)), **measure(graph, rules, options), "sources": version}
                 log.add(record)
                 print(*cell, record["stock"], record["eqsat"], record["seconds"], flush=True)
-    text = table(list(log.records.values()))
-    (out / "table.md").write_text(text)
+    about = {
+        "commit": commit(),
+        "versions": versions(_PACKAGES),
+        "options": ", ".join(f"{k} {v}" for k, v in options.items()),
+    }
+    write_atomically(out / "run.json", (json.dumps(about, indent=1) + "\n").encode())
+    text = table(list(log.records.values()), about)
+    write_atomically(out / "table.md", text.encode())
     return text
 
 
@@ -163,6 +185,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--columns", default="", help="sets of rules, by their names in the table; default: all")
     parser.add_argument("--extractor", default=Options().extractor)
     parser.add_argument("--time-limit", type=float, default=Options().time_limit, help="seconds per extraction")
+    parser.add_argument("--memory", choices=(STOCK, ANY), default=STOCK, help="what answers may need")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/ablation")
     args = parser.parse_args(argv)
     models, targets, columns = ([n for n in text.split(",") if n] for text in (args.models, args.targets, args.columns))
@@ -171,7 +194,13 @@ def main(argv: list[str] | None = None) -> None:
     found = list(graphs(args.tosa, models, targets))
     if not found:
         parser.error(f"no <model>.<delegate>.<target>.explicit.tosa with its .stock.tosa in {args.tosa} fits")
-    print(run(found, args.out, {"extractor": args.extractor, "time_limit": args.time_limit}, columns))
+    options = {
+        "extractor": args.extractor,
+        "time_limit": args.time_limit,
+        "max_sram": args.memory,
+        "max_flash": args.memory,
+    }
+    print(run(found, args.out, options, columns))
 
 
 if __name__ == "__main__":

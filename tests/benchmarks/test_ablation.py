@@ -53,12 +53,15 @@ def test_one_graph(tmp_path: Path) -> None:
 
 def test_models_without_a_stock_total_are_left_out() -> None:
     records = [
-        {"model": m, "delegate": d, "target": "t", "column": c, "stock": s, "eqsat": 5}
+        {"model": m, "delegate": d, "target": "t", "column": c, "stock": s, "eqsat": 5, "e_nodes": 7, "seconds": 2.0}
         for m, d, s in (("a", "0", 10), ("a", "1", 30), ("b", "0", None), ("b", "1", 9))
         for c in (ALL, "none")
     ]
     assert ratios(records) == {"t": {ALL: {"a": 0.25}, "none": {"a": 0.25}}}
-    assert "| a | 0.250 | 0.250 |" in table(records)
+    assert "| a | 0.250 | 0.250 |" in table(records, {"commit": "c", "versions": {}, "options": ""})
+    assert "| e-nodes, geometric mean of all delegates | 7 | 7 |" in table(
+        records, {"commit": "c", "versions": {}, "options": ""}
+    )
 
 
 def test_bad_arguments(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
