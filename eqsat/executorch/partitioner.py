@@ -18,6 +18,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
+from eqsat.executorch.reductions import reshape_sums
 from eqsat.executorch.session import EqsatWarning, Session, compile_spec_of
 from eqsat.search.options import Options, given_options
 from eqsat.search.referee import check_referee
@@ -53,8 +54,9 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
-    """Arm's own, and constants computed that the NPU cannot."""
-    return fold_constants(TOSAPartitioner.transform_for_pre_decomposition(self, exported_program))
+    """Arm's own, constants computed that the NPU cannot, and sums in shapes that it takes."""
+    program = fold_constants(TOSAPartitioner.transform_for_pre_decomposition(self, exported_program))
+    return reshape_sums(program) if self.compile_spec.tosa_spec.is_U55_subset else program
 
 
 class EthosUPartitioner(ArmPartitioner):

@@ -1,0 +1,130 @@
+"""Sums, and the means that ExecuTorch makes of them, in shapes that Arm's partitioner takes.
+
+On Ethos-U55 and U65 it refuses a sum if an axis that it sums over, or the product of all axes in front of such an axis or behind it, is above
+65,536 (executorch 1.5, backends/arm/operator_support/reduce_sum_support.py): the mean over channels of a 300 x 300 image, say. The limit is one of
+shapes. Summed over in the middle, with as much of the rest in front as behind, the same sum passes: a permute, if need be, a view, the sum over two
+axes, and a view. Nothing else is computed, and the movement between a DEQUANTIZE and a QUANTIZE by the same parameters is exact.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+logger = logging.getLogger(__name__)
+
+_MOST = 65536
+_SUM = torch.ops.aten.sum.dim_IntList
+#: A view is one of the executed values too, and those of a permute need not lie in order.
+_VIEW, _PERMUTE = torch.ops.aten.reshape.default, torch.ops.aten.permute.default
+
+
+def fits(shape: Sequence[int], axes: Sequence[int]) -> bool:
+    """Whether Arm's partitioner takes a sum over `axes` on U55 and U65."""
+    return all(max(shape[a], prod(shape[:a]), prod(shape[a + 1 :])) <= _MOST for a in axes)
+
+
+def split(kept: Sequence[int], summed: int) -> tuple[int, int, int, int] | None:
+    """(axes in front, summed, summed, behind) into which axes of the sizes `kept`, in order, and `summed` elements between them go so that the sum
+    over the two in the middle fits; the first size is a product of the first kept axes and of a part of the next. None if there is no such way."""
+    total = prod(kept)
+    for front in _fronts(kept):
+        for first in _divisors(summed):
+            if fits((front, first, summed // first, total // front), (1, 2)):
+                return front, first, summed // first, total // front
+    return None
+
+
+def _fronts(kept: Sequence[int]) -> Iterator[int]:
+    """Whole axes first, which need no view before the permute; of parts the smallest first."""
+    yield from (prod(kept[:k]) for k in range(len(kept) + 1))
+    for k, size in enumerate(kept):
+        yield from (prod(kept[:k]) * part for part in _divisors(size))
+
+
+def _divisors(n: int) -> list[int]:
+    small = [k for k in range(1, int(n**0.5) + 1) if n % k == 0]
+    return [*small, *(n // k for k in reversed(small) if k * k != n)]
+
+
+def reshape_sums(program: ExportedProgram) -> ExportedProgram:
+    """The program with quantized sums that do not fit in a shape that does. It is modified."""
+    graph, changed = program.graph, 0
+    for node in list(graph.nodes):
+        if node.op == "call_function" and node.target is _SUM and _is_quantized(node):
+            changed += _reshape(program, node)
+    if changed:
+        logger.info("%d sums in a shape that the NPU takes", changed)
+        program.graph_module.recompile()
+    return program
+
+
+def _is_quantized(node: Node) -> bool:
+    """Between a DEQUANTIZE and one QUANTIZE, or several alike."""
+    parameters = {u.args[1:] if _is(u, "quantize_per_tensor") else None for u in node.users}
+    return _is(node.args[0], "dequantize_per_tensor") and len(parameters) == 1 and None not in parameters
+
+
+def _is(node: Any, name: str) -> bool:
+    return isinstance(node, Node) and node.op == "call_function" and node.target.__name__.startswith(name + ".")
+
+
+def _reshape(program: ExportedProgram, node: Node) -> bool:
+    """Whether a sum was written anew."""
+    source = node.args[0]
+    assert isinstance(source, Node)
+    shape = source.meta["val"].shape
+    axes = sorted({a % len(shape) for a in (node.args[1] or range(len(shape)))})  # type: ignore[union-attr]
+    if not all(isinstance(s, int) for s in shape) or fits(shape, axes):
+        return False
+    others = [a for a in range(len(shape)) if a not in axes]
+    sizes = split([shape[a] for a in others], prod(shape[a] for a in axes))
+    if sizes is None:
+        return False
+    write = _Writer(program, node, source)
+    front, *_ = sizes
+    at = next((k for k in range(len(others) + 1) if prod(shape[a] for a in others[:k]) == front), None)
+    if at is None:  # an axis is cut: what is kept becomes two axes first
+        moved = write.move(_PERMUTE, source, [*axes, *others])
+        parts = write.move(_VIEW, moved, [prod(shape[a] for a in axes), front, sizes[3]])
+        middle = write.move(_PERMUTE, parts, [1, 0, 2])
+    else:
+        middle = write.move(_PERMUTE, source, [*others[:at], *axes, *others[at:]])
+    flat = write.move(_VIEW, middle, list(sizes))
+    summed = write.quantized(write.call(_SUM, flat, [1, 2], True), next(iter(node.users)).args)
+    result = write.call(_VIEW, summed, list(node.meta["val"].shape))
+    node.replace_all_uses_with(result)
+    program.graph.erase_node(node)
+    return True
+
+
+class _Writer:
+    """Writes nodes in front of one, with its module and trace, and what their values look like."""
+
+    def __init__(self, program: ExportedProgram, node: Node, source: Node) -> None:
+        self.graph, self.node, self.parameters = program.graph, node, source.args
+
+    def call(self, target: Any, *args: Any) -> Node:
+        with self.graph.inserting_before(self.node):
+            made = self.graph.call_function(target, args)
+        made.meta = {k: v for k, v in self.node.meta.items() if k != "val"}
+        made.meta["val"] = target(*(a.meta["val"] if isinstance(a, Node) else a for a in args))
+        return made
+
+    def move(self, target: Any, source: Node, how: list[int]) -> Node:
+        """A movement and its QUANTIZE and DEQUANTIZE; the source itself where nothing moves."""
+        shape = list(source.meta["val"].shape)
+        if how == (shape if target is _VIEW else list(range(len(shape)))):
+            return source
+        return self.quantized(self.call(target, source, how), self.parameters)
+
+    def quantized(self, value: Node, parameters: Sequence[Any]) -> Node:
+        ops = torch.ops.quantized_decomposed
+        integers = self.call(ops.quantize_per_tensor.default, value, *parameters[1:])
+        return self.call(ops.dequantize_per_tensor.default, integers, *parameters[1:])

@@ -1,0 +1,92 @@
+"""Sums in shapes that Arm's partitioner refuses on U55: the same values, in shapes that it takes."""
+
+from __future__ import annotations
+
+import copy
+from math import prod
+
+import pytest
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
+from executorch.exir import to_edge_transform_and_lower as stock_lowering
+from hypothesis import given
+from hypothesis import strategies as st
+
+import eqsat
+from eqsat.executorch.lowering import cpu_operators
+from eqsat.executorch.quantize import quantize
+from eqsat.executorch.reductions import fits, reshape_sums, split
+
+CASES = [
+    ((1, 8, 300, 300), (1,)),  # in front 1, behind 90,000: the sum goes between H and W
+    ((1, 70000), (1,)),  # an axis of 70,000: two axes
+    ((1, 4, 70000), (2,)),
+    ((2, 90000), (0,)),  # one axis behind: it is cut
+    ((2, 3, 90000), (0,)),
+    ((300, 8, 300, 2), (1, 3)),
+    ((3, 300, 2, 300), (0, 2)),
+]
+
+
+class Mean(torch.nn.Module):
+    def __init__(self, axes: tuple[int, ...], keepdim: bool = True) -> None:
+        super().__init__()
+        self.axes, self.keepdim = axes, keepdim
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(self.axes, keepdim=self.keepdim)
+
+
+def program(shape: tuple[int, ...], axes: tuple[int, ...], target: str = "ethos-u55-128", keepdim: bool = True):
+    spec = EthosUCompileSpec(target)
+    torch.manual_seed(0)
+    return quantize(Mean(axes, keepdim).eval(), (torch.randn(shape),), spec), spec
+
+
+def sums(ep: torch.export.ExportedProgram) -> list[torch.fx.Node]:
+    return [n for n in ep.graph.nodes if n.target is torch.ops.aten.sum.dim_IntList]
+
+
+@given(st.lists(st.integers(1, 400), max_size=4), st.integers(1, 80000))
+def test_a_split_fits_and_has_all_elements(kept: list[int], summed: int) -> None:
+    found = split(kept, summed)
+    if found is None:
+        return
+    assert fits(found, (1, 2)) and found[0] * found[3] == prod(kept) and found[1] * found[2] == summed
+
+
+def test_what_has_no_divisors_is_left_alone() -> None:
+    assert split([], 65537) is None and split([], 65536) == (1, 1, 65536, 1)
+
+
+@pytest.mark.parametrize(("shape", "axes"), CASES)
+@pytest.mark.parametrize("keepdim", [True, False])
+def test_the_program_computes_the_same_to_the_bit(shape, axes, keepdim: bool) -> None:
+    before, _ = program(shape, axes, keepdim=keepdim)
+    assert not all(fits(n.args[0].meta["val"].shape, n.args[1]) for n in sums(before)), "the case is none"
+    after = reshape_sums(copy.deepcopy(before))
+    assert all(fits(n.args[0].meta["val"].shape, n.args[1]) for n in sums(after))
+    for seed in range(3):
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+        a, b = before.module()(x), after.module()(x)
+        assert torch.equal(a, b) and a.shape == b.shape
+
+
+def test_sums_that_fit_stay_as_they_are() -> None:
+    before, _ = program((1, 8, 16, 16), (1, 2))
+    nodes = [n.name for n in before.graph.nodes]
+    assert [n.name for n in reshape_sums(before).graph.nodes] == nodes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
+def test_nothing_of_it_stays_on_the_cpu(target: str) -> None:
+    shape, axes = CASES[0]
+    before, spec = program(shape, axes, target)
+    stock = cpu_operators(stock_lowering(copy.deepcopy(before), partitioner=[ArmPartitioner(spec)]))
+    assert stock["aten.sum.dim_IntList"] == 1
+    edge, session = eqsat.lower_with_session(before, spec, options=eqsat.Options(extractor="dag_greedy"))
+    assert set(cpu_operators(edge)) == {f"quantized_decomposed.{q}quantize_per_tensor" for q in ("", "de")}
+    (result,) = session.results
+    assert result.verified and result.binary_verified is not False
