@@ -72,15 +72,16 @@ def _is_quantized(node: Node) -> bool:
 
 
 def _is(node: Any, name: str) -> bool:
-    return isinstance(node, Node) and node.op == "call_function" and node.target.__name__.startswith(name + ".")
+    return isinstance(node, Node) and node.op == "call_function" and f".{name}." in str(node.target)
 
 
 def _reshape(program: ExportedProgram, node: Node) -> bool:
     """Whether a sum was written anew."""
     source = node.args[0]
     assert isinstance(source, Node)
-    shape = source.meta["val"].shape
-    axes = sorted({a % len(shape) for a in (node.args[1] or range(len(shape)))})  # type: ignore[union-attr]
+    shape: tuple[int, ...] = tuple(source.meta["val"].shape)
+    given: Any = node.args[1]
+    axes = sorted({a % len(shape) for a in (given or range(len(shape)))})
     if not all(isinstance(s, int) for s in shape) or fits(shape, axes):
         return False
     others = [a for a in range(len(shape)) if a not in axes]
@@ -108,7 +109,8 @@ class _Writer:
     """Writes nodes in front of one, with its module and trace, and what their values look like."""
 
     def __init__(self, program: ExportedProgram, node: Node, source: Node) -> None:
-        self.graph, self.node, self.parameters = program.graph, node, source.args
+        self.graph, self.node = program.graph, node
+        self.parameters: Sequence[Any] = source.args
 
     def call(self, target: Any, *args: Any) -> Node:
         with self.graph.inserting_before(self.node):
