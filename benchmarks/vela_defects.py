@@ -16,34 +16,43 @@ import numpy as np
 
 from eqsat.device.verification import Verdict, verify
 from eqsat.target import Target
+from eqsat.target.families import U85
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.workers.worker import Worker, WorkerError
 
 _ONE = 1 << 30
+_BOTH = ("5.1", "5.2")
 
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """graph: what is compiled. title: what is wrong, in a line. wrong: the versions of Vela that were seen to do it; none where it was reported, or
-    suspected, and does not show."""
+    """graph: what is compiled. title: what is wrong, in a line. wrong, wrong_u85: the versions of Vela that were seen to do it for U55 and U65, and for
+    U85; none where it was reported, or suspected, and does not show. only_u85: Vela refuses the graph for the others."""
 
     title: str
     graph: Callable[[], TensorGraph]
     wrong: tuple[str, ...]
+    wrong_u85: tuple[str, ...]
+    only_u85: bool
 
     @property
     def name(self) -> str:
         return self.graph.__name__
 
+    def wrong_on(self, target: Target) -> tuple[str, ...]:
+        return self.wrong_u85 if target.family is U85 else self.wrong
+
 
 DEFECTS: list[Defect] = []
 
 
-def _defect(title: str, *wrong: str) -> Callable[[Callable[[], TensorGraph]], Callable[[], TensorGraph]]:
+def _defect(
+    title: str, *wrong: str, u85: tuple[str, ...] = (), only_u85: bool = False
+) -> Callable[[Callable[[], TensorGraph]], Callable[[], TensorGraph]]:
     def add(graph: Callable[[], TensorGraph]) -> Callable[[], TensorGraph]:
-        DEFECTS.append(Defect(title, graph, wrong))
+        DEFECTS.append(Defect(title, graph, wrong, u85, only_u85))
         return graph
 
     return add
@@ -66,7 +75,9 @@ def _conv2d(g: TensorGraph, x: int, channels: int, kernel: int, pad: tuple[int, 
     return g.add_with("conv2d", [x, w, b], makers.conv("INT8", pad=pad))
 
 
-@_defect("two convolutions of equal weights and scales: the second gets the first one's biases", "5.1", "5.2")
+@_defect(
+    "two convolutions of equal weights and scales: the second gets the first one's biases", "5.1", "5.2", u85=_BOTH
+)
 def equal_weights() -> TensorGraph:
     g = TensorGraph()
     y = g.add_input("x", (1, 4, 4, 8), "INT8")
@@ -78,7 +89,9 @@ def equal_weights() -> TensorGraph:
 
 
 @_defect(
-    "a pointwise convolution of several images with an activation behind it: one order read, another written", "5.1"
+    "a pointwise convolution of several images with an activation behind it: one order read, another written",
+    "5.1",
+    u85=("5.1",),
 )
 def activation_of_several_images() -> TensorGraph:
     g = TensorGraph()
@@ -87,7 +100,10 @@ def activation_of_several_images() -> TensorGraph:
 
 
 @_defect(
-    "a TRANSPOSE that is an output, and that only another TRANSPOSE reads: it is no output of the binary", "5.1", "5.2"
+    "a TRANSPOSE that is an output, and that only another TRANSPOSE reads: it is no output of the binary",
+    "5.1",
+    "5.2",
+    u85=_BOTH,
 )
 def lost_output() -> TensorGraph:
     g = TensorGraph()
@@ -169,6 +185,7 @@ def scaled_maximum() -> TensorGraph:
     "5.0",
     "5.1",
     "5.2",
+    u85=_BOTH,
 )
 def padded_convolution_of_a_slice() -> TensorGraph:
     g = TensorGraph()
@@ -205,7 +222,7 @@ def constant_first() -> TensorGraph:
     return _finished(g, g.add("add", (c, g.add_input("x", (1, 12, 2, 4, 2), "INT32"))))
 
 
-@_defect("a RESCALE to unsigned behind one to INT8: clamped as INT8", "5.2")
+@_defect("a RESCALE to unsigned behind one to INT8: clamped as INT8", "5.2", u85=("5.2",))
 def unsigned_rescale() -> TensorGraph:
     g = TensorGraph()
     x = _rescale(g, g.add_input("x", (8, 7), "INT32"), "INT8", _ONE, 36)
@@ -224,7 +241,7 @@ def transposed_convolution_with_output_padding() -> TensorGraph:
     return _finished(g, _rescale(g, y, "INT8", _ONE, 37))
 
 
-@_defect("REDUCE_MAX of some channels: it reads all of the tensor", "5.0", "5.1", "5.2")
+@_defect("REDUCE_MAX of some channels: it reads all of the tensor", "5.0", "5.1", "5.2", u85=_BOTH)
 def maximum_of_a_slice() -> TensorGraph:
     g = TensorGraph()
     x = g.add("slice", (g.add_input("x", (6, 10), "INT8"),), start=(4, 0), size=(2, 10))
@@ -239,7 +256,11 @@ def product_of_a_slice() -> TensorGraph:
     return _finished(g, g.add_with("matmul", [x, g.add_input("y", (4, 8, 6), "INT8")], makers.matmul(3, 3)))
 
 
-@_defect("a RESCALE per channel behind a CONCAT of channels: each part takes the scales of the first channels", "5.2")
+@_defect(
+    "a RESCALE per channel behind a CONCAT of channels: each part takes the scales of the first channels",
+    "5.2",
+    u85=("5.2",),
+)
 def channel_scales_behind_a_concat() -> TensorGraph:
     g = TensorGraph()
     x = g.add("concat", [g.add_input(n, (1, 4, 4, 4), "INT8") for n in "ab"], axis=3)
@@ -267,7 +288,10 @@ def concat_of_a_wide_rescale() -> TensorGraph:
 
 
 @_defect(
-    "a SLICE of channels, read in another shape through TRANSPOSEs that cancel: every piece is the first", "5.0", "5.1"
+    "a SLICE of channels, read in another shape through TRANSPOSEs that cancel: every piece is the first",
+    "5.0",
+    "5.1",
+    u85=("5.1",),
 )
 def reshaped_slice() -> TensorGraph:
     g = TensorGraph()
@@ -277,6 +301,42 @@ def reshaped_slice() -> TensorGraph:
     return _finished(g, g.add("transpose", (x,), perms=(0, 2, 1, 3)))
 
 
+@_defect(
+    "a convolution whose output is transposed as it is written, with a TABLE, into a CONCAT: it has weights of as many channels as its output is wide",
+    u85=_BOTH,
+)
+def part_of_the_weights() -> TensorGraph:
+    g = TensorGraph()
+    y = _rescale(g, _conv2d(g, g.add_input("x", (1, 3, 3, 4), "INT8"), 4, 1, (0, 0, 0, 0)), "INT8", _ONE, 34)
+    y = g.add("transpose", (y,), perms=(0, 3, 1, 2))
+    y = g.add_with("table", [y], makers.table(list(range(127, -129, -1))))
+    return _finished(g, g.add("concat", (g.add_input("y", (1, 4, 3, 3), "INT8"), y), axis=1))
+
+
+@_defect("a comparison that chooses and is an output: it chooses single bits", u85=_BOTH, only_u85=True)
+def mask_that_is_an_output() -> TensorGraph:
+    g = TensorGraph()
+    x, y = (g.add_input(n, (1, 4, 5, 6), "INT8") for n in "xy")
+    mask = g.add("greater", [_rescale(g, n, "INT32") for n in (x, y)])
+    return _finished(g, mask, g.add("select", (mask, x, g.add_with("clamp", [x], makers.clamp("INT8", -9, 9)))))
+
+
+@_defect(
+    "NEGATE of INT16 and a RESCALE to INT32: clamped as INT16 (5.2), or not where NEGATE saturates (5.1)", u85=_BOTH
+)
+def negated_and_widened() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("negate", (g.add_input("x", (12,), "INT16"),), in_zp=(0,), out_zp=(0,))
+    return _finished(g, _rescale(g, x, "INT32", _ONE, 26))
+
+
+@_defect("a RESCALE to unsigned behind a maximum: clamped as INT8", u85=("5.2",))
+def maximum_to_unsigned() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_with("max_pool2d", [g.add_input("x", (1, 4, 4, 8), "INT8")], makers.max_pool((2, 2)))
+    return _finished(g, _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True))
+
+
 def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:
     """Whether the binary equals the reference. Raises WorkerError where Vela refuses the graph."""
     return verify(dumps(defect.graph()), target, via, 16)
@@ -284,7 +344,7 @@ def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-t", "--targets", nargs="+", default=["ethos-u55-128", "ethos-u65-256"])
+    parser.add_argument("-t", "--targets", nargs="+", default=["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
     arguments = parser.parse_args()
     print(f"ethos-u-vela {version('ethos-u-vela')}")
     with Worker() as via:

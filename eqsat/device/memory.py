@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.errors import DeviceFault
 from eqsat.device.operands import ByteRange, FeatureMap
 from eqsat.device.registers import ActivationFormat
 
@@ -29,16 +29,16 @@ class MemoryMap:
         }
 
     def region(self, number: int | None) -> np.ndarray:
-        """[samples, bytes]. Raises DeviceError."""
+        """[samples, bytes]. Raises DeviceFault."""
         if number not in self._regions:
-            raise DeviceError(f"there is no region {number}")
+            raise DeviceFault(f"there is no region {number}")
         return self._regions[number]
 
     def at(self, number: int | None, address: int, length: int) -> np.ndarray:
-        """[samples, length], a view. Raises DeviceError."""
+        """[samples, length], a view. Raises DeviceFault."""
         region = self.region(number)
         if not 0 <= address <= address + length <= region.shape[1]:
-            raise DeviceError(
+            raise DeviceFault(
                 f"bytes {address:#x} to {address + length:#x} of region {number}, which has {region.shape[1]:#x}"
             )
         return region[:, address : address + length]
@@ -48,7 +48,7 @@ class MemoryMap:
         return self.at(place.region, place.address, place.length)[0].tobytes()
 
     def read(self, m: FeatureMap) -> np.ndarray:
-        """[samples, height, width, depth] of its dtype. Raises DeviceError."""
+        """[samples, height, width, depth] of its dtype. Raises DeviceFault."""
         parts = list(self._views(m))
         if len(parts) == 1:
             return parts[0][1]
@@ -58,7 +58,7 @@ class MemoryMap:
         return out
 
     def write(self, m: FeatureMap, values: np.ndarray) -> None:
-        """Raises DeviceError."""
+        """Raises DeviceFault."""
         for index, view in self._views(m):
             view[...] = values[index]
 
@@ -83,7 +83,7 @@ class MemoryMap:
         low = address + sum(r for r in reach if r < 0)
         high = address + sum(r for r in reach if r > 0) + m.element.bytes
         if low < 0 or high > region.shape[1]:
-            raise DeviceError(f"bytes {low:#x} to {high:#x} of region {m.region}, which has {region.shape[1]:#x}")
+            raise DeviceFault(f"bytes {low:#x} to {high:#x} of region {m.region}, which has {region.shape[1]:#x}")
         return np.ndarray(shape, m.element.dtype, region, address, strides)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsat.device.binary import Binary
 from eqsat.device.compile import of_answer
-from eqsat.device.errors import DeviceError
+from eqsat.device.errors import DeviceError, DeviceFault
 from eqsat.device.run import Device
 from eqsat.target import Target
 from eqsat.tensor.samples import domains, samples
@@ -33,13 +33,15 @@ class Verdict:
 
 def run_compiled(buffer: bytes, flags: list[str], inputs: bytes) -> dict[str, Any]:
     """In a worker: compiles a TOSA graph and runs its binary on packed inputs, [samples, ...] each. Gives "outputs", packed; or why there are none:
-    "unknown". Raises what Vela raises."""
+    "fault", what no binary may do, or "unknown", what the model cannot run. Raises what Vela raises."""
     return outputs_of(of_answer(regor.binary(buffer, flags)), inputs)
 
 
 def outputs_of(binary: Binary, inputs: bytes) -> dict[str, Any]:
     try:
         return {"outputs": packed(Device(binary).run(unpacked(inputs)))}
+    except DeviceFault as e:
+        return {"fault": str(e)}
     except DeviceError as e:
         return {"unknown": str(e)}
 
@@ -62,6 +64,9 @@ def check(
         return Verdict(None, str(e))
     if "unknown" in answer:
         return Verdict(None, answer["unknown"])
+    if "fault" in answer:
+        # on U85 no binary was seen to do it, so that it says as much about the model as about Vela
+        return Verdict(None if target.family.commands == 2 else False, answer["fault"], len(inputs))
     if (outputs := len(unpacked(answer["outputs"]))) != len(expected[0]):
         lost = outputs < len(set(loads(buffer, "the graph").outputs))
         return Verdict(False if lost else None, f"its binary has only {outputs} of {len(expected[0])} outputs")

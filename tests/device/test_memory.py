@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.errors import DeviceFault
 from eqsat.device.memory import MemoryMap
 from eqsat.device.operands import ByteRange, Element, FeatureMap
 from eqsat.device.registers import ActivationFormat
@@ -85,12 +85,12 @@ def test_steps_may_go_backwards(memory: MemoryMap, values: np.ndarray) -> None:
     ],
 )
 def test_outside_memory_is_a_fault(outside: FeatureMap, memory: MemoryMap) -> None:
-    with pytest.raises(DeviceError, match="bytes .* of region"):
+    with pytest.raises(DeviceFault, match="bytes .* of region"):
         memory.read(outside)
 
 
 def test_there_are_only_the_regions_that_there_are(memory: MemoryMap) -> None:
-    with pytest.raises(DeviceError, match="no region 5"):
+    with pytest.raises(DeviceFault, match="no region 5"):
         memory.constant(ByteRange(5, 0, 1))
-    with pytest.raises(DeviceError, match="region 0"):
+    with pytest.raises(DeviceFault, match="region 0"):
         memory.constant(ByteRange(0, 3, 2))
