@@ -4,7 +4,7 @@
     python -m benchmarks.device --zoo DIR --targets ethos-u55-128 --out benchmarks/results/device
 
 Graph k of a profile has the seed k. `records.jsonl` has a line per graph, `zoo.jsonl` one per network (files `model.N.target.kind.tosa`), each with
-the version of Vela; an interrupted run goes on where it stopped, unless the sources have changed. Where a binary differs the graph is cut down
+the version of Vela and the commit; an interrupted run goes on where it stopped, unless the sources have changed. Where a binary differs the graph is cut down
 while it does, and what is left is named by its operators. `summary.md` counts.
 """
 
@@ -36,10 +36,12 @@ from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.run import Device
 from eqsat.device.verification import Verdict, verify
 from eqsat.target import Target
+from eqsat.target.families import U85
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.tosa.reference import run_samples
+from eqsat.versions import commit
 from eqsat.workers.worker import Pool, WorkerError
 
 Record = dict[str, Any]
@@ -54,6 +56,8 @@ GRAPHS: dict[str, Profile] = {
     "every operator, INT8": replace(_SMALL, dtypes=("INT8",), without=frozenset()),
     "every operator, INT16": replace(_SMALL, dtypes=("INT16",), without=frozenset()),
 }
+#: With what only U85 does by itself.
+EVERY = ("every operator, INT8", "every operator, INT16")
 _SAMPLES, _ZOO_SAMPLES = 6, 4
 _CUTS = 80
 
@@ -62,6 +66,10 @@ _CUTS = 80
 def sources() -> str:
     """Of the code that the records depend on."""
     return digest(fingerprint(["eqsat.device", "eqsat.checking.random_graphs", "eqsat.tensor.samples"]))
+
+
+def _code() -> Record:
+    return {"commit": commit(), "sources": sources()}
 
 
 def opened(path: Path, *identity: str) -> Log:
@@ -102,11 +110,13 @@ def random_graphs(log: Log, count: int, targets: Sequence[str], profiles: Iterab
         for name in targets:
             target = Target.of(name)
             for profile in profiles:
+                if profile in EVERY and target.family is not U85:
+                    continue
                 for seed in range(count):
                     if (VELA, name, profile, seed) in log.records:
                         continue
                     graph = random_graph(seed, GRAPHS[profile])
-                    key = {"vela": VELA, "target": name, "profile": profile, "seed": seed, "sources": sources()}
+                    key = {"vela": VELA, "target": name, "profile": profile, "seed": seed, **_code()}
                     operators = sorted({f"{graph.nodes[n].op} {graph.nodes[n].dtype}" for n in graph.live()})
                     log.add({**key, **judged(graph, target, via), "operators": operators})
 
@@ -120,9 +130,11 @@ def networks(log: Log, place: Path, targets: Sequence[str]) -> None:
                 continue
             try:
                 record = _network(path.read_bytes(), Target.of(name), via)
-            except (WorkerError, DeviceError) as e:
+            except DeviceError as e:
+                record = {"outcome": "not run", "reason": str(e)[:200]}
+            except WorkerError as e:
                 record = {"outcome": "failed", "reason": f"{type(e).__name__}: {e}"[:200]}
-            log.add({"vela": VELA, "file": path.name, "target": name, "sources": sources(), **record})
+            log.add({"vela": VELA, "file": path.name, "target": name, **_code(), **record})
 
 
 def _network(buffer: bytes, target: Target, via: Pool) -> Record:
@@ -204,7 +216,8 @@ def summary(graphs: Iterable[Record], zoo: Iterable[Record]) -> str:
             if rate
             else [""] * 4
         )
-        lines.append(f"| {r['vela']} | {r['file'].removesuffix('.tosa')} | {r['outcome']} | {' | '.join(figures)} |")
+        how = ": ".join(filter(None, (r["outcome"], r["reason"])))
+        lines.append(f"| {r['vela']} | {r['file'].removesuffix('.tosa')} | {how} | {' | '.join(figures)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -213,7 +226,9 @@ def main() -> None:
     parser.add_argument("--graphs", type=int, default=0, help="of each profile, for each target")
     parser.add_argument("--profiles", nargs="+", choices=GRAPHS, default=list(GRAPHS))
     parser.add_argument("--zoo", type=Path, help="directory with saved networks")
-    parser.add_argument("--targets", nargs="+", default=["ethos-u55-128", "ethos-u65-256", "ethos-u65-512"])
+    parser.add_argument(
+        "--targets", nargs="+", default=["ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-256"]
+    )
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
