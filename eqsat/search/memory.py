@@ -8,7 +8,7 @@ for choices that no graph has had yet as many as similar ones take; weights by t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,10 +19,12 @@ from cost_models.protocol import Unit
 from cost_models.weights import encoded
 from eqsat.search.choice import Choices
 from eqsat.search.decision import MemoryLimits
+from eqsat.search.verification import Compiled
 from eqsat.search.writer import Written
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate, InSram
+from extraction.within import Budget
 
 _CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "transpose_conv2d")
 #: Bytes of the bias and the scale of a channel.
@@ -42,7 +44,11 @@ class MemoryPrices:
     def __init__(self, choices: Choices, target: Target) -> None:
         n, machine = len(choices.candidates), machine_of(target)
         self._sram = np.zeros(n)
+        self._shortages: list[
+            frozenset[int]
+        ] = []  # choice nodes of what is live where SRAM runs shortest, in each graph
         self._weights = np.array([stored(machine, c.priced) for c in choices.candidates])
+        self._seen_weights = np.full(n, np.nan)
         self._commands = np.full(n, np.nan)
 
     def learn(self, choices: Choices, written: Written, estimate: Estimate, limits: MemoryLimits) -> None:
@@ -50,11 +56,15 @@ class MemoryPrices:
         nodes = _nodes(written)
         if limits.sram is not None:
             self._learn_sram(choices, nodes, estimate, limits.sram)
-        commands = dict.fromkeys(nodes.values(), 0.0)
+        commands, weights = dict.fromkeys(nodes.values(), 0.0), dict[int, set[int]]()
         for row in estimate.rows:
             if (n := nodes.get(row.get("source") or row["name"])) is not None:
                 commands[n] += row["command_bytes"]
+                weights.setdefault(n, set()).add(row["weight_bytes"])
         self._commands[list(commands)] = list(commands.values())
+        for n, parts in weights.items():
+            if any(parts):  # pieces of one convolution that read the same weights have them once
+                self._seen_weights[n] = sum(parts) + _SCALE * choices.candidates[n].priced.result.shape[-1]
 
     def charged(self, choices: Choices, rates: Rates) -> Choices:
         """The same choices with memory in their prices."""
@@ -67,17 +77,42 @@ class MemoryPrices:
 
     def flash(self, choices: Choices) -> np.ndarray:
         """Bytes of commands and weights of every candidate."""
-        return self._weights + self._known_commands(choices)
+        return self._known_weights() + self._known_commands(choices)
+
+    def budgets(self, choices: Choices, near: Compiled, limits: MemoryLimits) -> list[Budget]:
+        """What a choice may have of flash, counted from a graph that was compiled; and that it has not all that was in SRAM where that ran shortest, besides
+        what that graph has too."""
+        apart = (together - set(near.choice.values()) for together in self._shortages)
+        out = [Budget(_indicator(sorted(nodes), choices), len(nodes) - 1.0) for nodes in apart if nodes]
+        if limits.flash is not None:
+            flash = _padded(self.flash(choices), choices)
+            out.append(
+                Budget(flash, limits.flash - near.figures.flash + float(flash[list(near.choice.values())].sum()))
+            )
+        return out
 
     def _learn_sram(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate, limit: int) -> None:
         """Charges what is live at each step where SRAM runs short by the bytes that would be gained without it."""
+        worst, there = 0, frozenset[int]()
         for step in sorted({t.first for t in estimate.tensors}):
             live = [t for t in estimate.tensors if t.first <= step <= t.last]
             over = max(t.end for t in live) - limit
-            for tensor in live if over > 0 else ():
-                if (n := _node(tensor, nodes, estimate)) is not None:
-                    charged = _of_value(choices, n) if tensor.name in nodes else [n]
-                    self._sram[charged] = np.maximum(self._sram[charged], min(over, tensor.end - tensor.address))
+            if over <= 0:
+                continue
+            known = [(t, n) for t in live if (n := _node(t, nodes, estimate)) is not None]
+            for tensor, n in known:
+                charged = _of_value(choices, n) if tensor.name in nodes else [n]
+                self._sram[charged] = np.maximum(self._sram[charged], min(over, tensor.end - tensor.address))
+            if over > worst:
+                worst, there = over, frozenset(n for _, n in known)
+        if there:
+            self._shortages.append(there)
+
+    def _known_weights(self) -> np.ndarray:
+        """Bytes of weights of every candidate: as seen, or by their entropy, which is off by about the same share in all of them."""
+        seen = ~np.isnan(self._seen_weights)
+        share = self._seen_weights[seen].sum() / self._weights[seen].sum() if self._weights[seen].any() else 1.0
+        return np.where(seen, self._seen_weights, share * self._weights)
 
     def _known_commands(self, choices: Choices) -> np.ndarray:
         """Bytes of commands of every candidate: as seen, or the mean of those that begin with the same operator, per step."""
@@ -109,6 +144,17 @@ def _appended(pad: Unit) -> float:
     pads = dict(pad.steps[0][1])["pads"]
     longest = max((max(pads[2 * axis : 2 * axis + 2]) / n for axis, n in enumerate(pad.result.shape)), default=0.0)
     return longest * pad.result.bytes
+
+
+def _padded(of_candidates: np.ndarray, choices: Choices) -> np.ndarray:
+    """For all choice nodes: those of views need nothing."""
+    return np.pad(of_candidates, (0, choices.graph.n_nodes - len(of_candidates)))
+
+
+def _indicator(nodes: Sequence[int], choices: Choices) -> np.ndarray:
+    out = np.zeros(choices.graph.n_nodes)
+    out[nodes] = 1.0
+    return out
 
 
 def _nodes(written: Written) -> dict[str, int]:

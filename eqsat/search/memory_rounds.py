@@ -18,6 +18,7 @@ from eqsat.search.memory import MemoryPrices, Rates
 from eqsat.search.options import CYCLES, SRAM
 from eqsat.search.verification import Compiled
 from extraction import Extraction, check, dag_greedy
+from extraction.within import within
 
 #: What such extractions are called.
 _NAME = "dag_greedy with memory"
@@ -29,6 +30,11 @@ _FRUITLESS, _FIRST, _FACTOR = 6, 0.5, 6.0
 _CLOSE, _MISSES, _STEEP = 1.3, 2, 1.5
 #: Choices that were compiled before from which such a round starts, too.
 _STARTS = 2
+#: The integer program is solved so many times at most, each time with what the last graph has taught; and prices of memory, as shares of the cycles, whose
+#: choices it is about.
+_SOLVER, _SOLVED, _SHARES = "within", 8, (0.3, 1.0, 3.0, 10.0, 40.0)
+#: Not of more choice nodes: each extraction takes seconds there.
+_MOST_NODES = 20_000
 #: For less SRAM each round aims at this share of the least so far; rounds at most, if effort allows as many.
 _STEP, _MOST = 0.9, 8
 
@@ -71,6 +77,7 @@ class MemoryRounds:
             share, fitted = share / factor if fits else share * factor, fits
             fruitless = fruitless + 1 if best <= self._fastest_that_fits() < math.inf else 0
         self._repair(learnt)
+        self._solve(learnt)
 
     def _repair(self, learnt: set[bytes]) -> None:
         misses = 0
@@ -107,6 +114,53 @@ class MemoryRounds:
         before = len(self.compiled.by_tosa)
         self._with_memory([self._at_own_price(choice)], number)
         return len(self.compiled.by_tosa) > before
+
+    def _solve(self, learnt: set[bytes]) -> None:
+        """What is between graphs that fit and graphs that do not, whatever a byte is worth: an integer program takes memory as budgets. It chooses among what
+        graphs that were compiled and greedy extraction under many prices of memory have: other choices are far too many, and few of them matter."""
+        if self.choices.graph.n_nodes > _MOST_NODES:
+            return
+        pool, seen, is_fresh = set[int](), list[Mapping[int, int]](), False
+        near: Compiled | None = None
+        for number in range(_SOLVED):
+            over, limits = self._over(), self.search.decision.limits
+            if over is None:
+                return
+            self._learn(limits, learnt)
+            near = near or min(self.compiled.graphs, key=lambda c: limits.excess(c.figures))
+            found = self._within(near, pool) if pool else None
+            if found is None or found.choice in seen:
+                if is_fresh:
+                    return
+                pool |= self._under_many_prices(over)
+                found = self._within(near, pool)
+                is_fresh = True
+            if found is None or found.choice in seen:
+                return
+            seen.append(found.choice)
+            compiled, differs = self.compiled.add(found, _SOLVER, number)
+            near, is_fresh = compiled or near, is_fresh and not differs
+
+    def _under_many_prices(self, over: Figures) -> set[int]:
+        """Choice nodes that greedy extraction takes."""
+        found = set[int]()
+        for share in _SHARES:
+            with self.search.extracting():
+                charged = self.prices.charged(self.choices, _rates(over, self.search.decision.limits, share))
+                for extraction in self._priced(charged):
+                    found.update(extraction.choice.values())
+        return found
+
+    def _within(self, near: Compiled, pool: set[int]) -> Extraction | None:
+        """The cheapest choice within the limits among nodes of a pool and of the graphs that were compiled; views are free to choose."""
+        graph, known = self.choices.graph, len(self.choices.candidates)
+        among = pool.union(*(c.choice.values() for c in self.compiled.graphs))
+        others = frozenset(n for n in range(known) if n not in among)
+        with self.search.extracting():
+            budgets = self.prices.budgets(self.choices, near, self.search.decision.limits)
+            return within(
+                replace(graph, forbidden=graph.forbidden | others), budgets, time_limit=self.search.options.time_limit
+            )
 
     def _with_memory(self, extractions: Sequence[Extraction], number: int) -> list[Compiled]:
         """Those that Vela takes."""

@@ -41,6 +41,9 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.roofline import bound, over_bound
 from eqsat.workers.worker import Pool
 
+#: There is no second e-graph with forms that need less memory where the first has more e-nodes: it would take as long again.
+_MOST_E_NODES = 15_000
+
 __all__ = ["Result", "optimize_tosa"]
 
 logger = logging.getLogger(__name__)
@@ -140,7 +143,8 @@ def _alternatives(given: Given, search: Search, exact: Frozen | None) -> tuple[F
         with _never_worse(search):
             found += alternatives(search, exact)
         with _never_worse(search):
-            found += _with_less_memory(given, search, found)
+            if exact.n_nodes <= _MOST_E_NODES:
+                found += _with_less_memory(given, search, found)
     if search.options.numerics != "tolerant" or not (frozen := _saturated(given.reference, search, tolerant.RULES)):
         return exact, found
     if any(
@@ -163,7 +167,7 @@ def _with_less_memory(given: Given, search: Search, found: Sequence[Compiled]) -
     frozen = _saturated(given.reference, search, more)
     if not frozen or not any(frozen.saturation.matches.get(r.name) for r in more):
         return []
-    again = replace(search, options=replace(search.options, extractor="dag_greedy"))
+    again = replace(search, decide=lambda: search.decision, options=replace(search.options, extractor="dag_greedy"))
     return [replace(c, more=tuple(more)) for c in alternatives(again, frozen)]
 
 

@@ -1,0 +1,77 @@
+"""The cheapest choice within budgets: of every sum of weights over the chosen e-nodes, no more than is allowed. An integer program (`ilp`).
+
+    within(graph, [Budget(bytes_of, 4096)])     # None: none was found
+
+Reductions that compare costs alone do not hold here, so only what can never be chosen is left out before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import reductions
+from .check import check
+from .graph import ChoiceGraph
+from .ilp import LinearProgram
+from .normal_form import NormalForm
+from .reduce import export
+from .result import Extraction
+from .stopping import is_over
+
+GAP, NODES = 0.003, 20
+"""The search ends where it is this part of the cost from its bound, or after so many nodes of branch and bound: alike on every machine."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """weights: of every e-node of a graph; most: what those of a choice may sum up to."""
+
+    weights: NDArray[np.float64]
+    most: float
+
+
+def within(
+    graph: ChoiceGraph, budgets: Sequence[Budget], *, time_limit: float = 10.0, gap: float = GAP
+) -> Extraction | None:
+    """The cheapest choice that was found; None if none was, or there is none. The time limit is for what GAP and NODES do not foresee.
+
+    Raises Infeasible if no choice exists even without budgets, ImportError if highspy is not installed.
+    """
+    import highspy
+
+    begin = time.perf_counter()
+    deadline = begin + time_limit
+    form = NormalForm.of(graph)
+    reductions.drop_underivable(form)
+    reductions.drop_unreachable(form)
+    form.settle()
+    reduced = export(graph, form)
+    program = LinearProgram(reduced.graph)
+    for b in budgets:
+        weights = {i: float(b.weights[n]) for i, n in enumerate(reduced.nodes) if n >= 0 and b.weights[n]}
+        program.rows.add(weights, -float("inf"), b.most)
+    highs = highspy.Highs()  # type: ignore[no-untyped-call]
+    options = {"output_flag": False, "threads": 1, "mip_rel_gap": gap, "mip_max_nodes": NODES, "time_limit": time_limit}
+    for option, value in options.items():
+        highs.setOptionValue(option, value)
+    highs.passModel(program.as_highs())
+
+    def interrupt(event: Any) -> None:
+        if is_over(deadline):
+            event.interrupt()
+
+    highs.cbMipInterrupt.subscribe(interrupt)
+    highs.run()
+    info = highs.getInfo()
+    if info.primal_solution_status != 2:
+        return None
+    choice = reduced.lift(program.choice(highs.getSolution().col_value))
+    cost, bound = check(graph, choice), info.mip_dual_bound + reduced.offset
+    seconds = time.perf_counter() - begin
+    return Extraction(choice, cost, min(bound, float(cost)), "feasible", [(seconds, cost)], seconds, "within")
