@@ -44,9 +44,7 @@ class MemoryPrices:
     def __init__(self, choices: Choices, target: Target) -> None:
         n, machine = len(choices.candidates), machine_of(target)
         self._sram = np.zeros(n)
-        self._shortages: list[
-            frozenset[int]
-        ] = []  # choice nodes of what is live where SRAM runs shortest, in each graph
+        self._shortages: list[frozenset[int]] = []  # of what is live where SRAM runs shortest, in each graph
         self._weights = np.array([stored(machine, c.priced) for c in choices.candidates])
         self._seen_weights = np.full(n, np.nan)
         self._commands = np.full(n, np.nan)
@@ -77,7 +75,7 @@ class MemoryPrices:
 
     def flash(self, choices: Choices) -> np.ndarray:
         """Bytes of commands and weights of every candidate."""
-        return self._known_weights() + self._known_commands(choices)
+        return self._weights + self._known_commands(choices)
 
     def budgets(self, choices: Choices, near: Compiled, limits: MemoryLimits) -> list[Budget]:
         """What a choice may have of flash, counted from a graph that was compiled; and that it has not all that was in SRAM where that ran shortest, besides
@@ -85,7 +83,7 @@ class MemoryPrices:
         apart = (together - set(near.choice.values()) for together in self._shortages)
         out = [Budget(_indicator(sorted(nodes), choices), len(nodes) - 1.0) for nodes in apart if nodes]
         if limits.flash is not None:
-            flash = _padded(self.flash(choices), choices)
+            flash = _padded(self._known_weights() + self._known_commands(choices), choices)
             out.append(
                 Budget(flash, limits.flash - near.figures.flash + float(flash[list(near.choice.values())].sum()))
             )

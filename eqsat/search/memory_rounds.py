@@ -35,6 +35,8 @@ _STARTS = 2
 _SOLVER, _SOLVED, _SHARES = "within", 8, (0.3, 1.0, 3.0, 10.0, 40.0)
 #: Not of more choice nodes: each extraction takes seconds there.
 _MOST_NODES = 20_000
+#: For one solution, which takes about one where it is found.
+_SECONDS = 4.0
 #: For less SRAM each round aims at this share of the least so far; rounds at most, if effort allows as many.
 _STEP, _MOST = 0.9, 8
 
@@ -116,7 +118,7 @@ class MemoryRounds:
         return len(self.compiled.by_tosa) > before
 
     def _solve(self, learnt: set[bytes]) -> None:
-        """What is between graphs that fit and graphs that do not, whatever a byte is worth: an integer program takes memory as budgets. It chooses among what
+        """What is between graphs that fit and graphs that do not, whatever a byte is worth: an integer program takes flash as a budget. It chooses among what
         graphs that were compiled and greedy extraction under many prices of memory have: other choices are far too many, and few of them matter."""
         if self.choices.graph.n_nodes > _MOST_NODES:
             return
@@ -124,7 +126,7 @@ class MemoryRounds:
         near: Compiled | None = None
         for number in range(_SOLVED):
             over, limits = self._over(), self.search.decision.limits
-            if over is None:
+            if over is None or limits.flash is None or over.flash <= limits.flash:
                 return
             self._learn(limits, learnt)
             near = near or min(self.compiled.graphs, key=lambda c: limits.excess(c.figures))
@@ -158,9 +160,8 @@ class MemoryRounds:
         others = frozenset(n for n in range(known) if n not in among)
         with self.search.extracting():
             budgets = self.prices.budgets(self.choices, near, self.search.decision.limits)
-            return within(
-                replace(graph, forbidden=graph.forbidden | others), budgets, time_limit=self.search.options.time_limit
-            )
+            seconds = min(_SECONDS, self.search.options.time_limit)
+            return within(replace(graph, forbidden=graph.forbidden | others), budgets, time_limit=seconds)
 
     def _with_memory(self, extractions: Sequence[Extraction], number: int) -> list[Compiled]:
         """Those that Vela takes."""
