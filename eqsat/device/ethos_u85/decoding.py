@@ -44,7 +44,7 @@ from eqsat.device.ethos_u85.registers import (
     WeightFormat,
     WeightSparsity,
 )
-from eqsat.device.operands import ByteRange, FeatureMap, Stop, Wait
+from eqsat.device.operands import ByteRange, FeatureMap, Kernel, Stop, Wait
 from eqsat.device.registers import DmaRegionMode, DmaStrideMode, KernelDecomposition, OfmScaleMode, WeightOrder
 from eqsat.device.state import Registers, commands_of
 from eqsat.device.stream import Instruction
@@ -82,10 +82,19 @@ def _storage(r: Registers, prefix: str) -> ActivationStorage:
     return found
 
 
-def _in_memory(r: Registers, prefix: str, height: int, width: int, depth: int) -> FeatureMap:
+def _check_in_memory(r: Registers, prefix: str) -> None:
     if _storage(r, prefix) != ActivationStorage.TILE2X2:
         raise DeviceError(f"{r.reader.name} at byte {r.reader.offset}: {prefix} is not in memory")
+
+
+def _in_memory(r: Registers, prefix: str, height: int, width: int, depth: int) -> FeatureMap:
+    _check_in_memory(r, prefix)
     return r.feature_map(prefix, height, width, depth)
+
+
+def _window(r: Registers, kernel: Kernel, shape: tuple[int, int, int]) -> FeatureMap:
+    _check_in_memory(r, "IFM")
+    return r.window(kernel, shape[:2])
 
 
 def _output(r: Registers) -> Output:
@@ -128,7 +137,7 @@ def _block(r: Registers) -> Block:
 def _convolution(r: Registers, i: Instruction) -> Convolution:
     kernel, output, accumulators = r.kernel(), _output(r), _accumulators(r)
     height, width, depth = output.shape
-    ifm = r.window(kernel, (height, width))
+    ifm = _window(r, kernel, output.shape)
     matrices = bool(i.fields.get("weights_ifm2"))
     ifm2 = None
     if matrices:
@@ -170,7 +179,7 @@ def _pooling(r: Registers, i: Instruction) -> Pooling:
     return Pooling(
         offset=i.offset,
         mode=PoolingMode(i.fields["pooling_mode"]),
-        ifm=r.window(kernel, (height, width)),
+        ifm=_window(r, kernel, output.shape),
         ifm2=_in_memory(r, "IFM2", height, width, depth) if accumulators.input == AccInput.IFM2 else None,
         output=output,
         kernel=kernel,

@@ -135,7 +135,7 @@ def _in_turns(order: Order) -> np.ndarray:
 
 @lru_cache(64)
 def _places(order: Order, core: int) -> np.ndarray:
-    """Of every weight in a core's stream the position in the flat weights; -1 of one that only fills up.
+    """int32, of every weight in a core's stream the position in the flat weights; -1 of one that only fills up.
 
     Blocks of output channels are outermost; those of input channels within go forth and back in turns."""
     out, height, width, inputs = order.shape
@@ -177,16 +177,16 @@ def _micro_block(
     ic, oc = first + a + d, channel + b + c
     y, x = (np.array([p[axis] + corner[axis] for p in elements])[e] for axis in (0, 1))
     places = ((oc * height + y) * width + x) * inputs + ic
-    places = np.where((ic < inputs) & (oc < out), places, -1).reshape(len(elements), -1)
+    places = np.where((ic < inputs) & (oc < out), places, -1).astype(np.int32).reshape(len(elements), -1)
     size = places.shape[1]
     rows: list[np.ndarray] = []
     missing = -(-len(elements) // order.rounded) * order.rounded - len(elements)
-    gap = np.full(order.gap * size, -1)
+    gap = np.full(order.gap * size, -1, np.int32)
     for at in range(0, len(elements), order.rounded):
         whole = at + order.rounded <= len(elements)
-        rows += [places[at : at + order.rounded].reshape(-1), gap if whole else np.full(0, -1)]
+        rows += [places[at : at + order.rounded].reshape(-1), gap[: order.gap * size * whole]]
     if missing:
-        rows.append(np.full((missing + order.gap) * size, -1))
+        rows.append(np.full((missing + order.gap) * size, -1, np.int32))
     return np.concatenate(rows)
 
 

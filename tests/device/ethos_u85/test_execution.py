@@ -91,3 +91,46 @@ def test_a_planted_error_is_caught(error: str, worker: Worker) -> None:
     assert equal(binary, inputs, want)
     with contextlib.suppress(DeviceError):  # what is not run at all is caught too
         assert not equal(plant(binary), inputs, want)
+
+
+UNKNOWN: dict[str, tuple[str, Callable[[Binary], Binary], str]] = {
+    "three tiles in a row": (
+        "chain",
+        lambda b: with_word(b, "SET_IFM_PRECISION", lambda v: v | 0x4000),
+        "does not know IFM in TILE3X1",
+    ),
+    "another decomposition": (
+        "convolution_1x1",
+        lambda b: with_word(b, "SET_KERNEL_STRIDE", lambda v: v | 0x20),
+        "does not know D4X4",
+    ),
+    "an average with a scale": (
+        "average_padded",
+        lambda b: with_word(b, "SET_OFM_SCALE", lambda v: v + 1),
+        "average that is scaled",
+    ),
+    "accumulators of nothing": (
+        "convolution_1x1",
+        lambda b: with_word(b, "SET_ACC_FORMAT", lambda v: v | 0x10),
+        "were not kept",
+    ),
+    "the hardware's own tanh": (
+        "table_of_shorts",
+        lambda b: with_word(b, "SET_ACTIVATION", lambda v: v & ~0x1F | 10),
+        "activation LUT_TANH",
+    ),
+    "a number of another register": (
+        "convolution_1x1",
+        lambda b: with_word(b, "SET_ACC_FORMAT", lambda v: v | 0x700),
+        "unknown microblock 7",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_what_is_not_known_is_named(what: str, worker: Worker) -> None:
+    name, plant, said = UNKNOWN[what]
+    graph = BY_NAME[name].graph(BY_NAME[name].dtypes[0])
+    binary = compile_binary(dumps(graph), U85, worker)
+    with pytest.raises(DeviceError, match=said):
+        Device(plant(binary)).run([np.stack(x) for x in zip(*samples(domains(graph), 2, 0), strict=True)])
