@@ -68,7 +68,9 @@ def sources() -> str:
     return digest(fingerprint(["eqsat.device", "eqsat.checking.random_graphs", "eqsat.tensor.samples"]))
 
 
+@cache
 def _code() -> Record:
+    """The commit, which the records themselves change where they are written into the checkout."""
     return {"commit": commit(), "sources": sources()}
 
 
