@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import cost_models
 from cost_models.cache import PriceCache
 from cost_models.protocol import CostModel
 from eqsat.egraph.encoding import Frozen
@@ -22,7 +21,7 @@ from eqsat.search.choice import Choices, build
 from eqsat.search.compiled import CompiledChoices
 from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.memory_rounds import MemoryRounds
-from eqsat.search.plugins import checked_extraction
+from eqsat.search.plugins import checked_extraction, made_cost_model
 from eqsat.search.search import Search
 from eqsat.search.unpriced import unpriced
 from eqsat.search.verification import Compiled
@@ -36,7 +35,7 @@ def alternatives(search: Search, frozen: Frozen) -> list[Compiled]:
     nothing can be priced, SearchInterrupted where nothing was found yet."""
     prices = PriceCache(search.options.cache)
     try:
-        model = cost_models.find(search.options.cost_model)(search.target, search.pool, prices)
+        model = made_cost_model(search.options.cost_model, search.target, search.pool, prices)
         return _found(search, frozen, model)
     finally:
         prices.close()

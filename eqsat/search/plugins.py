@@ -16,6 +16,9 @@ from eqsat.workers.worker import WorkerError
 from extraction import ChoiceGraph, Extraction, ExtractionError, InvalidExtraction, check, find
 from extraction.api import BUILT_IN, EXTRACTORS
 
+#: What a cost model has, see `CostModel`.
+_MEMBERS = (*CostModel.__annotations__, "price", "fusion", "total")
+
 
 def plugin_error(error: Exception, options: Options) -> PluginError | None:
     """What to raise if `error` comes from the user's own code; None if it does not, or if a plug-in may well raise it (a solver that finds
@@ -63,6 +66,16 @@ def _files(options: Options) -> Iterator[tuple[str, str]]:
 def _file(found: object) -> str:
     code = found if inspect.isclass(found) or inspect.isroutine(found) else type(found)
     return inspect.getfile(code)
+
+
+def made_cost_model(name: str, *given: object) -> CostModel:
+    """The cost model of this name, made with (target, pool, price cache). Raises PluginError for what is none."""
+    model = cost_models.find(name)(*given)
+    if missing := [member for member in _MEMBERS if not hasattr(model, member)]:
+        raise PluginError(
+            f"{name!r} is no cost model: it has no {', '.join(missing)}; `eqsat new cost-model` writes one that works"
+        )
+    return model
 
 
 def checked(prices: Sequence[Price], units: Sequence[Unit], model: CostModel) -> Sequence[Price]:

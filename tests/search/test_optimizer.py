@@ -321,6 +321,11 @@ def test_a_users_own_code_that_fails_is_an_error(change: dict, words: str, optio
     assert isinstance(e.value.__cause__, Exception) == ("gives" not in words or "no valid" in words)
 
 
+def test_what_is_no_cost_model_is_an_error(options: Options) -> None:
+    with pytest.raises(PluginError, match="is no cost model: it has no granularity, in_cycles, price, fusion, total"):
+        optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, cost_model="tests.planted_costs:Bare"))
+
+
 def test_a_target_may_be_a_name_and_options_must_be_options(options: Options) -> None:
     named = optimize_tosa(dumps(transposed_relus()), "ethos-u55-128", options=options)
     assert named.tosa == optimize_tosa(dumps(transposed_relus()), U55, options=options).tosa
