@@ -128,6 +128,26 @@ def matrices(g: TensorGraph, dtype: str) -> int:
     return rescale(g, y, dtype, multiplier=(1 << 14,), shift=(30,), scale32=False)
 
 
+@_piece(*_BOTH)
+def weights_as_an_input(g: TensorGraph, dtype: str) -> int:
+    """A product of matrices for every position of the kernel, into accumulators that are kept."""
+    w = _x(g, "INT8", 9, 3, 3, 5, name="w")
+    bias = g.add_const(np.arange(9) * 50, "INT32" if dtype == "INT8" else "INT48")
+    y = g.add_with("conv2d", [_x(g, dtype, 1, 7, 6, 5), w, bias], makers.conv(dtype, pad=(1, 1, 1, 1)))
+    if dtype == "INT8":
+        return _narrow(g, y, dtype, 38)
+    return rescale(g, y, dtype, multiplier=(1 << 14,), shift=(27,), scale32=False)
+
+
+@_piece("INT8")
+def transposed_convolution(g: TensorGraph, dtype: str) -> int:
+    rng = np.random.default_rng(3)
+    w = g.add_const(rng.integers(-127, 128, (7, 3, 3, 5)), "INT8")
+    operands = [_x(g, dtype, 1, 5, 6, 5), w, g.add_const(np.arange(7) * 30, "INT32")]
+    attrs = makers.transpose_conv(dtype, out_pad=(0, 0, 0, 0), stride=(2, 2), in_zp=-5)
+    return _narrow(g, g.add_with("transpose_conv2d", operands, attrs), dtype, 37)
+
+
 @_piece("INT8")
 def resize_nearest(g: TensorGraph, dtype: str) -> int:
     x = _x(g, dtype, 1, 5, 6, 20)
