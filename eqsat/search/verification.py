@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -73,10 +73,12 @@ def rank(c: Compiled, decision: Decision) -> tuple[float, int, bool, int, int]:
     return excess, wanted, c.tolerant, other, sum(c.graph.op_counts().values())
 
 
-def in_order(candidates: Sequence[Compiled], decision: Decision) -> list[Compiled]:
-    """The best first. Stock's graph where it breaks a guard is not preferred for fitting: it comes behind every graph that breaks none and
-    is better by the objective."""
-    suspect = [c for c in candidates if c.name == "stock" and violations(c.graph)]
+def in_order(
+    candidates: Sequence[Compiled], decision: Decision, is_sound: Callable[[Compiled], bool] = lambda c: False
+) -> list[Compiled]:
+    """The best first. Stock's graph where it breaks a guard, and `is_sound` of it is not known, is not preferred for fitting: it comes behind every
+    graph that breaks none and is better by the objective."""
+    suspect = [c for c in candidates if c.name == "stock" and violations(c.graph) and not is_sound(c)]
     out = sorted((c for c in candidates if c not in suspect), key=lambda c: rank(c, decision))
     for stock in suspect:
         worse = (
@@ -115,7 +117,7 @@ def first_equal(
     binaries = _Binaries(verifier, Binaries(target, pool, options.binary_time_limit))
     fallbacks: list[Answer] = []
     answer, stock_verified = None, None
-    for c in in_order(candidates, decision):
+    for c in in_order(candidates, decision, lambda c: binaries.verdict(c).equal is True):
         found = _compared(c, verifier, binaries, warnings)
         c.verified = found is not None and found.binary.equal is not False
         if c.name == "stock":
@@ -246,6 +248,8 @@ class _Binaries:
 
     def verdict(self, c: Compiled) -> Verdict:
         """Whether the binary of a candidate computes what the candidate does."""
+        if (seen := self.seen(c)) is not None:
+            return seen
         try:
             reference = self._verifier.reference()
             # a stock graph may not have been compared, and a tolerant one differs: these are compared with themselves

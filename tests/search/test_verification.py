@@ -98,3 +98,4 @@ def test_stock_that_breaks_a_guard_is_not_preferred_for_its_memory() -> None:
     stock = replace(stock, graph=shared)
     assert in_order([fast, stock], decision) == [fast, stock]  # both are wanted: less memory, and no wrong results
     assert in_order([slow, stock, fast], decision)[0] is stock  # as by cycles alone, with a warning
+    assert in_order([fast, stock], decision, lambda c: c is stock) == [stock, fast]  # its binary was run, and is right
