@@ -313,6 +313,20 @@ def part_of_the_weights() -> TensorGraph:
     return _finished(g, g.add("concat", (g.add_input("y", (1, 4, 3, 3), "INT8"), y), axis=1))
 
 
+@_defect("a convolution with strides above 3 and padding behind a SLICE", u85=_BOTH, only_u85=True)
+def wide_strides_of_a_slice() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("slice", (g.add_input("x", (1, 12, 12, 4), "INT8"),), start=(0, 0, 0, 0), size=(1, 10, 10, 4))
+    weights = (np.arange(16 * 3 * 3 * 4) % 7 - 3).reshape(16, 3, 3, 4).astype(np.int8)
+    operands = [x, g.add_const(weights, "INT8"), g.add_const(np.zeros(16, np.int32), "INT32")]
+    return _finished(
+        g,
+        _rescale(
+            g, g.add_with("conv2d", operands, makers.conv("INT8", pad=(1, 0, 1, 0), stride=(4, 4))), "INT8", _ONE, 34
+        ),
+    )
+
+
 @_defect("a comparison that chooses and is an output: it chooses single bits", u85=_BOTH, only_u85=True)
 def mask_that_is_an_output() -> TensorGraph:
     g = TensorGraph()
