@@ -258,7 +258,7 @@ def test_a_network_of_int16_gets_better(model: VelaGroups, tmp_path: Path) -> No
     # on U85 Vela does not compile strides above 3 with padding behind a SLICE rightly (`wide_strides_of_a_slice` of its defects)
     refused = "a candidate was not used: Vela compiles it wrongly"
     assert all(model.target.family is U85 and w.startswith(refused) for w in result.warnings)
-    assert result.cycles < 0.7 * result.explicit_cycles
+    assert result.cycles < 0.75 * result.explicit_cycles
 
 
 @pytest.mark.parametrize("what", ["vela_version", "_measuring"])
