@@ -290,12 +290,12 @@ def _verified(cells: list[Record | None]) -> str:
         for r in cells
         if r and "error" not in r and r["verified"] is not None and not deviations(r)
     }
-    wrong = [c for c, equal in verdicts.items() if not equal]
-    parts = [f"not {', '.join(wrong)}" if wrong else "yes" if verdicts else "-"]
+    unequal = [c for c, equal in verdicts.items() if not equal]
+    parts = [f"not {', '.join(unequal)}" if unequal else "yes" if verdicts else "-"]
     binaries = {r["configuration"]: r["binary_verified"] for r in cells if r and r.get("binary_verified")}
     if wrong := [c for c, equal in binaries.items() if False in equal]:
         parts.append(f"binary of {', '.join(wrong)} wrong")
-    elif binaries and all(all(equal) for equal in binaries.values()):
+    elif binaries and not unequal and all(all(equal) for equal in binaries.values()):
         parts.append("in the binary too")
     if any(False in r.get("stock_binary_verified", ()) for r in cells if r):
         parts.append("stock's binary wrong")

@@ -75,9 +75,10 @@ def test_a_terminal_gets_stages_and_nobody_elses_output(tmp_path: Path) -> None:
 def test_a_pipe_gets_plain_lines(source: Path, tmp_path: Path) -> None:
     result = run("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
     assert result.exit_code == 0, result.output
-    first, *more = result.stderr.splitlines()
-    assert first.startswith(f"{source} for ethos-u85-256: ") and first.endswith(" cycles, explicit")
-    assert all("cycles by" in line for line in more) and "\x1b" not in result.stderr
+    lines = result.stderr.splitlines()
+    # the given graph's cycles are known while the search is under way, and make no line unless they are the fewest so far
+    assert lines and all(line.startswith(f"{source} for ethos-u85-256: ") and " cycles" in line for line in lines)
+    assert "\x1b" not in result.stderr
 
 
 def test_v_shows_what_is_logged_and_leaves_logging_as_it_was(source: Path, tmp_path: Path) -> None:
