@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from eqsat.bench.measure import measure
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from tests.graphs import transposed_relus
 
 
+@pytest.mark.slow
 def test_a_record_has_the_prices_of_both_command_streams_over_all_delegates() -> None:
     graph = dumps(transposed_relus())
     sides = []

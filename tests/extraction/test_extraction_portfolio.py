@@ -121,6 +121,7 @@ def test_solvers_in_workers_prove_the_same(method):
     assert found.cost == 308
 
 
+@pytest.mark.slow
 def test_lns_improves_on_greedy():
     graph = hard_graph()
     assert extract(graph, "lns", time_limit=3).cost < extract(graph, "dag_greedy").cost

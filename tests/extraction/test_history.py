@@ -64,6 +64,7 @@ def test_it_never_ends_without_a_choice() -> None:
     assert end(History(0.0, 1.0), math.inf, 0, 0.0) == math.inf
 
 
+@pytest.mark.slow
 def test_a_portfolio_whose_solvers_find_nothing_ends_before_its_time(tmp_path, monkeypatch) -> None:
     solver = rogue_solver(tmp_path, monkeypatch, "time.sleep(1000)")
     monkeypatch.setattr(portfolio, "schedule", lambda n, now, deadline: [Entrant(solver, now, deadline)])

@@ -182,6 +182,7 @@ def command(*args: object):
     return CliRunner().invoke(app, [str(a) for a in args])
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path) -> None:
     source = tmp_path / "in.tosa"
     source.write_bytes(located(transposed_relus()))

@@ -146,6 +146,7 @@ def lowered(groups: int, size: int, edge: int, explicit: bool = True) -> TensorG
     return g
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 def test_the_e_graph_of_32_groups_is_linear_in_their_number(target: str) -> None:
     """To merge any two neighbours would take 2^31 concats. After one pass there are 663 e-nodes."""
@@ -171,6 +172,7 @@ def test_what_is_offered_depends_on_the_target_and_the_channels() -> None:
     assert choices("ethos-u65-256", 8, 24, 14) == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 def test_a_grouped_convolution_gains(target: str, tmp_path: Path) -> None:
     """Vela 5.2, groups two by two: about 0.7 of the cycles."""

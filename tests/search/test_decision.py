@@ -30,6 +30,7 @@ def footprint(sram: int, payload: int) -> Footprint:
     return Footprint(sram, 0, payload, payload, {})
 
 
+@pytest.mark.slow
 @ON_THE_NEWEST_VELA
 def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
     options: Options, worker: Worker, tmp_path: Path
@@ -60,6 +61,7 @@ def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
     assert short.footprint.sram == stock.footprint.sram
 
 
+@pytest.mark.slow
 @ON_THE_NEWEST_VELA
 def test_the_objective_decides_between_cycles_and_sram(options: Options) -> None:
     given = dumps(recomputed())

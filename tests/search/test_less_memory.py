@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.tensor import makers
@@ -16,6 +18,7 @@ def options(folder: Path, **more: object) -> Options:
     return Options(cache=folder / "prices", extractor="dag_greedy", **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @ON_THE_NEWEST_VELA
 def test_halves_fit_where_weights_of_two_convolutions_do_not(tmp_path: Path) -> None:
     g = TensorGraph()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
@@ -24,6 +25,7 @@ def scaled(layers: int = 8, channels: int = 32) -> TensorGraph:
     return finish(g, x)
 
 
+@pytest.mark.slow
 @ON_THE_NEWEST_VELA
 def test_of_equal_gains_as_many_are_taken_as_fit_into_flash(tmp_path: Path) -> None:
     given = dumps(scaled())

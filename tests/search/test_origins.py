@@ -38,6 +38,7 @@ def by_operator(result: Result) -> list[tuple[str, Origins]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [transposed_relus, residual, channel_shuffle])
 def test_every_operator_has_an_origin_and_the_graph_is_the_same(build, tmp_path: Path) -> None:
     result = optimized(named(build()), tmp_path)

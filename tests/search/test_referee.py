@@ -33,6 +33,7 @@ def _price(cycles: int, commands: int = 1) -> StreamPrice:
     return StreamPrice(cycles, commands, {"pooling": KindPrice(commands, cycles)})
 
 
+@pytest.mark.slow
 def test_a_result_has_both_totals(options: Options) -> None:
     """Two TRANSPOSEs less are so many commands less."""
     result = optimize_tosa(dumps(transposed_relus()), U55, options=options)
@@ -77,6 +78,7 @@ def test_the_referee_that_is_asked_for_ranks(pool: Pool, options: Options) -> No
     assert ranks == [[True, False], [False, True]]
 
 
+@pytest.mark.slow
 def test_it_decides_all_of_a_run(options: Options) -> None:
     result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, referee="command-stream"))
     found = result.command_stream["eqsat"]
