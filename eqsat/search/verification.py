@@ -116,12 +116,12 @@ def first_equal(
     verifier = Verifier(reference, pool, options)
     binaries = _Binaries(verifier, Binaries(target, pool, options.binary_time_limit))
     fallbacks: list[Answer] = []
-    answer, stock_verified = None, None
+    answer, stock_verified, told = None, None, False
     for c in in_order(candidates, decision, lambda c: binaries.verdict(c).equal is True):
         found = _compared(c, verifier, binaries, warnings)
         c.verified = found is not None and found.binary.equal is not False
         if c.name == "stock":
-            stock_verified = found.stock_verified if found else False
+            stock_verified, told = found.stock_verified if found else False, found is not None
         if found is None:
             continue
         if found.binary.equal is False:
@@ -150,7 +150,7 @@ def first_equal(
     stock = next((c for c in candidates if c.name == "stock"), None)
     if stock is None:
         return replace(answer, stock_verified=stock_verified)
-    return replace(answer, stock_verified=stock_verified, stock_binary=_stock_binary(stock, binaries, warnings))
+    return replace(answer, stock_verified=stock_verified, stock_binary=_stock_binary(stock, binaries, warnings, told))
 
 
 def _unverified(candidates: Sequence[Compiled]) -> Compiled | None:
@@ -174,11 +174,10 @@ def _compared(c: Compiled, verifier: Verifier, binaries: _Binaries, warnings: li
     return Answer(c, c.deviation is None, True if c.name == "stock" else None, binaries.verdict(c))
 
 
-def _stock_binary(stock: Compiled, binaries: _Binaries, warnings: list[str]) -> Verdict:
-    if (seen := binaries.seen(stock)) is not None:
-        return seen
+def _stock_binary(stock: Compiled, binaries: _Binaries, warnings: list[str], told: bool) -> Verdict:
+    """With a warning where it is wrong, unless the user was told."""
     found = binaries.verdict(stock)
-    if found.equal is False:
+    if found.equal is False and not told:
         warnings.append(f"Vela compiles stock's graph wrongly: {binaries.wrong(stock)}")
     return found
 
@@ -248,21 +247,18 @@ class _Binaries:
 
     def verdict(self, c: Compiled) -> Verdict:
         """Whether the binary of a candidate computes what the candidate does."""
-        if (seen := self.seen(c)) is not None:
-            return seen
+        if id(c) not in self._verdicts:
+            self._verdicts[id(c)] = self._judged(c)
+        return self._verdicts[id(c)]
+
+    def _judged(self, c: Compiled) -> Verdict:
         try:
             reference = self._verifier.reference()
             # a stock graph may not have been compared, and a tolerant one differs: these are compared with themselves
             expected = None if c.name == "stock" or c.tolerant else reference.outputs
-            found = self._binaries.verdict(c.graph, c.tosa, reference.inputs, expected)
+            return self._binaries.verdict(c.graph, c.tosa, reference.inputs, expected)
         except Unjudged as e:
-            found = Verdict(None, str(e))
-        self._verdicts[id(c)] = found
-        return found
-
-    def seen(self, c: Compiled) -> Verdict | None:
-        """What `verdict` gave, None if it was not asked."""
-        return self._verdicts.get(id(c))
+            return Verdict(None, str(e))
 
     def wrong(self, c: Compiled) -> str:
         """What is wrong with a binary that was run, with the operator that it begins at where that can be told."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,9 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
+from eqsat.vela.guards import violations
 from eqsat.workers.worker import Pool
-from tests.graphs import finish, relu, residual
+from tests.graphs import finish, relu, rescale, residual
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
 
@@ -53,6 +55,35 @@ def test_what_vela_compiles_wrongly_is_not_the_answer(target: Target, options: O
     assert result.stock_binary_verified is False
     said = [w for w in result.warnings if "wrong" in w]
     assert any("stock" in w and "reduce_max" in w and "output 0 differs" in w for w in said), result.warnings
+
+
+def test_a_wrong_stock_binary_is_told_where_the_graph_breaks_a_guard_and_is_not_wanted(
+    options: Options, pool: Pool
+) -> None:
+    right, wrong = largest_of_rows(False), largest_of_rows(True)
+    wide = rescale(wrong, wrong.outputs[0], "INT32")  # two read it, which is what the guard is about
+    sums = [rescale(wrong, wrong.add(op, [wide, wide]), "INT8") for op in ("add", "sub")]
+    wrong = finish(wrong, *wrong.outputs, *sums)
+    right_wide = [rescale(right, right.outputs[0], "INT32") for _ in range(4)]
+    right = finish(
+        right,
+        *right.outputs,
+        *(
+            rescale(right, right.add(op, pair), "INT8")
+            for op, pair in (("add", right_wide[:2]), ("sub", right_wide[2:]))
+        ),
+    )
+    assert violations(wrong) and not violations(right)
+    explicit, stock = (
+        Compiled(name, graph, dumps(graph), compile_graph(graph, U55, pool))
+        for name, graph in (("explicit", right), ("stock", wrong))
+    )
+    explicit = replace(explicit, estimate=replace(explicit.estimate, cycles=1))
+    warnings: list[str] = []
+    answer = first_equal([explicit, stock], right, U55, pool, options, Decision(), warnings)
+    assert answer is not None and answer.best is explicit
+    assert answer.stock_binary is not None and answer.stock_binary.equal is False
+    assert [w for w in warnings if w.startswith("Vela compiles stock's graph wrongly: ")] == warnings != []
 
 
 def test_where_every_binary_is_wrong_the_user_is_told(options: Options, pool: Pool) -> None:
