@@ -12,13 +12,13 @@ Cycles are Vela's totals, delegates of a model summed.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
+from benchmarks.about import as_text, write_about
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
 from eqsat.egraph.rule import Rule
@@ -29,7 +29,6 @@ from eqsat.rules.presets import PRESETS
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import ANY, STOCK, Options
 from eqsat.target import Target
-from eqsat.versions import commit, versions
 
 ALL = "all"
 WITHOUT = "without "
@@ -112,7 +111,7 @@ def table(records: Sequence[Mapping], about: Mapping) -> str:
         "# Ablation",
         "",
         "Cycles relative to stock ExecuTorch; lower is better. Made by `python -m benchmarks.ablation`.",
-        f"Commit {about['commit']}; {', '.join(f'{k} {v}' for k, v in about['versions'].items())}; {about['options']}.",
+        f"{as_text(about)}; {about['options']}.",
         "",
     ]
     for target, columns in sorted(ratios(records).items()):
@@ -166,12 +165,7 @@ def run(found: Sequence[DelegateGraph], out: Path, options: Mapping, columns: Se
                 record = {**dict(zip(CELL, cell)), **measure(graph, rules, options), "sources": version}
                 log.add(record)
                 print(*cell, record["stock"], record["eqsat"], record["seconds"], flush=True)
-    about = {
-        "commit": commit(),
-        "versions": versions(_PACKAGES),
-        "options": ", ".join(f"{k} {v}" for k, v in options.items()),
-    }
-    write_atomically(out / "run.json", (json.dumps(about, indent=1) + "\n").encode())
+    about = write_about(out, _PACKAGES, options=", ".join(f"{k} {v}" for k, v in options.items()))
     text = table(list(log.records.values()), about)
     write_atomically(out / "table.md", text.encode())
     return text

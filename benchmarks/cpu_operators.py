@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import logging
 import sys
 import warnings
@@ -23,10 +22,10 @@ from typing import Any
 
 import torch
 
+from benchmarks.about import as_text, write_about
 from benchmarks.models import ZOO, load
 from eqsat.bench.log import Log
 from eqsat.files import write_atomically
-from eqsat.versions import commit, versions
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
@@ -165,7 +164,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "Networks quantized, partitioned and lowered to TOSA by ExecuTorch, without and with eqsat's rewrites in front. Quantization at the borders is not",
         "counted. Made by `python -m benchmarks.cpu_operators`; `records.jsonl` has a line per network and target.",
         "",
-        f"Commit {about['commit']}; {', '.join(f'{k} {v}' for k, v in about['versions'].items())}.",
+        f"{as_text(about)}.",
         "",
         "| target | networks | whole on the NPU: stock | eqsat | operators on the CPU: stock | eqsat | lowering fails: stock | eqsat |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -206,8 +205,7 @@ def main(argv: list[str] | None = None) -> int:
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")
     args.out.mkdir(parents=True, exist_ok=True)
-    about = {"commit": commit(), "versions": versions(_PACKAGES)}
-    write_atomically(args.out / "run.json", (json.dumps(about, indent=1) + "\n").encode())
+    about = write_about(args.out, _PACKAGES)
     log = Log(args.out / "records.jsonl", itemgetter("name", "target"))
     wanted = [
         (n, t) for n in (args.networks.split(",") if args.networks else NETWORKS) for t in args.targets.split(",")

@@ -11,7 +11,6 @@ than stock's anywhere, or has more TRANSPOSEs for the same cycles.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 import warnings
@@ -20,13 +19,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from benchmarks.about import as_text, write_about
 from eqsat.bench.log import Log
 from eqsat.files import write_atomically
 from eqsat.report.data import geometric_mean
 from eqsat.search.options import Options
 from eqsat.search.result import Result
 from eqsat.tosa import loads
-from eqsat.versions import commit, versions
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
@@ -109,7 +108,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "The cases of `backends/arm/test/misc/test_transpose_counts.py` in ExecuTorch's wheel. Made by `python -m benchmarks.transpose_counts`;",
         "one line per case and target is in `records.jsonl`.",
         "",
-        f"Commit {about['commit']}; {', '.join(f'{k} {v}' for k, v in about['versions'].items())}.",
+        f"{as_text(about)}.",
         "",
         "| case | target | TRANSPOSEs: explicit | stock | eqsat | cycles: explicit | stock | eqsat | eqsat to stock |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -157,8 +156,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     logging.disable(logging.WARNING)
     args.out.mkdir(parents=True, exist_ok=True)
-    about = {"commit": commit(), "versions": versions(_PACKAGES)}
-    write_atomically(args.out / "run.json", (json.dumps(about, indent=1) + "\n").encode())
+    about = write_about(args.out, _PACKAGES)
     log = Log(args.out / "records.jsonl", itemgetter("name", "target"), lambda r: "error" not in r)
     wanted = [(n, t) for t in args.targets.split(",") for n in (args.cases.split(",") if args.cases else cases())]
     for name, target in wanted:
