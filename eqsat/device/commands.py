@@ -256,17 +256,10 @@ def _dma(r: Registers, i: Instruction) -> Dma:
     )
 
 
-def _wait(_: Registers, i: Instruction) -> Wait:
-    return Wait(i.offset, i.name == "OP_KERNEL_WAIT", next(iter(i.fields.values())))
-
-
 _MAKERS: dict[str, Callable[[Registers, Instruction], Command]] = {
     "OP_CONV": _convolution,
     "OP_DEPTHWISE": _convolution,
     "OP_POOL": _pooling,
     "OP_ELEMENTWISE": _elementwise,
     "OP_DMA_START": _dma,
-    "OP_DMA_WAIT": _wait,
-    "OP_KERNEL_WAIT": _wait,
-    "OP_STOP": lambda _, i: Stop(i.offset),
 }

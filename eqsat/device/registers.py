@@ -8,6 +8,7 @@ follows at bit 16.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -164,7 +165,8 @@ class CommandLayout:
         return self.name.startswith("OP_")
 
 
-def _type_precision_format(precision_at: int) -> tuple[Field, ...]:
+def activation(precision_at: int) -> tuple[Field, ...]:
+    """The type, precision and format of a feature map."""
     return (
         Field("activation_type", 0, 1, ActivationType),
         Field("activation_precision", precision_at, 2, ActivationPrecision),
@@ -172,9 +174,9 @@ def _type_precision_format(precision_at: int) -> tuple[Field, ...]:
     )
 
 
-_REGION = (Field("region", 0, 3),)
+REGION = (Field("region", 0, 3),)
 _DMA_REGION = (
-    *_REGION,
+    *REGION,
     Field("region_mode", 8, 1, DmaRegionMode),
     Field("stride_mode", 9, 2, DmaStrideMode),
 )
@@ -184,7 +186,18 @@ _ZERO_POINT = (Field("zero_point", 0, 16),)
 ADDRESS = (Field("addr", 0, 40),)
 _SCALE = (Field("shift", 0, 6), Field("scale", 16, 32))
 
-_SHORT: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
+Table = Iterable[tuple[int, str, tuple[Field, ...]]]
+
+
+def layouts(short: Table, long: Table) -> dict[tuple[bool, int], CommandLayout]:
+    """By (long, code)."""
+    tables = (False, short), (True, long)
+    return {
+        (is_long, code): CommandLayout(code, name, is_long, fields) for is_long, t in tables for code, name, fields in t
+    }
+
+
+_SHORT: Table = (
     (0x000, "OP_STOP", (Field("mask", 0, 16),)),
     (0x001, "OP_IRQ", (Field("mask", 0, 16),)),
     (0x002, "OP_CONV", ()),
@@ -203,7 +216,7 @@ _SHORT: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
     (
         0x105,
         "SET_IFM_PRECISION",
-        (*_type_precision_format(2), Field("scale_mode", 8, 2, IfmScaleMode), Field("round_mode", 14, 2, RoundMode)),
+        (*activation(2), Field("scale_mode", 8, 2, IfmScaleMode), Field("round_mode", 14, 2, RoundMode)),
     ),
     (0x107, "SET_IFM_UPSCALE", (Field("mode", 0, 2, IfmUpscaleMode),)),
     (0x109, "SET_IFM_ZERO_POINT", _ZERO_POINT),
@@ -211,14 +224,14 @@ _SHORT: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
     (0x10B, "SET_IFM_HEIGHT0_M1", _HEIGHT),
     (0x10C, "SET_IFM_HEIGHT1_M1", _HEIGHT),
     (0x10D, "SET_IFM_IB_END", (Field("ib_end", 0, 6),)),
-    (0x10F, "SET_IFM_REGION", _REGION),
+    (0x10F, "SET_IFM_REGION", REGION),
     (0x111, "SET_OFM_WIDTH_M1", _WIDTH),
     (0x112, "SET_OFM_HEIGHT_M1", _HEIGHT),
     (0x113, "SET_OFM_DEPTH_M1", _DEPTH),
     (
         0x114,
         "SET_OFM_PRECISION",
-        (*_type_precision_format(1), Field("scale_mode", 8, 1, OfmScaleMode), Field("round_mode", 14, 2, RoundMode)),
+        (*activation(1), Field("scale_mode", 8, 1, OfmScaleMode), Field("round_mode", 14, 2, RoundMode)),
     ),
     (0x115, "SET_OFM_BLK_WIDTH_M1", (Field("width_m1", 0, 6),)),
     (0x116, "SET_OFM_BLK_HEIGHT_M1", (Field("height_m1", 0, 5),)),
@@ -227,7 +240,7 @@ _SHORT: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
     (0x11A, "SET_OFM_WIDTH0_M1", _WIDTH),
     (0x11B, "SET_OFM_HEIGHT0_M1", _HEIGHT),
     (0x11C, "SET_OFM_HEIGHT1_M1", _HEIGHT),
-    (0x11F, "SET_OFM_REGION", _REGION),
+    (0x11F, "SET_OFM_REGION", REGION),
     (0x120, "SET_KERNEL_WIDTH_M1", _WIDTH),
     (0x121, "SET_KERNEL_HEIGHT_M1", _HEIGHT),
     (
@@ -256,8 +269,8 @@ _SHORT: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
     ),
     (0x126, "SET_ACTIVATION_MIN", (Field("clip_boundary", 0, 16),)),
     (0x127, "SET_ACTIVATION_MAX", (Field("clip_boundary", 0, 16),)),
-    (0x128, "SET_WEIGHT_REGION", _REGION),
-    (0x129, "SET_SCALE_REGION", _REGION),
+    (0x128, "SET_WEIGHT_REGION", REGION),
+    (0x129, "SET_SCALE_REGION", REGION),
     (0x12D, "SET_AB_START", (Field("ab_start", 0, 6),)),
     (0x12F, "SET_BLOCKDEP", (Field("blockdep", 0, 2),)),
     (0x130, "SET_DMA0_SRC_REGION", _DMA_REGION),
@@ -276,13 +289,13 @@ _SHORT: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
         ),
     ),
     (0x181, "SET_IFM2_SCALAR", (Field("scalar", 0, 16),)),
-    (0x185, "SET_IFM2_PRECISION", _type_precision_format(2)),
+    (0x185, "SET_IFM2_PRECISION", activation(2)),
     (0x189, "SET_IFM2_ZERO_POINT", _ZERO_POINT),
     (0x18A, "SET_IFM2_WIDTH0_M1", _WIDTH),
     (0x18B, "SET_IFM2_HEIGHT0_M1", _HEIGHT),
     (0x18C, "SET_IFM2_HEIGHT1_M1", _HEIGHT),
     (0x18D, "SET_IFM2_IB_START", (Field("ib_start", 0, 6),)),
-    (0x18F, "SET_IFM2_REGION", _REGION),
+    (0x18F, "SET_IFM2_REGION", REGION),
 )
 _ADDRESSES = {
     0x000: "IFM_BASE0",
@@ -316,7 +329,7 @@ _ADDRESSES = {
     0x090: "WEIGHT1_BASE",
     0x092: "SCALE1_BASE",
 }
-_LONG: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
+_LONG: Table = (
     *((code, f"SET_{name}", ADDRESS) for code, name in _ADDRESSES.items()),
     (0x021, "SET_WEIGHT_LENGTH", (Field("length", 16, 32),)),
     (0x023, "SET_SCALE_LENGTH", (Field("length", 16, 20),)),
@@ -328,8 +341,4 @@ _LONG: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
 )
 
 #: (long, code) -> what it is.
-LAYOUTS = {
-    (long, code): CommandLayout(code, name, long, fields)
-    for long, table in ((False, _SHORT), (True, _LONG))
-    for code, name, fields in table
-}
+LAYOUTS = layouts(_SHORT, _LONG)

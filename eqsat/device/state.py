@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from eqsat.device.errors import DeviceError
-from eqsat.device.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel
+from eqsat.device.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
 from eqsat.device.registers import ActivationFormat, IfmUpscaleMode
 from eqsat.device.stream import Instruction
 
@@ -123,19 +123,32 @@ def number(bits: int, signed: bool) -> int:
     return bits - (1 << 16) if signed and bits >> 15 else bits
 
 
+def _wait(_: Registers, i: Instruction) -> Wait:
+    return Wait(i.offset, i.name == "OP_KERNEL_WAIT", next(iter(i.fields.values())))
+
+
+#: Of all families.
+_COMMON: Mapping[str, Callable[[Registers, Instruction], Wait | Stop]] = {
+    "OP_DMA_WAIT": _wait,
+    "OP_KERNEL_WAIT": _wait,
+    "OP_STOP": lambda _, i: Stop(i.offset),
+}
+
+
 def commands_of(
     stream: Iterable[Instruction], makers: Mapping[str, Callable[[Registers, Instruction], C]]
-) -> Iterator[C]:
-    """The operations of a stream, by what makes each. Raises DeviceError."""
+) -> Iterator[C | Wait | Stop]:
+    """The operations of a stream, by what makes each that not all families have. Raises DeviceError."""
+    known = {**_COMMON, **makers}
     registers = Registers()
     for i in stream:
         if not i.layout.operation:
             registers.set(i)
             continue
         registers.reader = i
-        if i.name not in makers:
+        if i.name not in known:
             raise DeviceError(f"the model does not know {i.name} (at byte {i.offset})")
-        yield makers[i.name](registers, i)
+        yield known[i.name](registers, i)
         if i.name == "OP_STOP":
             return
     raise DeviceError("the command stream has no OP_STOP")

@@ -44,7 +44,7 @@ from eqsat.device.ethos_u85.registers import (
     WeightFormat,
     WeightSparsity,
 )
-from eqsat.device.operands import ByteRange, FeatureMap, Kernel, Stop, Wait
+from eqsat.device.operands import ByteRange, FeatureMap, Kernel
 from eqsat.device.registers import DmaRegionMode, DmaStrideMode, KernelDecomposition, OfmScaleMode, WeightOrder
 from eqsat.device.state import Registers, commands_of
 from eqsat.device.stream import Instruction
@@ -289,10 +289,6 @@ def _indices(r: Registers, mode: DmaStrideMode) -> Indices:
     )
 
 
-def _wait(_: Registers, i: Instruction) -> Wait:
-    return Wait(i.offset, i.name == "OP_KERNEL_WAIT", next(iter(i.fields.values())))
-
-
 _MAKERS: dict[str, Callable[[Registers, Instruction], Command]] = {
     "OP_CONV": _convolution,
     "OP_DEPTHWISE": _convolution,
@@ -300,7 +296,4 @@ _MAKERS: dict[str, Callable[[Registers, Instruction], Command]] = {
     "OP_ELEMENTWISE": _elementwise,
     "OP_RESIZE": _resize,
     "OP_DMA_START": _dma,
-    "OP_DMA_WAIT": _wait,
-    "OP_KERNEL_WAIT": _wait,
-    "OP_STOP": lambda _, i: Stop(i.offset),
 }

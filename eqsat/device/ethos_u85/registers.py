@@ -11,14 +11,14 @@ from enum import IntEnum
 from eqsat.device.registers import (
     ADDRESS,
     LAYOUTS,
-    ActivationFormat,
-    ActivationPrecision,
-    ActivationType,
-    CommandLayout,
+    REGION,
     DmaRegionMode,
     DmaStrideMode,
     Field,
     OfmScaleMode,
+    Table,
+    activation,
+    layouts,
 )
 
 
@@ -176,19 +176,10 @@ class BranchCondition(IntEnum):
     RF_TRUE = 1
 
 
-def _precision(at: int) -> tuple[Field, ...]:
-    return (
-        Field("activation_type", 0, 1, ActivationType),
-        Field("activation_precision", at, 2, ActivationPrecision),
-        Field("activation_format", 6, 2, ActivationFormat),
-    )
-
-
 _STORAGE = Field("activation_storage", 14, 2, ActivationStorage)
-_OPERAND = (*_precision(2), _STORAGE)
+_OPERAND = (*activation(2), _STORAGE)
 _BROADCAST = (Field("broadcast_mode", 0, 4, BroadcastMode),)
-_REGION = (Field("region", 0, 3),)
-_DMA_REGION = (*_REGION, Field("region_mode", 8, 1, DmaRegionMode))
+_DMA_REGION = (*REGION, Field("region_mode", 8, 1, DmaRegionMode))
 _INDEXED = Field("idx_mode", 11, 1, DmaIndexMode)
 _STEP = (
     Field("one_step_int", 0, 4),
@@ -207,7 +198,7 @@ def _scale(rounding: type[IntEnum], bits: int) -> tuple[Field, ...]:
     )
 
 
-_SHORT: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
+_SHORT: Table = (
     (0x002, "OP_CONV", (Field("weights_ifm2", 0, 1),)),
     (0x005, "OP_POOL", (Field("pooling_mode", 0, 3, PoolingMode),)),
     (0x006, "OP_ELEMENTWISE", (Field("elementwise_mode", 0, 6, ElementwiseMode),)),
@@ -220,7 +211,7 @@ _SHORT: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
         0x114,
         "SET_OFM_PRECISION",
         (
-            *_precision(1),
+            *activation(1),
             Field("scale_mode", 8, 1, OfmScaleMode),
             Field("activation_reverse", 9, 2, ActivationReverse),
             Field("activation_transpose", 11, 3, ActivationTranspose),
@@ -261,7 +252,7 @@ _SHORT: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
     (0x12F, "SET_BLOCKDEP", (Field("blockdep", 0, 3),)),
     (0x130, "SET_DMA0_SRC_REGION", (*_DMA_REGION, Field("stride_mode", 9, 2, DmaStrideMode), _INDEXED)),
     (0x131, "SET_DMA0_DST_REGION", (*_DMA_REGION, _INDEXED)),
-    (0x134, "SET_DMA0_IDX_REGION", _REGION),
+    (0x134, "SET_DMA0_IDX_REGION", REGION),
     (0x180, "SET_IFM2_BROADCAST", _BROADCAST),
     (0x185, "SET_IFM2_PRECISION", _OPERAND),
 )
@@ -275,7 +266,7 @@ _ADDRESSES = {
     0x092: "WEIGHT2_BASE",
     0x094: "WEIGHT3_BASE",
 }
-_LONG: tuple[tuple[int, str, tuple[Field, ...]], ...] = (
+_LONG: Table = (
     *((code, f"SET_{name}", ADDRESS) for code, name in _ADDRESSES.items()),
     (0x024, "SET_OFM_SCALE", _scale(RoundModeOfm, 3)),
     (0x025, "SET_IFM_SCALE", _scale(RoundModeIfm, 1)),
@@ -294,9 +285,5 @@ _ABSENT = {"SET_IFM_IB_END", "SET_PARALLEL_MODE", "SET_IFM2_SCALAR", "SET_IFM2_I
 #: (long, code) -> what it is.
 LAYOUTS_U85 = {
     **{key: layout for key, layout in LAYOUTS.items() if layout.name not in _ABSENT},
-    **{
-        (long, code): CommandLayout(code, name, long, fields)
-        for long, table in ((False, _SHORT), (True, _LONG))
-        for code, name, fields in table
-    },
+    **layouts(_SHORT, _LONG),
 }
