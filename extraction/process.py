@@ -212,7 +212,7 @@ class _CallPipes:
             if self.peak_mib > self._limits.mib:
                 raise _LimitPassed(f"memory limit: {self.peak_mib:.0f} MiB of {self._limits.mib:.0f}")
         if self._limits.cpu_seconds < math.inf:
-            used = _cpu_seconds(self._pid)
+            used = cpu_seconds(self._pid)
             self._before = used if self._before is None else self._before
             if used - self._before > self._limits.cpu_seconds:
                 raise _LimitPassed(f"limit of {self._limits.cpu_seconds:.3g} s of computing")
@@ -230,7 +230,8 @@ def _resident_mib(pid: int) -> float:
     return total / 2**20
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
+    """Seconds that a process has computed, 0 where there is none."""
     import psutil
 
     try:

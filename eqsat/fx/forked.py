@@ -11,7 +11,6 @@ Where the copy dies or stands still the caller is told.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import multiprocessing
 import os
@@ -22,8 +21,9 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
 
-import psutil
 import torch
+
+from eqsat.workers.worker import cpu_seconds
 
 _Value = TypeVar("_Value")
 
@@ -57,7 +57,7 @@ class Forked(Generic[_Value]):
         """Waits for it. Raises what the function raises, and ForkError."""
         before, idle = -1.0, 0
         while not self._connection.poll(_POLL):
-            now = _cpu_seconds(self._process.pid)
+            now = cpu_seconds(self._process.pid or 0)
             idle = idle + 1 if now == before else 0
             before = now
             if idle >= _IDLE_LOOKS:
@@ -98,13 +98,6 @@ def _run(function: Callable[[], Any], connection: Connection) -> None:
     except Exception as e:  # noqa: BLE001 - raised again where the result is asked for
         outcome = (None, e)
     connection.send(outcome)
-
-
-def _cpu_seconds(pid: int | None) -> float:
-    with contextlib.suppress(psutil.Error):
-        times = psutil.Process(pid).cpu_times()
-        return float(times.user + times.system)
-    return 0.0
 
 
 __all__ = ["ForkError", "Forked"]

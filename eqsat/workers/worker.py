@@ -13,9 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from extraction.process import Limits, Process, WorkerError
+from extraction.process import Limits, Process, WorkerError, cpu_seconds
 
-__all__ = ["Limits", "Pool", "Process", "Worker", "WorkerError"]
+__all__ = ["Limits", "Pool", "Process", "Worker", "WorkerError", "cpu_seconds"]
 
 _Value = TypeVar("_Value")
 
