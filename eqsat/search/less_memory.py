@@ -17,14 +17,19 @@ NEAR = 0.01
 def fits_nearly(found: Sequence[Compiled], limits: MemoryLimits) -> bool:
     """Whether the fastest graph that fits is about as fast as the fastest."""
     fastest = min((c.figures.cycles for c in found), default=math.inf)
-    return min((c.figures.cycles for c in found if limits.fits(c.figures)), default=math.inf) <= (1 + NEAR) * fastest
+    return fastest_that_fits(found, limits) <= (1 + NEAR) * fastest
+
+
+def fastest_that_fits(found: Sequence[Compiled], limits: MemoryLimits) -> float:
+    """Cycles, inf if none fits."""
+    return min((c.figures.cycles for c in found if limits.fits(c.figures)), default=math.inf)
 
 
 def rules_for_less(found: Sequence[Compiled], limits: MemoryLimits) -> list[Rule]:
     """Rules that make forms with less of it: none where about the fastest graph fits, or where what is too much is nothing that they are about."""
     if fits_nearly(found, limits):
         return []
-    fits = min((c.figures.cycles for c in found if limits.fits(c.figures)), default=math.inf)
+    fits = fastest_that_fits(found, limits)
     faster = [c for c in found if (1 + NEAR) * c.figures.cycles < fits]
     wanted: set[str] = set()
     if any(_buffers_weights(c, limits) for c in faster):

@@ -13,7 +13,7 @@ from eqsat.search.choice import Choices
 from eqsat.search.compiled import CompiledChoices
 from eqsat.search.decision import Figures, MemoryLimits
 from eqsat.search.effort import EFFORTS
-from eqsat.search.less_memory import fits_nearly
+from eqsat.search.less_memory import fastest_that_fits, fits_nearly
 from eqsat.search.memory import MemoryPrices, Rates
 from eqsat.search.options import CYCLES, SRAM
 from eqsat.search.verification import Compiled
@@ -194,15 +194,14 @@ class MemoryRounds:
 
     def _fastest_that_fits(self) -> float:
         """Cycles, inf if none fits."""
-        limits, known = self.search.decision.limits, [c.figures for c in self.compiled.graphs]
-        return min((f.cycles for f in known if limits.fits(f)), default=math.inf)
+        return fastest_that_fits(self.compiled.graphs, self.search.decision.limits)
 
     def _over(self) -> Figures | None:
         """What a graph that fits is looked for from, if none that fits is about as fast as the fastest: one that is fast and exceeds little."""
-        limits, known = self.search.decision.limits, [c.figures for c in self.compiled.graphs]
-        if fits_nearly(self.compiled.graphs, limits):
+        limits, known = self.search.decision.limits, self.compiled.graphs
+        if fits_nearly(known, limits):
             return None
-        over = [f for f in known if not limits.fits(f)]
+        over = [c.figures for c in known if not limits.fits(c.figures)]
         return min(over, key=lambda f: f.cycles * (1 + limits.excess(f)), default=None)
 
     def _priced(self, charged: Choices) -> list[Extraction]:

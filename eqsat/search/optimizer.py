@@ -197,10 +197,11 @@ def _result(
     counts = given.reference.op_counts()
     names = dict.fromkeys(o.attr("tosa").lower() for o in given.reference.nodes if o.op == "opaque")
     opaque = {name: counts.get(name, 0) for name in names}
-    streams = {
-        name: search.referee.price(c.estimate) if c else None
-        for name, c in (("stock", stock), ("explicit", explicit), ("eqsat", best))
+    priced = {
+        name: c.judged or search.referee.price(c.estimate)
+        for name, c in {c.name: c for c in (explicit, stock, best) if c}.items()
     }
+    streams = {"stock": priced.get("stock"), "explicit": priced.get("explicit"), "eqsat": priced[best.name]}
     if before := stock or explicit:
         cycles = before.estimate.cycles, best.estimate.cycles
         if warning := disagreement(cycles, (streams[before.name], streams["eqsat"])):
