@@ -1,26 +1,33 @@
 """The files of a run: `records.jsonl` with a record per cell, `graphs/` with those at the hook point and `chosen/` with those that
-Vela got, `run.json` about the machine and the versions."""
+Vela got and its tables, `outlines.json.xz` with all of `chosen/` but the values of constants, which is small enough to be kept with the records,
+and `run.json` about the machine and the versions."""
 
 from __future__ import annotations
 
 import fcntl
 import json
+import lzma
 import os
 import platform
 import re
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from eqsat.bench.cells import all_versions
+from eqsat.bench.cells import LITERT, all_versions
 from eqsat.bench.log import Log, Record, read
 from eqsat.files import InputError, write_atomically
+from eqsat.runs.outline import drawn, outline
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import loads, tensor_names
 from eqsat.versions import commit
 
 CellKey = tuple[str, str, str]
-_RECORDS = "records.jsonl"
+_RECORDS, _OUTLINES = "records.jsonl", "outlines.json.xz"
 
 
 def place(record: Record) -> CellKey:
@@ -78,6 +85,16 @@ class RunFiles:
             chosen_path(self.directory, place(record), "rows").with_suffix(".json"), json.dumps(rows).encode()
         )
 
+    def save_outlines(self) -> None:
+        """Of the cells of all records; of one that `chosen/` does not have those of before. Raises InputError."""
+        before, data = read_outlines(self.directory), []
+        for at in map(place, self.log.records.values()):
+            if found := read_chosen(self.directory, at) or before.get(at):
+                graphs = [[outline(g), names] for g, names in zip(found.graphs, found.names, strict=True)]
+                data.append([*at, graphs, found.rows])
+        written = json.dumps(data, separators=(",", ":")).encode()
+        write_atomically(self.directory / _OUTLINES, lzma.compress(written))
+
     def about(self, **more: Any) -> None:
         about = {
             "commit": commit(),
@@ -90,6 +107,41 @@ class RunFiles:
             **more,
         }
         write_atomically(self.directory / "run.json", (json.dumps(about, indent=1) + "\n").encode())
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenGraphs:
+    """What Vela got of a cell and its table of it, by delegate; names: {tensor, by which a row names its source: its node}. LiteRT's way has a table and no
+    graph; a graph that was read from outlines has constants without elements."""
+
+    graphs: Sequence[TensorGraph]
+    names: Sequence[Mapping[str, int]]
+    rows: Sequence[Sequence[Mapping[str, Any]]]
+
+
+def read_chosen(directory: Path, at: CellKey) -> ChosenGraphs | None:
+    """What `chosen/` has of a cell; None if that is not whole."""
+    try:
+        rows = json.loads(chosen_path(directory, at, "rows").with_suffix(".json").read_text())
+        buffers = [chosen_path(directory, at, str(i)).read_bytes() for i in range(len(rows) if at[2] != LITERT else 0)]
+    except (OSError, ValueError):
+        return None
+    return ChosenGraphs([loads(b) for b in buffers], [tensor_names(b) for b in buffers], rows)
+
+
+def read_outlines(directory: Path) -> dict[CellKey, ChosenGraphs]:
+    """By cell; none where the file is missing. Raises InputError for a damaged one."""
+    path = directory / _OUTLINES
+    try:
+        data = json.loads(lzma.decompress(path.read_bytes()))
+        return {
+            (model, target, configuration): ChosenGraphs([drawn(g) for g, _ in graphs], [n for _, n in graphs], rows)
+            for model, target, configuration, graphs, rows in data
+        }
+    except FileNotFoundError:
+        return {}
+    except (OSError, lzma.LZMAError, ValueError, TypeError, KeyError) as e:
+        raise InputError(f"cannot read {path}: {e}; remove it, and the next `eqsat bench` there writes it anew") from e
 
 
 def chosen_path(directory: Path, where: CellKey, delegate: str) -> Path:

@@ -187,6 +187,7 @@ class _Scheduler:
             for future in self.pending:
                 future.cancel()
             self.files.log.sort(self.plan.places())
+        self.files.save_outlines()
         return [self.files.log.records[p] for p in self.plan.places()]
 
     def _add_task(self, rank: int, then: Callable[[TaskOutcome], None], function: str, *args: Any) -> None:

@@ -6,11 +6,12 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import EQSAT, EXPLICIT, LITERT, STOCK
-from eqsat.bench.records import Record, chosen_path, place, read_records
+from eqsat.bench.records import ChosenGraphs, Record, place, read_chosen, read_outlines, read_records
 from eqsat.files import InputError
 from eqsat.vela.facts import PACKAGE as VELA
 
@@ -125,7 +126,7 @@ class Tolerant:
     after: float | None
 
 
-@dataclass(slots=True)
+@dataclass
 class RecordedRun:
     """Records of a run by (model, target, configuration). The baseline of a cell is stock's if it has figures, else that of the graph
     without layout passes (a `.tosa` file has no other)."""
@@ -317,15 +318,13 @@ class RecordedRun:
     def failures(self) -> list[Record]:
         return [r for r in self.records.values() if "error" in r]
 
-    def chosen(self, record: Record) -> list[bytes]:
-        """The graphs that Vela got, if the run's directory still has them."""
-        paths = [chosen_path(self.directory, place(record), str(i)) for i in range(record["delegates"])]
-        return [p.read_bytes() for p in paths] if all(p.exists() for p in paths) else []
+    def chosen(self, record: Record) -> ChosenGraphs | None:
+        """What Vela got of a cell with figures, if the run's directory still has it. Raises InputError."""
+        return read_chosen(self.directory, place(record)) or self._outlines.get(place(record))
 
-    def rows(self, record: Record) -> list[list[dict[str, Any]]]:
-        """Vela's table per delegate, if the run's directory still has it."""
-        path = chosen_path(self.directory, place(record), "rows").with_suffix(".json")
-        return json.loads(path.read_text()) if path.exists() else []
+    @cached_property
+    def _outlines(self) -> dict[tuple[str, str, str], ChosenGraphs]:
+        return read_outlines(self.directory)
 
 
 def deviations(record: Record) -> list[dict[str, Any]]:

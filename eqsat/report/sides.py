@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,16 @@ from eqsat.tosa.locations import Origin
 
 #: How an operator without an origin, and one of the model itself, are listed among modules.
 UNKNOWN, WHOLE = "(not known)", "(the model itself)"
+
+
+def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Mapping[str, Any]]) -> dict[int, NodeFacts]:
+    """Name and cycles of the graph's operators, by node. rows: Vela's table; names: {tensor, by which a row names its source: its node}."""
+    cycles: dict[int, int] = {}
+    for row in rows:
+        if (node := names.get(row.get("source", ""))) is not None:
+            cycles[node] = cycles.get(node, 0) + int(row["op_cycles"])
+    whole = max(1, sum(cycles.values()))
+    return {n: NodeFacts(cycles.get(n), cycles.get(n, 0) / whole, f"n{n}") for n in graph.live()}
 
 
 @dataclass(frozen=True)
@@ -47,22 +57,15 @@ class Side:
 
     def facts(self) -> dict[int, NodeFacts]:
         """What is known of the graph's operators, by node."""
-        names = tensor_names(self.tosa)
-        cycles: dict[int, int] = {}
-        for row in self.rows:
-            if (node := names.get(row.get("source", ""))) is not None:
-                cycles[node] = cycles.get(node, 0) + int(row["op_cycles"])
-        whole = max(1, sum(cycles.values()))
         origins = of_buffer(self.tosa)
+        costs = node_costs(self.graph, tensor_names(self.tosa), self.rows)
         return {
-            n: NodeFacts(
-                cycles.get(n),
-                cycles.get(n, 0) / whole,
-                f"n{n}",
-                tuple(dict.fromkeys(o.module or WHOLE for o in origins.get(n, ()))),
-                tuple(map(str, origins.get(n, ()))),
+            n: replace(
+                facts,
+                modules=tuple(dict.fromkeys(o.module or WHOLE for o in origins.get(n, ()))),
+                origins=tuple(map(str, origins.get(n, ()))),
             )
-            for n in self.graph.live()
+            for n, facts in costs.items()
         }
 
 

@@ -27,8 +27,8 @@ from eqsat.report.data import (
     total,
 )
 from eqsat.report.environment import environment, error, number, ratio
+from eqsat.report.sides import node_costs
 from eqsat.report.tables import tables
-from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.facts import facts_of
 
 TOLERANT = (
@@ -102,13 +102,15 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
 def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
     """What the page of a model on a target shows: its records, and stock's graph beside that of each of eqsat's configurations."""
     records = {c: run.records[model, target, c] for c in run.configurations if (model, target, c) in run.records}
+    good = {c: r for c, r in records.items() if "error" not in r}
+    found = {c: chosen for c, r in good.items() if (chosen := run.chosen(r))}
     views, explorer, base = [], {}, run.baseline(model, target)
     for i, c in enumerate(run.optimized):
-        record = run.get(model, target, c)
-        if base and record:
-            for d, (a, b) in enumerate(zip(run.chosen(base), run.chosen(record))):
-                before, after = loads(a), loads(b)
+        if base and c in found and base["configuration"] in found:
+            old, made = found[base["configuration"]], found[c]
+            for d, (before, after) in enumerate(zip(old.graphs, made.graphs, strict=True)):
                 gone, new = graphs.marks(before, after)
+                a, b = (node_costs(k.graphs[d], k.names[d], k.rows[d]) for k in (old, made))
                 name = f"{model}.{target}.{i}.{d}.model-explorer.json"
                 explorer[name] = graphs.model_explorer(
                     f"{model} {target}", {base["configuration"]: (before, gone, "gone"), c: (after, new, "new")}
@@ -118,16 +120,15 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
                         "configuration": c,
                         "delegate": d,
                         "baseline": base["configuration"],
-                        "before": graphs.svg(before, gone, "gone"),
-                        "after": graphs.svg(after, new, "new"),
+                        "before": graphs.svg(before, gone, "gone", a),
+                        "after": graphs.svg(after, new, "new", b),
                         "changed": graphs.changes(before, after),
                         "explorer": name,
                     }
                 )
-    good = {c: r for c, r in records.items() if "error" not in r}
     dearest = {
-        c: sorted((row for rows in run.rows(r) for row in rows), key=lambda row: -int(row["op_cycles"]))[:25]
-        for c, r in good.items()
+        c: sorted((row for rows in chosen.rows for row in rows), key=lambda row: -int(row["op_cycles"]))[:25]
+        for c, chosen in found.items()
     }
     operators = sorted(
         {op for r in good.values() for op in r["by_operator"]},

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -32,6 +33,29 @@ def unpack(data: bytes) -> Any:
     return json.loads(gzip.decompress(data))
 
 
+def plain(v: Any, constant: Callable[[Const], None]) -> Any:
+    """The value of an attribute as JSON holds it; constants by their digests, each given to `constant`."""
+    if isinstance(v, tuple):
+        return [plain(x, constant) for x in v]
+    if isinstance(v, bytes):
+        return {"bytes": v.hex()}
+    if isinstance(v, Const):
+        constant(v)
+        return {"const": v.digest}
+    if isinstance(v, np.generic):
+        return v.item()
+    return v
+
+
+def value(v: Any, constant: Callable[[str], Const]) -> Any:
+    """The value that `plain` wrote; `constant` gives that of a digest. Raises KeyError, ValueError."""
+    if isinstance(v, list):
+        return tuple(value(x, constant) for x in v)
+    if isinstance(v, dict):
+        return bytes.fromhex(v["bytes"]) if "bytes" in v else constant(v["const"])
+    return v
+
+
 class _RunWriter:
     """Interns attribute lists and movements, collects constants."""
 
@@ -40,17 +64,8 @@ class _RunWriter:
         self.moves: dict[Move, int] = {}
         self.constants: dict[str, np.ndarray[Any, Any]] = {}
 
-    def value(self, v: Any) -> Any:
-        if isinstance(v, tuple):
-            return [self.value(x) for x in v]
-        if isinstance(v, bytes):
-            return {"bytes": v.hex()}
-        if isinstance(v, Const):
-            self.constants[v.digest] = v.data
-            return {"const": v.digest}
-        if isinstance(v, np.generic):
-            return v.item()
-        return v
+    def constant(self, c: Const) -> None:
+        self.constants[c.digest] = c.data
 
     def attributes(self, attrs: Attrs) -> int:
         return self.attrs.setdefault(attrs, len(self.attrs))
@@ -78,7 +93,7 @@ def write(choices: Choices) -> dict[str, bytes]:
             "shapes": sorted(choices.shapes.items()),
         },
     }
-    data["attrs"] = [[[name, w.value(v)] for name, v in attrs] for attrs in w.attrs]
+    data["attrs"] = [[[name, plain(v, w.constant)] for name, v in attrs] for attrs in w.attrs]
     data["moves"] = [[m.in_shape, m.out_shape, m.axes] for m in w.moves]
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **w.constants)
@@ -104,16 +119,8 @@ def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
 def _attributes(rows: list[Any], stored: bytes) -> list[Attrs]:
     """Attribute lists, by the number that e-nodes and steps name them with; `stored`: the file of constants."""
     with np.load(io.BytesIO(stored), allow_pickle=False) as archive:
-        constants = {digest: _const(digest, archive[digest]) for digest in archive.files}
-
-    def value(v: Any) -> Any:
-        if isinstance(v, list):
-            return tuple(value(x) for x in v)
-        if isinstance(v, dict):
-            return bytes.fromhex(v["bytes"]) if "bytes" in v else constants[v["const"]]
-        return v
-
-    return [tuple((name, value(v)) for name, v in pairs) for pairs in rows]
+        constants = {digest: const(digest, archive[digest]) for digest in archive.files}
+    return [tuple((name, value(v, constants.__getitem__)) for name, v in pairs) for pairs in rows]
 
 
 def _frozen(data: dict[str, Any], attrs: list[Attrs], source: TensorGraph) -> Frozen:
@@ -140,7 +147,7 @@ def _candidates(chosen: dict[str, Any], frozen: Frozen, attrs: list[Attrs]) -> l
     ]
 
 
-def _const(digest: str, data: np.ndarray[Any, Any]) -> Const:
+def const(digest: str, data: np.ndarray[Any, Any]) -> Const:
     """A constant under the digest that it was saved with: the dtype that is part of it is known only to its class."""
     c = Const.__new__(Const)
     data.setflags(write=False)

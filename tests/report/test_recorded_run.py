@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from eqsat.bench.records import read_outlines
 from eqsat.report import RecordedRun, compare
 from eqsat.report.data import geometric_mean
 from eqsat.report.write import headline, markdown
@@ -66,3 +68,13 @@ def test_the_text_has_every_model_and_the_means(run: RecordedRun) -> None:
     (summary,) = [s for s in run.summaries() if (s.target, s.configuration) == (target, configuration)]
     assert summary.mean == pytest.approx(geometric_mean(ratios)) and f"{summary.mean:.3f}" in "\n".join(headline(run))
     assert markdown(with_cell(run, scaled(1.5))) != text
+
+
+def test_the_graphs_before_and_after_are_kept_with_their_records(run: RecordedRun) -> None:
+    kept = read_outlines(run.directory)
+    for at, record in run.records.items():
+        if at[2] in ("stock", "eqsat") and "error" not in record:
+            assert at in kept, f"copy outlines.json.xz of the run beside its records: it has no {at}"
+            counted = sum((Counter(g.op_counts()) for g in kept[at].graphs), Counter())
+            assert counted == record["op_counts"], f"outlines.json.xz is of another run than the record of {at}"
+            assert sum(int(row["op_cycles"]) for rows in kept[at].rows for row in rows) == record["cycles"]

@@ -1,17 +1,19 @@
 """Tables, comparisons and graph views from records."""
 
 import json
+import lzma
 import shutil
 
 import pytest
 from typer.testing import CliRunner
 
+from eqsat.bench.records import RunFiles
 from eqsat.cli.app import app
 from eqsat.files import InputError
 from eqsat.report import RecordedRun, compare, graphs
 from eqsat.report.compare import markdown as compared
 from eqsat.report.data import geometric_mean
-from eqsat.report.write import markdown
+from eqsat.report.write import markdown, write
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.facts import facts_of, version
 from tests.bench.runs import EXPLICIT, TARGET
@@ -135,6 +137,40 @@ def test_the_command_writes_and_exits_by_the_comparison(zoo_run, tmp_path):
     bad = CliRunner().invoke(app, ["report", str(worse), "--against", str(zoo_run)])
     assert bad.exit_code == 1 and "**regression** | pixel_shuffle" in bad.output
     assert "**regression**" in (worse / "report" / "report.md").read_text()
+
+
+def test_a_run_without_its_graphs_is_drawn_from_their_outlines(zoo_run, tmp_path):
+    """As a clone has it: records and outlines, without `chosen/`."""
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for name in ("records.jsonl", "run.json", "outlines.json.xz"):
+        shutil.copy(zoo_run / name, kept)
+    written = {d: write(RecordedRun.read(d), tmp_path / f"report of {d.name}") for d in (zoo_run, kept)}
+    whole, drawn = ({p.name: p.read_bytes() for p in paths} for paths in written.values())
+    page = f"pixel_shuffle.{TARGET}.html"
+    assert drawn[page] == whole[page] and drawn.keys() == whole.keys()
+    explorer = [n for n in whole if n.endswith("model-explorer.json")]
+    assert len(explorer) == 1 and all(drawn[n] == whole[n] for n in explorer)
+    assert whole[page].count(b' class="graph" ') == 2 and b'class="cost"' in whole[page]
+
+
+def test_outlines_outlast_a_run_that_measures_nothing_again(zoo_run, tmp_path):
+    kept = tmp_path / "kept"
+    shutil.copytree(zoo_run, kept, ignore=shutil.ignore_patterns("chosen"))
+    files = RunFiles(kept)
+    files.save_outlines()
+    files.close()
+    assert (kept / "outlines.json.xz").read_bytes() == (zoo_run / "outlines.json.xz").read_bytes()
+
+
+def test_damaged_outlines_are_named(zoo_run, tmp_path):
+    kept = tmp_path / "kept"
+    shutil.copytree(zoo_run, kept, ignore=shutil.ignore_patterns("chosen"))
+    data = (kept / "outlines.json.xz").read_bytes()
+    for damaged in (data[: len(data) // 2], b"", lzma.compress(b'[["a"]]')):
+        (kept / "outlines.json.xz").write_bytes(damaged)
+        result = CliRunner().invoke(app, ["report", str(kept), "-o", str(tmp_path / "report")])
+        assert result.exit_code == 2 and "outlines.json.xz" in result.output
 
 
 def test_a_directory_without_records_names_the_remedy(tmp_path):
