@@ -100,7 +100,9 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     "binary_time_limit": (
         Annotated[
             float | None,
-            typer.Option(min=0, help="seconds for running what Vela compiles, of all graphs together; 0: none is run"),
+            typer.Option(
+                min=0, help="seconds for running what Vela compiles of stock's graph, and of all others; 0: none is run"
+            ),
         ],
         None,
     ),

@@ -10,6 +10,7 @@ Where the fastest graph needs more memory than it may, there are further rounds 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,8 @@ from eqsat.search.verification import Compiled
 from extraction import Extraction, Infeasible, check, extract
 
 _GREEDY = "dag_greedy"
+#: An extraction whose gap is below this has as good as proved its choice. A graph is near another one that takes less cycles by at most this part.
+_PROVED, _NEAR = 0.001, 0.015
 
 
 def alternatives(search: Search, frozen: Frozen) -> list[Compiled]:
@@ -88,12 +91,16 @@ class _Rounds:
         return checked_extraction(again, self.choices.graph, extractor).unless_interrupted()
 
     def _rounds(self, extractor: str, extracted: Callable[[Extraction | None], Extraction]) -> Extraction:
-        """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each starts from the one before."""
+        """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each starts from the one before. None follows
+        one that ran out of time and has nothing to show for it: what it lacks is not better prices."""
         found = None
         for number in range(self.search.options.rounds):
             with self.search.extracting():
                 found = extracted(found)
-            if not self.compiled.add(found, extractor, number)[1]:
+            best = min((c.figures.cycles for c in self.compiled.graphs), default=math.inf)
+            new, differs = self.compiled.add(found, extractor, number)
+            in_vain = new is not None and found.gap > _PROVED and new.figures.cycles > (1 + _NEAR) * best
+            if not differs or (in_vain and extractor != _GREEDY):
                 break
         assert found is not None, "there is at least one round"
         return found

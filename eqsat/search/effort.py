@@ -12,7 +12,7 @@ class Effort:
     """summary: for users. searches: with rules; if not, the graph is only written afresh. budget: of the saturation. extractor; time_limit: seconds of
     each extraction; rounds: of each extractor, with prices corrected by Vela's table of its last choice. memory_rounds: extractions with prices
     on memory, at most, and graphs that are changed step by step until they fit; less_memory: whether a second e-graph has forms that need less,
-    where nothing fast fits. binary_time_limit: seconds for running what Vela compiles."""
+    where nothing fast fits. binary_time_limit: seconds for running what Vela compiles, of stock's graph and of all others."""
 
     summary: str
     searches: bool

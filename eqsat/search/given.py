@@ -8,10 +8,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from eqsat.search.search import Search
-from eqsat.search.verification import Compiled
+from eqsat.search.verification import Checks, Compiled
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
-from eqsat.vela.compile import Estimate, compile_tosa
+from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import WorkerError
 
 logger = logging.getLogger(__name__)
@@ -31,23 +31,23 @@ Stock = bytes | Callable[[], bytes]
 @dataclass(frozen=True, slots=True)
 class _Read:
     buffer: bytes
-    graph: TensorGraph
-    estimate: Estimate | WorkerError
+    compiled: Compiled | WorkerError
 
 
 class Given:
-    """reference: the explicit graph as it was read, which says what is to be computed. By name ("explicit" and "stock"): buffers, graphs as
+    """reference: the explicit graph as it was read, which says what is to be computed; checks: what compares with it. By name ("explicit" and "stock"): buffers, graphs as
     they were given; compiled, those that Vela takes; refusals, why it does not take the others."""
 
     def __init__(self, explicit: bytes, stock: Stock | None, search: Search, name: str) -> None:
         """Raises TosaError if `explicit` cannot be read."""
         self.search = search
         self.reference = loads(explicit, name)
+        self.checks = Checks(self.reference, search.target, search.pool, search.options)
         self.buffers = {"explicit": explicit}
         self.compiled: dict[str, Compiled] = {}
         self.refusals: dict[str, WorkerError] = {}
         self._coming: dict[str, Future[_Read]] = {
-            "explicit": search.pool.start(self._compile, explicit, self.reference)
+            "explicit": search.pool.start(self._compile, "explicit", explicit, self.reference)
         }
         if stock is not None:
             self._coming["stock"] = search.pool.start(self._stock, stock)
@@ -64,21 +64,25 @@ class Given:
 
     def _add(self, which: str, read: _Read) -> None:
         self.buffers[which] = read.buffer
-        if isinstance(read.estimate, WorkerError):
-            self.refusals[which] = read.estimate
-            self.search.warnings.append(f"{_REFUSED[which]}: {read.estimate}")
+        if isinstance(read.compiled, WorkerError):
+            self.refusals[which] = read.compiled
+            self.search.warnings.append(f"{_REFUSED[which]}: {read.compiled}")
             return
-        cycles = read.estimate.cycles
-        judged = self.search.referee.decisive(read.estimate)
-        self.compiled[which] = Compiled(which, read.graph, read.buffer, read.estimate, judged=judged)
+        self.compiled[which] = read.compiled
+        cycles = read.compiled.estimate.cycles
         logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
 
     def _stock(self, stock: Stock) -> _Read:
         buffer = stock if isinstance(stock, bytes) else stock()
-        return self._compile(buffer, loads(buffer, "stock's TOSA"))
+        read = self._compile("stock", buffer, loads(buffer, "stock's TOSA"))
+        if isinstance(read.compiled, Compiled):
+            self.checks.binaries.begin(read.compiled)  # which every result tells of
+        return read
 
-    def _compile(self, buffer: bytes, graph: TensorGraph) -> _Read:
+    def _compile(self, which: str, buffer: bytes, graph: TensorGraph) -> _Read:
         try:
-            return _Read(buffer, graph, compile_tosa(buffer, self.search.target, self.search.pool))
+            estimate = compile_tosa(buffer, self.search.target, self.search.pool)
         except WorkerError as e:
-            return _Read(buffer, graph, e)
+            return _Read(buffer, e)
+        judged = self.search.referee.decisive(estimate)
+        return _Read(buffer, Compiled(which, graph, buffer, estimate, judged=judged))

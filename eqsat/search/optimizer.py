@@ -83,9 +83,7 @@ def optimize_tosa(
             decision = search.decision
             candidates = [*given.compiled.values(), *found]
             with search.clock.stage("verify"):
-                answer = first_equal(
-                    candidates, given.reference, target, pool, search.options, decision, search.warnings
-                )
+                answer = first_equal(candidates, given.checks, decision, search.warnings)
         if answer is None:
             raise given.refusals["explicit"]
     result = _result(given, search, frozen, candidates, answer, interrupted)

@@ -50,8 +50,8 @@ class Options:
     extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
     trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache: file of measured prices (None: the user's cache).
     numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
-    rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles, of all graphs that are
-    compared (0: binaries are not run).
+    rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles of stock's graph, and
+    as many for all others that are compared (0: binaries are not run).
     max_sram: bytes of SRAM that each delegate may use, "stock" (no more than stock's graph does, or the given graph where there is no stock) or "any".
     objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides by cycles, but also looks for
     less SRAM and verifies the whole Pareto set (`Result.points`).

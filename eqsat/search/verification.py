@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -98,10 +99,7 @@ def pareto_set(candidates: Sequence[Compiled]) -> list[Compiled]:
 
 def first_equal(
     candidates: Sequence[Compiled],
-    reference: TensorGraph,
-    target: Target,
-    pool: Pool,
-    options: Options,
+    checks: Checks,
     decision: Decision,
     warnings: list[str],
 ) -> Answer | None:
@@ -113,12 +111,11 @@ def first_equal(
     and stock's only where it is the best; both with a warning. So is what Vela compiles wrongly, as the functional model sees it
     (`binaries.py`). None: Vela refuses the explicit graph, and nothing else is equal.
     """
-    verifier = Verifier(reference, pool, options)
-    binaries = _Binaries(verifier, Binaries(target, pool, options.binary_time_limit))
+    binaries = checks.binaries
     fallbacks: list[Answer] = []
     answer, stock_verified, told = None, None, False
     for c in in_order(candidates, decision, lambda c: binaries.verdict(c).equal is True):
-        found = _compared(c, verifier, binaries, warnings)
+        found = _compared(c, checks, warnings)
         c.verified = found is not None and found.binary.equal is not False
         if c.name == "stock":
             stock_verified, told = found.stock_verified if found else False, found is not None
@@ -137,7 +134,7 @@ def first_equal(
     if answer is None:
         return None
     while decision.objective == PARETO and (other := _unverified(candidates)):
-        found = _compared(other, verifier, binaries, warnings)
+        found = _compared(other, checks, warnings)
         other.verified = found is not None and found.binary.equal is not False and not violations(other.graph)
     if not decision.limits.fits(answer.best.figures):
         warnings.append(
@@ -157,12 +154,14 @@ def _unverified(candidates: Sequence[Compiled]) -> Compiled | None:
     return next((c for c in pareto_set(candidates) if c.verified is None), None)
 
 
-def _compared(c: Compiled, verifier: Verifier, binaries: _Binaries, warnings: list[str]) -> Answer | None:
+def _compared(c: Compiled, checks: Checks, warnings: list[str]) -> Answer | None:
     """The candidate as an answer, if it may replace the reference; else, with a warning, none."""
+    binaries = checks.binaries
+    binaries.begin(c)
     if c.name == "explicit":
         return Answer(c, True, None, binaries.verdict(c))
     try:
-        reason = verifier.unequal(c)
+        reason = checks.verifier.unequal(c)
     except Unjudged as e:
         if c.name == "stock":
             warnings.append(f"stock's graph is the result, which could not be verified: {e}")
@@ -183,18 +182,16 @@ def _stock_binary(stock: Compiled, binaries: _Binaries, warnings: list[str], tol
 
 
 class Verifier:
-    """Compares candidates with one reference, which is run once."""
+    """Compares candidates with one reference, which is run once, from now on and beside what the caller does."""
 
     def __init__(self, graph: TensorGraph, pool: Pool, options: Options) -> None:
         self.graph, self._pool, self._options = graph, pool, options
-        self._reference: Reference | None = None
+        self._reference = pool.start(Reference, graph, pool, options.trials)
         self._limits: dict[int, tuple[np.ndarray, np.ndarray] | None] = {}
 
     def reference(self) -> Reference:
         """The reference on its samples. Raises Unjudged."""
-        if self._reference is None:
-            self._reference = Reference(self.graph, self._pool, self._options.trials)
-        return self._reference
+        return self._reference.result()
 
     def unequal(self, c: Compiled) -> str:
         """Why a candidate may not replace the reference, or "" if it may. Raises Unjudged where there is nothing to compare on."""
@@ -239,28 +236,52 @@ class Verifier:
 
 
 class _Binaries:
-    """Verdicts on the binaries of candidates, each judged once."""
+    """Verdicts on the binaries of candidates, each judged once, beside what the caller does. Stock's, which may take its time while the search goes on,
+    has as many seconds as all others together."""
 
-    def __init__(self, verifier: Verifier, binaries: Binaries) -> None:
-        self._verifier, self._binaries = verifier, binaries
-        self._verdicts: dict[int, Verdict] = {}
+    def __init__(self, verifier: Verifier, target: Target, pool: Pool, seconds: float) -> None:
+        self._verifier, self._pool = verifier, pool
+        self._of_stock, self._of_others = (Binaries(target, pool, seconds) for _ in range(2))
+        self._judged: dict[int, Future[_Judged]] = {}
+
+    def begin(self, c: Compiled) -> Future[_Judged]:
+        """Judges the binary of a candidate, unless that was begun before."""
+        if id(c) not in self._judged:
+            self._judged[id(c)] = self._pool.start(self._judge, c)
+        return self._judged[id(c)]
 
     def verdict(self, c: Compiled) -> Verdict:
         """Whether the binary of a candidate computes what the candidate does."""
-        if id(c) not in self._verdicts:
-            self._verdicts[id(c)] = self._judged(c)
-        return self._verdicts[id(c)]
+        return self.begin(c).result().verdict
 
-    def _judged(self, c: Compiled) -> Verdict:
+    def wrong(self, c: Compiled) -> str:
+        """What is wrong with a binary that was run, with the operator that it begins at where that can be told."""
+        judged = self.begin(c).result()
+        return judged.verdict.reason + f", from {judged.culprit} on" * bool(judged.culprit)
+
+    def _judge(self, c: Compiled) -> _Judged:
+        binaries = self._of_stock if c.name == "stock" else self._of_others
         try:
             reference = self._verifier.reference()
             # a stock graph may not have been compared, and a tolerant one differs: these are compared with themselves
             expected = None if c.name == "stock" or c.tolerant else reference.outputs
-            return self._binaries.verdict(c.graph, c.tosa, reference.inputs, expected)
+            found = binaries.verdict(c.graph, c.tosa, reference.inputs, expected)
         except Unjudged as e:
-            return Verdict(None, str(e))
+            return _Judged(Verdict(None, str(e)))
+        return _Judged(found, binaries.culprit(c.graph, reference.inputs) if found.equal is False else "")
 
-    def wrong(self, c: Compiled) -> str:
-        """What is wrong with a binary that was run, with the operator that it begins at where that can be told."""
-        operator = self._binaries.culprit(c.graph, self._verifier.reference().inputs)
-        return self._verdicts[id(c)].reason + f", from {operator} on" * bool(operator)
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """culprit: the operator from which on a wrong binary is wrong, if that was found."""
+
+    verdict: Verdict
+    culprit: str = ""
+
+
+class Checks:
+    """What candidates have to pass, against one reference. What does not need them is begun at once: the reference's values."""
+
+    def __init__(self, reference: TensorGraph, target: Target, pool: Pool, options: Options) -> None:
+        self.verifier = Verifier(reference, pool, options)
+        self.binaries = _Binaries(self.verifier, target, pool, options.binary_time_limit)

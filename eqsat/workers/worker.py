@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import queue
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from extraction.process import Limits, Process, WorkerError, cpu_seconds
@@ -22,6 +24,8 @@ _Value = TypeVar("_Value")
 _RECYCLE = 4000
 #: With an empty search path the reference model finds no gdb, which it would start for a backtrace at every refusal (over 1 s each).
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PATH": os.devnull}
+#: Calls that go on beside the caller, at most; they wait most of the time, for workers or for another process.
+_BESIDE = 8
 
 
 class Worker(Process):
@@ -41,12 +45,15 @@ class Pool:
         for w in self._all:
             self._idle.put(w)
         self._threads = ThreadPoolExecutor(self.size, thread_name_prefix="eqsat-worker")
+        self._beside = ThreadPoolExecutor(_BESIDE, thread_name_prefix="eqsat-beside")
+        self._here = threading.local()
         self._closed = False
         self._check: Callable[[], None] = lambda: None
 
     def call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
         """As `Process.call`, in whichever worker is free. Raises WorkerError, and what `checking` says."""
-        self._check()
+        if not self._is_beside():
+            self._check()
         worker = self._idle.get()
         try:
             return self._ask(worker, function, args, limits)
@@ -64,11 +71,11 @@ class Pool:
 
     def map(self, fn: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """`fn` over `items`, at most `size` at a time; exceptions propagate."""
-        return list(self._threads.map(fn, items))
+        return list(self._threads.map(partial(self._not_checked, fn) if self._is_beside() else fn, items))
 
     @contextmanager
     def checking(self, check: Callable[[], None]) -> Iterator[None]:
-        """Within it `check` runs before each call, from whichever thread; what it raises is raised in place of the call."""
+        """Within it `check` runs before each call, from whichever thread but for what was begun by `start`; what it raises is raised in place of the call."""
         self._check = check
         try:
             yield
@@ -76,16 +83,28 @@ class Pool:
             self._check = lambda: None
 
     def start(self, fn: Callable[..., _Value], *args: Any) -> Future[_Value]:
-        """`fn` of the arguments in a thread, while the caller does something else."""
-        return self._threads.submit(fn, *args)
+        """`fn` of the arguments in a thread of its own, while the caller does something else."""
+        return self._beside.submit(self._not_checked, fn, *args)
+
+    def _is_beside(self) -> bool:
+        return getattr(self._here, "beside", False)
+
+    def _not_checked(self, fn: Callable[..., _Value], *args: Any) -> _Value:
+        before, self._here.beside = self._is_beside(), True
+        try:
+            return fn(*args)
+        finally:
+            self._here.beside = before
 
     def close(self) -> None:
         """Ends everything at once, calls under way included."""
         self._closed = True
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._beside, self._threads):
+            threads.shutdown(wait=False, cancel_futures=True)
         for w in self._all:
             w.kill()
-        self._threads.shutdown()
+        for threads in (self._beside, self._threads):
+            threads.shutdown()
         for w in self._all:
             w.close()
 

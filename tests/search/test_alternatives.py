@@ -11,8 +11,11 @@ from eqsat.search.alternatives import alternatives
 from eqsat.search.options import Options
 from eqsat.search.search import Search
 from eqsat.target import Target
+from eqsat.tosa import loads
 from eqsat.workers.worker import Pool, WorkerError
 from tests.search.test_choice import forked
+
+UPSCALE = Path(__file__).parents[2] / "examples/upscale.tosa"
 
 
 class Refusing(Pool):
@@ -47,3 +50,18 @@ def test_a_refused_candidate_costs_only_itself(tmp_path: Path) -> None:
     assert partial.warnings == ["a candidate was dropped: no"]
     none, nothing = found(*range(9))
     assert none == [] and nothing.extractions == [] and nothing.warnings == ["a candidate was dropped: no"]
+
+
+def test_no_round_follows_one_that_ran_out_of_time_in_vain(tmp_path: Path, pool: Pool) -> None:
+    options = Options(
+        extractor="tests.planted_extractors:dearest",
+        time_limit=1,
+        rounds=3,
+        cache=tmp_path / "prices",
+    )
+    search = Search(Target.of("ethos-u85-256"), pool, options)
+    rules = options.identities(search.target)
+    alternatives(search, saturate(loads(UPSCALE.read_bytes()), rules, options.budget))
+    *others, last = search.extractions
+    assert last.extractor == options.extractor and all(e.extractor == "dag_greedy" for e in others)
+    assert last.cycles > 1.02 * min(e.cycles for e in others)

@@ -12,7 +12,7 @@ from eqsat.search.binaries import Binaries
 from eqsat.search.decision import Decision
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
-from eqsat.search.verification import Compiled, first_equal
+from eqsat.search.verification import Checks, Compiled, first_equal
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -80,7 +80,7 @@ def test_a_wrong_stock_binary_is_told_where_the_graph_breaks_a_guard_and_is_not_
     )
     explicit = replace(explicit, estimate=replace(explicit.estimate, cycles=1))
     warnings: list[str] = []
-    answer = first_equal([explicit, stock], right, U55, pool, options, Decision(), warnings)
+    answer = first_equal([explicit, stock], Checks(right, U55, pool, options), Decision(), warnings)
     assert answer is not None and answer.best is explicit
     assert answer.stock_binary is not None and answer.stock_binary.equal is False
     assert [w for w in warnings if w.startswith("Vela compiles stock's graph wrongly: ")] == warnings != []
@@ -90,7 +90,7 @@ def test_where_every_binary_is_wrong_the_user_is_told(options: Options, pool: Po
     graph = largest_of_rows(True)
     candidate = Compiled("explicit", graph, dumps(graph), compile_graph(graph, U55, pool))
     warnings: list[str] = []
-    answer = first_equal([candidate], graph, U55, pool, options, Decision(), warnings)
+    answer = first_equal([candidate], Checks(graph, U55, pool, options), Decision(), warnings)
     assert answer is not None and answer.best is candidate and answer.verified and answer.binary.equal is False
     assert "the explicit graph is used though Vela compiles it wrongly: output 0 differs" in warnings[-1]
 

@@ -153,3 +153,21 @@ def test_a_call_goes_on_while_the_caller_does_something_else() -> None:
         assert begun.wait(60) and not future.done()
         go_on.set()
         assert future.result() == 42
+
+
+def test_what_was_begun_beside_the_caller_is_not_checked() -> None:
+    class Stop(Exception):
+        pass
+
+    def stop() -> None:
+        raise Stop
+
+    buffer = dumps(chain(1))
+    with Pool(1) as pool, pool.checking(stop):
+        with pytest.raises(Stop):
+            compile_tosa(buffer, U85, pool)
+        assert pool.start(compile_tosa, buffer, U85, pool).result().cycles > 0
+        both = pool.start(pool.map, lambda b: compile_tosa(b, U85, pool).cycles, [buffer, buffer]).result()
+        assert len(set(both)) == 1
+        with pytest.raises(Stop):  # in the same threads
+            pool.map(lambda b: compile_tosa(b, U85, pool), [buffer])
