@@ -31,6 +31,8 @@ from eqsat.tensor.graph import TensorGraph
 USER_RULES = Registry("module of rules", "eqsat.rules", {})
 #: Random graphs on which rules are tried before they are used, and limits of each e-graph.
 GRAPHS = 40
+#: Why a rule is unsound that equates values of different types.
+_TWO_TYPES = "its two sides differ in shape or dtype"
 _BUDGET = Budget(nodes=1500, seconds=5.0, passes=8)
 #: Rules of ours that only finish what others begin.
 _HELPERS = tuple(r for r in RULES if r.analysis or r.name in ("resized", "cut"))
@@ -150,11 +152,16 @@ def _blame(report: Report, pack: Pack, rules: Sequence[Rule], graph: TensorGraph
             try:
                 _check(part, [*analyses, rule], ours)
             except (Unsound, EngineError) as e:
-                report.unsound[rule.name] = f"{e}, on the graph {describe(part)}"
+                report.unsound[rule.name] = f"{_reason(e)}, on the graph {describe(part)}"
                 break
     if not any(r.name in report.unsound for r in rules):
         name = next(r.name for r in rules)
-        report.unsound[name] = f"together with others: {error}, on the graph {describe(graph)}"
+        report.unsound[name] = f"together with others: {_reason(error)}, on the graph {describe(graph)}"
+
+
+def _reason(error: Exception) -> str:
+    """Of a rule whose sides differ in type egglog only says that it cannot merge what it holds in `type`."""
+    return _TWO_TYPES if "Illegal merge attempted for function type" in str(error) else str(error)
 
 
 def _parts(graph: TensorGraph) -> Iterator[TensorGraph]:

@@ -64,8 +64,8 @@ class Result:
     interrupted: the search was ended before it was done (`Interruption`), and this is the best that was found until then.
     """
 
-    tosa: bytes
-    explicit: bytes
+    tosa: bytes = field(repr=False)
+    explicit: bytes = field(repr=False)
     chosen: str
     cycles: int
     stock_cycles: int | None
@@ -94,7 +94,7 @@ class Result:
     interrupted: bool = False
     extractions: list[Extracted] = field(default_factory=list)
     limits: MemoryLimits = MemoryLimits()
-    points: list[Point] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list, repr=False)
     table: list[dict[str, Any]] = field(default_factory=list, repr=False)
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)

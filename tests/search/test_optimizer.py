@@ -58,6 +58,7 @@ def test_a_useless_pair_of_transposes_vanishes(target: Target, options: Options,
     assert result.stock_cycles is None and result.stock_verified is None and result.stock_by_kind == {}
     assert result.footprint == compile_tosa(result.tosa, target, worker).footprint and result.stock_footprint is None
     assert result.explicit_footprint == compile_graph(explicit, target, worker).footprint != result.footprint
+    assert "tosa=" not in repr(result) and "explicit=" not in repr(result), "graphs are no text to read"
     assert result.bound == bound(explicit, compile_graph(explicit, target, worker).rates)
     assert 0 < result.bound.roofline <= result.bound.operators < result.cycles
 
