@@ -93,7 +93,8 @@ def compile_command(
             check_place(save)
         chosen = options()
         interruption = Interruption()
-        with working(f"{model} for {target}"), ends_search_first(interruption.ask):
+        with working(f"{model} for {target}") as progress, ends_search_first(interruption.ask):
+            progress.show("importing ExecuTorch")
             from executorch.backends.arm.ethosu import EthosUCompileSpec
 
             from eqsat.executorch.compiling import compile_model
