@@ -66,7 +66,8 @@ def on_a_terminal(command: list[str]) -> tuple[int, str]:
 def test_a_terminal_gets_stages_and_nobody_elses_output(tmp_path: Path) -> None:
     code, seen = on_a_terminal(["compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", str(tmp_path / "m.pte")])
     assert code == 0, seen
-    assert "importing ExecuTorch" in seen and "quantizing" in seen and "forward/0 (1 of 1)" in seen and "best so far" in seen
+    for ours in ("importing ExecuTorch", "quantizing", "forward/0 (1 of 1)", "best so far"):
+        assert ours in seen
     for other in ("Network summary", "Info:", "Failed to load", "_pytree", "Warning"):
         assert other not in seen
     assert seen.rstrip().endswith("1 delegate(s))")
