@@ -1,0 +1,186 @@
+"""Seconds from a quantized program to its .pte: stock's whole job, and eqsat's.
+
+    python -m benchmarks.whole_job --out benchmarks/results/whole_job
+
+Each job is a process of its own, which loads the quantized program before the clock starts. The price cache is new for each network and target, but for
+the job called warm, which follows that of the default. Nothing else should run on the machine. `records.jsonl` has a line per cell with wall seconds, processor seconds of all processes, Vela's total, and eqsat's seconds by stage; a run that was interrupted goes on where it stopped. `table.md` is made from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from benchmarks.about import as_text, write_about
+from benchmarks.models import ZOO, load
+from eqsat.bench.log import Log
+from eqsat.files import write_atomically
+from eqsat.report.data import geometric_mean
+
+ROOT = Path(__file__).parent.parent
+TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+_PACKAGES = ("torch", "executorch", "ethos-u-vela", "tosa-tools", "egglog")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """effort: of eqsat, None for stock ExecuTorch. Jobs of one effort share their prices: the second of them is warm."""
+
+    name: str
+    effort: int | None = None
+
+
+STOCK = Job("stock")
+JOBS = (STOCK, Job("default", 2), Job("warm", 2), Job("effort-1", 1))
+
+
+def measure(model: str, target: str, jobs: Sequence[str]) -> dict[str, Any]:
+    """The record of one cell."""
+    record: dict[str, Any] = {"name": model, "target": target, "jobs": {}}
+    with tempfile.TemporaryDirectory() as place:
+        program = Path(place) / "program.pt2"
+        _run("quantize", model, target, program)
+        for k, job in enumerate(JOBS):
+            if job.name in jobs:
+                record["jobs"][job.name] = _run("job", str(k), target, program, Path(place) / f"prices-{job.effort}")
+    return record
+
+
+def _run(*arguments: str | Path) -> dict[str, Any]:
+    """What a step prints, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.whole_job", "--step", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        return {"error": done.stderr.strip()[-500:]}
+    found: dict[str, Any] = json.loads(lines[-1])
+    return found
+
+
+def _quantized(model: str, target: str, program: str) -> dict[str, Any]:
+    import torch
+    from executorch.backends.arm.ethosu import EthosUCompileSpec
+
+    from eqsat.executorch.quantize import quantize
+
+    torch.export.save(quantize(*load(model), EthosUCompileSpec(target)), program)
+    return {}
+
+
+def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
+    from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    import eqsat
+    from eqsat.executorch.loading import load_program
+
+    job, spec = JOBS[int(number)], EthosUCompileSpec(target)
+    given, _ = load_program(program, spec)
+    began, processor = time.perf_counter(), _processor_seconds()
+    session = None
+    if job.effort is None:
+        edge = to_edge_transform_and_lower(given, partitioner=[EthosUPartitioner(spec)])
+    else:
+        options = eqsat.Options(effort=job.effort, cache=Path(cache))
+        edge, session = eqsat.lower_with_session(given, spec, options=options)
+    size = len(edge.to_executorch().buffer)
+    seconds, processor = time.perf_counter() - began, _processor_seconds() - processor
+    record: dict[str, Any] = {"seconds": round(seconds, 3), "processor": round(processor, 3), "pte_bytes": size}
+    if session is not None:
+        stages = Counter(session.seconds)
+        for r in session.results:
+            stages.update({f"search: {k}": v for k, v in r.seconds.items()})
+        record |= {
+            "cycles": session.cycles,
+            "stock_cycles": session.stock_cycles,
+            "stages": {k: round(v, 3) for k, v in stages.items()},
+        }
+    return record
+
+
+def _processor_seconds() -> float:
+    """Of this process and of those that have ended in it."""
+    every = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(r.ru_utime + r.ru_stime for r in every)
+
+
+def _is_whole(record: Mapping[str, Any]) -> bool:
+    return not any("error" in j for j in record["jobs"].values())
+
+
+def ratios(record: Mapping[str, Any]) -> dict[str, float]:
+    """Wall seconds of each job to stock's."""
+    jobs = record["jobs"]
+    return {name: j["seconds"] / jobs[STOCK.name]["seconds"] for name, j in jobs.items() if name != STOCK.name}
+
+
+def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
+    """Markdown."""
+    names = [j.name for j in JOBS if j is not STOCK and any(j.name in r["jobs"] for r in records)]
+    lines = [
+        "# The whole job",
+        "",
+        "Wall time from a quantized program to its .pte, to stock ExecuTorch's, and cycles to those of the default. Made by `python -m benchmarks.whole_job`.",
+        f"{as_text(about)}; {about['machine']}.",
+        "",
+        f"| model | target | stock, s | {' | '.join(names)} | {' | '.join(f'cycles, {n}' for n in names[1:])} |",
+        "|---|---|" + "--:|" * (2 * len(names)),
+    ]
+    rows: dict[str, list[list[float]]] = {}
+    for r in sorted(records, key=itemgetter("target", "name")):
+        if not _is_whole(r):
+            lines.append(f"| {r['name']} | {r['target']} | failed |{' |' * (2 * len(names) - 1)}")
+            continue
+        cycles = [r["jobs"][n]["cycles"] for n in names]
+        row = [*(ratios(r)[n] for n in names), *(c / cycles[0] for c in cycles[1:])]
+        rows.setdefault(r["target"], []).append(row)
+        stock = f"{r['jobs'][STOCK.name]['seconds']:.1f}"
+        lines.append(f"| {r['name']} | {r['target']} | {stock} | {' | '.join(f'{x:.3f}' for x in row)} |")
+    for target, found in rows.items():
+        columns = list(zip(*found, strict=True))
+        for what, of in ((f"geometric mean of {len(found)}", geometric_mean), ("most", max)):
+            lines.append(f"| **{what}** | {target} | | {' | '.join(f'**{of(c):.3f}**' for c in columns)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default=",".join(ZOO))
+    parser.add_argument("--targets", default=",".join(TARGETS))
+    parser.add_argument("--jobs", default=",".join(j.name for j in JOBS))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
+    args = parser.parse_args(argv)
+    if args.step:
+        print(json.dumps({"quantize": _quantized, "job": _job}[args.step[0]](*args.step[1:])))
+        return
+    if args.out is None:
+        parser.error("--out is needed")
+    args.out.mkdir(parents=True, exist_ok=True)
+    about = write_about(args.out, _PACKAGES, machine=f"{os.cpu_count()} cores")
+    log = Log(args.out / "records.jsonl", itemgetter("name", "target"), _is_whole)
+    for model in args.models.split(","):
+        for target in args.targets.split(","):
+            if (model, target) in log.records:
+                continue
+            log.add(measure(model, target, args.jobs.split(",")))
+            write_atomically(args.out / "table.md", table(list(log.records.values()), about).encode())
+    text = table(list(log.records.values()), about)
+    write_atomically(args.out / "table.md", text.encode())
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
