@@ -140,7 +140,16 @@ def _optimized(
     return PreprocessResult(
         processed_bytes=compiled.processed_bytes,
         data_store_output=store.get_named_data_store_output() if compiled.external_blocks else None,
+        debug_handle_map=_debug_handles(delegate.result),
     )
+
+
+def _debug_handles(result: Result) -> dict[str, tuple[int, ...]]:
+    """{result of a TOSA operator: debug handles of the PyTorch operators that it stands for}, which an ETRecord has of the delegate."""
+    handles = {
+        name: tuple(o.handle for o in origins if o.handle is not None) for name, origins in result.origins.items()
+    }
+    return {name: found for name, found in handles.items() if found}
 
 
 def _result(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
 import pytest
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
+from executorch.backends.arm.ethosu import EthosUPartitioner as ArmPartitioner
+from executorch.devtools.etrecord import parse_etrecord
+from executorch.exir import to_edge_transform_and_lower
 
 import eqsat
 from eqsat.executorch.quantize import quantize
@@ -107,3 +111,25 @@ def test_debug_information_is_written_as_executorch_writes_it(
     assert conv["delegate"] == "forward/0" and set(conv["aten_info"]) == {"node_name", "operator_name"}
     assert any("first.conv" in str(m) for m in conv["torch_info"]["nn_module_stack"].values())
     assert "self.conv(x)" in "".join(conv["torch_info"]["stack_trace"]) and conv["torch_info"]["node_trace"]
+
+
+def test_an_etrecord_knows_the_debug_handles_within_a_delegate(tmp_path: Path) -> None:
+    """Stock's delegate tells none."""
+    spec = EthosUCompileSpec("ethos-u85-256")
+    program = quantize(Net().eval(), (torch.randn(1, 8, 16, 16),), spec)
+    options = Options(extractor="dag_greedy", binary_time_limit=0)
+    tables = {}
+    for partitioner in (ArmPartitioner(spec), eqsat.EthosUPartitioner(spec, options=options)):
+        edge = to_edge_transform_and_lower(copy.deepcopy(program), partitioner=[partitioner], generate_etrecord=True)
+        path = tmp_path / f"{type(partitioner).__module__}.bin"
+        edge.to_executorch().get_etrecord().save(path)
+        record = parse_etrecord(path)
+        (delegate,) = record._delegate_map["forward"].values()
+        assert delegate["name"] == "EthosUBackend"
+        tables[partitioner] = delegate["delegate_map"] or {}
+    (stock, ours), (result,) = tables.values(), partitioner.session.results
+    assert stock == {} and ours.keys() == {name for name, origins in result.origins.items() if origins}
+    known = {o.handle for origins in result.origins.values() for o in origins}
+    assert {h for handles in ours.values() for h in handles} == known
+    handles = {n.meta.get("debug_handle") for n in record.edge_dialect_program.graph.nodes}
+    assert known <= handles
