@@ -16,11 +16,43 @@ from eqsat.cli.app import app
 from extraction.registry import Registry, load
 
 ROOT = Path(__file__).parents[2]
+ABSOLUTE = """
+from typing import Annotated
+
+from eqsat import Call, kinds, op, rule, symbols
+from eqsat.tensor.graph import TensorGraph
+
+absolute, x = symbols("absolute", Annotated[Call, op("abs")]), symbols("x", kinds.Value)
+RULES = [rule("absolute-twice", absolute(absolute(x)), absolute(x))]
+
+
+def example():
+    g = TensorGraph()
+    y = g.add_input("x", (1, 4, 4, 8), "INT32")
+    for _ in range(2):
+        y = g.add("abs", [y])
+    g.outputs.append(y)
+    g.output_names.append("y")
+    return g
+
+
+GRAPHS = [example]
+"""
 PLUGINS = ("rule", "cost-model", "extractor")
 
 
 def new(*args: object):
     return CliRunner().invoke(app, ["new", *map(str, args)])
+
+
+def tests_in(directory: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.mark.slow
@@ -35,14 +67,16 @@ def test_a_start_passes_its_own_tests_and_the_linter(plugin: str, tmp_path: Path
         [sys.executable, "-m", "ruff", "check", "--line-length=140", str(tmp_path)], capture_output=True, text=True
     )
     assert linted.returncode == 0, linted.stdout
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    tested = tests_in(tmp_path)
     assert tested.returncode == 0 and " passed" in tested.stdout, tested.stdout
+
+
+@pytest.mark.slow
+def test_the_tests_of_a_rule_serve_the_rule_that_replaces_it(tmp_path: Path) -> None:
+    assert new("rule", "mine", "-d", tmp_path).exit_code == 0
+    (tmp_path / "mine.py").write_text(ABSOLUTE)
+    tested = tests_in(tmp_path)
+    assert tested.returncode == 0 and "2 passed" in tested.stdout, tested.stdout
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
