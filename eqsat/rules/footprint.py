@@ -19,6 +19,7 @@ from eqsat.egraph.kinds import ChannelRescale, Concat, Constant, Conv2d, Depthwi
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
 from eqsat.tensor import makers
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Type, attrs_of
 
 #: Fewest channels of a half: the arrays of all families make 8 or 16 at once.
@@ -32,20 +33,21 @@ _MOST_APPENDED = 16
 @extern
 def as_convolution(p: Pad, x: Type) -> tuple[Rescale, DepthwiseConv2d, Constant, Constant] | None:
     """A PAD of rows and columns as a depthwise convolution whose kernel has a single 1: its padding is worth its zero point, as what is appended is."""
-    if x.dtype != "INT8" or len(x.shape) != 4:
-        return None
+    dtype, (value,) = DType.of(x.dtype), p.attr("value")
+    if not dtype.is_activation or len(x.shape) != 4 or value and x.dtype != "INT8":
+        return None  # other dtypes have no zero points
     (images, top, left, channels), (_, bottom, right, _) = p.attr("pads")[::2], p.attr("pads")[1::2]
     added = (top + bottom, left + right)
     if images or channels or any(p.attr("pads")[k] for k in (1, 7)) or not 0 < max(added) <= _MOST_APPENDED:
         return None
-    (value,), depth = p.attr("value"), x.shape[3]
+    depth = x.shape[3]
     kernel = np.zeros((added[0] + 1, added[1] + 1, depth, 1), np.int8)
     kernel[bottom, right] = 1
     return (
-        Call("rescale", makers.rescale("INT8", out_zp=value)),
-        Call("depthwise_conv2d", makers.conv("INT8", pad=(added[0],) * 2 + (added[1],) * 2, in_zp=value)),
+        Call("rescale", makers.by_one(x.dtype, value)),
+        Call("depthwise_conv2d", makers.conv(x.dtype, pad=(added[0],) * 2 + (added[1],) * 2, in_zp=value)),
         LeafValue.constant(kernel, "INT8"),
-        LeafValue.constant(np.zeros(depth, np.int32), "INT32"),
+        LeafValue.constant(np.zeros(depth), dtype.accumulator),
     )
 
 

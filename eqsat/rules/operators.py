@@ -7,6 +7,7 @@ from math import prod
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
@@ -63,20 +64,25 @@ def _max_pool(height: int, width: int) -> MaxPool:
 
 @extern
 def as_matrix(order: ChannelOrder, operand: Type) -> tuple[Conv2d, Constant, Constant, Rescale] | None:
-    """An order of channels of an INT8 tensor = a 1x1 convolution with a 0/1 matrix and a RESCALE by one."""
+    """An order of channels = a 1x1 convolution with a 0/1 matrix and a RESCALE by one."""
     channels = channels_of(order)
     size, shape = len(channels), order.in_shape
-    if operand.dtype != "INT8" or len(shape) != 4 or shape != order.out_shape or shape[0] != 1:
+    if not DType.of(operand.dtype).is_activation or len(shape) != 4 or shape != order.out_shape or shape[0] != 1:
         return None
     if size > _MATRIX_CHANNELS:
         return None
     matrix = np.zeros((size, 1, 1, size), np.int8)
     matrix[np.arange(size), 0, 0, channels] = 1
+    return _copying(operand.dtype, matrix)
+
+
+def _copying(dtype: str, kernel: NDArray[np.int8]) -> tuple[Conv2d, Constant, Constant, Rescale]:
+    """The convolution of a dtype with a 0/1 kernel, [out, height, width, in], its bias, and the RESCALE by one that gives what it reads."""
     return (
-        Call("conv2d", makers.conv("INT8")),
-        LeafValue.constant(matrix, "INT8"),
-        LeafValue.constant(np.zeros(size), "INT32"),
-        Call("rescale", makers.rescale("INT8")),
+        Call("conv2d", makers.conv(dtype)),
+        LeafValue.constant(kernel, "INT8"),
+        LeafValue.constant(np.zeros(len(kernel)), DType.of(dtype).accumulator),
+        Call("rescale", makers.by_one(dtype)),
     )
 
 
@@ -96,9 +102,9 @@ def one_reduction(f: TwoStep, g: TwoStep, x: Type) -> tuple[Move, TwoStep, Move]
 
 @extern
 def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant, Rescale, Move] | None:
-    """[planes, rest] to [rest, planes], few planes of an INT8 input (a picture from NCHW to NHWC) = a convolution with a 0/1
+    """[planes, rest] to [rest, planes], few planes of an input (a picture from NCHW to NHWC) = a convolution with a 0/1
     kernel as high as there are planes, on [1, planes, rest / k, k], that gives k * planes channels, and a RESCALE by one."""
-    if leaf.node.dtype != "INT8" or len(m.axes) != 2 or m.axes[1][1] == 1 or m.axes[1][0] > _PLANES:
+    if not DType.of(leaf.node.dtype).is_activation or len(m.axes) != 2 or m.axes[1][1] == 1 or m.axes[1][0] > _PLANES:
         return None
     rest, planes = m.axes[0][0], m.axes[1][0]
     k = max(c for c in range(1, _STEP + 1) if rest % c == 0)
@@ -109,10 +115,7 @@ def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant
         kernel[np.arange(k), c, c, 0, np.arange(k)] = 1
     return (
         Move.reshape(m.in_shape, (1, planes, rest // k, k)),
-        Call("conv2d", makers.conv("INT8")),
-        LeafValue.constant(kernel.reshape(k * planes, planes, 1, k), "INT8"),
-        LeafValue.constant(np.zeros(k * planes), "INT32"),
-        Call("rescale", makers.rescale("INT8")),
+        *_copying(leaf.node.dtype, kernel.reshape(k * planes, planes, 1, k)),
         Move.reshape((1, 1, rest // k, k * planes), m.out_shape),
     )
 

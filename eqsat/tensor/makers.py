@@ -65,6 +65,11 @@ def rescale(
     )
 
 
+def by_one(dtype: str, zero_point: int = 0) -> Attrs:
+    """RESCALE by one of sums of products of `dtype` to it. Of INT48 TOSA has multipliers of 16 bits only."""
+    return rescale(dtype, out_zp=zero_point, scale32=DType.of(DType.of(dtype).accumulator).bits <= 32)
+
+
 def _products(dtype: str, in_zp: int, w_zp: int) -> dict[str, object]:
     accumulator = DType.of(DType.of(dtype).accumulator)
     return {"in_zp": (in_zp,), "w_zp": (w_zp,), "acc_type": accumulator.code, "local_bound": False}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from eqsat.rules import RULES, footprint
 from eqsat.tensor import makers
@@ -38,20 +39,23 @@ def test_few_channels_stay_together() -> None:
     assert "concat" not in ops_of_output(check(graph(8, 8, 8), footprint.rules()))
 
 
-def test_a_pad_is_a_depthwise_convolution() -> None:
+@pytest.mark.parametrize("dtype, value", [("INT8", -7), ("INT16", 0)])
+def test_a_pad_is_a_depthwise_convolution(dtype: str, value: int) -> None:
     g = TensorGraph()
-    x = g.add_input("x", (1, 4, 5, 3), "INT8")
-    g.outputs, g.output_names = [g.add_with("pad", [x], makers.pad((0, 0, 1, 3, 2, 0, 0, 0), -7))], ["y"]
+    x = g.add_input("x", (1, 4, 5, 3), dtype)
+    g.outputs, g.output_names = [g.add_with("pad", [x], makers.pad((0, 0, 1, 3, 2, 0, 0, 0), value))], ["y"]
     assert "rescale" in ops_of_output(check(g, footprint.rules()))
 
 
 def test_other_pads_stay() -> None:
-    for shape, pads in (
-        ((1, 4, 5, 3), (0, 1, 1, 0, 0, 0, 0, 0)),
-        ((4, 5), (0, 1, 0, 0)),
-        ((1, 4, 5, 3), (0, 0, 0, 20, 0, 0, 0, 0)),
+    for shape, pads, dtype in (
+        ((1, 4, 5, 3), (0, 1, 1, 0, 0, 0, 0, 0), "INT8"),
+        ((4, 5), (0, 1, 0, 0), "INT8"),
+        ((1, 4, 5, 3), (0, 0, 0, 20, 0, 0, 0, 0), "INT8"),
+        ((1, 4, 5, 3), (0, 0, 1, 3, 2, 0, 0, 0), "INT16"),  # of a value, where there are no zero points
+        ((1, 4, 5, 3), (0, 0, 1, 3, 2, 0, 0, 0), "INT32"),
     ):
         g = TensorGraph()
-        x = g.add_input("x", shape, "INT8")
+        x = g.add_input("x", shape, dtype)
         g.outputs, g.output_names = [g.add_with("pad", [x], makers.pad(pads, 3))], ["y"]
         assert ops_of_output(check(g, footprint.rules())) == {"pad"}

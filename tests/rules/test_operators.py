@@ -37,10 +37,11 @@ def test_axes_apart_and_reductions_of_two_kinds_stay(first, second, axes):
     assert not fires(g, "reduce-reduce", *PLAIN)
 
 
+@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
 @pytest.mark.parametrize("shape", [(1, 3, 4, 6), (1, 2, 5, 2), (1, 8, 4, 4), (3, 32), (1, 3, 1, 50)])
-def test_planes_to_pixels_as_a_convolution(shape):
+def test_planes_to_pixels_as_a_convolution(shape, dtype):
     g = TensorGraph()
-    x = g.add_input("x", shape, "INT8")
+    x = g.add_input("x", shape, dtype)
     perms = (0, 2, 3, 1) if len(shape) == 4 else (1, 0)
     g.outputs = [g.add("transpose", (x,), perms=perms)]
     assert fires(g, "planes-conv", *PLAIN)
@@ -50,7 +51,7 @@ def test_planes_to_pixels_as_a_convolution(shape):
     ("shape", "perms", "dtype"),
     [
         ((1, 9, 4, 4), (0, 2, 3, 1), "INT8"),
-        ((1, 3, 4, 6), (0, 2, 3, 1), "INT16"),
+        ((1, 3, 4, 6), (0, 2, 3, 1), "INT32"),
         ((1, 3, 4, 6), (0, 2, 1, 3), "INT8"),
         ((1, 3, 1, 17), (0, 2, 3, 1), "INT8"),
     ],

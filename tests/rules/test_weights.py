@@ -12,9 +12,9 @@ from eqsat.tensor.movement import Move
 from tests.rules.checks import check, conv, cut, fires, rescale
 
 
-def image(channels: int, height: int = 2, width: int = 3) -> tuple[TensorGraph, int]:
+def image(channels: int, height: int = 2, width: int = 3, dtype: str = "INT8") -> tuple[TensorGraph, int]:
     g = TensorGraph()
-    return g, g.add_input("x", (1, height, width, channels), "INT8")
+    return g, g.add_input("x", (1, height, width, channels), dtype)
 
 
 def shuffle(g: TensorGraph, x: int, groups: int) -> int:
@@ -104,12 +104,13 @@ def test_a_slice_of_rows_is_no_slice_of_channels():
     assert not fires(g, "conv-slice")
 
 
-def test_a_shuffle_as_a_matrix():
-    g, x = image(6)
+@pytest.mark.parametrize("dtype, sums", [("INT8", "INT32"), ("INT16", "INT48")])
+def test_a_shuffle_as_a_matrix(dtype, sums):
+    g, x = image(6, dtype=dtype)
     g.outputs = [shuffle(g, x, 3)]
     frozen = check(g)
     assert "order-matrix" in frozen.saturation.matches
-    assert any(e.op == "conv2d" for nodes in frozen.classes for e in nodes)
+    assert {frozen.types[e.cls].dtype for nodes in frozen.classes for e in nodes if e.op == "conv2d"} == {sums}
 
 
 @pytest.mark.parametrize("shape, axis", [((2, 3, 4), 0), ((2, 3, 4), 1), ((1, 2, 5, 3), 3), ((1, 7), 1)])
