@@ -8,12 +8,13 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from eqsat.executorch.names import INT8
 from eqsat.files import InputError, read_bytes
 from eqsat.target import Target
 
 
-def prepare(reference: str, target: str) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record) of a PyTorch model on a target.
+def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record) of a PyTorch model on a target, quantized in one of QUANTIZATIONS.
 
     The side record: Vela's flags, seconds by stage, why stock's graph of a delegate is missing, how the model was calibrated, and
     `pte_frame_bytes`, what a .pte has besides command stream and weights, each rounded up to 16 bytes. Raises InputError, or what
@@ -31,7 +32,7 @@ def prepare(reference: str, target: str) -> tuple[dict[str, bytes], dict[str, An
     compiled_for = Target.of(target)
     started = time.perf_counter()
     spec = EthosUCompileSpec(compiled_for.accelerator)
-    program, calibration = load_program(reference, spec)
+    program, calibration = load_program(reference, spec, quantization)
     quantized = time.perf_counter()
     partitioner = EthosUPartitioner(spec)
     partitioner.delegation_spec = DelegationSpec(GraphCapture.__name__, spec._to_list())

@@ -19,6 +19,7 @@ from eqsat.bench.cells import LITERT, STOCK, Configuration, Model, lowering_fing
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.log import Record
 from eqsat.bench.records import CellKey, RunFiles
+from eqsat.executorch.names import INT8, check_quantization
 from eqsat.files import InputError
 from eqsat.target import ACCELERATORS, TargetError
 from eqsat.workers.worker import Limits, WorkerError
@@ -83,11 +84,12 @@ def run(
     limits: Limits | None = None,
     cold: bool = False,
     litert_environment: Path | None = None,
+    quantization: str = INT8,
     progress: CellProgress = lambda done, total, what: None,
 ) -> list[Record]:
     """Measures every cell that `out` does not hold yet and gives all records of the plan in its order.
 
-    models: see `Model.find`. configurations: see `Configuration.parse`. Tasks run in `jobs` local processes, or on the Dask cluster of
+    models: see `Model.find`; modules are quantized in one of QUANTIZATIONS. configurations: see `Configuration.parse`. Tasks run in `jobs` local processes, or on the Dask cluster of
     `scheduler`, or in an executor of the caller's. cold: see `measure`. Raises InputError before anything starts. A cell that fails is
     a record with `error`; one whose process was killed or passed a limit has also `lost` and is tried again by the next run. An
     interruption leaves a valid partial run.
@@ -97,6 +99,7 @@ def run(
         list(targets),
         [Configuration.parse(c) for c in configurations],
         litert_environment,
+        quantization,
     )
     files = RunFiles(out)
     files.about(
@@ -105,6 +108,7 @@ def run(
         configurations=[c.name for c in plan.configurations],
         jobs=jobs,
         cold=cold,
+        quantization=quantization,
     )
     with closing(files), nullcontext(pool) if pool else executor(jobs, scheduler) as chosen:
         width = jobs if pool is None and scheduler is None else sys.maxsize
@@ -113,7 +117,12 @@ def run(
 
 class _Plan:
     def __init__(
-        self, models: list[Model], targets: list[str], configurations: list[Configuration], environment: Path | None
+        self,
+        models: list[Model],
+        targets: list[str],
+        configurations: list[Configuration],
+        environment: Path | None,
+        quantization: str,
     ):
         if unknown := [t for t in targets if t not in ACCELERATORS]:
             raise TargetError(f"unknown target {unknown[0]!r}: use one of {', '.join(ACCELERATORS)}")
@@ -123,7 +132,12 @@ class _Plan:
         if not models or not targets or not configurations:
             raise InputError("a run needs at least one model, target and configuration")
         if any(c.kind == LITERT for c in configurations):
+            if quantization != INT8:
+                raise InputError(f"the configuration {LITERT} quantizes to {INT8} only, not to {quantization}")
             litert.check(environment)
+        for m in models:
+            check_quantization(quantization, m.reference)
+        self.quantization = quantization
         self.configurations, self.environment = configurations, environment
         self.pairs = [(m, t) for m in models for t in targets]
         self.fingerprints = {m.name: m.fingerprint() for m in models}
@@ -215,7 +229,7 @@ class _Scheduler:
                     )
         if not any(c.kind != LITERT for c in self.plan.of(model)):
             return
-        key = digest(self.plan.fingerprints[model.name], target, lowering_fingerprint())
+        key = digest(self.plan.fingerprints[model.name], target, self.plan.quantization, lowering_fingerprint())
         saved = self.files.graphs(model.name, target)
         if saved and saved[1]["key"] == key:
             self._lowered(key, model, target, TaskOutcome(saved))
@@ -223,7 +237,12 @@ class _Scheduler:
             self._lowered(key, model, target, TaskOutcome(lowering.as_given(Path(model.reference), target)))
         else:
             self._add_task(
-                0, partial(self._lowered, key, model, target), "eqsat.bench.lowering:prepare", model.reference, target
+                0,
+                partial(self._lowered, key, model, target),
+                "eqsat.bench.lowering:prepare",
+                model.reference,
+                target,
+                self.plan.quantization,
             )
 
     def _lowered(self, key: str, model: Model, target: str, outcome: TaskOutcome) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from eqsat.cli.common import BAD_INPUT, FAILED, app, console, fail, quiet, show_standings, status
+from eqsat.cli.common import BAD_INPUT, FAILED, QuantizationOption, app, console, fail, quiet, show_standings, status
 from eqsat.cli.interrupt import on_interrupt_say
+from eqsat.executorch.names import INT8
 from eqsat.files import InputError
 from eqsat.target import TargetError
 
@@ -33,6 +34,7 @@ def bench(
             "options as in eqsat:preset=none,extractor=dag_greedy; may be given several times (default: stock and eqsat)",
         ),
     ] = None,
+    quantization: QuantizationOption = INT8,
     out: Annotated[Path, typer.Option(help="the run's directory; a run that is there goes on")] = Path("RUN"),
     jobs: Annotated[int, typer.Option(min=1, help="cells at a time on this machine")] = 1,
     scheduler: Annotated[str | None, typer.Option(help="address of a Dask scheduler, instead of --jobs")] = None,
@@ -107,6 +109,7 @@ def bench(
                 limits=library.Limits(time_limit, memory_limit),
                 cold=cold_cache,
                 litert_environment=litert,
+                quantization=quantization,
                 progress=progress,
             )
     except (InputError, TargetError) as e:

@@ -123,6 +123,10 @@ SaveOption = Annotated[
     Path | None,
     typer.Option("--save", help="also save the run to this directory, for `eqsat explain` and `eqsat.runs`"),
 ]
+QuantizationOption = Annotated[
+    str,
+    typer.Option(help="how Python models are quantized: int8, or a16w8 with activations of INT16 and weights of INT8"),
+]
 ReportOption = Annotated[
     Path | None,
     typer.Option(

@@ -17,6 +17,7 @@ from eqsat.cli.common import (
     ConfigOption,
     JsonOption,
     MemoryOption,
+    QuantizationOption,
     ReportOption,
     SaveOption,
     SystemOption,
@@ -36,7 +37,7 @@ from eqsat.cli.common import (
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
-from eqsat.executorch.names import model_place
+from eqsat.executorch.names import INT8, check_quantization, model_place
 from eqsat.files import InputError, check_output
 from eqsat.search.interruption import Interruption
 from eqsat.target import TargetError
@@ -72,6 +73,7 @@ def compile_command(
     target: TargetOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="the .pte file to write")],
     *,
+    quantization: QuantizationOption = INT8,
     system_config: SystemOption = None,
     memory_mode: MemoryOption = None,
     config: ConfigOption = None,
@@ -87,6 +89,7 @@ def compile_command(
         check_report(report)
         check_target(target, config)
         model_place(model)
+        check_quantization(quantization, model)
         if save:
             from eqsat.runs import check_place
 
@@ -100,7 +103,7 @@ def compile_command(
             from eqsat.executorch.compiling import compile_model
 
             spec = EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
-            summary = compile_model(model, spec, output, chosen, save, interruption)
+            summary = compile_model(model, spec, output, chosen, save, interruption, quantization)
         if report:
             with working(f"the report of {model}"):
                 _write_page(report, summary, chosen.rules)

@@ -15,6 +15,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from eqsat import runs
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
+from eqsat.executorch.names import INT8
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import InputError, write_atomically
 from eqsat.search.deviation import Deviation
@@ -83,12 +84,13 @@ def compile_model(
     options: Options,
     save: Path | None = None,
     interruption: Interruption | None = None,
+    quantization: str = INT8,
 ) -> CompileSummary:
-    """Lowers `model`, writes the .pte to `output` and gives the figures. save: where to save the run; of several delegates each gets
+    """Lowers `model`, a float module of which is quantized in one of QUANTIZATIONS, writes the .pte to `output` and gives the figures. save: where to save the run; of several delegates each gets
     a directory in there, by number. interruption: what ends the searches early. Raises InputError; others come from ExecuTorch."""
     seconds: dict[str, float] = {}
     started = time.perf_counter()
-    program, calibration = load_program(model, spec)
+    program, calibration = load_program(model, spec, quantization)
     seconds["load and quantize"] = time.perf_counter() - started
     logger.info("lowering %s", model, extra={"stage": "lowering"})
     with warnings.catch_warnings(record=True) as caught:

@@ -10,7 +10,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
 
 from eqsat.executorch import pt2
-from eqsat.executorch.names import model_place
+from eqsat.executorch.names import INT8, check_quantization, model_place
 from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
 from eqsat.files import InputError
@@ -19,11 +19,13 @@ from eqsat.naming import load
 logger = logging.getLogger(__name__)
 
 
-def load_program(model: str, spec: EthosUCompileSpec) -> tuple[ExportedProgram, str]:
+def load_program(model: str, spec: EthosUCompileSpec, quantization: str = INT8) -> tuple[ExportedProgram, str]:
     """(quantized program, how it was calibrated) for a `.pt2` file, a `file.py:callable`, a `module:callable` or an entry point.
 
-    The callable returns (module, example inputs) or (module, example inputs, calibration batches). Raises InputError.
+    The callable returns (module, example inputs) or (module, example inputs, calibration batches), which is quantized in one of
+    QUANTIZATIONS. Raises InputError.
     """
+    check_quantization(quantization, model)
     place = model_place(model)
     if model.endswith(".pt2"):
         logger.info("loading %s", model, extra={"stage": "loading"})
@@ -37,7 +39,7 @@ def load_program(model: str, spec: EthosUCompileSpec) -> tuple[ExportedProgram, 
         )
     logger.info("quantizing %s", model, extra={"stage": "quantizing"})
     try:
-        program = quantize(made[0], tuple(made[1]), spec, made[2] if len(made) == 3 else None)
+        program = quantize(made[0], tuple(made[1]), spec, made[2] if len(made) == 3 else None, quantization)
     except Exception as e:  # noqa: BLE001 - export and calibration run the user's module
         raise InputError(
             f"{model} cannot be exported and quantized: {type(e).__name__}: {' '.join(str(e).split())[:300]}"

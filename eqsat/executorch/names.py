@@ -10,12 +10,24 @@ from eqsat.files import InputError
 if TYPE_CHECKING:
     from eqsat.naming import Registry
 
+#: How a float module is quantized: activations and weights of INT8, or activations of INT16 with weights of INT8.
+INT8, A16W8 = "int8", "a16w8"
+QUANTIZATIONS = (INT8, A16W8)
+
 
 def models() -> Registry:
     """The models that installed packages offer."""
     from eqsat.naming import Registry
 
     return Registry("model", "eqsat.models", {})
+
+
+def check_quantization(quantization: str, model: str) -> None:
+    """Raises InputError for one that does not exist, and where a model is quantized already."""
+    if quantization not in QUANTIZATIONS:
+        raise InputError(f"no quantization is called {quantization!r}: use {', '.join(QUANTIZATIONS)}")
+    if quantization != INT8 and model.endswith((".pt2", ".tosa")):
+        raise InputError(f"{model} is quantized already: {quantization} is for models that are Python")
 
 
 def model_place(model: str) -> str:

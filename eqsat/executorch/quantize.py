@@ -6,9 +6,17 @@ from collections.abc import Sequence
 
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
-from executorch.backends.arm.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+from executorch.backends.arm.quantizer import (
+    EthosUQuantizer,
+    get_symmetric_a16w8_quantization_config,
+    get_symmetric_quantization_config,
+)
 from torch.export import ExportedProgram
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from eqsat.executorch.names import A16W8, INT8
+
+_CONFIGURATIONS = {INT8: get_symmetric_quantization_config, A16W8: get_symmetric_a16w8_quantization_config}
 
 
 def quantize(
@@ -16,11 +24,12 @@ def quantize(
     inputs: tuple[torch.Tensor, ...],
     compile_spec: EthosUCompileSpec,
     calibration: Sequence[tuple[torch.Tensor, ...]] | None = None,
+    quantization: str = INT8,
 ) -> ExportedProgram:
-    """int8 program of `module` (eval mode), calibrated on `calibration`, or on `inputs` and 3 random batches like them."""
+    """Program of `module` (eval mode) in one of QUANTIZATIONS, calibrated on `calibration`, or on `inputs` and 3 random batches like them."""
     module = module.eval()
     quantizer = EthosUQuantizer(compile_spec)
-    quantizer.set_global(get_symmetric_quantization_config())
+    quantizer.set_global(_CONFIGURATIONS[quantization]())
     prepared = prepare_pt2e(torch.export.export(module, inputs).module(check_guards=False), quantizer)
     for batch in calibration or [inputs, *(_like(inputs, seed) for seed in range(3))]:
         prepared(*batch)

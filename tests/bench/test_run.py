@@ -19,6 +19,7 @@ from eqsat.cli.app import app
 from eqsat.files import InputError
 from eqsat.report.data import KINDS, STAGES
 from eqsat.target import TargetError
+from eqsat.tosa import loads
 from eqsat.vela.compile import KINDS as VELA_KINDS
 from tests.bench.runs import EXPLICIT, TARGET, figures, tosa_files
 
@@ -203,7 +204,30 @@ def test_bad_input_is_lines_before_anything_starts(models, tmp_path):
     ):
         with pytest.raises(error):
             run(models_, targets, configurations, tmp_path / "run")
+    for models_, configurations, quantization in (
+        (["benchmarks.models.ds_cnn:model"], ["stock"], "int4"),
+        (["benchmarks.models.ds_cnn:model"], ["stock", "litert"], "a16w8"),
+        (models, ["eqsat"], "a16w8"),  # .tosa files are quantized already
+    ):
+        with pytest.raises(InputError, match="quantiz"):
+            run(models_, [TARGET], configurations, tmp_path / "run", quantization=quantization)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_quantization_decides_the_graphs_and_is_written_down(tmp_path):
+    source = tmp_path / "tiny.py"
+    source.write_text(
+        "import torch\n"
+        "def model():\n"
+        "    torch.manual_seed(0)\n"
+        "    return torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.ReLU()).eval(), (torch.randn(1, 4, 8, 8),)\n"
+    )
+    for quantization, sums in (("int8", "INT32"), ("a16w8", "INT48")):
+        out = tmp_path / quantization
+        (record,) = run([f"{source}:model"], [TARGET], ["stock"], out, quantization=quantization)
+        assert record["verified"] and json.loads((out / "run.json").read_text())["quantization"] == quantization
+        graph = loads((out / "graphs" / f"tiny.0.{TARGET}.explicit.tosa").read_bytes())
+        assert [n.dtype for n in graph.nodes if n.op == "conv2d"] == [sums]
 
 
 def test_dask_gives_the_same_records(models, whole, tmp_path):
