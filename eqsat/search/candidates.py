@@ -5,7 +5,7 @@
     fuse        pairwise terms: what Vela saves when it computes two neighbours as one operator
 
 A Move is one candidate whose TOSA steps the cost model settles, and a second one where a single native TRANSPOSE does it, on targets
-where that can fuse into its producer. A widening RESCALE is written once for every reader: its price is a pairwise term of each
+where that can fuse into its producer. A CONCAT has others that copy operands by convolutions (`eqsat/search/copying.py`). A widening RESCALE is written once for every reader: its price is a pairwise term of each
 reader, and the candidate's own only where the outside world reads it.
 """
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from cost_models.fusion import SUMS
 from cost_models.protocol import CostModel, Price, Unit
 from eqsat.egraph.encoding import ENode, Frozen
+from eqsat.search import copying
 from eqsat.search.plugins import checked
 from eqsat.target import Family
 from eqsat.target.broadcasts import merged
@@ -33,13 +34,14 @@ _AVOIDED = 4.0
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One way to compute an e-class. cls, operands: positions among the classes that can be chosen from. unit: what was priced
-    (None: of a loaded run)."""
+    (None: of a loaded run). copied: places of the operands that its first steps copy."""
 
     enode: ENode
     cls: int
     operands: tuple[int, ...]
     price: Price
     unit: Unit | None = None
+    copied: tuple[int, ...] = ()
 
     @property
     def steps(self) -> Steps:
@@ -56,6 +58,12 @@ class Candidate:
         """`unit`, of a run that was not loaded."""
         assert self.unit is not None, "a loaded run's candidates are priced"
         return self.unit
+
+    @property
+    def units(self) -> list[Unit]:
+        """`priced` and the copies of operands."""
+        copies = (copying.unit_of(self.priced.operands[k]) for k in self.copied)
+        return [self.priced, *(u for u in copies if u is not None)]
 
     @property
     def usable(self) -> bool:
@@ -76,6 +84,17 @@ class Candidate:
         """A RESCALE to INT32, which is written once per reader: it fuses into each, and sharing one gives wrong results on U55
         (pytorch/executorch issue 21415)."""
         return self.enode.op == "rescale" and DType.of(dict(self.enode.attrs)["dtype"]).is_accumulator
+
+    @property
+    def own_steps(self) -> Steps:
+        """`steps` without a view that its operand is read in, and without copies of operands."""
+        first = 1 if self.viewed_first else len(copying.STEPS) if self.copied else 0
+        return self.steps[first:]
+
+    @property
+    def as_they_are(self) -> list[int]:
+        """The operands that are not copied first."""
+        return [c for k, c in enumerate(self.operands) if k not in self.copied]
 
     def with_more_cycles(self, excess: float) -> Candidate:
         """The same for `excess` cycles more."""
@@ -130,10 +149,14 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
     units = list(_enumerated(frozen, classes, model.target.family))
     priced = [unit for _, unit in units]
     prices = checked(model.price(priced), priced, model)
-    return [
-        Candidate(e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price), unit)
-        for (e, unit), price in zip(units, prices, strict=True)
-    ]
+    copies = copying.prices(priced, model) if model.in_cycles else {}
+    out: list[Candidate] = []
+    for (e, unit), price in zip(units, prices, strict=True):
+        found = Candidate(e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price), unit)
+        out.append(found)
+        if found.usable:
+            out.extend(replace(found, price=p, copied=k) for k, p in copying.variants(unit, found.price, copies))
+    return out
 
 
 def _enumerated(frozen: Frozen, classes: Sequence[int], family: Family) -> Iterator[tuple[ENode, Unit]]:
@@ -195,7 +218,7 @@ def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dic
     operand_units = [[units[k] for cls in set(c.operands) for k in nodes[cls]] for c in found]
     pairs: dict[tuple[int, int], float] = {}
     for n, reader in enumerate(found):
-        for m in (m for cls in set(reader.operands) for m in nodes[cls]):
+        for m in (m for cls in set(reader.as_they_are) for m in nodes[cls]):
             read = found[m]
             if not (reader.usable and read.usable):
                 continue

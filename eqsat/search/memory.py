@@ -45,7 +45,7 @@ class MemoryPrices:
         n, machine = len(choices.candidates), machine_of(target)
         self._sram = np.zeros(n)
         self._shortages: list[frozenset[int]] = []  # of what is live where SRAM runs shortest, in each graph
-        self._weights = np.array([stored(machine, c.priced) for c in choices.candidates])
+        self._weights = np.array([sum(stored(machine, u) for u in c.units) for c in choices.candidates])
         self._seen_weights = np.full(n, np.nan)
         self._commands = np.full(n, np.nan)
 

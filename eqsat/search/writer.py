@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from cost_models.fusion import SUMS
 from eqsat.egraph.encoding import Frozen
+from eqsat.search import copying
 from eqsat.search.candidates import Candidate
 from eqsat.target.broadcasts import merged
 from eqsat.tensor import rows
@@ -127,11 +128,13 @@ class _GraphWriter:
             t = self.frozen.type_of(candidate.enode.cls)
             return self.graph.add_const(dict(candidate.enode.attrs)["value"].data, t.dtype, t.shape)
         nodes = [self._node(read) for read in self._reads(n)]
-        for op, attrs in candidate.steps[1:] if candidate.viewed_first else candidate.steps:
-            before = len(self.graph.nodes)
+        before = len(self.graph.nodes)
+        for k in candidate.copied:
+            nodes[k] = copying.emit(self.graph, nodes[k])
+        for op, attrs in candidate.own_steps:
             nodes = [rows.written(self.graph, op, nodes, attrs)]
-            made = range(before, len(self.graph.nodes))
-            self.origin.update({k: n for k in made if self.graph.nodes[k].op != "const"})
+        made = range(before, len(self.graph.nodes))
+        self.origin.update({k: n for k in made if self.graph.nodes[k].op != "const"})
         return self._reshaped(nodes[0], self._shape(cls), n)
 
     def _node(self, read: Read) -> int:
