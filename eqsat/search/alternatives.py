@@ -5,7 +5,8 @@
 
 Greedy extraction starts, also from choice graphs in which views are free or copies, and the extractor of the options goes on from the best
 that it found. Each of them runs for several rounds: Vela's table of one round's graph corrects the prices of the next.
-Where the fastest graph needs more memory than it may, there are further rounds (`memory_rounds.py`).
+Where the fastest graph needs more memory than it may, there are further rounds (`memory_rounds.py`). At last convolutions take the place of Vela's copies
+(`copy_rounds.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from cost_models.protocol import CostModel
 from eqsat.egraph.encoding import Frozen
 from eqsat.search.choice import Choices, build
 from eqsat.search.compiled import CompiledChoices
+from eqsat.search.copy_rounds import CopyRounds
 from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.memory_rounds import MemoryRounds
 from eqsat.search.plugins import checked_extraction, made_cost_model
@@ -46,10 +48,11 @@ def alternatives(search: Search, frozen: Frozen) -> list[Compiled]:
 
 def _found(search: Search, frozen: Frozen, model: CostModel) -> list[Compiled]:
     with search.pricing():
-        compiled = CompiledChoices(search, build(frozen, model))
+        compiled = CompiledChoices(search, build(frozen, model).without_copies())
     try:
         _Rounds(compiled).run()
         MemoryRounds(compiled).run()
+        CopyRounds(compiled).run()
     except SearchInterrupted:
         pass
     except Infeasible as e:

@@ -39,11 +39,14 @@ class Choices:
         """The part of a choice that is about e-classes."""
         return {c: n for c, n in choice.items() if c < len(self.classes)}
 
-    def without_copies(self, choice: Mapping[int, int]) -> dict[int, int]:
-        """The same choice, but no convolution copies operands of its CONCATs."""
-        plain = {id(c.enode): n for n, c in enumerate(self.candidates) if c.enode.op == "concat" and not c.copied}
-        copying = {n for n, c in enumerate(self.candidates) if c.copied}
-        return {cls: plain[id(self.candidates[n].enode)] if n in copying else n for cls, n in choice.items()}
+    def without_copies(self) -> Choices:
+        """The same in which no convolution copies operands of CONCATs."""
+        copying = frozenset(n for n, c in enumerate(self.candidates) if c.copied)
+        return replace(self, graph=replace(self.graph, forbidden=copying))
+
+    def with_copies(self) -> Choices:
+        """The same in which convolutions may copy operands of CONCATs."""
+        return replace(self, graph=replace(self.graph, forbidden=frozenset()))
 
     def shape_of(self, cls: int) -> Shape:
         """Shape of the value of a class that can be chosen from."""

@@ -51,18 +51,9 @@ class MemoryRounds:
         self.prices = MemoryPrices(compiled.choices, self.search.target)
 
     def run(self) -> None:
-        if self._over() is not None:
-            self._without_copies()
         self._fit()
         if self.search.decision.objective != CYCLES:
             self._shrink()
-
-    def _without_copies(self) -> None:
-        """The graphs so far with CONCATs for which no convolution copies, since that takes flash: what such a CONCAT needs is learnt from these."""
-        for known in self.compiled.graphs:
-            plain = self.choices.without_copies(known.choice)
-            if plain != known.choice:
-                self._with_memory([self._at_own_price(plain)], 0)
 
     @property
     def choices(self) -> Choices:

@@ -14,15 +14,17 @@ from cost_models.vela_groups import VelaGroups
 from eqsat.egraph.encoding import saturate
 from eqsat.search import copying
 from eqsat.search.choice import Choices, build
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Type
-from eqsat.tosa import dumps
+from eqsat.tosa import dumps, loads
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
-from extraction import check, extract
+from extraction import InvalidExtraction, check, extract
 from tests.graphs import conv, finish
 
 
@@ -72,12 +74,33 @@ def test_what_others_read_too_is_copied_by_a_convolution(model: VelaGroups) -> N
     assert cycles[1] < 0.95 * cycles[0]
 
 
-def test_a_choice_without_copies_is_the_one_before(model: VelaGroups) -> None:
+def test_copies_are_left_out_of_the_search_until_its_end(model: VelaGroups) -> None:
     choices = build(saturate(skip_connection(), []), model)
-    plain = extract(choices.graph, "dag_greedy").choice
-    for n in copying_candidates(choices):
-        assert choices.without_copies({**plain, choices.candidates[n].cls: n}) == plain
-    assert choices.without_copies(plain) == plain
+    (n,) = (n for n in copying_candidates(choices) if choices.candidates[n].copied == (0,))
+    copied = {**extract(choices.graph, "dag_greedy").choice, choices.candidates[n].cls: n}
+    with pytest.raises(InvalidExtraction, match="forbidden"):
+        check(choices.without_copies().graph, copied)
+    assert check(choices.without_copies().with_copies().graph, copied) == check(choices.graph, copied)
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_the_answer_copies_by_a_convolution_only_what_vela_copies(target: str) -> None:
+    """One operand is read by a pooling too, the other is written where it belongs and stays so."""
+    source = skip_connection()
+    result = optimize_tosa(dumps(source), target, options=Options(max_sram="any", max_flash="any"))
+    assert result.chosen == "eqsat" and result.verified and result.binary_verified
+    assert [e.extractor for e in result.extractions if e.cycles == result.cycles] == ["copies"]
+    assert min(e.cycles for e in result.extractions if e.extractor != "copies") > result.cycles
+    assert loads(result.tosa, "the answer").op_counts()["depthwise_conv2d"] == 1
+
+
+def test_no_copy_where_it_takes_too_much_flash() -> None:
+    graph = dumps(skip_connection())
+    free = optimize_tosa(graph, "ethos-u55-128", options=Options(max_sram="any", max_flash="any"))
+    most = min(p.figures.flash for p in free.points)
+    bound = optimize_tosa(graph, "ethos-u55-128", options=Options(max_sram="any", max_flash=most))
+    assert "depthwise_conv2d" not in loads(bound.tosa, "the answer").op_counts()
+    assert bound.cycles > free.cycles
 
 
 def test_what_is_copied_is_not_written_in_place(model: VelaGroups) -> None:

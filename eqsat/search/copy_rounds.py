@@ -1,0 +1,108 @@
+"""Convolutions in place of Vela's copies into CONCATs (`copying.py`), in the graphs that were found without them: its table tells which operands are copied.
+
+All other choices are made before: forms with such convolutions take a little flash each, and the search for a graph within the limits of memory finds less where they
+take part from the start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eqsat.search.compiled import CompiledChoices
+from eqsat.search.decision import MemoryLimits
+from eqsat.search.verification import Compiled
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import written_names
+from extraction import Extraction, check
+
+#: What such choices are called.
+_NAME = "copies"
+#: So many CONCATs are tried one by one at most, where all of them at once take too much memory, or are no faster.
+_MOST = 12
+
+
+class CopyRounds:
+    """Goes on from the fastest graph, and from the fastest that fits."""
+
+    def __init__(self, compiled: CompiledChoices) -> None:
+        self.compiled = compiled
+        self.limits: MemoryLimits = compiled.search.decision.limits
+
+    def run(self) -> None:
+        self.compiled.choices = self.compiled.choices.with_copies()
+        known = self.compiled.graphs
+        fitting = [c for c in known if self.limits.fits(c.figures)]
+        starts = [min(graphs, key=lambda c: c.figures.cycles) for graphs in (known, fitting) if graphs]
+        for start in {id(c): c for c in starts}.values():
+            self._improve(start)
+
+    def _improve(self, start: Compiled) -> None:
+        """All copies at once or, where that is worse, one CONCAT after the other, those first where Vela copies longest."""
+        found = self._copied(start)
+        if not found or self._is_better(self._with(start, found), start):
+            return
+        best = start
+        for cls in list(found)[:_MOST]:
+            tried = self._with(best, {cls: found[cls]})
+            if tried is not None and self._is_better(tried, best):
+                best = tried
+
+    def _is_better(self, tried: Compiled | None, than: Compiled) -> bool:
+        """Whether it is faster, and fits where the other does."""
+        if tried is None or tried.figures.cycles >= than.figures.cycles:
+            return False
+        return self.limits.fits(tried.figures) or not self.limits.fits(than.figures)
+
+    def _with(self, start: Compiled, changed: Mapping[int, int]) -> Compiled | None:
+        choice = {**start.choice, **changed}
+        cost = check(self.compiled.choices.graph, choice)
+        return self.compiled.add(Extraction(choice, cost, -math.inf, "feasible", [], 0.0, _NAME), _NAME, 0)[0]
+
+    def _copied(self, start: Compiled) -> dict[int, int]:
+        """{class: the candidate that copies by convolutions} of the CONCATs for which Vela copies operands, those first where it does so longest."""
+        choices = self.compiled.choices
+        graph, origin = choices.tensor_graph(start.choice)
+        copies = _copies(graph, start.estimate.rows)
+        out = {}
+        for n in sorted((n for n in copies if n in origin), key=lambda n: -copies[n].cycles):
+            cls, plain = int(choices.graph.node_class[origin[n]]), choices.candidates[origin[n]]
+            forms = {
+                m: len(c.copied)
+                for m in choices.graph.class_nodes(cls)
+                if (c := choices.candidates[m]).enode is plain.enode
+                and c.copied
+                and copies[n].places.issuperset(c.copied)
+            }
+            if forms:
+                out[cls] = max(forms, key=lambda m: forms[m])
+        return out
+
+
+@dataclass(slots=True)
+class _Copies:
+    """Which operands of a CONCAT Vela copies, and the cycles of that."""
+
+    places: set[int] = field(default_factory=set)
+    cycles: int = 0
+
+
+def _copies(graph: TensorGraph, rows: Sequence[Mapping[str, Any]]) -> dict[int, _Copies]:
+    """{CONCAT: its copies}, by Vela's table. Of operands of one size those that others read too, or that are views, are copied first."""
+    nodes, readers = {name: n for n, name in written_names(graph).items()}, graph.readers()
+    out: dict[int, _Copies] = {}
+    for row in rows:
+        n = nodes.get(row["name"], -1)
+        if row["operator"] != "MemoryCopy" or n < 0 or graph.nodes[n].op != "concat":
+            continue
+        found = out.setdefault(n, _Copies())
+        found.cycles += int(row["op_cycles"])
+        fit = {
+            k: len(readers[i]) == 1 and graph.nodes[i].op in ("rescale", "clamp", "table")
+            for k, i in enumerate(graph.nodes[n].inputs)
+            if k not in found.places and graph.type(i).elements == int(row["mac_count"])
+        }
+        found.places.update(sorted(fit, key=lambda k: fit[k])[:1])
+    return out
