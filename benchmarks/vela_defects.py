@@ -248,6 +248,15 @@ def maximum_of_a_slice() -> TensorGraph:
     return _finished(g, g.add_with("reduce_max", [x], makers.extremum(1)))
 
 
+@_defect(
+    "REDUCE_SUM along the last axis of a slice: it reads the tensor from its first element", "5.1", "5.2", u85=_BOTH
+)
+def sum_of_a_slice() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("slice", (g.add_input("x", (1, 6, 8, 16), "INT8"),), start=(0, 2, 0, 0), size=(1, 4, 8, 16))
+    return _finished(g, _rescale(g, g.add("reduce_sum", (_rescale(g, x, "INT32"),), axis=3), "INT8", _ONE, 34))
+
+
 @_defect("MATMUL of some of the matrices of a tensor: all products read the first", "5.0", "5.1", "5.2")
 def product_of_a_slice() -> TensorGraph:
     g = TensorGraph()
