@@ -41,12 +41,14 @@ class Choices:
 
     def without_copies(self) -> Choices:
         """The same in which no convolution copies operands of CONCATs."""
-        copying = frozenset(n for n, c in enumerate(self.candidates) if c.copied)
-        return replace(self, graph=replace(self.graph, forbidden=copying))
+        return replace(self, graph=replace(self.graph, forbidden=self.graph.forbidden | self._copying()))
 
     def with_copies(self) -> Choices:
         """The same in which convolutions may copy operands of CONCATs."""
-        return replace(self, graph=replace(self.graph, forbidden=frozenset()))
+        return replace(self, graph=replace(self.graph, forbidden=self.graph.forbidden - self._copying()))
+
+    def _copying(self) -> frozenset[int]:
+        return frozenset(n for n, c in enumerate(self.candidates) if c.copied and c.usable)
 
     def shape_of(self, cls: int) -> Shape:
         """Shape of the value of a class that can be chosen from."""

@@ -80,7 +80,17 @@ def test_copies_are_left_out_of_the_search_until_its_end(model: VelaGroups) -> N
     copied = {**extract(choices.graph, "dag_greedy").choice, choices.candidates[n].cls: n}
     with pytest.raises(InvalidExtraction, match="forbidden"):
         check(choices.without_copies().graph, copied)
-    assert check(choices.without_copies().with_copies().graph, copied) == check(choices.graph, copied)
+    again = choices.without_copies().with_copies()
+    assert check(again.graph, copied) == check(choices.graph, copied)
+    assert again.graph.forbidden == choices.graph.forbidden  # what has no price stays forbidden
+
+
+def test_what_has_no_price_stays_forbidden(model: VelaGroups) -> None:
+    choices = build(saturate(skip_connection(), []), model)
+    refused = replace(choices, graph=replace(choices.graph, forbidden=frozenset({0})))
+    assert 0 in refused.without_copies().graph.forbidden and refused.without_copies().with_copies().graph.forbidden == {
+        0
+    }
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
