@@ -29,13 +29,15 @@ _BOTH = ("5.1", "5.2")
 @dataclass(frozen=True, slots=True)
 class Defect:
     """graph: what is compiled. title: what is wrong, in a line. wrong, wrong_u85: the versions of Vela that were seen to do it for U55 and U65, and for
-    U85; none where it was reported, or suspected, and does not show. only_u85: Vela refuses the graph for the others."""
+    U85; none where it was reported, or suspected, and does not show. only_u85: Vela refuses the graph for the others. patterns: where it may be in
+    other graphs (`benchmarks/device/explain.py`), none where random graphs have not met it."""
 
     title: str
     graph: Callable[[], TensorGraph]
     wrong: tuple[str, ...]
     wrong_u85: tuple[str, ...]
     only_u85: bool
+    patterns: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -49,10 +51,10 @@ DEFECTS: list[Defect] = []
 
 
 def _defect(
-    title: str, *wrong: str, u85: tuple[str, ...] = (), only_u85: bool = False
+    title: str, *wrong: str, u85: tuple[str, ...] = (), only_u85: bool = False, patterns: tuple[str, ...] = ()
 ) -> Callable[[Callable[[], TensorGraph]], Callable[[], TensorGraph]]:
     def add(graph: Callable[[], TensorGraph]) -> Callable[[], TensorGraph]:
-        DEFECTS.append(Defect(title, graph, wrong, u85, only_u85))
+        DEFECTS.append(Defect(title, graph, wrong, u85, only_u85, patterns))
         return graph
 
     return add
@@ -92,6 +94,7 @@ def equal_weights() -> TensorGraph:
     "a pointwise convolution of several images with an activation behind it: one order read, another written",
     "5.1",
     u85=("5.1",),
+    patterns=("conv2d > rescale > clamp|table",),
 )
 def activation_of_several_images() -> TensorGraph:
     g = TensorGraph()
@@ -104,6 +107,7 @@ def activation_of_several_images() -> TensorGraph:
     "5.1",
     "5.2",
     u85=_BOTH,
+    patterns=("transpose > transpose",),
 )
 def lost_output() -> TensorGraph:
     g = TensorGraph()
@@ -172,7 +176,12 @@ def wide_rescale() -> TensorGraph:
     return _finished(g, _rescale(g, _rescale(g, x, "INT32", _ONE, 26), "INT8", _ONE, 35))
 
 
-@_defect("MAX_POOL2D and a RESCALE behind it, in one operation that does not scale", "5.0", "5.1")
+@_defect(
+    "MAX_POOL2D and a RESCALE behind it, in one operation that does not scale",
+    "5.0",
+    "5.1",
+    patterns=("max_pool2d|reduce_max > rescale",),
+)
 def scaled_maximum() -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 8, 8, 8), "INT8")
@@ -186,6 +195,7 @@ def scaled_maximum() -> TensorGraph:
     "5.1",
     "5.2",
     u85=_BOTH,
+    patterns=("slice > conv2d|depthwise_conv2d|avg_pool2d|max_pool2d",),
 )
 def padded_convolution_of_a_slice() -> TensorGraph:
     g = TensorGraph()
@@ -196,6 +206,7 @@ def padded_convolution_of_a_slice() -> TensorGraph:
 @_defect(
     "a RESCALE to INT32 of a slice: the second of its two operations reads the shape of the whole tensor, and writes beyond its own",
     "5.2",
+    patterns=("slice > rescale:INT32",),
 )
 def wide_rescale_of_a_slice() -> TensorGraph:
     g = TensorGraph()
@@ -203,7 +214,11 @@ def wide_rescale_of_a_slice() -> TensorGraph:
     return _finished(g, _rescale(g, x, "INT32", in_zp=3))
 
 
-@_defect("a RESCALE to INT32 of a padded tensor: all parts are written to its beginning", "5.2")
+@_defect(
+    "a RESCALE to INT32 of a padded tensor: all parts are written to its beginning",
+    "5.2",
+    patterns=("pad > rescale:INT32",),
+)
 def wide_rescale_of_a_pad() -> TensorGraph:
     g = TensorGraph()
     x = g.add_with("pad", [g.add_input("x", (14,), "INT8")], makers.pad((1, 1), 0))
@@ -215,6 +230,7 @@ def wide_rescale_of_a_pad() -> TensorGraph:
     "5.0",
     "5.1",
     "5.2",
+    patterns=("add:INT32",),
 )
 def constant_first() -> TensorGraph:
     g = TensorGraph()
@@ -222,14 +238,20 @@ def constant_first() -> TensorGraph:
     return _finished(g, g.add("add", (c, g.add_input("x", (1, 12, 2, 4, 2), "INT32"))))
 
 
-@_defect("a RESCALE to unsigned behind one to INT8: clamped as INT8", "5.2", u85=("5.2",))
+@_defect(
+    "a RESCALE to unsigned behind one to INT8: clamped as INT8", "5.2", u85=("5.2",), patterns=("rescale > rescale",)
+)
 def unsigned_rescale() -> TensorGraph:
     g = TensorGraph()
     x = _rescale(g, g.add_input("x", (8, 7), "INT32"), "INT8", _ONE, 36)
     return _finished(g, _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True))
 
 
-@_defect("TRANSPOSE_CONV2D with a stride of 2 and more rows below: they overwrite the first", "5.2")
+@_defect(
+    "TRANSPOSE_CONV2D with a stride of 2 and more rows below: they overwrite the first",
+    "5.2",
+    patterns=("transpose_conv2d",),
+)
 def transposed_convolution_with_output_padding() -> TensorGraph:
     g = TensorGraph()
     x = g.add_input("x", (1, 1, 1, 6), "INT8")
@@ -241,7 +263,17 @@ def transposed_convolution_with_output_padding() -> TensorGraph:
     return _finished(g, _rescale(g, y, "INT8", _ONE, 37))
 
 
-@_defect("REDUCE_MAX of some channels: it reads all of the tensor", "5.0", "5.1", "5.2", u85=_BOTH)
+@_defect(
+    "REDUCE_MAX of some channels: it reads all of the tensor",
+    "5.0",
+    "5.1",
+    "5.2",
+    u85=_BOTH,
+    patterns=(
+        "slice > reduce_max",
+        "reduce_max > pad",
+    ),
+)
 def maximum_of_a_slice() -> TensorGraph:
     g = TensorGraph()
     x = g.add("slice", (g.add_input("x", (6, 10), "INT8"),), start=(4, 0), size=(2, 10))
@@ -249,7 +281,11 @@ def maximum_of_a_slice() -> TensorGraph:
 
 
 @_defect(
-    "REDUCE_SUM along the last axis of a slice: it reads the tensor from its first element", "5.1", "5.2", u85=_BOTH
+    "REDUCE_SUM along the last axis of a slice: it reads the tensor from its first element",
+    "5.1",
+    "5.2",
+    u85=_BOTH,
+    patterns=("slice > reduce_sum", "slice > rescale > reduce_sum"),
 )
 def sum_of_a_slice() -> TensorGraph:
     g = TensorGraph()
@@ -257,7 +293,13 @@ def sum_of_a_slice() -> TensorGraph:
     return _finished(g, _rescale(g, g.add("reduce_sum", (_rescale(g, x, "INT32"),), axis=3), "INT8", _ONE, 34))
 
 
-@_defect("MATMUL of some of the matrices of a tensor: all products read the first", "5.0", "5.1", "5.2")
+@_defect(
+    "MATMUL of some of the matrices of a tensor: all products read the first",
+    "5.0",
+    "5.1",
+    "5.2",
+    patterns=("slice > matmul",),
+)
 def product_of_a_slice() -> TensorGraph:
     g = TensorGraph()
     x = g.add("slice", (g.add_input("x", (1, 6, 6, 8), "INT8"),), start=(0, 0, 0, 0), size=(1, 4, 6, 8))
@@ -269,6 +311,7 @@ def product_of_a_slice() -> TensorGraph:
     "a RESCALE per channel behind a CONCAT of channels: each part takes the scales of the first channels",
     "5.2",
     u85=("5.2",),
+    patterns=("concat > rescale",),
 )
 def channel_scales_behind_a_concat() -> TensorGraph:
     g = TensorGraph()
@@ -278,7 +321,11 @@ def channel_scales_behind_a_concat() -> TensorGraph:
     )
 
 
-@_defect("a RESCALE to INT32 behind a CONCAT: all parts are written to its beginning", "5.2")
+@_defect(
+    "a RESCALE to INT32 behind a CONCAT: all parts are written to its beginning",
+    "5.2",
+    patterns=("concat > rescale:INT32",),
+)
 def wide_rescale_of_a_concat() -> TensorGraph:
     g = TensorGraph()
     x = g.add("concat", [g.add_input(n, (1, 3, 8, 8), "INT8") for n in "ab"], axis=3)
@@ -288,6 +335,7 @@ def wide_rescale_of_a_concat() -> TensorGraph:
 @_defect(
     "a CONCAT of a tensor and a RESCALE of INT32 with several shifts, as behind a TRANSPOSE_CONV2D: its parts are written to the beginning",
     "5.2",
+    patterns=("rescale > concat",),
 )
 def concat_of_a_wide_rescale() -> TensorGraph:
     g = TensorGraph()
@@ -301,6 +349,7 @@ def concat_of_a_wide_rescale() -> TensorGraph:
     "5.0",
     "5.1",
     u85=("5.1",),
+    patterns=("slice > transpose",),
 )
 def reshaped_slice() -> TensorGraph:
     g = TensorGraph()
@@ -313,6 +362,7 @@ def reshaped_slice() -> TensorGraph:
 @_defect(
     "a convolution whose output is transposed as it is written, with a TABLE, into a CONCAT: it has weights of as many channels as its output is wide",
     u85=_BOTH,
+    patterns=("conv2d|depthwise_conv2d > rescale > table > concat",),
 )
 def part_of_the_weights() -> TensorGraph:
     g = TensorGraph()
@@ -322,7 +372,12 @@ def part_of_the_weights() -> TensorGraph:
     return _finished(g, g.add("concat", (g.add_input("y", (1, 4, 3, 3), "INT8"), y), axis=1))
 
 
-@_defect("a convolution with strides above 3 and padding behind a SLICE", u85=_BOTH, only_u85=True)
+@_defect(
+    "a convolution with strides above 3 and padding behind a SLICE",
+    u85=_BOTH,
+    only_u85=True,
+    patterns=("slice > conv2d|depthwise_conv2d",),
+)
 def wide_strides_of_a_slice() -> TensorGraph:
     g = TensorGraph()
     x = g.add("slice", (g.add_input("x", (1, 12, 12, 4), "INT8"),), start=(0, 0, 0, 0), size=(1, 10, 10, 4))
@@ -336,7 +391,12 @@ def wide_strides_of_a_slice() -> TensorGraph:
     )
 
 
-@_defect("a comparison that chooses and is an output: it chooses single bits", u85=_BOTH, only_u85=True)
+@_defect(
+    "a comparison that chooses and is an output: it chooses single bits",
+    u85=_BOTH,
+    only_u85=True,
+    patterns=("equal|greater|greater_equal|reduce_all|reduce_any|logical_not > select",),
+)
 def mask_that_is_an_output() -> TensorGraph:
     g = TensorGraph()
     x, y = (g.add_input(n, (1, 4, 5, 6), "INT8") for n in "xy")
@@ -345,7 +405,9 @@ def mask_that_is_an_output() -> TensorGraph:
 
 
 @_defect(
-    "NEGATE of INT16 and a RESCALE to INT32: clamped as INT16 (5.2), or not where NEGATE saturates (5.1)", u85=_BOTH
+    "NEGATE of INT16 and a RESCALE to INT32: clamped as INT16 (5.2), or not where NEGATE saturates (5.1)",
+    u85=_BOTH,
+    patterns=("negate:INT16 > rescale:INT32",),
 )
 def negated_and_widened() -> TensorGraph:
     g = TensorGraph()
@@ -353,7 +415,11 @@ def negated_and_widened() -> TensorGraph:
     return _finished(g, _rescale(g, x, "INT32", _ONE, 26))
 
 
-@_defect("a RESCALE to unsigned behind a maximum: clamped as INT8", u85=("5.2",))
+@_defect(
+    "a RESCALE to unsigned behind a maximum: clamped as INT8",
+    u85=("5.2",),
+    patterns=("max_pool2d|maximum|select > rescale",),
+)
 def maximum_to_unsigned() -> TensorGraph:
     g = TensorGraph()
     x = g.add_with("max_pool2d", [g.add_input("x", (1, 4, 4, 8), "INT8")], makers.max_pool((2, 2)))

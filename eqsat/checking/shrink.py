@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
@@ -24,6 +24,27 @@ def shrink(graph: TensorGraph, fails: Callable[[TensorGraph], bool], tries: int 
                 graph, smaller = candidate, True
                 break
     return graph
+
+
+def fragment(graph: TensorGraph, inside: Collection[int], outputs: Sequence[int]) -> TensorGraph:
+    """Some operators by themselves: constants stay, whatever else they read is an input."""
+    nodes = list(graph.nodes)
+    read = {i for n in inside for i in nodes[n].inputs} - {*inside}
+    cut = sorted(i for i in read if OPS[nodes[i].op].kind != "leaf")
+    for n in cut:
+        nodes[n] = _input(n, nodes[n])
+    return _read(
+        TensorGraph(
+            nodes=nodes,
+            inputs=[*graph.inputs, *cut],
+            outputs=list(outputs),
+            output_names=[f"y{k}" for k in range(len(outputs))],
+        )
+    )
+
+
+def _input(n: int, node: Node) -> Node:
+    return Node("input", (), attrs_of({"name": f"cut{n}"}), node.shape, node.dtype)
 
 
 def _cuts(graph: TensorGraph) -> Iterator[TensorGraph]:
@@ -50,7 +71,7 @@ def _with_output(graph: TensorGraph, n: int) -> TensorGraph:
 
 def _with_input(graph: TensorGraph, n: int) -> TensorGraph:
     nodes = list(graph.nodes)
-    nodes[n] = Node("input", (), attrs_of({"name": f"cut{n}"}), nodes[n].shape, nodes[n].dtype)
+    nodes[n] = _input(n, nodes[n])
     return _read(
         TensorGraph(nodes=nodes, inputs=[*graph.inputs, n], outputs=graph.outputs, output_names=graph.output_names)
     )

@@ -1,0 +1,45 @@
+"""What Vela emits, run and compared: random graphs and saved networks, their binaries on the functional model against the TOSA reference model.
+
+    python -m benchmarks.device --graphs 500 --targets ethos-u55-128 ethos-u65-512 --out benchmarks/results/device
+    python -m benchmarks.device --zoo DIR --targets ethos-u55-128 --out benchmarks/results/device
+
+Graph k of a profile has the seed k. `counts.jsonl` has what became of the graphs of a profile, `odd.jsonl` a line for each that is not equal,
+`zoo.jsonl` one per network (files `model.N.target.kind.tosa`), each with the version of Vela and the commit; an interrupted run goes on where it stopped,
+unless the sources have changed. A binary that differs is laid to a known defect of Vela (`benchmarks/vela_defects.py`) where the part of the graph
+that has the defect's pattern differs by itself, or is among what the graph is cut down to. `summary.md` counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.device import graphs, networks
+from benchmarks.device.records import opened
+from benchmarks.device.table import summary
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", type=int, default=0, help="of each profile, for each target")
+    parser.add_argument("--profiles", nargs="+", choices=graphs.GRAPHS, default=list(graphs.GRAPHS))
+    parser.add_argument("--zoo", type=Path, help="directory with saved networks")
+    parser.add_argument(
+        "--targets", nargs="+", default=["ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-256"]
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    records = graphs.Records(arguments.out)
+    graphs.run(records, arguments.graphs, arguments.targets, arguments.profiles)
+    zoo = opened(arguments.out / "zoo.jsonl", "vela", "file")
+    if arguments.zoo:
+        networks.run(zoo, arguments.zoo, arguments.targets)
+    for log in (records.counts, records.odd, zoo):
+        log.sort(sorted(log.records))  # type: ignore[type-var]
+    text = summary(list(records.counts.records.values()), list(records.odd.records.values()), zoo.records.values())
+    (arguments.out / "summary.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Random graphs: compiled, run and compared."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.device.explain import explained
+from benchmarks.device.records import VELA, Record, about, opened
+from eqsat.bench.log import Log
+from eqsat.checking.random_graphs import PROFILES, Profile, random_graph
+from eqsat.checking.random_graphs.profiles import REFUSED
+from eqsat.device.verification import verify
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import TosaError, dumps
+from eqsat.workers.worker import Pool, WorkerError
+
+_SMALL = replace(PROFILES["network"], fewest=1, most=5, without=REFUSED)
+#: Of graphs: a few operators as networks have them, INT8 and INT16, and longer ones. The last two have what only U85 does by itself; on the
+#: others Vela takes some of it (TRANSPOSE_CONV2D, REVERSE and ARGMAX of some shapes), and refuses the rest.
+GRAPHS: dict[str, Profile] = {
+    "few operators, INT8": replace(_SMALL, dtypes=("INT8",)),
+    "few operators, INT16": replace(_SMALL, dtypes=("INT16",)),
+    "as networks, INT8": PROFILES["vela"],
+    "as networks, INT16": replace(PROFILES["int16"], without=REFUSED),
+    "every operator, INT8": replace(_SMALL, dtypes=("INT8",), without=frozenset()),
+    "every operator, INT16": replace(_SMALL, dtypes=("INT16",), without=frozenset()),
+}
+#: Graphs whose counts are written together; an interrupted run does at most so many again.
+_BATCH = 100
+_SAMPLES = 6
+
+
+class Records:
+    """counts: of a version, target and profile how many of the seeds from 0 on were tried, and what became of them, also by operator and dtype, of
+    each of which it counts graphs. odd: a line for each graph that is not equal, nor refused."""
+
+    def __init__(self, place: Path) -> None:
+        self.counts: Log = opened(place / "counts.jsonl", "vela", "target", "profile")
+        self.odd: Log = opened(place / "odd.jsonl", "vela", "target", "profile", "seed")
+
+
+def judged(graph: TensorGraph, target: Target, via: Pool) -> Record:
+    """Outcome and reason for one graph; of one that differs which known defect of Vela it is, and the operators that it is cut down to."""
+    try:
+        found = verify(dumps(graph), target, via, _SAMPLES)
+    except WorkerError as e:
+        return {"outcome": "refused" if e.refused else "failed", "reason": " ".join(str(e).split())[:160]}
+    if found.equal is None:
+        return {"outcome": "not run", "reason": found.reason[:160]}
+    if found.equal:
+        return {"outcome": "equal"}
+    defect, cut = explained(graph, lambda g: _differs(g, target, via), target, ".".join(VELA.split(".")[:2]))
+    return {"outcome": "differs", "reason": found.reason, "defect": defect, "cut": shown(cut)}
+
+
+def _differs(graph: TensorGraph, target: Target, via: Pool) -> bool:
+    try:
+        return verify(dumps(graph), target, via, _SAMPLES).equal is False
+    except (WorkerError, TosaError):
+        return False
+
+
+def shown(graph: TensorGraph) -> list[str]:
+    """Its operators in order, with what they give."""
+    live = (graph.nodes[n] for n in graph.live())
+    return [f"{n.op} {n.dtype} {list(n.shape)}" for n in live if n.op not in ("input", "const")]
+
+
+def operators(graph: TensorGraph) -> set[str]:
+    """By dtype."""
+    live = (graph.nodes[n] for n in graph.live())
+    return {f"{n.op} {n.dtype}" for n in live if n.op not in ("input", "const")}
+
+
+def run(records: Records, count: int, targets: Sequence[str], profiles: Iterable[str]) -> None:
+    """The graphs of the seeds up to `count`, of every profile for every target, that have no record yet."""
+    with Pool(1) as via:
+        for name in targets:
+            for profile in profiles:
+                known = records.counts.records.get((VELA, name, profile), {"graphs": 0})
+                while known["graphs"] < count:
+                    known = _batch(records.odd, known, range(known["graphs"], count)[:_BATCH], name, profile, via)
+                    records.counts.add(known)
+
+
+def _batch(odd: Log, known: Record, seeds: Sequence[int], name: str, profile: str, via: Pool) -> Record:
+    """The counts with those of some more graphs."""
+    outcomes, refusals = Counter(known.get("outcomes", {})), Counter(known.get("refusals", {}))
+    by_operator = {o: Counter(c) for o, c in known.get("operators", {}).items()}
+    key: Record = {"vela": VELA, "target": name, "profile": profile}
+    started = time.perf_counter()
+    for seed in seeds:
+        graph = random_graph(seed, GRAPHS[profile])
+        found = judged(graph, Target.of(name), via)
+        what = found["outcome"]
+        outcomes[what] += 1
+        for o in operators(graph):
+            by_operator.setdefault(o, Counter())[what] += 1
+        if what == "refused":
+            refusals[found["reason"]] += 1
+        elif what != "equal":
+            odd.add({**key, "seed": seed, **about(), **found})
+    return {
+        **key,
+        **about(),
+        "graphs": seeds[-1] + 1,
+        "seconds": round(known.get("seconds", 0.0) + time.perf_counter() - started, 1),
+        "outcomes": dict(sorted(outcomes.items())),
+        "refusals": dict(refusals.most_common()),
+        "operators": {o: dict(sorted(c.items())) for o, c in sorted(by_operator.items())},
+    }

@@ -1,0 +1,100 @@
+"""Saved networks: compiled, run and compared, with the time and memory that running takes."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.device.records import VELA, Record, about
+from eqsat.bench.log import Log
+from eqsat.device.commands import Convolution
+from eqsat.device.compile import of_answer
+from eqsat.device.errors import DeviceError
+from eqsat.device.ethos_u85 import commands as ethos_u85
+from eqsat.device.run import Device
+from eqsat.target import Target
+from eqsat.tensor.samples import domains, samples
+from eqsat.tosa.flatbuffer import loads
+from eqsat.tosa.model import packed, unpacked
+from eqsat.tosa.reference import run_samples
+from eqsat.vela import regor
+from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
+
+_SAMPLES = 4
+
+
+def run(log: Log, place: Path, targets: Sequence[str]) -> None:
+    """The saved networks that are for one of the targets."""
+    with Pool(1) as via:
+        for path in sorted(place.glob("*.tosa")):
+            name = next((t for t in targets if f".{t}." in path.name), None)
+            if name is None or (VELA, path.name) in log.records:
+                continue
+            try:
+                record = _network(path.read_bytes(), Target.of(name), via)
+            except WorkerError as e:
+                record = {"outcome": "refused" if e.refused else "failed", "reason": " ".join(str(e).split())[:200]}
+            log.add({"vela": VELA, "file": path.name, "target": name, **about(), **record})
+
+
+def _network(buffer: bytes, target: Target, via: Pool) -> Record:
+    drawn = samples(domains(loads(buffer, "the network")), _SAMPLES, 0)
+    answers = run_samples(buffer, drawn, via)
+    known = [(x, a) for x, a in zip(drawn, answers, strict=True) if not isinstance(a, WorkerError)]
+    inputs, expected = ([np.stack(slot) for slot in zip(*side, strict=True)] for side in zip(*known, strict=True))
+    compiled = via.call(regor.binary, buffer, list(target.flags), limits=Limits(300))
+    with Worker() as fresh:  # whose memory is that of this network alone
+        found: Record = fresh.call(measured, compiled, packed(inputs), limits=Limits(300))
+    if "outputs" not in found:
+        return {"outcome": "not run", **found}
+    got = unpacked(found.pop("outputs"))
+    if len(got) != len(expected):
+        return {"outcome": "differs", "reason": f"its binary has {len(got)} of {len(expected)} outputs"}
+    wrong = [
+        k
+        for k, (y, w) in enumerate(zip(got, expected, strict=True))
+        if not np.array_equal(y.view(w.dtype).reshape(w.shape), w)
+    ]
+    reason = f"output {wrong[0]} differs" if wrong else ""
+    return {"outcome": "differs" if wrong else "equal", "reason": reason, "samples": len(known), **found}
+
+
+def measured(compiled: dict[str, Any], inputs: bytes) -> Record:
+    """In a process of its own: the outputs, and what they took; or the "reason" why there are none. Memory is the process's, so with Python and numpy."""
+    try:
+        device = Device(of_answer(compiled))
+        xs = unpacked(inputs)
+        started = time.perf_counter()
+        outputs = device.run(xs)
+    except DeviceError as e:
+        return {"reason": str(e)[:200]}
+    return {
+        "outputs": packed(outputs),
+        "seconds": round(time.perf_counter() - started, 3),
+        "peak_mib": _peak_mib(),
+        "commands": len(device.commands),
+        "macs": sum(_macs(c) for c in device.commands if isinstance(c, Convolution | ethos_u85.Convolution)),
+    }
+
+
+def _peak_mib() -> int | None:
+    """Of this process, resident; None on a system that does not say."""
+    try:
+        found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    except OSError:
+        return None
+    return int(found[1]) >> 10 if found else None
+
+
+def _macs(c: Convolution | ethos_u85.Convolution) -> int:
+    if isinstance(c, Convolution):
+        elements = c.output.map.height * c.output.map.width * c.output.map.depth
+    else:
+        elements = math.prod(c.output.shape)
+    return elements * c.kernel.height * c.kernel.width * (1 if c.depthwise else c.ifm.depth)

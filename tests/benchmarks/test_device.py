@@ -1,0 +1,89 @@
+"""Random graphs on binaries: what is counted, resumed and shown, and how a difference is laid to a known defect of Vela."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.device import graphs, networks
+from benchmarks.device.explain import explained, parts
+from benchmarks.device.graphs import Records
+from benchmarks.device.records import opened
+from benchmarks.device.table import summary
+from benchmarks.vela_defects import DEFECTS, Defect, product_of_a_slice
+from eqsat.target import Target
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import dumps
+from tests.device.graphs import convolution, of
+
+U55 = Target.of("ethos-u55-128")
+
+
+@pytest.mark.parametrize("defect", [d for d in DEFECTS if d.patterns], ids=lambda d: d.name)
+def test_a_pattern_finds_the_graph_of_its_defect(defect: Defect) -> None:
+    live = {n.op for n in defect.graph().nodes}
+    for part in parts(defect, defect.graph()):
+        assert {n.op for n in part.nodes} <= live and part.outputs
+        return
+    pytest.fail("no part has the pattern")
+
+
+def padded_slice() -> TensorGraph:
+    """A slice of matrices and a product, moved in between, with operators around."""
+    g = product_of_a_slice()
+    y = g.add_with("rescale", [g.outputs[0]], makers.rescale("INT8", 1 << 30, 40))
+    g.outputs = [g.add_with("clamp", [y], makers.clamp("INT8", -90, 90))]
+    return g
+
+
+def test_a_difference_is_laid_to_the_defect_whose_part_differs_by_itself() -> None:
+    seen: list[list[str]] = []
+
+    def differs(g: TensorGraph) -> bool:
+        seen.append([n.op for n in g.nodes if n.op != "input"])
+        return seen[-1] == ["slice", "reshape", "matmul"]
+
+    name, cut = explained(padded_slice(), differs, U55, "5.2")
+    assert name == "product_of_a_slice" and len(cut.inputs) == 2
+    assert explained(padded_slice(), lambda g: True, Target.of("ethos-u85-256"), "5.2")[0] == ""
+
+
+def test_a_difference_that_no_pattern_explains_stays_unexplained() -> None:
+    g = of(convolution)
+    name, cut = explained(g, lambda g: any(n.op == "conv2d" for n in g.nodes), U55, "5.2")
+    assert name == "" and "conv2d INT32" in graphs.operators(cut)
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Iterator[Records]:
+    yield Records(tmp_path)
+
+
+def without_seconds(records: Records) -> list[object]:
+    return [{k: v for k, v in r.items() if k != "seconds"} for r in records.counts.records.values()]
+
+
+def test_counts_go_on_where_they_stopped(records: Records, tmp_path: Path) -> None:
+    profile = "few operators, INT8"
+    graphs.run(records, 2, ["ethos-u55-128"], [profile])
+    assert without_seconds(records)[0]["graphs"] == 2  # type: ignore[index]
+    graphs.run(records, 3, ["ethos-u55-128"], [profile])
+    (tmp_path / "at_once").mkdir()
+    at_once = Records(tmp_path / "at_once")
+    graphs.run(at_once, 3, ["ethos-u55-128"], [profile])
+    assert without_seconds(records) == without_seconds(at_once) == without_seconds(Records(tmp_path))
+
+
+def test_networks_are_measured_and_shown(tmp_path: Path) -> None:
+    (tmp_path / "tiny.0.ethos-u55-128.stock.tosa").write_bytes(dumps(of(convolution)))
+    log = opened(tmp_path / "zoo.jsonl", "vela", "file")
+    networks.run(log, tmp_path, ["ethos-u55-128"])
+    (record,) = log.records.values()
+    assert record["outcome"] == "equal" and record["macs"] > 0 and 10 < record["peak_mib"] < 4000
+    odd = {"vela": "5.2.0", "target": "ethos-u55-128", "outcome": "differs", "defect": "lost_output", "commit": "c"}
+    text = summary([], [odd, {**odd, "defect": ""}, {**odd, "outcome": "not run", "reason": "at: why"}], [record])
+    assert "| tiny.0.ethos-u55-128.stock | equal |" in text
+    assert "| lost_output | 1 |" in text and "| unexplained | 1 |" in text and "* 1 not run: why" in text
