@@ -230,7 +230,7 @@ def split_memory_block(work: Work, micros: tuple[HWC, ...], most: HWC, memory: S
     micro, c, taps = micros[k], work.ifm[2], prod(work.kernel)
     # E85, ChooseKernelFirst: how well either order fills the MACs
     kernel_first = work.kind == "conv" and c / up(c, 16) * taps / (taps - taps % 5 + max(taps % 5, 2)) >= c / up(c, 64)
-    depth = 16 if kernel_first else 32 if work.bits == 32 or macs <= 256 and micro[2] == 16 else 64
+    depth = _split_depth(work, micro, kernel_first, macs)
     granule = (*micro[:2], _BRICK)
     if work.kind in ("pool", "depthwise", "sum"):
         return _by_aspect(work, memory, k, micro, most, granule, depth if work.kind == "sum" else None, macs)
@@ -244,6 +244,29 @@ def split_memory_block(work: Work, micros: tuple[HWC, ...], most: HWC, memory: S
         if blocks is not None:
             return BlockConfig((*blocks[0][:2], depth), blocks[1], micro, kernel_first)
     raise ValueError(f"no block of {work} fits")
+
+
+def told_split_block(
+    work: Work,
+    micros: tuple[HWC, ...],
+    micro: tuple[int, int],
+    ofm: HWC,
+    kernel_first: bool,
+    memory: SplitMemory,
+    macs: int,
+) -> BlockConfig:
+    """The blocks in split memories where that of the output, the rows and columns of its micro blocks, and whether the kernel's elements go before the
+    channels, are known."""
+    k = next(k for k, m in enumerate(micros) if m[:2] == micro)
+    depth = ofm[2] if work.channelwise else _split_depth(work, micros[k], kernel_first, macs)
+    unit = _stored(memory, k, depth, work.bits)
+    h, x = (int(work.window(axis, np.array(ofm[axis]), unit[axis])) for axis in (0, 1))
+    return BlockConfig((h, x, depth), ofm, micros[k], kernel_first)
+
+
+def _split_depth(work: Work, micro: HWC, kernel_first: bool, macs: int) -> int:
+    """Channels of the input that are read at a time."""
+    return 16 if kernel_first else 32 if work.bits == 32 or macs <= 256 and micro[2] == 16 else 64
 
 
 def _by_aspect(

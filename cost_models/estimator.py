@@ -22,7 +22,7 @@ SCALES = 10
 _TABLE = {1: 256, 2: 2048}
 
 
-def _waste(machine: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: HWC, shape: HWC) -> float:
+def wasted(machine: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: HWC, shape: HWC) -> float:
     """How many times as much a memory moves as is asked for: a burst that is shorter than the longest takes as long."""
     whole, cores = bits * block[1] * block[2], 1 if reads else machine.core.cores
     if not rows:
@@ -43,7 +43,7 @@ def _within(a: HWC, b: HWC) -> HWC:
     return as_shape(map(min, a, b))
 
 
-def _stored_depth(channels: int, rows: bool) -> int:
+def stored_depth(channels: int, rows: bool) -> int:
     """Channels as they are stored: in rows, or in whole bricks."""
     return channels if rows else up(channels, 16)
 
@@ -90,13 +90,15 @@ def mac_and_npu(
     out_bits: int = 8,
     table: bool = False,
     ahead: float = 0.0,
+    besides: tuple[tuple[Memory, float], ...] = (),
 ) -> tuple[float, float]:
-    """The same in given blocks, and the cycles that the NPU computes, during which Vela fetches the constants of the next op."""
+    """The same in given blocks, and the cycles that the NPU computes, during which Vela fetches the constants of the next op. besides: bytes that
+    it moves for operators that are chained to it."""
     inside, fed = _within(blocks.ofm, work.ofm), _within(blocks.ifm, work.ifm)
     n = _units(work.ofm, blocks.micro) / _units(inside, blocks.micro)
     waste = (
-        _waste(machine, place.read, True, place.read_rows, work.bits, blocks.ifm, work.ifm),
-        _waste(machine, place.write, False, place.write_rows, out_bits, blocks.ofm, work.ofm),
+        wasted(machine, place.read, True, place.read_rows, work.bits, blocks.ifm, work.ifm),
+        wasted(machine, place.write, False, place.write_rows, out_bits, blocks.ofm, work.ofm),
     )
     tiles = _units(work.ofm[:2], blocks.ofm[:2])
     array = _mac_block(machine, work, blocks, inside, fed) / (
@@ -121,9 +123,9 @@ def mac_and_npu(
     moved = (
         (
             place.read,
-            fed[0] * fed[1] * _stored_depth(work.ifm[2], place.read_rows) * repeats * work.bits / 8 * waste[0],
+            fed[0] * fed[1] * stored_depth(work.ifm[2], place.read_rows) * repeats * work.bits / 8 * waste[0],
         ),
-        (place.write, prod(work.ofm[:2]) * _stored_depth(work.ofm[2], place.write_rows) * out_bits / 8 * waste[1]),
+        (place.write, prod(work.ofm[:2]) * stored_depth(work.ofm[2], place.write_rows) * out_bits / 8 * waste[1]),
     )
     fixed: list[tuple[Memory, float]] = []
     computed = npu
@@ -137,10 +139,10 @@ def mac_and_npu(
         npu += max(
             0.0, machine.constants.latency + _TABLE.get(work.bits // 8, 2048) / machine.constants.bandwidth - ahead
         )
-    return max(npu, _memories((*moved, *fixed))), computed
+    return max(npu, memories((*moved, *fixed, *besides))), computed
 
 
-def _memories(moved: tuple[tuple[Memory, float], ...]) -> float:
+def memories(moved: tuple[tuple[Memory, float], ...]) -> float:
     """Cycles of the memory that takes longest, or of one kind of access to it."""
     total: dict[Memory, float] = {}
     for memory, count in moved:
@@ -270,8 +272,8 @@ def elementwise(
 ) -> float:
     """Cycles of an elementwise op. stored: shape of the operand that is a constant, in rows: it may be read anew for every output. block: that of the
     output, where it is known."""
-    full = (*out[:2], _stored_depth(out[2], place.write_rows))
-    read = (*out[:2], _stored_depth(out[2], place.read_rows))
+    full = (*out[:2], stored_depth(out[2], place.write_rows))
+    read = (*out[:2], stored_depth(out[2], place.read_rows))
     scalar = stored is not None and prod(stored) == 1
     if block is None:
         block = (
@@ -280,22 +282,22 @@ def elementwise(
             else machine.block(Work("elementwise", out, out, bits=bits, scalar=scalar)).ofm
         )
     waste = (
-        _waste(machine, place.read, True, place.read_rows, bits, block, out),
-        _waste(machine, place.write, False, place.write_rows, out_bits, block, out),
+        wasted(machine, place.read, True, place.read_rows, bits, block, out),
+        wasted(machine, place.write, False, place.write_rows, out_bits, block, out),
     )
     npu = (
         prod(full) * path
         if not machine.family.blocked_elementwise
-        else prod(full) / prod(out) * _blocks(machine, out, block, path, place, bits, out_bits)
+        else prod(full) / prod(out) * by_block(machine, out, block, path, place, bits, out_bits)
     )
     moved = [(place.write, prod(full) * out_bits / 8 * waste[1])]
     moved += [(place.read, prod(read) * bits / 8 * waste[0])] * (operands - (stored is not None))
     if stored is not None and not scalar:
         count = prod(read) if machine.family.blocked_elementwise else prod(stored)
         moved.append(
-            (machine.constants, count * bits / 8 * _waste(machine, machine.constants, True, True, bits, block, stored))
+            (machine.constants, count * bits / 8 * wasted(machine, machine.constants, True, True, bits, block, stored))
         )
-    return max(npu, _memories(tuple(moved)))
+    return max(npu, memories(tuple(moved)))
 
 
 def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, size: int, place: Place) -> float:
@@ -312,7 +314,7 @@ def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, 
     fit, fit_out = (as_shape(ceil(d / parts) if k == axis else d for k, d in enumerate(s)) for s in (whole, narrowed))
     block = machine.block(Work("elementwise", fit, fit, bits=8 * size)).ofm
     scratch = replace(place, write=machine.outer, write_rows=True)
-    product = _blocks(machine, whole, block, max(machine.core.product, machine.plain), scratch, 8 * size, 32)
+    product = by_block(machine, whole, block, max(machine.core.product, machine.plain), scratch, 8 * size, 32)
     summed = machine.block(Work("sum", fit, fit_out, bits=32))
     _, total = mac_and_npu(
         machine,
@@ -324,7 +326,7 @@ def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, 
     return columns * (product + total)
 
 
-def _blocks(machine: Machine, shape: HWC, block: HWC, path: float, place: Place, bits: int, out_bits: int) -> float:
+def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place, bits: int, out_bits: int) -> float:
     """NPU cycles of an elementwise op: of the output path, or a quarter of what it and a memory take for a block."""
     inside = _within(block, shape)
     first = (
@@ -332,14 +334,14 @@ def _blocks(machine: Machine, shape: HWC, block: HWC, path: float, place: Place,
         + prod(inside)
         * bits
         / 8
-        * _waste(machine, place.read, True, place.read_rows, bits, block, shape)
+        * wasted(machine, place.read, True, place.read_rows, bits, block, shape)
         / place.read.bandwidth
     )
     last = (
         prod(inside)
         * out_bits
         / 8
-        * _waste(machine, place.write, False, place.write_rows, out_bits, block, shape)
+        * wasted(machine, place.write, False, place.write_rows, out_bits, block, shape)
         / place.write.bandwidth
     )
     return prod(shape) * max(path, (max(first, last + place.write.write_latency) / prod(block) + path) / 4)
@@ -356,11 +358,11 @@ def transpose(machine: Machine, shape: HWC, perm: tuple[int, int, int], size: in
         path = machine.core.byte * (2 if perm in machine.family.transposes.doubled else 1)
         return mac_and_npu(machine, replace(work, ofm=out), place, machine.block(work), path, out_bits=bits)[0]
     block: HWC = (1, 2, up(min(shape[2], 32), 8))  # of which only the depth matters
-    read = prod(shape) * size * _waste(machine, place.read, True, True, 8 * size, block, shape)
+    read = prod(shape) * size * wasted(machine, place.read, True, True, 8 * size, block, shape)
     write = (
-        prod(shape) * size * _waste(machine, place.write, False, True, 8 * size, (1, 2, up(min(out[2], 128), 8)), out)
+        prod(shape) * size * wasted(machine, place.write, False, True, 8 * size, (1, 2, up(min(out[2], 128), 8)), out)
     )
     npu = max(
         read / place.read.bandwidth + place.read.latency, write / place.write.bandwidth + place.write.write_latency
     )
-    return max(npu, _memories(((place.read, read), (place.write, write))))
+    return max(npu, memories(((place.read, read), (place.write, write))))

@@ -73,7 +73,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="by which total graphs rank: vela; command-stream: the price of the commands, on U55 and U65, see the page on binaries"
+                help="by which total graphs rank: vela; command-stream: the price of the commands, see the page on binaries"
             ),
         ],
         "vela",

@@ -21,8 +21,6 @@ from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.reductions import reshape_sums
 from eqsat.executorch.session import EqsatWarning, Session, compile_spec_of
 from eqsat.search.options import Options, given_options
-from eqsat.search.referee import check_referee
-from eqsat.target import Target
 
 _ENABLING = threading.Lock()
 
@@ -67,7 +65,7 @@ class EthosUPartitioner(ArmPartitioner):
     compile_spec: an EthosUCompileSpec, or an accelerator's name for ExecuTorch's default one. additional_checks: as for Arm's. options: what
     eqsat may do. `session` has the outcome per delegate, of all lowerings that this partitioner was used in.
 
-    Raises TargetError for an unknown accelerator, TypeError for arguments of another type.
+    Raises TypeError for arguments of another type.
     """
 
     def __init__(
@@ -79,7 +77,6 @@ class EthosUPartitioner(ArmPartitioner):
     ) -> None:
         self.session = Session(given_options(options))
         spec = compile_spec_of(compile_spec)
-        check_referee(Target.from_compile_spec(spec), self.session.options)
         super().__init__(spec, additional_checks)
         self.delegation_spec = DelegationSpec(EthosUBackend.__name__, mark(spec._to_list(), self.session))
         intercept()

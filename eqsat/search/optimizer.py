@@ -31,7 +31,7 @@ from eqsat.search.less_memory import rules_for_less
 from eqsat.search.options import Options, given_options
 from eqsat.search.origins import table, with_locations
 from eqsat.search.plugins import plugin_error
-from eqsat.search.referee import check_referee, disagreement
+from eqsat.search.referee import disagreement
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
 from eqsat.search.search import Search
@@ -65,12 +65,11 @@ def optimize_tosa(
     needed. container: what is around the graph's commands and weights in a .pte, to which its limit of flash refers. interruption: what ends the
     search with the best that was found until then, verified as ever, at least `stock` or `explicit`; Ctrl-C alone is a KeyboardInterrupt.
 
-    Raises OptionError where the options want a referee that the target does not have, TargetError for an unknown name, TosaError if `explicit` cannot
+    Raises OptionError where the referee that the options want cannot price a graph, TargetError for an unknown name, TosaError if `explicit` cannot
     be read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here. Raises PluginError where the user's own cost
     model, extractor or rule fails.
     """
     target, options = Target.of(target), given_options(options)
-    check_referee(target, options)
     with Pool() as pool:
         search = Search(target, pool, options, interruption=interruption or Interruption())
         with search.clock.stage("import"):

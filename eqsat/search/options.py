@@ -56,7 +56,7 @@ class Options:
     objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides by cycles, but also looks for
     less SRAM and verifies the whole Pareto set (`Result.points`).
     max_flash: the same for its commands and weights in the .pte; "stock" allows a .pte that is 1% larger than stock's.
-    referee: "vela", or "command-stream": graphs rank by the price of their command streams (`cost_models/command_stream.py`), on U55 and U65.
+    referee: "vela", or "command-stream": graphs rank by the price of their command streams (`cost_models/command_stream.py`).
     command_cycles: cycles of each command in that price, besides what it computes or moves.
     """
 

@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cost_models.command_stream import KNOWN, StreamPrice, price
+from cost_models.command_stream import StreamPrice, price
 from eqsat.device.errors import DeviceError
 from eqsat.search.options import COMMAND_STREAM, OptionError, Options
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate
 
-__all__ = ["Referee", "StreamPrice", "check_referee", "disagreement", "total"]
-
-
-def check_referee(target: Target, options: Options) -> None:
-    """Raises OptionError where command streams are to decide that nobody can decode."""
-    if options.referee == COMMAND_STREAM and target.family.commands != KNOWN:
-        raise OptionError(
-            f"the referee {COMMAND_STREAM} does not know the commands of {target.accelerator}: leave it out there"
-        )
+__all__ = ["Referee", "StreamPrice", "disagreement", "total"]
 
 
 def total(prices: Iterable[StreamPrice | None]) -> StreamPrice | None:

@@ -56,7 +56,7 @@ class Result:
     verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
     binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference does (None: they could
     not be run, or there was no time; binary_reason says which, and where they differ). stock_binary_verified: the same of the stock graph.
-    command_stream: prices of the command streams of the "stock", the "explicit" and the chosen graph ("eqsat"), None where there is none, and on U85, whose
+    command_stream: prices of the command streams of the "stock", the "explicit" and the chosen graph ("eqsat"), None where there is none, or its
     commands are not known. referee: by which total candidates were ranked; the cycles of `points` are that referee's.
     deviation: of a tolerant result that is not equal to the bit. seconds: by stage. searched: extraction gave at least one graph that Vela
     accepts; if not, `warnings` say why, and the command line ends with exit code 4. run: all that was known, to save

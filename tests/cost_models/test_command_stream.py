@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from cost_models.command_stream import StreamPrice, _Clock, price
 from eqsat.device.compile import compile_binary
 from eqsat.device.errors import DeviceError
 from eqsat.target import Target
+from eqsat.target.families import U85
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import facts
 from eqsat.workers.worker import Pool
+from tests.device.ethos_u85.pieces import PIECES as U85_PIECES
 from tests.device.graphs import PIECES, of
 from tests.graphs import conv, finish, rescale, transpose
 
@@ -36,6 +39,13 @@ def _mul(g: TensorGraph, a: int, b: int) -> int:
     return rescale(g, g.add("mul", [rescale(g, x, "INT32") for x in (a, b)], shift=(0,)), "INT8", shift=(41,))
 
 
+def _dilated(g: TensorGraph, x: int, dilation: int) -> int:
+    weights = g.add_const(np.arange(32 * 9 * 32).reshape(32, 3, 3, 32) % 7 - 3, "INT8")
+    operands = [x, weights, g.add_const(np.zeros(32), "INT32")]
+    attrs = makers.conv("INT8", pad=(dilation,) * 4, dilation=(dilation,) * 2)
+    return rescale(g, g.add_with("conv2d", operands, attrs), "INT8", shift=(40,))
+
+
 #: Graphs of which Vela makes one command, and at most a copy of a table.
 ONE = {
     "convolution": _of(lambda g, x: conv(g, x, 8, 3), SHAPE),
@@ -51,7 +61,9 @@ def _priced(graph: TensorGraph, target: Target, pool: Pool, per_command: float =
     return price(compile_binary(dumps(graph), target, pool).stream, target, per_command)
 
 
-@pytest.mark.parametrize("accelerator", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-512"])
+@pytest.mark.parametrize(
+    "accelerator", ["ethos-u55-32", "ethos-u55-128", "ethos-u65-512", "ethos-u85-128", "ethos-u85-256"]
+)
 def test_one_command_costs_what_vela_says(accelerator: str, pool: Pool) -> None:
     """Without the copy of a table; of ops that Vela 5.1 prices as if they had one, no more."""
     target = Target.of(accelerator)
@@ -59,10 +71,10 @@ def test_one_command_costs_what_vela_says(accelerator: str, pool: Pool) -> None:
         found, vela = _priced(graph, target, pool), compile_graph(graph, target, pool).cycles
         (computing,) = (k for kind, k in found.by_kind.items() if kind != "copy")
         assert computing.commands == 1
-        if facts().table_by_default and name != "table":
+        if facts().table_by_default and name != "table" and target.family is not U85:
             assert computing.cycles <= 1.02 * vela, name
-        else:
-            assert computing.cycles == pytest.approx(vela, rel=0.02), name
+        else:  # on U85 the copy of a table is 1.3 to 2.7% of it
+            assert computing.cycles == pytest.approx(vela, rel=0.03 if target.family is U85 else 0.02), name
 
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
@@ -99,19 +111,35 @@ def test_waits_order_the_two_queues() -> None:
 
 
 def test_every_kind_of_command_has_a_price(pool: Pool) -> None:
-    for accelerator in ("ethos-u55-256", "ethos-u65-512"):
+    for accelerator in ("ethos-u55-256", "ethos-u65-512", "ethos-u85-2048"):
         found = _priced(of(*PIECES), Target.of(accelerator), pool)
         assert set(found.by_kind) == {"convolution", "pooling", "elementwise", "copy"}
-        assert all(k.cycles > 0 for k in found.by_kind.values())
+        computing = [k for kind, k in found.by_kind.items() if kind != "copy"]
+        assert all(k.cycles > 0 for k in computing) and found.by_kind["copy"].cycles >= 0  # it may hide all of them
         twice = StreamPrice.together([found, found])
         assert (twice.cycles, twice.commands) == (2 * found.cycles, 2 * found.commands)
         assert twice.by_kind["pooling"].cycles == 2 * found.by_kind["pooling"].cycles
 
 
 def test_streams_of_other_accelerators_are_refused(pool: Pool) -> None:
-    u55, u85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
-    graph = ONE["convolution"]
+    u55, graph = Target.of("ethos-u55-128"), ONE["convolution"]
     with pytest.raises(DeviceError, match="for ethos-u55-128, not ethos-u55-256"):
         price(compile_binary(dumps(graph), u55, pool).stream, Target.of("ethos-u55-256"))
-    with pytest.raises(DeviceError, match="Ethos-U85"):
-        _priced(graph, u85, pool)
+
+
+def test_a_chain_costs_what_vela_says(pool: Pool) -> None:
+    """A difference, its square and absolute value that never leave the NPU, and what is written transposed."""
+    target, by_name = Target.of("ethos-u85-256"), {p.name: p for p in U85_PIECES}
+    for name in ("chain", "transpose_0213", "matrices"):
+        graph = by_name[name].graph("INT8")
+        found, vela = _priced(graph, target, pool), compile_graph(graph, target, pool).cycles
+        assert found.cycles == pytest.approx(vela, rel=0.05), name
+
+
+def test_a_dilated_convolution_costs_what_its_pieces_cost(pool: Pool) -> None:
+    """On U85 it is one for every position within the dilation; Vela's total takes each as if it gave the whole image."""
+    target = Target.of("ethos-u85-256")
+    graph, plain = (_of(lambda g, x, d=d: _dilated(g, x, d), (1, 32, 32, 32)) for d in (4, 1))
+    found = _priced(graph, target, pool)
+    assert found.by_kind["convolution"].commands == 16
+    assert _priced(plain, target, pool).cycles < found.cycles < compile_graph(graph, target, pool).cycles / 2

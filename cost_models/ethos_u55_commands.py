@@ -1,0 +1,125 @@
+"""Cycles of each command of Ethos-U55 and U65, by Vela's formulas with the shapes, block and memories that its registers say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from cost_models import estimator
+from cost_models.blocks import Work, told_block
+from cost_models.estimator import WeightFetch
+from cost_models.issued import Issued, anywhere, memory, rows, size
+from cost_models.machine import Machine, Place
+from eqsat.device.binary import READ_ONLY
+from eqsat.device.commands import Convolution, Dma, Elementwise, Output, Pooling, commands
+from eqsat.device.operands import FeatureMap, Wait
+from eqsat.device.registers import (
+    AccFormat,
+    ActivationFunction,
+    DmaStrideMode,
+    PoolingMode,
+    WeightOrder,
+)
+from eqsat.device.stream import Instruction
+
+
+def issued(machine: Machine, stream: Iterable[Instruction]) -> Iterator[Issued | Wait]:
+    """Raises DeviceError for commands that are not known."""
+    for c in commands(stream):
+        match c:
+            case Wait():
+                yield c
+            case Dma():
+                yield Issued(("copy",), _copy(machine, c))
+            case Convolution() | Pooling() | Elementwise():
+                yield Issued((type(c).__name__.lower(),), _cycles(machine, _unplaced(c)))
+
+
+def _copy(machine: Machine, c: Dma) -> float:
+    pieces = c.sizes[0] * c.sizes[1] if max(c.source_mode, c.destination_mode) > DmaStrideMode.D1 else 1
+    source, sink = memory(machine, c.source_region), memory(machine, c.destination_region)
+    return estimator.transfer(source, sink, c.length * pieces)
+
+
+_Computing = Convolution | Pooling | Elementwise
+
+
+def _unplaced(c: _Computing) -> _Computing:
+    """Without what does not decide its price, so that the thousands of commands of a TRANSPOSE are priced once."""
+    moved = replace(c, offset=0, ifm=anywhere(c.ifm), output=replace(c.output, map=anywhere(c.output.map)))
+    if isinstance(moved, Elementwise) and moved.ifm2 is not None:
+        return replace(moved, ifm2=anywhere(moved.ifm2))
+    return moved
+
+
+@lru_cache(maxsize=4096)
+def _cycles(machine: Machine, c: _Computing) -> float:
+    return _elementwise(machine, c) if isinstance(c, Elementwise) else _array(machine, c)
+
+
+def _array(machine: Machine, c: Convolution | Pooling) -> float:
+    """Of what the MAC array does."""
+    out = c.output.map
+    work = Work(
+        _work_kind(c),
+        size(c.ifm),
+        size(out),
+        (c.kernel.height, c.kernel.width),
+        c.kernel.stride,
+        c.kernel.dilation,
+        c.ifm.element.bits,
+    )
+    weights, part_kernel = None, False
+    if isinstance(c, Convolution):
+        part_kernel = not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST
+        encoded = sum(w.length for w in c.weights)
+        weights = WeightFetch(encoded, source=memory(machine, c.weights[0].region))
+    blocks = told_block(work, machine.core.micro[0], c.block.shape, part_kernel)
+    path = _path(machine, _gathering(machine, c), c.output)
+    return estimator.mac_and_npu(machine, work, _place(machine, c.ifm, out), blocks, path, weights, out.element.bits)[0]
+
+
+def _gathering(machine: Machine, c: Convolution | Pooling) -> float:
+    """Cycles per element of the output path out of the accumulators."""
+    if c.block.accumulators == AccFormat.I40:
+        return machine.core.mul
+    return machine.largest if isinstance(c, Pooling) and c.mode == PoolingMode.MAX else machine.core.byte
+
+
+def _work_kind(c: Convolution | Pooling) -> str:
+    if isinstance(c, Convolution):
+        return "depthwise" if c.depthwise else "conv"
+    return "sum" if c.mode == PoolingMode.REDUCE_SUM else "pool"
+
+
+def _elementwise(machine: Machine, c: Elementwise) -> float:
+    out, operands = c.output.map, [m for m in (c.ifm, c.ifm2) if m is not None]
+    constant = next((m for m in operands if m.region == READ_ONLY), None) if len(operands) > 1 else None
+    read = next(m for m in operands if m is not constant)
+    path = machine.arithmetic(c.mode.name.lower(), read.element.bits, out.element.bits)
+    return estimator.elementwise(
+        machine,
+        size(out),
+        _path(machine, path, c.output),
+        _place(machine, read, out),
+        read.element.bits,
+        out.element.bits,
+        len(operands),
+        None if constant is None else size(constant),
+        c.block.shape,
+    )
+
+
+def _path(machine: Machine, arithmetic: float, o: Output) -> float:
+    """Cycles per element of the output path. A clamp takes none of its own, which Vela 5.1 sees otherwise."""
+    return max(arithmetic, machine.core.table) if o.activation.function >= ActivationFunction.TABLE_0 else arithmetic
+
+
+def _place(machine: Machine, read: FeatureMap, write: FeatureMap) -> Place:
+    return Place(
+        memory(machine, read.region),
+        memory(machine, write.region),
+        rows(read),
+        rows(write),
+    )

@@ -1,0 +1,189 @@
+"""Cycles of each command of Ethos-U85, by Vela's formulas with the shapes, block and memories that its registers say.
+
+Commands that hand their results on within the NPU are a chain, which costs what its first command does with an output path as long as those of all
+(`EstimateAOCyclesPerElement` in architecture/ethosu85/ethos_u85_performance.cpp), and what all of them read and the last one writes. A RESIZE, which Vela
+gives no formula there, takes the output path's time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+
+from cost_models import estimator
+from cost_models.blocks import BlockConfig, Work, told_split_block
+from cost_models.estimator import WeightFetch
+from cost_models.issued import Issued, anywhere, memory, rows, size
+from cost_models.machine import Machine, Memory, Place
+from eqsat.device.ethos_u85.commands import (
+    Chained,
+    Convolution,
+    Dma,
+    Elementwise,
+    Pooling,
+    Resize,
+    Scalar,
+)
+from eqsat.device.ethos_u85.decoding import commands
+from eqsat.device.ethos_u85.registers import (
+    ActivationReverse,
+    ActivationTranspose,
+    ElementwiseMode,
+    PoolingMode,
+    WeightSparsity,
+)
+from eqsat.device.operands import FeatureMap, Wait
+from eqsat.device.registers import WeightOrder
+from eqsat.device.stream import Instruction
+from eqsat.target.family import HWC, SplitMemory
+
+_Computing = Convolution | Pooling | Elementwise | Resize
+#: Cycles per element of a division (GetOutputCyclesPerElement).
+_DIVISION = 33.0
+#: What the output path writes at half its rate (GetActivationCyclesPerElement).
+_SLOW = (ActivationTranspose.WHC, ActivationTranspose.WCH, ActivationTranspose.CWH)
+
+
+def issued(machine: Machine, stream: Iterable[Instruction]) -> Iterator[Issued | Wait]:
+    """Raises DeviceError for commands that are not known."""
+    chain: list[_Computing] = []
+    for c in commands(stream):
+        match c:
+            case Wait():
+                yield c
+            case Dma():
+                yield Issued(("copy",), _copy(machine, c))
+            case Convolution() | Pooling() | Elementwise() | Resize():
+                chain.append(_unplaced(c))
+                if not isinstance(c.output.map, Chained):
+                    yield Issued(tuple(type(k).__name__.lower() for k in chain), _cycles(machine, tuple(chain)))
+                    chain.clear()
+
+
+def _copy(machine: Machine, c: Dma) -> float:
+    source, sink = memory(machine, c.source.region), memory(machine, c.destination.region)
+    return estimator.transfer(source, sink, c.length * prod(c.sizes))
+
+
+def _unplaced(c: _Computing) -> _Computing:
+    """Without what does not decide its price."""
+    written = c.output.map
+    output = replace(c.output, map=anywhere(written) if isinstance(written, FeatureMap) else written)
+    if isinstance(c, Elementwise):
+        read = tuple(anywhere(o) if isinstance(o, FeatureMap) else o for o in c.operands)
+        return replace(c, offset=0, operands=read, output=output)
+    moved = replace(c, offset=0, ifm=anywhere(c.ifm), output=output)
+    if isinstance(moved, Convolution | Pooling) and moved.ifm2 is not None:
+        return replace(moved, ifm2=anywhere(moved.ifm2))
+    return moved
+
+
+@lru_cache(maxsize=4096)
+def _cycles(machine: Machine, chain: tuple[_Computing, ...]) -> float:
+    first, written = chain[0], chain[-1].output.map
+    path = sum(_path(machine, c) for c in chain)
+    besides = tuple(_moved(machine, m, c.block.shape) for c in chain[1:] for m in _read(c))
+    if isinstance(first, Convolution | Pooling):
+        return _array(machine, first, written, path, besides)
+    shape, block, operands = first.output.shape, first.block.shape, _read(first)
+    moved = (*(_moved(machine, m, block) for m in operands), *besides)
+    sink = _sink(machine, written)
+    if isinstance(written, FeatureMap):
+        moved = (*moved, _moved(machine, written, block, reads=False))
+    place = Place(memory(machine, operands[0].region) if operands else sink, sink, False, _in_rows(written))
+    stored = (*shape[:2], estimator.stored_depth(shape[2], place.write_rows))
+    bits = max((m.element.bits for m in operands), default=8)
+    computing = estimator.by_block(machine, shape, block, path, place, bits, _bits(written))
+    return max(prod(stored) / prod(shape) * computing, estimator.memories(moved))
+
+
+def _array(
+    machine: Machine,
+    c: Convolution | Pooling,
+    written: FeatureMap | Chained | None,
+    path: float,
+    besides: tuple[tuple[Memory, float], ...],
+) -> float:
+    """Of what the MAC array does."""
+    read = _window(c)
+    shape = (
+        size(c.output.map) if isinstance(c.output.map, FeatureMap) else c.output.shape
+    )  # as it is written, like Vela's
+    work = Work(
+        _work_kind(c),
+        size(read),
+        shape,
+        (c.kernel.height, c.kernel.width),
+        c.kernel.stride,
+        c.kernel.dilation,
+        read.element.bits,
+    )
+    weights = None
+    if isinstance(c, Convolution) and c.weights:
+        encoded, sparse = sum(w.length for w in c.weights), c.sparsity != WeightSparsity.NONE
+        weights = WeightFetch(encoded, sparse=sparse, source=memory(machine, c.weights[0].region))
+    place = Place(memory(machine, read.region), _sink(machine, written), rows(read), _in_rows(written))
+    return estimator.mac_and_npu(
+        machine, work, place, _blocks(machine, c, work), path, weights, _bits(written), besides=besides
+    )[0]
+
+
+def _blocks(machine: Machine, c: Convolution | Pooling, work: Work) -> BlockConfig:
+    core = machine.core
+    assert isinstance(core.memory, SplitMemory)
+    kernel_first = work.kind == "conv" and isinstance(c, Convolution) and c.order == WeightOrder.PART_KERNEL_FIRST
+    return told_split_block(work, core.micro, c.block.micro, c.block.shape, kernel_first, core.memory, core.macs)
+
+
+def _work_kind(c: Convolution | Pooling) -> str:
+    if isinstance(c, Convolution):
+        return "depthwise" if c.depthwise else "product" if c.matrices else "conv"
+    return "sum" if c.mode == PoolingMode.REDUCE_SUM else "pool"
+
+
+def _path(machine: Machine, c: _Computing) -> float:
+    """Cycles per element of the output path, with what a command does to its result."""
+    core, out = machine.core, _bits(c.output.map)
+    first = c.operands[0] if isinstance(c, Elementwise) else c.ifm if isinstance(c, Resize) else _window(c)
+    read = first.element.bits
+    if isinstance(c, Elementwise) and c.mode == ElementwiseMode.DIV:
+        return _DIVISION
+    binary = isinstance(c, Elementwise) and len(c.operands) > 1
+    wide = read == 32 and binary or 32 in (read, out) and isinstance(c.output.map, Chained)
+    arithmetic = core.wide if wide else core.product if 32 in (read, out) else core.byte
+    slow = c.output.transpose in _SLOW or c.output.reverse == ActivationReverse.W
+    return max(arithmetic, core.byte * (1 + slow))
+
+
+def _window(c: Convolution | Pooling) -> FeatureMap:
+    """What its window sees; accumulators that begin with the only operand of a pooling that does nothing more see that."""
+    return c.ifm2 if isinstance(c, Pooling) and c.mode == PoolingMode.NONE and c.ifm2 is not None else c.ifm
+
+
+def _read(c: _Computing) -> tuple[FeatureMap, ...]:
+    """What it reads from memory, but weights."""
+    if isinstance(c, Elementwise):
+        return tuple(o for o in c.operands if not isinstance(o, Chained | Scalar))
+    return (c.ifm if isinstance(c, Resize) else _window(c),)
+
+
+def _moved(machine: Machine, m: FeatureMap, block: HWC, reads: bool = True) -> tuple[Memory, float]:
+    """Bytes that a whole tensor takes of its memory, with what bursts waste."""
+    place, shape, bits = memory(machine, m.region), size(m), m.element.bits
+    stored = prod(shape[:2]) * estimator.stored_depth(shape[2], rows(m))
+    return place, stored * bits / 8 * estimator.wasted(machine, place, reads, rows(m), bits, block, shape)
+
+
+def _sink(machine: Machine, m: FeatureMap | Chained | None) -> Memory:
+    return memory(machine, m.region if isinstance(m, FeatureMap) else None)
+
+
+def _in_rows(m: FeatureMap | Chained | None) -> bool:
+    return isinstance(m, FeatureMap) and rows(m)
+
+
+def _bits(m: FeatureMap | Chained | None) -> int:
+    """Of a result's elements; accumulators that are kept are no result."""
+    return 8 if m is None else m.element.bits
