@@ -15,6 +15,7 @@ from cost_models.protocol import CostModel
 from eqsat.egraph.encoding import Frozen
 from eqsat.search.candidates import Candidate, by_class, candidates, fusions, reachable
 from eqsat.search.signature import with_inputs_read
+from eqsat.search.slices import with_copies
 from eqsat.search.storage import view_costs
 from eqsat.search.writer import Written, write
 from eqsat.tensor.types import Shape
@@ -59,8 +60,9 @@ class Choices:
         return write(self.frozen, self.classes, self.candidates, self._last_shapes(choice), choice)
 
     def tensor_graph(self, choice: Mapping[int, int]) -> Written:
-        """The same, in which every input that the source reads is read, also where nothing depends on it."""
-        return with_inputs_read(*self.written(choice), self.frozen.source)
+        """The same, in which every input that the source reads is read, also where nothing depends on it, and with copies of the SLICEs that Vela
+        would not read rightly."""
+        return with_inputs_read(*with_copies(*self.written(choice)), self.frozen.source)
 
     def _last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
         """{class: the last shape that its value is read in}, where that was chosen."""
