@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
     log = Log(args.out / "records.jsonl", itemgetter("name", "delegate", "target"))
     options = Options(effort=args.effort, cache=args.cache, max_sram=ANY, max_flash=ANY, binary_time_limit=0)
     models = set(filter(None, args.models.split(",")))
-    for path in sorted((p for d in args.graphs for p in d.glob(f"*{_SUFFIX}")), key=lambda p: p.stat().st_size):
+    for path in (p for d in args.graphs for p in sorted(d.glob(f"*{_SUFFIX}"), key=lambda p: p.stat().st_size)):
         name, delegate, target = path.name.removesuffix(_SUFFIX).rsplit(".", 2)
         if (models and name not in models) or (name, int(delegate), target) in log.records:
             continue

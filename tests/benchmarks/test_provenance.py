@@ -49,4 +49,10 @@ def test_saved_graphs_are_measured_once(tmp_path: Path) -> None:
     assert (found["other"]["from_pytorch"], found["other"]["delegate"], found["other"]["chosen"]) == (False, 1, "eqsat")
     assert all(known == every > 0 for known, every in (found["other"][k] for k in ("given", "result", "rows")))
     before = (out / "records.jsonl").read_bytes()
+    again = tmp_path / "again"
+    again.mkdir()
+    (again / f"one.0.{TARGET}.explicit.tosa").write_bytes(dumps(one))  # smaller, but second
+    assert main([args[0], str(again), *args[1:], "--out", str(tmp_path / "both")]) == 1
+    both = {r["name"]: r for r in map(json.loads, (tmp_path / "both" / "records.jsonl").read_text().splitlines())}
+    assert both == found
     assert main([*args, "--models", "other"]) == 1 and (out / "records.jsonl").read_bytes() == before
