@@ -28,7 +28,7 @@ from eqsat.bench.log import Log
 from eqsat.files import write_atomically
 
 ROOT = Path(__file__).parent.parent
-TARGETS = ("ethos-u55-128", "ethos-u85-256")
+TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 _PACKAGES = ("eqsat", "executorch", "torch", "torchao")
 _BORDERS = ("quantized_decomposed.quantize_per_tensor", "quantized_decomposed.dequantize_per_tensor")
 
