@@ -32,7 +32,7 @@ def disassemble_command(
     from eqsat.device.text import disassemble
 
     try:
-        for line in disassemble(_read(file), registers):
+        for line in disassemble(read_file(file), registers):
             print(line)
     except (InputError, DeviceError) as e:
         raise fail(f"{file}: {e}", BAD_INPUT) from e
@@ -52,7 +52,7 @@ def run_command(
 
     try:
         check_output(output)
-        binary = _read(file)
+        binary = read_file(file)
         try:
             with np.load(inputs, allow_pickle=False) as given:
                 arrays = [given[k] for k in given.files]
@@ -67,8 +67,8 @@ def run_command(
     print(f"wrote {output}: " + ", ".join(f"y{k} {y.dtype}{list(y.shape)}" for k, y in enumerate(outputs)))
 
 
-def _read(file: Path) -> Binary:
-    """Raises InputError and DeviceError."""
+def read_file(file: Path) -> Binary:
+    """A compiled model in any form that commands take. Raises InputError and DeviceError."""
     from eqsat.device.binary import read_binary
 
     try:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fvp import CELLS, cells, fit, main, per_command
+from benchmarks.fvp import CELLS, cells, main
 from cost_models.command_stream import PER_COMMAND
+from cost_models.measured import fit, per_command
 
 
 def test_the_default_price_is_what_the_cells_bear_out() -> None:
@@ -19,7 +20,7 @@ def test_the_default_price_is_what_the_cells_bear_out() -> None:
 def test_a_price_that_is_there_is_found() -> None:
     """Cycles made by the formula itself, with 300 a command."""
     shares = {"ethos-u55": 0.9, "ethos-u65": 0.8}
-    made = [replace(c, fvp=round(shares[c.family] * c.vela + 300 * c.operators)) for c in cells()]
+    made = [replace(c, measured=round(shares[c.family] * c.priced + 300 * c.commands)) for c in cells()]
     assert fit(made).price == pytest.approx(300, rel=1e-3) and fit(made).rms < 1e-4
     assert per_command(made) == pytest.approx(300, rel=1e-3)
 

@@ -1,0 +1,106 @@
+"""`eqsat fit`: what a device was measured to take, beside both totals, and the price of a command that fits it."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eqsat.cli.common import BAD_INPUT, FAILED, app, fail, quiet
+from eqsat.files import InputError
+from eqsat.target import Target, TargetError
+
+if TYPE_CHECKING:
+    from cost_models.measured import Measurement
+    from eqsat.workers.worker import Worker
+
+_COLUMNS = ("file", "target", "cycles")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """vela: Vela's total, None of a file that does not say."""
+
+    given: Measurement
+    target: str
+    vela: int | None
+
+
+@app.command("fit")
+def fit_command(
+    measured: Annotated[
+        Path,
+        typer.Argument(
+            help="a CSV with the columns file (a TOSA flatbuffer, or a compiled model), target and cycles (as the device counts them)"
+        ),
+    ],
+) -> None:
+    """Lay cycles that you measured beside Vela's total and the price of the commands, and fit the price of a command."""
+    quiet()
+    from cost_models.measured import fit, per_command
+    from eqsat.device.errors import DeviceError
+    from eqsat.workers.worker import Worker, WorkerError
+
+    try:
+        with Worker() as via:
+            rows = [_row(measured.parent, line, via) for line in _lines(measured)]
+        found = fit([r.given for r in rows])
+    except (InputError, TargetError, DeviceError, ValueError) as e:
+        raise fail(f"{measured}: {e}", BAD_INPUT) from e
+    except WorkerError as e:
+        raise fail(f"{measured}: {e}", FAILED) from e
+    print(f"{'file':32} {'target':14} {'measured':>14} {'Vela':>14} {'commands':>14} {'fit':>8}")
+    for r, error in zip(rows, found.errors, strict=True):
+        vela = "-" if r.vela is None else f"{r.vela:,}"
+        print(f"{r.given.name:32} {r.target:14} {r.given.measured:14,} {vela:>14} {r.given.priced:14,} {error:+8.1%}")
+    shares = ", ".join(f"{share:.3f} of the price on {family}" for family, share in found.shares.items())
+    print(f"fit: {shares}, and {found.price:,.0f} cycles per command; r.m.s. error {found.rms:.1%}")
+    if price := per_command([r.given for r in rows]):
+        for family, share in found.shares.items():
+            print(f"--command-cycles {price / share:.0f} ranks graphs for {family} by it")
+    else:
+        print("no price per command is borne out: its sign hangs on one of the measurements")
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    """Raises InputError."""
+    try:
+        with path.open(newline="") as f:
+            lines = list(csv.DictReader(f))
+    except (OSError, UnicodeDecodeError, csv.Error) as e:
+        raise InputError(f"no CSV: {e}") from e
+    if not lines or not set(_COLUMNS) <= lines[0].keys():
+        raise InputError(f"a CSV with the columns {', '.join(_COLUMNS)} is needed")
+    return lines
+
+
+def _row(place: Path, line: dict[str, str], via: Worker) -> _Row:
+    """Raises InputError, TargetError, DeviceError and WorkerError."""
+    from cost_models.command_stream import price
+    from cost_models.measured import Measurement
+    from eqsat.cli.binaries import read_file
+    from eqsat.vela.compile import compile_tosa
+
+    file, target = place / line["file"], Target.of(line["target"])
+    try:
+        cycles = int(line["cycles"])
+    except (TypeError, ValueError):
+        cycles = 0
+    if cycles < 1:
+        raise InputError(f"{line['file']}: {line['cycles']!r} is no number of cycles")
+    vela = None
+    if file.suffix == ".tosa":
+        try:
+            estimate = compile_tosa(file.read_bytes(), target, via)
+        except OSError as e:
+            raise InputError(f"{file}: {e.strerror or e}") from e
+        stream, vela = estimate.stream, estimate.cycles
+    else:
+        stream = read_file(file).stream
+    found = price(stream, target)
+    return _Row(
+        Measurement(line["file"], target.family.name, found.commands, found.cycles, cycles), target.accelerator, vela
+    )
