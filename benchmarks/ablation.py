@@ -1,6 +1,6 @@
 """What each family of rules contributes, and what the presets reach alone.
 
-    python -m benchmarks.ablation --tosa DIR --targets ethos-u55-128,ethos-u85-256 --out benchmarks/results/ablation
+    python -m benchmarks.ablation --tosa DIR --targets ethos-u55-128,ethos-u65-256 --out benchmarks/results/ablation
 
 DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`. Every graph is optimized with all
 rules, with all but one family for each family, and with each preset. Analyses stay: they only tell rules what a value is. `records.jsonl`
