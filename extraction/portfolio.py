@@ -54,8 +54,8 @@ def extract(
         if not run.proved:
             assert run.reduced is not None
             entrants = schedule(state.graph.n_nodes, time.perf_counter(), run.deadline)
-            history = History(run.begin, time_limit, [e.start for e in entrants], run.reduced.offset)
-            race(state, entrants, seed, history.ends)
+            history, before = History(time_limit, run.reduced.offset), time.perf_counter() - run.begin
+            race(state, entrants, seed, lambda cost, bound, worked, n: history.ends(cost, bound, before + worked, n))
     return run.result()
 
 

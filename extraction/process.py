@@ -230,6 +230,15 @@ def _resident_mib(pid: int) -> float:
     return total / 2**20
 
 
+def starved_seconds(pid: int) -> float:
+    """Seconds for which a process was ready to compute and did not get to, 0 where nobody tells (Linux does, in /proc/PID/schedstat: the
+    second of its numbers, nanoseconds; the kernel's Documentation/scheduler/sched-stats.rst)."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) * 1e-9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 def cpu_seconds(pid: int) -> float:
     """Seconds that a process has computed, 0 where there is none."""
     import psutil

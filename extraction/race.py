@@ -21,7 +21,7 @@ from .check import Choice, check
 from .errors import InvalidExtraction
 from .graph import ChoiceGraph
 from .io import to_json
-from .process import Limits, Process, WorkerError
+from .process import Limits, Process, WorkerError, starved_seconds
 from .protocol import Solver
 from .result import closes
 from .stopping import stop_asked
@@ -83,7 +83,7 @@ def _import_path(solver: Solver) -> str:
 
 
 class SolverProcess:
-    """One solver at work on one graph. Raises OSError where no process can be started."""
+    """One solver at work on one graph; pid: its process. Raises OSError where no process can be started."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SolverProcess:
     ):
         self.solver = solver
         self._process = Process(type(solver).__module__, env={"PYTHONPATH": _import_path(solver)})
-        self._process.start()
+        self.pid = self._process.start().pid
         job = (solver_as_json(solver), graph_json, time_limit, seed, warm_start)
         limits = Limits(seconds=time_limit * (1 + GRACE_SHARE) + GRACE)
         threading.Thread(target=self._run, args=(job, limits, inbox), daemon=True).start()
@@ -126,14 +126,34 @@ class Entrant:
     stop: float
 
 
+class WorkClock:
+    """Seconds that solvers would have taken on a machine that does nothing else: those in which they wait for a core do not count, unless for each other."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._last = time.perf_counter()
+        self._starved: dict[int, float] = {}
+
+    def tick(self, pids: Sequence[int], now: float) -> None:
+        """Goes on to `now`, when processes with these numbers are at work."""
+        passed, self._last = now - self._last, now
+        starved = {pid: starved_seconds(pid) for pid in pids}
+        waited = sum(s - self._starved.get(pid, 0.0) for pid, s in starved.items())
+        self._starved = starved
+        if passed > 0 and pids:
+            share = (1 - waited / len(pids) / passed) * max(1.0, len(pids) / (os.cpu_count() or 1))
+            passed *= min(1.0, max(0.0, share))
+        self.seconds += passed
+
+
 def race(
     state: State,
     entrants: Sequence[Entrant],
     seed: int,
-    ends: Callable[[float, float, float], bool] = lambda cost, bound, now: False,
+    ends: Callable[[float, float, float, int], bool] = lambda cost, bound, worked, begun: False,
 ) -> None:
     """Run the entrants, each in its time, until one proves the optimum, all are done, the caller wants no more (`stopping`) or
-    `ends`, with the best cost and bound and the time, says so.
+    `ends` says so, with the best cost and bound, the seconds that they could work, and how many have begun.
 
     Each starts from the best choice known by then. Improves `state` in place; Ctrl-C stops the
     processes and is raised again.
@@ -142,10 +162,12 @@ def race(
     graph_json = to_json(state.graph)
     waiting = sorted(entrants, key=lambda e: e.start)
     running: set[SolverProcess] = set()
+    clock = WorkClock()
     try:
         while (waiting or running) and not state.proved and not stop_asked():
             now = time.perf_counter()
-            if ends(state.cost, state.bound, now):
+            clock.tick([p.pid for p in running], now)
+            if ends(state.cost, state.bound, clock.seconds, len(entrants) - len(waiting)):
                 break
             while waiting and (waiting[0].start <= now or not running):
                 # Nobody at work is no reason to wait: the next one starts early.
