@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ._child import pack, unpack
 
@@ -156,7 +156,7 @@ class Process:
             process.stdout.close()
             self._process = None
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
