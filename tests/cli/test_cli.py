@@ -90,16 +90,15 @@ def test_optimize_a_tosa_file(tmp_path):
     record = json.loads(result.stdout)
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"]
     assert "transpose" not in loads(out.read_bytes()).op_counts()
-    assert record["command_stream"] == {"stock": None, "eqsat": None}
+    assert record["command_stream"]["eqsat"]["commands"] < record["command_stream"]["stock"]["commands"]
 
 
-def test_the_referee_is_an_option_where_commands_are_known(tmp_path):
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_the_referee_is_an_option(target, tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(pair_of_transposes())
     referee = ("--referee", "command-stream", "--command-cycles", "50", "--json")
-    refused = run("optimize", source, "-t", "ethos-u85-256", "-o", out, *referee)
-    assert refused.exit_code == 2 and "does not know the commands of ethos-u85-256" in refused.stdout
-    result = run("optimize", source, "-t", "ethos-u55-128", "-o", out, *referee)
+    result = run("optimize", source, "-t", target, "-o", out, *referee)
     assert result.exit_code == 0, result.output
     record = json.loads(result.stdout)
     assert record["referee"] == "command-stream"

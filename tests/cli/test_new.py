@@ -45,7 +45,7 @@ def new(*args: object):
     return CliRunner().invoke(app, ["new", *map(str, args)])
 
 
-def tests_in(directory: Path) -> subprocess.CompletedProcess[str]:
+def run_tests_in(directory: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         cwd=directory,
@@ -67,7 +67,7 @@ def test_a_start_passes_its_own_tests_and_the_linter(plugin: str, tmp_path: Path
         [sys.executable, "-m", "ruff", "check", "--line-length=140", str(tmp_path)], capture_output=True, text=True
     )
     assert linted.returncode == 0, linted.stdout
-    tested = tests_in(tmp_path)
+    tested = run_tests_in(tmp_path)
     assert tested.returncode == 0 and " passed" in tested.stdout, tested.stdout
 
 
@@ -75,7 +75,7 @@ def test_a_start_passes_its_own_tests_and_the_linter(plugin: str, tmp_path: Path
 def test_the_tests_of_a_rule_serve_the_rule_that_replaces_it(tmp_path: Path) -> None:
     assert new("rule", "mine", "-d", tmp_path).exit_code == 0
     (tmp_path / "mine.py").write_text(ABSOLUTE)
-    tested = tests_in(tmp_path)
+    tested = run_tests_in(tmp_path)
     assert tested.returncode == 0 and "2 passed" in tested.stdout, tested.stdout
 
 
