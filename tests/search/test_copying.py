@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,12 +24,17 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Type
 from eqsat.tosa import dumps, loads
 from eqsat.vela.compile import compile_graph
+from eqsat.vela.facts import version
 from eqsat.workers.worker import Pool
 from extraction import InvalidExtraction, check, extract
 from tests.graphs import conv, finish
 
+TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+#: Where such a convolution takes fewer cycles than Vela's copy: 5.1 has copies on U55 and U65 for less.
+PAYING = [t for t in TARGETS if not (version().startswith("5.1.") and t != "ethos-u85-256")]
 
-@pytest.fixture(params=["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+
+@pytest.fixture(params=PAYING)
 def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterator[VelaGroups]:
     cache = PriceCache(tmp_path / "prices")
     yield VelaGroups(Target.of(request.param), pool, cache)
@@ -93,7 +99,7 @@ def test_what_has_no_price_stays_forbidden(model: VelaGroups) -> None:
     }
 
 
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+@pytest.mark.parametrize("target", PAYING)
 def test_the_answer_copies_by_a_convolution_only_what_vela_copies(target: str) -> None:
     """One operand is read by a pooling too, the other is written where it belongs and stays so."""
     source = skip_connection()
@@ -104,11 +110,12 @@ def test_the_answer_copies_by_a_convolution_only_what_vela_copies(target: str) -
     assert loads(result.tosa, "the answer").op_counts()["depthwise_conv2d"] == 1
 
 
-def test_no_copy_where_it_takes_too_much_flash() -> None:
+@pytest.mark.parametrize("target", PAYING[:1])
+def test_no_copy_where_it_takes_too_much_flash(target: str) -> None:
     graph = dumps(skip_connection())
-    free = optimize_tosa(graph, "ethos-u55-128", options=Options(max_sram="any", max_flash="any"))
+    free = optimize_tosa(graph, target, options=Options(max_sram="any", max_flash="any"))
     most = min(p.figures.flash for p in free.points)
-    bound = optimize_tosa(graph, "ethos-u55-128", options=Options(max_sram="any", max_flash=most))
+    bound = optimize_tosa(graph, target, options=Options(max_sram="any", max_flash=most))
     assert "depthwise_conv2d" not in loads(bound.tosa, "the answer").op_counts()
     assert bound.cycles > free.cycles
 
@@ -120,6 +127,14 @@ def test_what_is_copied_is_not_written_in_place(model: VelaGroups) -> None:
     first, second = choices.candidates[n].operands
     read = {choices.candidates[m].cls for (r, m) in choices.graph.pair_costs if r == n}
     assert second in read and first not in read
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS if t not in PAYING])
+def test_no_candidate_where_velas_copy_takes_less(target: str, pool: Pool, tmp_path: Path) -> None:
+    with closing(PriceCache(tmp_path / "prices")) as cache:
+        assert not copying_candidates(
+            build(saturate(skip_connection(), []), VelaGroups(Target.of(target), pool, cache))
+        )
 
 
 @pytest.mark.parametrize("source", [skip_connection(size=2), skip_connection(batch=2), skip_connection(dtype="INT16")])
