@@ -21,7 +21,7 @@ from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Const, Steps, Type
 
 #: The operators of a copy.
-STEPS: Steps = (("depthwise_conv2d", makers.conv("INT8")), ("rescale", makers.rescale("INT8")))
+STEPS: Steps = (("depthwise_conv2d", makers.conv("INT8")), ("rescale", makers.by_one("INT8")))
 #: So many operands have candidates for each set of them that is copied; of more, for each by itself and for all.
 _ALL_SETS = 3
 

@@ -31,7 +31,7 @@ class Referee:
     def price(self, estimate: Estimate) -> StreamPrice | None:
         """Of a compiled graph; None where its commands are not known."""
         try:
-            return price(estimate.stream, self.target, self.options.command_cycles)
+            return self._price(estimate)
         except DeviceError:
             return None
 
@@ -40,9 +40,13 @@ class Referee:
         if self.options.referee != COMMAND_STREAM:
             return None
         try:
-            return price(estimate.stream, self.target, self.options.command_cycles)
+            return self._price(estimate)
         except DeviceError as e:
             raise OptionError(f"the referee {COMMAND_STREAM} cannot price a graph: {e}") from e
+
+    def _price(self, estimate: Estimate) -> StreamPrice:
+        """Raises DeviceError."""
+        return price(estimate.stream, self.target, self.options.command_cycles)
 
 
 def disagreement(cycles: tuple[int, int], prices: tuple[StreamPrice | None, StreamPrice | None]) -> str:
