@@ -107,7 +107,7 @@ def activation_of_several_images() -> TensorGraph:
     "5.1",
     "5.2",
     u85=_BOTH,
-    patterns=("transpose > transpose",),
+    patterns=("transpose > transpose", "reshape > transpose > transpose", "reshape > transpose > table > transpose"),
 )
 def lost_output() -> TensorGraph:
     g = TensorGraph()
@@ -226,11 +226,11 @@ def wide_rescale_of_a_pad() -> TensorGraph:
 
 
 @_defect(
-    "a sum of a constant of one element, first, and a tensor of five axes: operands are not exchanged",
+    "a sum (product, extremum) of one element, first, and a tensor of five axes: operands are not exchanged",
     "5.0",
     "5.1",
     "5.2",
-    patterns=("add:INT32",),
+    patterns=("add|sub|mul|maximum|minimum:INT32",),
 )
 def constant_first() -> TensorGraph:
     g = TensorGraph()
@@ -270,8 +270,8 @@ def transposed_convolution_with_output_padding() -> TensorGraph:
     "5.2",
     u85=_BOTH,
     patterns=(
-        "slice > reduce_max",
-        "reduce_max > pad",
+        "slice > reduce_max|reduce_min",
+        "reduce_max|reduce_min > concat|pad",
     ),
 )
 def maximum_of_a_slice() -> TensorGraph:
@@ -311,7 +311,7 @@ def product_of_a_slice() -> TensorGraph:
     "a RESCALE per channel behind a CONCAT of channels: each part takes the scales of the first channels",
     "5.2",
     u85=("5.2",),
-    patterns=("concat > rescale",),
+    patterns=("concat|tile|pad > rescale",),
 )
 def channel_scales_behind_a_concat() -> TensorGraph:
     g = TensorGraph()
@@ -324,7 +324,7 @@ def channel_scales_behind_a_concat() -> TensorGraph:
 @_defect(
     "a RESCALE to INT32 behind a CONCAT: all parts are written to its beginning",
     "5.2",
-    patterns=("concat > rescale:INT32",),
+    patterns=("concat|tile > rescale:INT32",),
 )
 def wide_rescale_of_a_concat() -> TensorGraph:
     g = TensorGraph()
@@ -335,7 +335,7 @@ def wide_rescale_of_a_concat() -> TensorGraph:
 @_defect(
     "a CONCAT of a tensor and a RESCALE of INT32 with several shifts, as behind a TRANSPOSE_CONV2D: its parts are written to the beginning",
     "5.2",
-    patterns=("rescale > concat",),
+    patterns=("rescale > concat|pad",),
 )
 def concat_of_a_wide_rescale() -> TensorGraph:
     g = TensorGraph()
@@ -395,7 +395,9 @@ def wide_strides_of_a_slice() -> TensorGraph:
     "a comparison that chooses and is an output: it chooses single bits",
     u85=_BOTH,
     only_u85=True,
-    patterns=("equal|greater|greater_equal|reduce_all|reduce_any|logical_not > select",),
+    patterns=(
+        "equal|greater|greater_equal|reduce_all|reduce_any|logical_and|logical_not|logical_or|logical_xor > select",
+    ),
 )
 def mask_that_is_an_output() -> TensorGraph:
     g = TensorGraph()
@@ -407,7 +409,7 @@ def mask_that_is_an_output() -> TensorGraph:
 @_defect(
     "NEGATE of INT16 and a RESCALE to INT32: clamped as INT16 (5.2), or not where NEGATE saturates (5.1)",
     u85=_BOTH,
-    patterns=("negate:INT16 > rescale:INT32",),
+    patterns=("negate|bitwise_not:INT16 > rescale:INT32",),
 )
 def negated_and_widened() -> TensorGraph:
     g = TensorGraph()
@@ -418,12 +420,88 @@ def negated_and_widened() -> TensorGraph:
 @_defect(
     "a RESCALE to unsigned behind a maximum: clamped as INT8",
     u85=("5.2",),
-    patterns=("max_pool2d|maximum|select > rescale",),
+    patterns=("max_pool2d|maximum|select|reduce_max|reduce_min|bitwise_not > rescale",),
 )
 def maximum_to_unsigned() -> TensorGraph:
     g = TensorGraph()
     x = g.add_with("max_pool2d", [g.add_input("x", (1, 4, 4, 8), "INT8")], makers.max_pool((2, 2)))
     return _finished(g, _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True))
+
+
+@_defect(
+    "REDUCE_MIN, read in another shape: its last operation reads only the first row of what it negates",
+    *_BOTH,
+    patterns=("reduce_min > reshape|transpose", "reduce_min > reshape > reshape|transpose"),
+)
+def minimum_in_another_shape() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_with("reduce_min", [g.add_input("x", (1, 3, 5, 8), "INT8")], makers.extremum(2))
+    return _finished(g, g.add("reshape", (x,), shape=(1, 3, 8)))
+
+
+@_defect("REDUCE_MIN of INT8 and a RESCALE to INT16: clamped as INT8", "5.2", patterns=("reduce_min > rescale",))
+def widened_minimum() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_with("reduce_min", [g.add_input("x", (16, 12), "INT8")], makers.extremum(0))
+    return _finished(g, _rescale(g, x, "INT16", _ONE, 24))
+
+
+@_defect("NEGATE and a RESCALE to unsigned: clamped as INT8", "5.2", u85=("5.2",), patterns=("negate > rescale",))
+def negated_to_unsigned() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("negate", (g.add_input("x", (1, 3, 7, 2), "INT8"),), in_zp=(3,), out_zp=(0,))
+    return _finished(g, _rescale(g, x, "INT8", out_zp=-128, output_unsigned=True))
+
+
+@_defect(
+    "a PAD that adds nothing, and a convolution: the input's zero point is lost",
+    *_BOTH,
+    u85=_BOTH,
+    patterns=("pad > conv2d|depthwise_conv2d",),
+)
+def zero_point_behind_an_empty_pad() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_with("pad", [g.add_input("x", (1, 4, 5, 6), "INT8")], makers.pad((0,) * 8, 0))
+    w = g.add_const(np.arange(48, dtype=np.int8).reshape(8, 1, 1, 6), "INT8")
+    b = g.add_const(np.zeros(8, np.int32), "INT32")
+    y = g.add_with("conv2d", [x, w, b], makers.conv("INT8", in_zp=-128))
+    return _finished(g, _rescale(g, y, "INT8", _ONE, 37))
+
+
+@_defect(
+    "a TRANSPOSE of five axes, one of them of one element, and a CLAMP or TABLE: it is lost",
+    *_BOTH,
+    patterns=("transpose > clamp|table",),
+)
+def activation_of_a_long_transpose() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("transpose", (g.add_input("x", (1, 8, 4, 1, 4), "INT8"),), perms=(0, 3, 2, 1, 4))
+    return _finished(g, g.add_with("clamp", [x], makers.clamp("INT8", -50, 90)))
+
+
+@_defect(
+    "a CLAMP, a TRANSPOSE and a CLAMP: one operation, with the range of the second",
+    u85=_BOTH,
+    patterns=("clamp > transpose > clamp",),
+)
+def clamps_around_a_transpose() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_with("clamp", [g.add_input("x", (1, 6, 6, 8), "INT8")], makers.clamp("INT8", 18, 127))
+    x = g.add("transpose", (x,), perms=(0, 2, 3, 1))
+    return _finished(g, g.add_with("clamp", [x], makers.clamp("INT8", -3, 127)))
+
+
+@_defect(
+    "a SLICE of five axes, read with four, in a CONCAT: all of its images are the first",
+    u85=_BOTH,
+    only_u85=True,
+    patterns=("slice > concat", "slice > rescale"),
+)
+def slice_of_fewer_axes() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("slice", (g.add_input("x", (2, 3, 2, 4, 5), "INT8"),), start=(0, 0, 0, 0, 0), size=(1, 3, 2, 4, 5))
+    x = g.add("reshape", (x,), shape=(3, 2, 4, 5))
+    return _finished(g, g.add("concat", (x, g.add_input("y", (3, 2, 4, 5), "INT8")), axis=1))
 
 
 def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:

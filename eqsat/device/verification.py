@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.device.binary import Binary
-from eqsat.device.compile import of_answer
+from eqsat.device.compile import compile_binary, of_answer
 from eqsat.device.errors import DeviceError, DeviceFault
 from eqsat.device.run import Device
 from eqsat.target import Target
@@ -61,6 +61,8 @@ def check(
     except WorkerError as e:
         if e.refused:
             raise
+        if not (e.killed or e.stopped):
+            _compiled_once_more(buffer, target, via, timeout)
         return Verdict(None, str(e))
     if "unknown" in answer:
         return Verdict(None, answer["unknown"])
@@ -72,6 +74,14 @@ def check(
         return Verdict(False if lost else None, f"its binary has only {outputs} of {len(expected[0])} outputs")
     reason = _difference(unpacked(answer["outputs"]), expected)
     return Verdict(not reason, reason, len(inputs))
+
+
+def _compiled_once_more(buffer: bytes, target: Target, via: Pool | Worker, timeout: float) -> None:
+    """Raises WorkerError, `refused`, where it is Vela that the worker does not survive: of some graphs its recursion has no end."""
+    try:
+        compile_binary(buffer, target, via, timeout)
+    except WorkerError as e:
+        raise WorkerError(f"Vela does not survive the graph: {e}", refused=True) from e
 
 
 def _difference(got: Sequence[np.ndarray], expected: Sequence[Sequence[np.ndarray]]) -> str:
