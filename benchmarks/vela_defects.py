@@ -107,7 +107,11 @@ def activation_of_several_images() -> TensorGraph:
     "5.1",
     "5.2",
     u85=_BOTH,
-    patterns=("transpose > transpose", "reshape > transpose > transpose", "reshape > transpose > table > transpose"),
+    patterns=(
+        "transpose|reshape > transpose",
+        "reshape > transpose > transpose",
+        "reshape > transpose > table > transpose",
+    ),
 )
 def lost_output() -> TensorGraph:
     g = TensorGraph()
@@ -502,6 +506,21 @@ def slice_of_fewer_axes() -> TensorGraph:
     x = g.add("slice", (g.add_input("x", (2, 3, 2, 4, 5), "INT8"),), start=(0, 0, 0, 0, 0), size=(1, 3, 2, 4, 5))
     x = g.add("reshape", (x,), shape=(3, 2, 4, 5))
     return _finished(g, g.add("concat", (x, g.add_input("y", (3, 2, 4, 5), "INT8")), axis=1))
+
+
+@_defect(
+    "DEPTHWISE_CONV2D with two outputs a channel, and a PAD: it is written to the beginning of the padded tensor",
+    *_BOTH,
+    u85=_BOTH,
+    patterns=("depthwise_conv2d > rescale > pad",),
+)
+def padded_depthwise_with_a_multiplier() -> TensorGraph:
+    g = TensorGraph()
+    w = g.add_const((np.arange(24) % 7 - 3).reshape(1, 1, 12, 2).astype(np.int8), "INT8")
+    b = g.add_const(np.zeros(1, np.int32), "INT32")
+    x = g.add_with("depthwise_conv2d", [g.add_input("x", (1, 1, 1, 12), "INT8"), w, b], makers.conv("INT8"))
+    y = _rescale(g, x, "INT8", _ONE, 34)
+    return _finished(g, g.add_with("pad", [y], makers.pad((0, 0, 0, 1, 1, 0, 0, 0), 0)))
 
 
 def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:
