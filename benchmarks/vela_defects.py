@@ -523,6 +523,20 @@ def padded_depthwise_with_a_multiplier() -> TensorGraph:
     return _finished(g, g.add_with("pad", [y], makers.pad((0, 0, 0, 1, 1, 0, 0, 0), 0)))
 
 
+@_defect(
+    "REDUCE_MIN of a tensor that another reads in another shape: it goes wrong as `minimum_in_another_shape` does",
+    *_BOTH,
+    # no path shows the other reader: only what is cut down is laid to it
+    patterns=("reduce_min",),
+)
+def minimum_beside_another_shape() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_input("x", (6, 10), "INT8")
+    least = g.add_with("reduce_min", [x], makers.extremum(1))
+    y = g.add("reshape", (x,), shape=(6, 2, 5))
+    return _finished(g, least, g.add_with("clamp", [y], makers.clamp("INT8", -50, 90)))
+
+
 def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:
     """Whether the binary equals the reference. Raises WorkerError where Vela refuses the graph."""
     return verify(dumps(defect.graph()), target, via, 16)
