@@ -78,6 +78,20 @@ def _conv2d(g: TensorGraph, x: int, channels: int, kernel: int, pad: tuple[int, 
 
 
 @_defect(
+    "REDUCE_MIN of a tensor that another reads in another shape: it goes wrong as `minimum_in_another_shape` does",
+    *_BOTH,
+    # no path shows the other reader: only what is cut down is laid to it, and it comes first, for others' patterns are in such cuts too
+    patterns=("reduce_min",),
+)
+def minimum_beside_another_shape() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add_input("x", (6, 10), "INT8")
+    least = g.add_with("reduce_min", [x], makers.extremum(1))
+    y = g.add("reshape", (x,), shape=(6, 2, 5))
+    return _finished(g, least, g.add_with("clamp", [y], makers.clamp("INT8", -50, 90)))
+
+
+@_defect(
     "two convolutions of equal weights and scales: the second gets the first one's biases", "5.1", "5.2", u85=_BOTH
 )
 def equal_weights() -> TensorGraph:
@@ -521,20 +535,6 @@ def padded_depthwise_with_a_multiplier() -> TensorGraph:
     x = g.add_with("depthwise_conv2d", [g.add_input("x", (1, 1, 1, 12), "INT8"), w, b], makers.conv("INT8"))
     y = _rescale(g, x, "INT8", _ONE, 34)
     return _finished(g, g.add_with("pad", [y], makers.pad((0, 0, 0, 1, 1, 0, 0, 0), 0)))
-
-
-@_defect(
-    "REDUCE_MIN of a tensor that another reads in another shape: it goes wrong as `minimum_in_another_shape` does",
-    *_BOTH,
-    # no path shows the other reader: only what is cut down is laid to it
-    patterns=("reduce_min",),
-)
-def minimum_beside_another_shape() -> TensorGraph:
-    g = TensorGraph()
-    x = g.add_input("x", (6, 10), "INT8")
-    least = g.add_with("reduce_min", [x], makers.extremum(1))
-    y = g.add("reshape", (x,), shape=(6, 2, 5))
-    return _finished(g, least, g.add_with("clamp", [y], makers.clamp("INT8", -50, 90)))
 
 
 def verdict(defect: Defect, target: Target, via: Worker) -> Verdict:
