@@ -80,8 +80,8 @@ def _conv2d(g: TensorGraph, x: int, channels: int, kernel: int, pad: tuple[int, 
 @_defect(
     "REDUCE_MIN of a tensor that another reads in another shape: it goes wrong as `minimum_in_another_shape` does",
     *_BOTH,
-    # no path shows the other reader: only what is cut down is laid to it, and it comes first, for others' patterns are in such cuts too
-    patterns=("reduce_min",),
+    # first, for patterns of others are in its graphs too
+    patterns=("reduce_min + reshape|transpose",),
 )
 def minimum_beside_another_shape() -> TensorGraph:
     g = TensorGraph()

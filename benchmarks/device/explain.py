@@ -1,11 +1,13 @@
 """Which known defect of Vela (`benchmarks/vela_defects.py`) makes a graph's binary differ: by the part of the graph that has its pattern, compiled by itself.
 
-A pattern is a chain of operators, each reading the one before, moves between them or not: "slice > rescale:INT32" is a SLICE and a RESCALE to INT32 of it.
+A pattern is a chain of operators, each reading the one before, moves between them or not: "slice > rescale:INT32" is a SLICE and a RESCALE to INT32 of it;
+or operators that read one tensor: "reduce_min + reshape".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 
 from benchmarks.vela_defects import DEFECTS, Defect
 from eqsat.checking.shrink import fragment, shrink
@@ -38,12 +40,22 @@ def parts(defect: Defect, graph: TensorGraph) -> Iterator[TensorGraph]:
     """What has a pattern of the defect, each part as a graph of its own."""
     readers = graph.readers()
     for pattern in defect.patterns:
-        steps = pattern.split(" > ")
-        for first in graph.live():
-            for path in _paths(graph, readers, [first], steps):
-                part = _alone(graph, readers, path)
-                if part is not None:
-                    yield part
+        find = _beside if " + " in pattern else _chains
+        for nodes in find(graph, readers, pattern):
+            part = _alone(graph, readers, nodes)
+            if part is not None:
+                yield part
+
+
+def _beside(graph: TensorGraph, readers: Mapping[int, Sequence[int]], pattern: str) -> Iterator[Sequence[int]]:
+    """One reader of a tensor for each operator of the pattern."""
+    for n in graph.live():
+        yield from product(*([r for r in readers[n] if _is(graph.nodes[r], step)] for step in pattern.split(" + ")))
+
+
+def _chains(graph: TensorGraph, readers: Mapping[int, Sequence[int]], pattern: str) -> Iterator[Sequence[int]]:
+    for first in graph.live():
+        yield from _paths(graph, readers, [first], pattern.split(" > "))
 
 
 def _paths(
