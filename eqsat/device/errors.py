@@ -8,4 +8,4 @@ class DeviceError(ValueError):
 
 
 class DeviceFault(DeviceError):
-    """What no binary may do: reading or writing outside its memory. On U85, where none was seen to, it is no verdict (`verification.py`)."""
+    """What no binary may do: reading or writing outside its memory, or more weights or scales than it has."""

@@ -67,8 +67,7 @@ def check(
     if "unknown" in answer:
         return Verdict(None, answer["unknown"])
     if "fault" in answer:
-        # on U85 no binary was seen to do it, so that it says as much about the model as about Vela
-        return Verdict(None if target.family.commands == 2 else False, answer["fault"], len(inputs))
+        return Verdict(False, answer["fault"], len(inputs))
     if (outputs := len(unpacked(answer["outputs"]))) != len(expected[0]):
         lost = outputs < len(set(loads(buffer, "the graph").outputs))
         return Verdict(False if lost else None, f"its binary has only {outputs} of {len(expected[0])} outputs")

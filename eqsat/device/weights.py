@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.errors import DeviceError, DeviceFault
 
 _RECORD = 10
 #: Depth of the blocks in which input channels are walked, and of the micro blocks that they are made of.
@@ -51,7 +51,7 @@ def weights(streams: tuple[bytes, ...], order: Order) -> np.ndarray:
         places, inside = _places(order, core)
         values = decoded(stream)
         if len(values) < len(inside):
-            raise DeviceError(f"{len(values)} weights in a stream that should have {len(inside)}")
+            raise DeviceFault(f"{len(values)} weights in a stream that should have {len(inside)}")
         out.reshape(-1)[places] = values[: len(inside)][inside]
     return out
 
@@ -127,7 +127,7 @@ def scales(streams: tuple[bytes, ...], depth: int) -> Scales:
     for core, stream in enumerate(streams):
         count = -(-(depth - core) // len(streams))
         if len(stream) < count * _RECORD:
-            raise DeviceError(f"{len(stream)} bytes of biases and scales for {count} channels")
+            raise DeviceFault(f"{len(stream)} bytes of biases and scales for {count} channels")
         records = np.frombuffer(stream, np.uint8, count * _RECORD).reshape(count, _RECORD).astype(np.int64)
         low = records[:, :4] @ (1 << 8 * np.arange(4))
         sign = records[:, 4].astype(np.int8).astype(np.int64)

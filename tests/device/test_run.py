@@ -89,11 +89,12 @@ PLANTED: dict[str, Callable[[Binary], Binary]] = {
 }
 
 
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-512"])
 @pytest.mark.parametrize("error", PLANTED)
-def test_a_planted_error_is_caught(error: str, worker: Worker) -> None:
+def test_a_planted_error_is_caught(error: str, target: str, worker: Worker) -> None:
     graph = of(convolution)
     inputs = inputs_of(graph)
-    binary = compile_binary(dumps(graph), Target.of("ethos-u55-128"), worker)
+    binary = compile_binary(dumps(graph), Target.of(target), worker)
     want = expected(graph, inputs, worker)
     assert differing(binary, inputs, want) == []
     with contextlib.suppress(DeviceError):  # what is not run at all is caught too

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.errors import DeviceError, DeviceFault
 from eqsat.device.weights import Scales, decoded
 
 _RECORD = 10
@@ -98,7 +98,7 @@ def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> np.ndarray:
 
 def _fill(out: np.ndarray, places: np.ndarray, values: np.ndarray) -> None:
     if len(values) < len(places):
-        raise DeviceError(f"{len(values)} weights in a stream that should have {len(places)}")
+        raise DeviceFault(f"{len(values)} weights in a stream that should have {len(places)}")
     inside = places >= 0
     out.reshape(-1)[places[inside]] = values[: len(places)][inside]
 
@@ -194,7 +194,7 @@ def _micro_block(
 def scales(stream: bytes, depth: int, wide: bool) -> Scales:
     """Records of 10 bytes: bias 32 bits and multiplier 31, or of wide accumulators 48 and 15, and a shift of 6. Raises DeviceError."""
     if len(stream) < depth * _RECORD:
-        raise DeviceError(f"{len(stream)} bytes of biases and scales for {depth} channels")
+        raise DeviceFault(f"{len(stream)} bytes of biases and scales for {depth} channels")
     records = np.frombuffer(stream, np.uint8, depth * _RECORD).reshape(depth, _RECORD).astype(np.int64)
     split, bits = (6, 48) if wide else (4, 32)
     bias = records[:, :split] @ (1 << 8 * np.arange(split))
