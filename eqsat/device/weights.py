@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError, DeviceFault
+from eqsat.device.errors import DeviceFault
 
 _RECORD = 10
 #: Depth of the blocks in which input channels are walked, and of the micro blocks that they are made of.
