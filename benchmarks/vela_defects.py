@@ -498,6 +498,17 @@ def activation_of_a_long_transpose() -> TensorGraph:
 
 
 @_defect(
+    "a TRANSPOSE of five axes, of which two have more than one element, and a CLAMP or TABLE: it is lost",
+    u85=("5.1",),
+    patterns=("transpose > clamp|table",),
+)
+def activation_of_a_flat_transpose() -> TensorGraph:
+    g = TensorGraph()
+    x = g.add("transpose", (g.add_input("x", (4, 2, 1, 1, 1), "INT16"),), perms=(2, 1, 4, 0, 3))
+    return _finished(g, g.add_with("clamp", [x], makers.clamp("INT16", -50, 90)))
+
+
+@_defect(
     "a CLAMP, a TRANSPOSE and a CLAMP: one operation, with the range of the second",
     u85=_BOTH,
     patterns=("clamp > transpose > clamp",),

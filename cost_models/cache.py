@@ -88,6 +88,7 @@ class PriceCache:
         try:
             db.text_factory = lambda raw: raw.decode(errors="replace")  # a damaged key is no key
             db.execute("pragma journal_mode=wal")
+            db.execute("pragma synchronous=normal")  # what a crash of the machine loses is measured again
             db.execute(_TABLE)
             db.execute("select count(*) from checked").fetchone()
         except BaseException:

@@ -26,15 +26,16 @@ _FUSABLE_CYCLES, _FUSABLE_START = 1.5, 500
 
 def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -> Fusion | None:
     """The term of `reader` reading `read`, whose operands may come from `producers`."""
-    if reader.op == "rescale":
+    op = reader.op
+    if op == "rescale":
         return _fused_rescale(reader, read)
-    if reader.op in (*SUMS, "reduce_sum"):
+    if op in SUMS or op == "reduce_sum":
         return _fused_operand_scale(reader, read)
-    if reader.op == "concat":
+    if op == "concat":
         return _written_in_place(reader, read, producers)
-    if reader.op in ACTIVATIONS and not is_noop(reader):
+    if op in ACTIVATIONS and not is_noop(reader):
         return _fused_activation(reader, read, producers)
-    if reader.op == "transpose" and family.transposes.fused and reader.steps and read.op == "rescale":
+    if op == "transpose" and family.transposes.fused and reader.steps and read.op == "rescale":
         return _fused_transpose(reader, family) if any(p.op in MACS for p in producers) else None
     return None
 

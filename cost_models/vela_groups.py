@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -30,11 +30,13 @@ from cost_models.unmeasured import copied, unmeasured
 from cost_models.windows import Windows, group_cycles
 from eqsat.target import Target
 from eqsat.target.staging import TransposeSteps, reordering, ways, written
+from eqsat.tensor import makers, rows
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import GraphError, Shape, Steps, Type
+from eqsat.tosa import flatbuffer
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela import regor
 from eqsat.vela.compile import compile_tosa
@@ -59,11 +61,36 @@ class _Reordering(NamedTuple):
     from_input: bool
 
 
+class _Sum(NamedTuple):
+    """What the price of a sum with an INT8 constant depends on: its steps and operands, and the constant before its RESCALE."""
+
+    steps: Steps
+    operands: tuple[Type, ...]
+    constant: Type
+
+
 @dataclass(frozen=True, slots=True)
 class _Measurement:
-    """A flatbuffer to compile, the names of its pads, and the key of its price."""
+    """A unit that is measured, and the key of its price. viewed: what it begins with is a view."""
 
     key: str
+    unit: Unit
+    viewed: bool
+
+    def probe(self) -> _Probe | None:
+        """What is compiled; None where there is no such graph."""
+        try:
+            graph, pads = probe(self.unit)
+        except GraphError:
+            return None
+        if self.viewed:  # the copy that the second reader causes is charged where there is one
+            pads |= {f"{p}_copy" for p in pads}
+        return _Probe(dumps(graph), pads)
+
+
+class _Probe(NamedTuple):
+    """A flatbuffer to compile, and the names of its pads."""
+
     buffer: bytes
     pads: frozenset[str]
 
@@ -77,7 +104,8 @@ class VelaGroups:
     def __init__(self, target: Target, pool: Pool, cache: PriceCache):
         self.target, self.pool, self.cache = target, pool, cache
         self._known: dict[str, float] = {}
-        self._ratios: dict[tuple[Steps, tuple[Type, ...], Type], float] = {}
+        self._ratios: dict[_Sum, float] = {}
+        self._about: bytes | None = None
 
     # ---- single units -----------------------------------------------------------------------------
 
@@ -98,6 +126,7 @@ class VelaGroups:
                 cycles, chain = best[moves[unit]]
                 out.append(Price(cycles, written(unit.move, chain)))
         copies = self._copies(units, out)
+        self._measure_possible_ratios(units)
         return [
             replace(p, copied=copies.get(unit.operands[0])) if _begins_with_view(p) else p
             for unit, p in zip(units, out, strict=True)
@@ -137,7 +166,7 @@ class VelaGroups:
                     views[unit.operands[0]] = view
         measured = {t: self._measurement(view) for t, view in views.items()}
         known = self._measure(m for m in measured.values() if m)
-        return {t: known[m.key] if m else copied(views[t], self.target) for t, m in measured.items()}
+        return {t: known[m.key] if m and m.key in known else copied(views[t], self.target) for t, m in measured.items()}
 
     def _cycles(self, units: Sequence[Unit]) -> list[float]:
         """Cycles of units that have steps."""
@@ -152,8 +181,10 @@ class VelaGroups:
             measurement = measured[c]
             if not legal(unit, self.target.family):
                 out.append(math.inf)
+            elif measurement is None or measurement.key not in known:
+                out.append(unmeasured(unit, self.target))
             else:
-                out.append(unmeasured(unit, self.target) if measurement is None else known[measurement.key])
+                out.append(known[measurement.key])
         return out
 
     def _measurement(self, unit: Unit) -> _Measurement | None:
@@ -170,64 +201,85 @@ class VelaGroups:
             return None
         if unit.op in _POINTWISE and not (has_pad(operand) and has_pad(unit.result)):
             return None
-        try:
-            graph, pads = probe(unit)
-        except GraphError:
-            return None
-        buffer = dumps(graph)
         viewed = moved and unit.steps[0][0] == "reshape" and not unit.from_input
-        if viewed:  # the copy that the second reader causes is charged where there is one
-            pads |= {f"{p}_copy" for p in pads}
-        key = hashlib.blake2b(buffer + self._context() + b"viewed" * viewed, digest_size=16).hexdigest()
-        return _Measurement(key, buffer, pads)
+        constants = tuple(c and c.digest for c in unit.constants)
+        form = repr((unit.steps, unit.operands, unit.result, constants, unit.from_input)).encode()
+        return _Measurement(hashlib.blake2b(form + self._context(), digest_size=16).hexdigest(), unit, viewed)
 
     def _measure(self, measurements: Iterable[_Measurement]) -> dict[str, float]:
-        """Cycles by key."""
+        """Cycles by key, but of what there is no graph for."""
         by_key = {m.key: m for m in measurements}
+        self._known.update(self.cache.get([k for k in by_key if k not in self._known]))
+        probes = {k: p for k, m in by_key.items() if k not in self._known and (p := m.probe())}
 
-        def cycles(key: str) -> float:
-            measurement = by_key[key]
+        def cycles(p: _Probe) -> float:
             try:
-                rows = compile_tosa(measurement.buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
+                rows = compile_tosa(p.buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
             except WorkerError:
                 return math.inf
-            return float(sum(int(r["op_cycles"]) for r in rows if r["name"] not in measurement.pads))
+            return float(sum(int(r["op_cycles"]) for r in rows if r["name"] not in p.pads))
 
-        return self._recall(list(by_key), cycles)
+        distinct = list(dict.fromkeys(probes.values()))
+        measured = dict(zip(distinct, self.pool.map(cycles, distinct), strict=True))
+        self._remember({k: measured[p] for k, p in probes.items()})
+        return {k: self._known[k] for k in by_key if k in self._known}
 
     def _recall(self, keys: Sequence[str], measure: Callable[[str], float]) -> dict[str, float]:
-        """Prices by key: remembered here, on disk, or measured by the pool; what Vela refuses is asked again in the next process."""
+        """Prices by key: remembered here, on disk, or measured by the pool."""
         self._known.update(self.cache.get([k for k in keys if k not in self._known]))
         missing = [k for k in dict.fromkeys(keys) if k not in self._known]
-        measured = dict(zip(missing, self.pool.map(measure, missing), strict=True))
+        self._remember(dict(zip(missing, self.pool.map(measure, missing), strict=True)))
+        return {k: self._known[k] for k in keys}
+
+    def _remember(self, measured: Mapping[str, float]) -> None:
+        """What Vela refuses is asked again in the next process."""
         self.cache.put({k: v for k, v in measured.items() if v < math.inf})
         self._known.update(measured)
-        return {k: self._known[k] for k in keys}
 
     def _context(self) -> bytes:
         """What else a price depends on."""
-        return repr((self.target.flags, vela_version(), _measuring())).encode()
+        if self._about is None:
+            self._about = repr((self.target.flags, vela_version(), _measuring())).encode()
+        return self._about
 
     # ---- neighbours -------------------------------------------------------------------------------
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
         found = fuses(reader, read, producers, self.target.family)
-        if is_wide_sum(reader) and read.op == "rescale" and read.is_constant(0):
+        if read.is_constant(0) and read.op == "rescale" and is_wide_sum(reader):
             return replace(found or Fusion(), of_reader=1 - self._narrow_constant_ratio(reader, read.result))
         return found
 
     def _narrow_constant_ratio(self, reader: Unit, constant: Type) -> float:
         """Cycles of a sum whose constant operand is INT8 and rescaled, over those with an INT32 constant, which its price has: beside
         INT32 no RESCALE fuses, but INT8 is read slowly from flash (measured on Vela 5.1: 0.25 on U85, 2 on U55)."""
-        form = (reader.steps, reader.operands, constant)
+        form = _Sum(reader.steps, reader.operands, constant)
         if form not in self._ratios:
+            self._measure_ratios({form: reader})
+        return self._ratios[form]
+
+    def _measure_possible_ratios(self, units: Sequence[Unit]) -> None:
+        """Those that `fusion` may ask for, all at once."""
+        constants = {u.result for u in units if u.is_constant(0) and u.op == "rescale"}
+        forms = {
+            _Sum(u.steps, u.operands, c): u
+            for u in (units if constants else ())
+            if is_wide_sum(u)
+            for c in constants
+            if any(t.elements == c.elements for t in u.operands)
+        }
+        self._measure_ratios({form: unit for form, unit in forms.items() if form not in self._ratios})
+
+    def _measure_ratios(self, readers: Mapping[_Sum, Unit]) -> None:
+        pairs: dict[_Sum, list[_Measurement | None]] = {}
+        for form, reader in readers.items():
             wide = canonical(reader)
-            pair = [self._measurement(unit) for unit in (wide, with_narrow_constant(wide, constant))]
-            known = self._measure(m for m in pair if m)
-            costs = [known[m.key] for m in pair if m]
+            pairs[form] = [self._measurement(unit) for unit in (wide, with_narrow_constant(wide, form.constant))]
+        known = self._measure(m for pair in pairs.values() for m in pair if m)
+        for form, pair in pairs.items():
+            costs = [known[m.key] for m in pair if m and m.key in known]
             measured = len(costs) == 2 and all(0 < c < math.inf for c in costs)
             self._ratios[form] = costs[1] / costs[0] if measured else 1.0
-        return self._ratios[form]
 
     # ---- graphs -----------------------------------------------------------------------------------
 
@@ -257,5 +309,6 @@ def _begins_with_view(price: Price) -> bool:
 def _measuring() -> str:
     """Of the code that makes probes and reads Vela's table: what other code made of a key is no price of this one's."""
     ours = ("fusion", "groups", "pads", "probes", "vela_groups", "windows")
-    files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), Path(regor.__file__))
+    others = (flatbuffer, makers, regor, rows)
+    files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()

@@ -31,8 +31,9 @@ from eqsat.search.verification import Compiled
 from extraction import Extraction, Infeasible, check, extract
 
 _GREEDY = "dag_greedy"
-#: An extraction whose gap is below this has as good as proved its choice. A graph is near another one that takes less cycles by at most this part.
-_PROVED, _NEAR = 0.001, 0.015
+#: An extraction whose gap is below this has as good as proved its choice. A graph is near another one that takes less cycles by at most this part, and
+#: far from it where it takes more than the second part more: there prices are too far from what Vela says for one more table to mend them.
+_PROVED, _NEAR, _FAR = 0.001, 0.015, 0.05
 
 
 def alternatives(search: Search, frozen: Frozen) -> list[Compiled]:
@@ -95,14 +96,15 @@ class _Rounds:
 
     def _rounds(self, extractor: str, extracted: Callable[[Extraction | None], Extraction]) -> Extraction:
         """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each starts from the one before. None follows
-        one that ran out of time and has nothing to show for it: what it lacks is not better prices."""
+        one that ran out of time and has nothing to show for it, for what it lacks is not better prices, nor one that is far from the best graph."""
         found = None
         for number in range(self.search.options.rounds):
             with self.search.extracting():
                 found = extracted(found)
             best = min((c.figures.cycles for c in self.compiled.graphs), default=math.inf)
             new, differs = self.compiled.add(found, extractor, number)
-            in_vain = new is not None and found.gap > _PROVED and new.figures.cycles > (1 + _NEAR) * best
+            most = 1 + (_NEAR if found.gap > _PROVED else _FAR)
+            in_vain = new is not None and new.figures.cycles > most * best
             if not differs or (in_vain and extractor != _GREEDY):
                 break
         assert found is not None, "there is at least one round"

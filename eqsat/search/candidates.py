@@ -216,12 +216,11 @@ def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dic
     nodes = by_class(found, n_classes)
     units = [c.priced for c in found]
     operand_units = [[units[k] for cls in set(c.operands) for k in nodes[cls]] for c in found]
+    usable = [[m for m in members if found[m].usable] for members in nodes]
     pairs: dict[tuple[int, int], float] = {}
-    for n, reader in enumerate(found):
-        for m in (m for cls in set(reader.as_they_are) for m in nodes[cls]):
+    for n, reader in ((n, found[n]) for members in usable for n in members):
+        for m in (m for cls in set(reader.as_they_are) for m in usable[cls]):
             read = found[m]
-            if not (reader.usable and read.usable):
-                continue
             delta = read.cycles if read.is_widening else 0.0
             fusion = model.fusion(units[n], units[m], operand_units[m])
             if fusion is not None:
