@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 STOCK, EXPLICIT, LITERT, EQSAT = "stock", "stock-without-layout-passes", "litert", "eqsat"
 KINDS = (STOCK, EXPLICIT, LITERT, EQSAT)
 
+#: What selects a whole set of models by one name.
+MODEL_SETS = ("zoo", "deployed")
+
 #: The option that names rules of the user's own.
 _USER_RULES = "user_rules"
 
@@ -124,10 +127,11 @@ class Model:
         named = models().available()
         if text in named:
             return Model(_file_name(text), named[text])
-        if text in zoo():
+        known = [name for names in model_sets().values() for name in names]
+        if text in known:
             return Model(text, f"{_zoo_package()}.{text}:model")
         raise InputError(
-            f"no model is called {text!r}: the zoo {'has ' + ', '.join(zoo()) if zoo() else 'is found in a clone of the repository only'}; "
+            f"no model is called {text!r}: the zoo {'has ' + ', '.join(known) if known else 'is found in a clone of the repository only'}; "
             f"or give a .tosa or .pt2 file, file.py:callable, module:callable, or an entry point in the group {models().group!r}"
         )
 
@@ -160,21 +164,23 @@ def code_of(reference: str) -> str:
 
 
 @cache
-def zoo() -> tuple[str, ...]:
-    """Names of the zoo: of the models that the project in the working directory declares."""
+def model_sets() -> dict[str, tuple[str, ...]]:
+    """Names of the models that the project in the working directory declares, by the set (MODEL_SETS) that they belong to; without those that
+    it does not have. Raises InputError."""
     package = _zoo_package()
     if not package:
-        return ()
+        return {}
     _see_working_directory()
     try:
-        return tuple(importlib.import_module(package).ZOO)
+        module = importlib.import_module(package)
     except ImportError as e:
         raise InputError(f"pyproject.toml names the models {package}, but they cannot be imported: {e}") from e
+    return {name: tuple(getattr(module, name.upper())) for name in MODEL_SETS if hasattr(module, name.upper())}
 
 
 def _zoo_package() -> str:
     """The package that `models` in the table [tool.eqsat] of the working directory's pyproject.toml names, or "": it has the names of its
-    modules in ZOO, and each of them a callable `model`."""
+    modules in ZOO and, where they are no part of it, in DEPLOYED, and each of them a callable `model`."""
     try:
         project = tomllib.loads(Path("pyproject.toml").read_text())
     except (OSError, ValueError):

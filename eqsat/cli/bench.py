@@ -21,7 +21,7 @@ def bench(
     models: Annotated[
         str,
         typer.Option(
-            help="names from the zoo or `zoo` for all of it, .tosa, .pt2, file.py:callable, module:callable; by commas"
+            help="names from the zoo, `zoo` for all of it, `deployed` for the networks beside it, .tosa, .pt2, file.py:callable, module:callable; by commas"
         ),
     ] = "zoo",
     targets: Annotated[str, typer.Option(help="accelerator configurations, by commas")] = _TARGETS,
@@ -71,11 +71,11 @@ def bench(
             with status.status(f"installing {', '.join(litert_path.REQUIREMENTS)} in {setup_litert}"):
                 litert_path.setup(setup_litert)
             return
-        if models == "zoo" and not cells.zoo():
+        names = cells.model_sets().get(models, ()) if models in cells.MODEL_SETS else models.split(",")
+        if not names:
             raise InputError(
                 "the zoo is found in a clone of the repository only: run there, or name models with --models"
             )
-        names = cells.zoo() if models == "zoo" else [m for m in models.split(",") if m]
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -100,7 +100,7 @@ def bench(
 
             on_interrupt_say(f"what is done is in {out}, the same command goes on")
             records = library.run(
-                names,
+                [m for m in names if m],
                 [t.strip().lower() for t in targets.split(",")],
                 configuration or ["stock", "eqsat"],
                 out,

@@ -72,11 +72,11 @@ def test_an_unknown_model_names_the_remedies(monkeypatch, tmp_path):
     with pytest.raises(InputError, match="the zoo has ds_cnn.*entry point"):
         Model.find("nope")
     monkeypatch.chdir(tmp_path)
-    cells.zoo.cache_clear()
+    cells.model_sets.cache_clear()
     with pytest.raises(InputError, match="in a clone of the repository only"):
         Model.find("emg")
     monkeypatch.undo()
-    cells.zoo.cache_clear()
+    cells.model_sets.cache_clear()
 
 
 def test_another_package_brings_a_model(tmp_path, monkeypatch):
@@ -96,9 +96,9 @@ def test_another_package_brings_a_model(tmp_path, monkeypatch):
 def test_a_project_declares_its_own_zoo(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text('[tool.eqsat]\nmodels = "their_zoo"\n')
     monkeypatch.chdir(tmp_path)
-    cells.zoo.cache_clear()
+    cells.model_sets.cache_clear()
     with pytest.raises(InputError, match="their_zoo"):
-        cells.zoo()
+        cells.model_sets()
     (tmp_path / "their_zoo").mkdir()
     (tmp_path / "their_zoo" / "__init__.py").write_text('ZOO = ("wakeword",)\n')
     (tmp_path / "their_zoo" / "wakeword.py").write_text("def model(): ...\n")
@@ -107,8 +107,15 @@ def test_a_project_declares_its_own_zoo(tmp_path, monkeypatch):
     first = Model.find("wakeword").fingerprint()
     (tmp_path / "their_zoo" / "__init__.py").write_text('ZOO = ("another", "wakeword")\n')
     assert Model.find("wakeword").fingerprint() == first
+    assert cells.model_sets() == {"zoo": ("wakeword",)}
+    (tmp_path / "their_zoo" / "__init__.py").write_text('ZOO = ("another",)\nDEPLOYED = ("wakeword",)\n')
+    monkeypatch.delitem(sys.modules, "their_zoo")
+    importlib.invalidate_caches()
+    cells.model_sets.cache_clear()
+    assert cells.model_sets() == {"zoo": ("another",), "deployed": ("wakeword",)}
+    assert Model.find("wakeword") == Model("wakeword", "their_zoo.wakeword:model")
     monkeypatch.undo()
-    cells.zoo.cache_clear()
+    cells.model_sets.cache_clear()
 
 
 def test_keys_follow_packages_and_sources():

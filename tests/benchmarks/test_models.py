@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.models import ZOO, load
+from benchmarks.models import DEPLOYED, ZOO, load
 
 
 def run(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
@@ -13,7 +13,7 @@ def run(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     return module, outputs if isinstance(outputs, tuple) else (outputs,)
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", (*ZOO, *DEPLOYED))
 def test_the_model_is_alive_and_the_same_every_time(name: str) -> None:
     state = torch.get_rng_state()
     module, first = run(name)
@@ -33,6 +33,6 @@ def test_the_model_is_alive_and_the_same_every_time(name: str) -> None:
             assert layer.weight.std() > 0 and layer.bias.std() > 0
 
 
-def test_unknown_name_lists_the_zoo() -> None:
-    with pytest.raises(ValueError, match="unknown model 'nope'.*ds_cnn"):
+def test_an_unknown_name_lists_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match="unknown model 'nope'.*ds_cnn.*lstm_speech"):
         load("nope")

@@ -1,0 +1,22 @@
+"""Autoencoder of MLPerf Tiny's anomaly detection: Banbury et al., arXiv:2106.07597.
+
+Ten Linear layers on one vector, norms folded: weights are all that moves, so it shows whether a search leaves a network alone that has
+nothing to gain but its RESCALEs.
+
+Input: (1, 640), five frames of 128 mel bands. Output: the same shape.
+"""
+
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+WIDTHS = (640, 128, 128, 128, 128, 8, 128, 128, 128, 128)
+
+
+def autoencoder() -> nn.Sequential:
+    layers = [nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in zip(WIDTHS, WIDTHS[1:], strict=False)]
+    return nn.Sequential(*layers, nn.Linear(WIDTHS[-1], WIDTHS[0]))
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(autoencoder, (1, 640))

@@ -1,0 +1,58 @@
+"""Attention behind a pyramid of convolutions after LeViT: Graham et al., arXiv:2104.01136, one stage at 128 px.
+
+A stem of four strided convolutions, then tokens: keys narrower than values, an attention bias that was learnt, hardswish, and no norms that
+are left when it is deployed. NCHW becomes tokens and heads, and goes back.
+
+Input: (1, 3, 128, 128). Output: (1, 100) logits.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+DIM, HEADS, KEY, TOKENS = 96, 3, 16, 64
+VALUE = 2 * KEY
+
+
+def conv(c_in: int, c_out: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(c_in, c_out, 3, 2, 1, bias=False), nn.BatchNorm2d(c_out), nn.Hardswish())
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(DIM, HEADS * (2 * KEY + VALUE))
+        self.bias = nn.Parameter(0.5 * torch.randn(1, HEADS, TOKENS, TOKENS))
+        self.out = nn.Linear(HEADS * VALUE, DIM)
+
+    def forward(self, x: Tensor) -> Tensor:
+        qkv = self.qkv(x).view(1, TOKENS, HEADS, 2 * KEY + VALUE)
+        query, key, value = (y.transpose(1, 2) for y in qkv.split([KEY, KEY, VALUE], dim=3))
+        weights = (query @ key.transpose(-1, -2) * KEY**-0.5 + self.bias).softmax(dim=-1)
+        y = (weights @ value).transpose(1, 2).reshape(1, TOKENS, HEADS * VALUE)
+        return x + self.out(nn.functional.hardswish(y))
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(DIM, 2 * DIM), nn.Hardswish(), nn.Linear(2 * DIM, DIM))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x)
+
+
+class LeViT(nn.Module):
+    def __init__(self, classes: int = 100) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(conv(3, 16), conv(16, 32), conv(32, 64), conv(64, DIM))
+        self.stage = nn.Sequential(Attention(), Mlp(), Attention(), Mlp())
+        self.head = nn.Linear(DIM, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.stage(self.stem(x).flatten(2).transpose(1, 2)).mean(dim=1))
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(LeViT, (1, 3, 128, 128))

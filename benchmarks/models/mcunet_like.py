@@ -1,0 +1,44 @@
+"""Inverted residuals of mixed kernels after MCUNet: Lin et al., arXiv:2007.10319.
+
+Depthwise kernels of 3, 5 and 7 on few channels, found by a search for 256 KiB of SRAM: little to compute, memory decides.
+
+Input: (1, 3, 96, 96). Output: (1, 10) logits.
+"""
+
+from torch import Tensor, nn
+
+from benchmarks.models._inverted import Inverted, conv
+from benchmarks.models._seeded import seeded
+
+#: (expansion, kernel, channels, stride) of each block.
+BLOCKS = (
+    (1, 3, 8, 1),
+    (3, 7, 16, 2),
+    (4, 3, 16, 1),
+    (5, 5, 24, 2),
+    (4, 3, 24, 1),
+    (5, 7, 40, 2),
+    (4, 5, 40, 1),
+    (5, 3, 48, 1),
+    (5, 7, 96, 2),
+    (4, 3, 96, 1),
+)
+
+
+class McuNet(nn.Module):
+    def __init__(self, classes: int = 10) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [conv(3, 16, 3, 2)]
+        channels = 16
+        for expansion, kernel, c_out, stride in BLOCKS:
+            layers.append(Inverted(channels, expansion * channels, c_out, stride, kernel))
+            channels = c_out
+        self.features = nn.Sequential(*layers, conv(channels, 160), nn.AdaptiveAvgPool2d(1))
+        self.head = nn.Linear(160, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x).flatten(1))
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(McuNet, (1, 3, 96, 96))

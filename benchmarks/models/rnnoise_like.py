@@ -1,0 +1,50 @@
+"""Noise suppression after RNNoise: Valin, arXiv:1709.08243, one frame.
+
+Three gated recurrent units of different widths that hear each other by concatenation, with their states as inputs and outputs: what hearing
+aids and headsets run every 10 ms, with more slices and sums than products.
+
+Inputs: (1, 42) features, states (1, 24), (1, 48), (1, 96). Outputs: (1, 23), 22 gains and whether there is speech, and the new states.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+
+class GruCell(nn.Module):
+    """(n, features), (n, hidden) -> the new state."""
+
+    def __init__(self, features: int, hidden: int) -> None:
+        super().__init__()
+        self.from_input = nn.Linear(features, 3 * hidden)
+        self.from_state = nn.Linear(hidden, 3 * hidden)
+
+    def forward(self, x: Tensor, state: Tensor) -> Tensor:
+        x_reset, x_update, x_new = self.from_input(x).chunk(3, dim=1)
+        h_reset, h_update, h_new = self.from_state(state).chunk(3, dim=1)
+        reset, update = (x_reset + h_reset).sigmoid(), (x_update + h_update).sigmoid()
+        new = (x_new + reset * h_new).tanh()
+        return new + update * (state - new)
+
+
+class RnNoise(nn.Module):
+    def __init__(self, features: int = 42, bands: int = 22) -> None:
+        super().__init__()
+        self.dense = nn.Linear(features, 24)
+        self.voice = GruCell(24, 24)
+        self.noise = GruCell(24 + 24 + features, 48)
+        self.denoise = GruCell(24 + 48 + features, 96)
+        self.speech, self.gains = nn.Linear(24, 1), nn.Linear(96, bands)
+
+    def forward(self, x: Tensor, voice: Tensor, noise: Tensor, denoise: Tensor) -> tuple[Tensor, ...]:
+        dense = self.dense(x).tanh()
+        voice = self.voice(dense, voice)
+        noise = self.noise(torch.cat((dense, voice, x), dim=1), noise)
+        denoise = self.denoise(torch.cat((voice, noise, x), dim=1), denoise)
+        out = torch.cat((self.gains(denoise), self.speech(voice)), dim=1).sigmoid()
+        return out, voice, noise, denoise
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(RnNoise, (1, 42), (1, 24), (1, 48), (1, 96))

@@ -1,0 +1,31 @@
+"""Speech recognition by 1-D convolutions: Collobert et al., arXiv:1609.03193, in a width that a microcontroller holds.
+
+Kernels of 48 and 32 in one axis of two, and LeakyReLU behind each, which is no clamp: long rows, and tables that a fused ReLU would not need.
+
+Input: (1, 39, 296), frames of MFCCs. Output: (1, 29, 148) scores of letters.
+"""
+
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+#: (channels, kernel, stride) of each layer.
+LAYERS = ((96, 48, 2), *[(96, 7, 1)] * 7, (192, 32, 1), (192, 1, 1))
+
+
+def wav2letter(features: int = 39, letters: int = 29) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    channels = features
+    for c_out, kernel, stride in LAYERS:
+        before = (kernel - 1) // 2
+        layers += [
+            nn.ConstantPad1d((before, kernel - stride - before if stride > 1 else kernel - 1 - before), 0.0),
+            nn.Conv1d(channels, c_out, kernel, stride),
+            nn.LeakyReLU(0.2),
+        ]
+        channels = c_out
+    return nn.Sequential(*layers, nn.Conv1d(channels, letters, 1))
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(wav2letter, (1, 39, 296))
