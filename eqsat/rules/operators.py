@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Conv2d, MaxPool, Rescale, Value, op, such
+from eqsat.egraph.kinds import Constant, Conv2d, MaxPool, Mul, Rescale, Value, op, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules.weights import ChannelOrder, channels_of
@@ -121,6 +121,22 @@ def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant
 
 
 @extern
+def as_product(widen: Rescale, x: Type) -> tuple[Mul, Rescale, Constant] | None:
+    """An INT16 value widened and multiplied by an integer of 16 bits = a product with a constant, both widened by one: the product, the
+    RESCALE, the constant. A RESCALE by one is part of the product, any other that is not part of a sum is one or two operators."""
+    multiplier, shift = widen.attr("multiplier")[0], widen.attr("shift")[0]
+    factor, rest = divmod(multiplier, 1 << shift)
+    plain = not (widen.attr("per_channel") or widen.attr("input_unsigned") or widen.attr("output_unsigned"))
+    same_zero = not any(widen.attr("in_zp") + widen.attr("out_zp"))
+    if (x.dtype, widen.attr("dtype")) != ("INT16", "INT32") or not (plain and same_zero) or rest:
+        return None
+    if not 1 < factor <= DType.of(x.dtype).limits[1]:
+        return None
+    constant = LeafValue.constant(np.full((1,) * len(x.shape), factor), x.dtype)
+    return Call("mul", makers.mul()), Call("rescale", makers.rescale("INT32")), constant
+
+
+@extern
 def separated(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] | None:
     """A max pool = one along one axis and then one along the other, where that looks at far fewer elements; the first in the cheaper order."""
     (height, width), (down, right), pads = pool.attr("kernel"), pool.attr("stride"), pool.attr("pad")
@@ -137,7 +153,7 @@ def separated(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] |
 
 m, order = symbols("m", Move), symbols("order", ChannelOrder)
 largest, pool = symbols("largest", ReduceMax), symbols("pool", MaxPool)
-f, g = symbols("f g", TwoStep)
+f, g, widen = *symbols("f g", TwoStep), symbols("widen", Rescale)
 x, picture = symbols("x", Value), symbols("picture", Input)
 rule = partial(rule, family="operators")
 
@@ -150,6 +166,11 @@ RULES = [
         let(as_matrix(order, x), lambda conv, weights, bias, by_one: by_one(conv(x, weights, bias))),
     ),
     rule("reduce-reduce", f(g(x)), let(one_reduction(f, g, x), lambda view, h, back: back(h(view(x))))),
+    rule(
+        "widening-product",
+        widen(x),
+        let(as_product(widen, x), lambda product, by_one, factor: product(by_one(x), by_one(factor))),
+    ),
     rule(
         "planes-conv",
         m(picture),

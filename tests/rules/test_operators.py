@@ -10,7 +10,7 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from tests.rules.checks import check, fires, only
+from tests.rules.checks import check, fires, only, ops_of_output
 
 PLAIN = ("move-move", "move-identity")
 
@@ -60,6 +60,36 @@ def test_many_planes_other_dtypes_orders_and_prime_rows_stay(shape, perms, dtype
     g = TensorGraph()
     g.outputs = [g.add("transpose", (g.add_input("x", shape, dtype),), perms=perms)]
     assert not fires(g, "planes-conv", *PLAIN)
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 3, 5), (6,), (2, 3)])
+@pytest.mark.parametrize("factor, shift", [(1 << 30, 19), (1 << 30, 29), (3 << 20, 20), (32767, 2), (1 << 30, 16)])
+def test_widening_by_an_integer_as_a_product(shape, factor, shift):
+    g = TensorGraph()
+    x = g.add_input("x", shape, "INT16")
+    g.outputs = [g.add_with("rescale", [x], makers.rescale("INT32", factor, shift))]
+    fits = factor % (1 << shift) == 0 and factor >> shift <= 32767
+    assert fires(g, "widening-product") == fits
+    if fits:
+        frozen = check(g, only("widening-product"))
+        assert ops_of_output(frozen) == {"rescale", "mul"}
+
+
+@pytest.mark.parametrize(
+    "dtype, attributes",
+    [
+        ("INT8", makers.rescale("INT32", 1 << 30, 26)),
+        ("INT16", makers.rescale("INT32")),  # by one
+        ("INT16", makers.rescale("INT32", (1 << 30) + 1, 19)),  # no integer
+        ("INT16", makers.rescale("INT32", [1 << 30] * 5, [19] * 5)),
+        ("INT16", makers.rescale("INT32", 1 << 30, 19, input_unsigned=True)),
+        ("INT16", makers.rescale("INT16", 1 << 30, 29)),
+    ],
+)
+def test_other_rescales_are_no_product(dtype, attributes):
+    g = TensorGraph()
+    g.outputs = [g.add_with("rescale", [g.add_input("x", (2, 5), dtype)], attributes)]
+    assert not fires(g, "widening-product")
 
 
 @pytest.mark.parametrize("kernel, stride, pad", [((5, 5), (1, 1), (2, 2, 2, 2)), ((9, 5), (1, 2), (4, 4, 2, 1))])
