@@ -58,8 +58,10 @@ def _written_in_place(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fu
 
 
 def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
-    """The RESCALE to INT32 of an operand."""
+    """The RESCALE to INT32 of an operand; of sums of products it is part of what makes them."""
     widens = read.op == "rescale" and DType.of(read.result.dtype).is_wide
+    if widens and DType.of(read.operands[0].dtype).is_accumulator:
+        return None
     return Fusion(of_read=1.0) if widens and (reader.op in SUMS or is_times_one(read)) else None
 
 

@@ -153,7 +153,8 @@ def separated(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] |
 
 m, order = symbols("m", Move), symbols("order", ChannelOrder)
 largest, pool = symbols("largest", ReduceMax), symbols("pool", MaxPool)
-f, g, widen = *symbols("f g", TwoStep), symbols("widen", Rescale)
+f, g = symbols("f g", TwoStep)
+widen = symbols("widen", Rescale)
 x, picture = symbols("x", Value), symbols("picture", Input)
 rule = partial(rule, family="operators")
 

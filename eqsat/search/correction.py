@@ -26,7 +26,9 @@ def corrected(choices: Choices, written: Written, rows: Sequence[Mapping[str, An
     raised, missed = False, 0.0
     for n in (n for n in origin if n in cycles):
         group = _group(n, graph, origin, cycles, readers)
-        priced = sum(candidates[c].cycles for c in group) + sum(pairs.get(p, 0.0) for p in permutations(group, 2))
+        priced = sum(cost[c] for c in group) + sum(pairs.get(p, 0.0) for p in permutations(group, 2))
+        if candidates[origin[n]].is_widening:  # what its readers pay for it
+            priced += sum(pairs.get((origin[r], origin[n]), 0.0) for r in readers[n] if r in origin)
         excess = cycles[n] - priced
         if excess > _EXCESS * priced + _EXCESS_CYCLES:
             cost[origin[n]] += excess

@@ -15,6 +15,7 @@ from eqsat.rules import RULES
 from eqsat.search.choice import Choices, build
 from eqsat.search.correction import corrected
 from eqsat.target import Target
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import compile_graph
@@ -55,6 +56,25 @@ def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
         assert may_differ and changed(choices, after) == [origin[n]] and after.graph.cost[origin[n]] <= 10**6
         again, may_differ = corrected(after, written, rows)
         assert not may_differ and changed(after, again) == []
+
+
+def test_a_widening_rescale_that_is_an_operator_of_its_own_is_charged(model: VelaGroups, pool: Pool) -> None:
+    """It was expected to be part of the sum, which it is not beside the INT32 result of a convolution."""
+    g = TensorGraph()
+    x = g.add_with("clamp", [g.add_input("x", (1, 16, 16, 16), "INT16")], makers.clamp("INT16", 0))
+    weights = g.add_const(np.random.default_rng(0).integers(-127, 127, (16, 3, 3, 16)), "INT8")
+    conv = makers.conv("INT16", pad=(1, 1, 1, 1))
+    sums = g.add_with("conv2d", [x, weights, g.add_const(np.zeros(16), "INT48")], conv)
+    left = g.add_with("rescale", [sums], makers.rescale("INT32", 20000, 13, scale32=False))
+    right = g.add_with("rescale", [x], makers.rescale("INT32", 1 << 30, 19))
+    y = g.add_with("rescale", [g.add("add", (left, right))], makers.rescale("INT16", 1923147387, 42))
+    choices = build(saturate(finish(g, y), RULES), model)
+    for _ in range(3):
+        written = choices.tensor_graph(extract(choices.graph, "ilp").choice)
+        estimate = compile_graph(written[0], model.target, pool)
+        choices, may_differ = corrected(choices, written, estimate.rows)
+    assert not may_differ and written[0].op_counts()["mul"] == 1
+    assert estimate.cycles < compile_graph(g, model.target, pool).cycles
 
 
 def test_a_fusion_into_what_others_read_is_dropped(model: VelaGroups, pool: Pool) -> None:
