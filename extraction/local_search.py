@@ -103,29 +103,31 @@ class LocalSearch:
     def _activate(self, n: int, as_choice_of: int | None = None) -> float:
         if as_choice_of is not None:
             self.choice[as_choice_of] = n
+        node, reads, paired, edges = self.prices.node, self.prices.reads, self.prices.paired, self.prices.edges
+        references, choice = self.references, self.choice
         gained = 0.0
         stack = [n]
-        while stack:
-            n = stack.pop()
-            self.work += 1
-            gained += self.prices.node[n] + self.prices.edges(n, self.choice)
-            for d in self.prices.reads[n]:
-                self.references[d] += 1
-                if self.references[d] == 1:
-                    stack.append(self.choice[d])
+        for n in stack:
+            gained += node[n] + (edges(n, choice) if n in paired else 0.0)
+            for d in reads[n]:
+                references[d] += 1
+                if references[d] == 1:
+                    stack.append(choice[d])
+        self.work += len(stack)
         return gained
 
     def _release(self, n: int) -> float:
+        node, reads, paired, edges = self.prices.node, self.prices.reads, self.prices.paired, self.prices.edges
+        references, choice = self.references, self.choice
         freed = 0.0
         stack = [n]
-        while stack:
-            n = stack.pop()
-            self.work += 1
-            freed += self.prices.node[n] + self.prices.edges(n, self.choice)
-            for d in self.prices.reads[n]:
-                self.references[d] -= 1
-                if self.references[d] == 0:
-                    stack.append(self.choice[d])
+        for n in stack:
+            freed += node[n] + (edges(n, choice) if n in paired else 0.0)
+            for d in reads[n]:
+                references[d] -= 1
+                if references[d] == 0:
+                    stack.append(choice[d])
+        self.work += len(stack)
         return freed
 
     def cyclic(self, c: int) -> bool:

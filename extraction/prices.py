@@ -12,7 +12,8 @@ from .graph import ChoiceGraph
 
 
 class Prices:
-    """Node and edge prices of `graph`, as plain lists and dicts for tight Python loops."""
+    """Node and edge prices of `graph`, as plain lists and dicts for tight Python loops. paired: of each e-node whose edges may have a price the
+    classes that it is about."""
 
     def __init__(self, graph: ChoiceGraph):
         self.graph = graph
@@ -23,21 +24,27 @@ class Prices:
                 for m in graph.class_nodes(c):
                     self.node[m] = 0.0
         self._cost: list[float] = cost
-        self._class = graph.node_class.tolist()
         self.reads = [tuple(dict.fromkeys(graph.children(n))) for n in range(graph.n_nodes)]
-        self.paired = {n for n, _ in graph.pair_costs} | {n for n, _ in graph.forbidden_pairs}
-        if graph.per_reader:
-            self.paired |= {n for n, ds in enumerate(self.reads) if not graph.per_reader.isdisjoint(ds)}
+        owner = self._class = graph.node_class.tolist()
+        self._pairs: dict[int, dict[int, float]] = {}
+        for (n, m), delta in graph.pair_costs.items():
+            self._pairs.setdefault(n, {})[m] = delta
+        for n, m in graph.forbidden_pairs:
+            self._pairs.setdefault(n, {})[m] = math.inf
+        self.paired: dict[int, tuple[int, ...]] = {}
+        for n in (range(graph.n_nodes) if graph.per_reader else self._pairs):
+            others = {owner[m] for m in self._pairs.get(n, ())} | graph.per_reader
+            if found := tuple(d for d in self.reads[n] if d in others):
+                self.paired[n] = found
 
     def edge(self, n: int, m: int) -> float:
         """The price of e-node n reading e-node m; inf if it may not. Zero unless n is in `paired`."""
-        if (n, m) in self.graph.forbidden_pairs:
-            return math.inf
-        price = self.graph.pair_costs.get((n, m), 0.0)
+        price = self._pairs[n].get(m, 0.0) if n in self._pairs else 0.0
         return price + self._cost[m] if self._class[m] in self.graph.per_reader else price
 
     def edges(self, n: int, choice: dict[int, int] | list[int]) -> float:
         """The price of all that n reads under `choice`."""
-        if n not in self.paired:
-            return 0.0
-        return sum(self.edge(n, choice[d]) for d in self.reads[n])
+        price = 0.0
+        for d in self.paired.get(n, ()):
+            price += self.edge(n, choice[d])
+        return price
