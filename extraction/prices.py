@@ -32,7 +32,7 @@ class Prices:
         for n, m in graph.forbidden_pairs:
             self._pairs.setdefault(n, {})[m] = math.inf
         self.paired: dict[int, tuple[int, ...]] = {}
-        for n in (range(graph.n_nodes) if graph.per_reader else self._pairs):
+        for n in range(graph.n_nodes) if graph.per_reader else self._pairs:
             others = {owner[m] for m in self._pairs.get(n, ())} | graph.per_reader
             if found := tuple(d for d in self.reads[n] if d in others):
                 self.paired[n] = found
