@@ -102,7 +102,7 @@ class Registers:
 
     def window(self, kernel: Kernel, out: tuple[int, int]) -> FeatureMap:
         """IFM of a convolution or pooling: its height and width are what the output, of (height, width), reads; upscaled, every other
-        position."""
+        position. Raises DeviceError where it reads nothing."""
         factor = 1 if self.upscale() == IfmUpscaleMode.NONE else 2
         size = (
             (out[0], kernel.height, kernel.top + kernel.bottom),
@@ -112,6 +112,8 @@ class Registers:
             -(-((n - 1) * stride + (taps - 1) * dilation + 1 - padding) // factor)
             for (n, taps, padding), stride, dilation in zip(size, kernel.stride, kernel.dilation, strict=True)
         )
+        if min(height, width) < 0:
+            raise DeviceError("a window over nothing but padding")
         return self.feature_map("IFM", height, width, self.get("IFM_DEPTH_M1") + 1)
 
     def range(self, name: str, region: str) -> ByteRange:

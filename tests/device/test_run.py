@@ -121,6 +121,14 @@ def test_an_error_in_a_transposition_is_caught(name: str, change: Callable[[int]
     assert differing(with_word(binary, name, change), inputs, want) == [0]
 
 
+def test_a_window_over_nothing_but_padding_is_named(worker: Worker) -> None:
+    """Vela 5.1 makes such poolings of some transpositions in five axes."""
+    graph = of(convolution)
+    binary = compile_binary(dumps(graph), Target.of("ethos-u55-128"), worker)
+    with pytest.raises(DeviceError, match="nothing but padding"):
+        Device(with_word(binary, "SET_IFM_PAD_TOP", lambda v: 127)).run(inputs_of(graph))
+
+
 def test_swapped_strides_are_caught(worker: Worker) -> None:
     graph = of(convolution)
     inputs = inputs_of(graph)
