@@ -15,6 +15,7 @@ from math import ceil, prod
 from cost_models.blocks import BlockConfig, Work, as_shape, up
 from cost_models.machine import Machine, Memory, Place
 from eqsat.target.family import HWC
+from eqsat.vela.facts import facts
 
 #: Bytes of scale and bias per output channel.
 SCALES = 10
@@ -24,7 +25,8 @@ _TABLE = {1: 256, 2: 2048}
 
 def wasted(machine: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: HWC, shape: HWC) -> float:
     """How many times as much a memory moves as is asked for: a burst that is shorter than the longest takes as long."""
-    whole, cores = bits * block[1] * block[2], 1 if reads else machine.core.cores
+    joined = not reads and (machine.family.joined_writes or facts().joined_writes)
+    whole, cores = bits * block[1] * block[2], machine.core.cores if joined else 1
     if not rows:
         length = whole if shape[1] * bits * 2 == block[2] else 16 * bits * block[1] * cores
     elif shape[2] * bits // 8 == block[2] and (reads or block[2] <= 16):

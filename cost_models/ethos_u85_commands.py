@@ -42,6 +42,8 @@ from eqsat.target.family import HWC, SplitMemory
 _Computing = Convolution | Pooling | Elementwise | Resize
 #: Cycles per element of a division (GetOutputCyclesPerElement).
 _DIVISION = 33.0
+#: The memory of the tables takes a byte a cycle (ethos_u85.cpp: _lutRam).
+_TABLES = Memory(1.0, 0, 1)
 #: What the output path writes at half its rate (GetActivationCyclesPerElement).
 _SLOW = (ActivationTranspose.WHC, ActivationTranspose.WCH, ActivationTranspose.CWH)
 
@@ -63,8 +65,9 @@ def issued(machine: Machine, stream: Iterable[Instruction]) -> Iterator[Issued |
 
 
 def _copy(machine: Machine, c: Dma) -> float:
-    source, sink = memory(machine, c.source.region), memory(machine, c.destination.region)
-    return estimator.transfer(source, sink, c.length * prod(c.sizes))
+    source, count = memory(machine, c.source.region), c.length * prod(c.sizes)
+    sink = _TABLES if c.destination.region is None else memory(machine, c.destination.region)
+    return estimator.transfer(source, sink, count)
 
 
 def _unplaced(c: _Computing) -> _Computing:

@@ -36,6 +36,7 @@ U55 = Family(
     ),
     port=8.0,
     bounded_channels=False,
+    joined_writes=True,
     bandwidth=8.0,
     copy=1.0,  # measured
     largest_block=(32, 64, 128),
@@ -154,6 +155,7 @@ U85 = Family(
     ),
     port=16.0,
     bounded_channels=True,
+    joined_writes=False,
     bandwidth=32.0,
     copy=0.6,  # measured on ethos-u85-256
     largest_block=(128, 128, 1024),

@@ -91,6 +91,7 @@ class Family:
     transposes: how it reorders data.
     port: bytes that an AXI port moves per cycle at a clock scale of one.
     bounded_channels: one kind of access to a memory has a bandwidth of its own, by the accesses that may be under way.
+    joined_writes: a burst has what all cores write side by side, whatever the version of Vela.
     bandwidth: bytes per cycle of the memory that holds activations, in ExecuTorch's default configuration.
     copy: cycles per element of a RESCALE, CLAMP, TABLE or copy that does not fuse (a 1x1 pooling).
     largest_block: of an output, in elements.
@@ -116,6 +117,7 @@ class Family:
     transposes: Transposes
     port: float
     bounded_channels: bool
+    joined_writes: bool
     bandwidth: float
     copy: float
     largest_block: HWC
