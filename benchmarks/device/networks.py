@@ -15,7 +15,7 @@ from benchmarks.device.records import VELA, Record, about
 from eqsat.bench.log import Log
 from eqsat.device.commands import Convolution
 from eqsat.device.compile import of_answer
-from eqsat.device.errors import DeviceError
+from eqsat.device.errors import DeviceError, DeviceFault
 from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.run import Device
 from eqsat.target import Target
@@ -52,7 +52,7 @@ def _network(buffer: bytes, target: Target, via: Pool) -> Record:
     with Worker() as fresh:  # whose memory is that of this network alone
         found: Record = fresh.call(measured, compiled, packed(inputs), limits=Limits(300))
     if "outputs" not in found:
-        return {"outcome": "not run", **found}
+        return {"outcome": "differs" if found.pop("fault") else "not run", **found}
     got = unpacked(found.pop("outputs"))
     if len(got) != len(expected):
         return {"outcome": "differs", "reason": f"its binary has {len(got)} of {len(expected)} outputs"}
@@ -66,14 +66,14 @@ def _network(buffer: bytes, target: Target, via: Pool) -> Record:
 
 
 def measured(compiled: dict[str, Any], inputs: bytes) -> Record:
-    """In a process of its own: the outputs, and what they took; or the "reason" why there are none. Memory is the process's, so with Python and numpy."""
+    """In a process of its own: the outputs, and what they took; or the "reason" why there are none, and whether it is a fault of the binary. Memory is the process's, so with Python and numpy."""
     try:
         device = Device(of_answer(compiled))
         xs = unpacked(inputs)
         started = time.perf_counter()
         outputs = device.run(xs)
     except DeviceError as e:
-        return {"reason": str(e)[:200]}
+        return {"reason": str(e)[:200], "fault": isinstance(e, DeviceFault)}
     return {
         "outputs": packed(outputs),
         "seconds": round(time.perf_counter() - started, 3),
