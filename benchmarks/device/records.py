@@ -7,7 +7,7 @@ from importlib.metadata import version
 from operator import itemgetter
 from pathlib import Path
 
-from eqsat.bench.fingerprint import digest, fingerprint
+from eqsat.bench.fingerprint import digest, fingerprint, submodules
 from eqsat.bench.log import Log, Record
 from eqsat.versions import commit
 
@@ -19,7 +19,7 @@ VELA = version("ethos-u-vela")
 @cache
 def sources() -> str:
     """Of the code that the records depend on."""
-    return digest(fingerprint(["eqsat.device", "eqsat.checking.random_graphs", "eqsat.tensor.samples"]))
+    return digest(fingerprint([*submodules("eqsat/device"), "eqsat.checking.random_graphs", "eqsat.tensor.samples"]))
 
 
 @cache
