@@ -38,6 +38,7 @@ def test_vela_takes_every_setup(pool: Pool, setup: Setup) -> None:
     assert compile_tosa(dumps(residual()), setup.target, pool).cycles > 0
 
 
+@pytest.mark.slow
 def test_lowering_is_told_the_family_alone() -> None:
     compile_spec = pytest.importorskip("executorch.backends.arm.ethosu").EthosUCompileSpec
     for family in FAMILIES:

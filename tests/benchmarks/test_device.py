@@ -66,6 +66,7 @@ def without_seconds(records: Records) -> list[object]:
     return [{k: v for k, v in r.items() if k != "seconds"} for r in records.counts.records.values()]
 
 
+@pytest.mark.slow
 def test_counts_go_on_where_they_stopped(records: Records, tmp_path: Path) -> None:
     profile = "few operators, INT8"
     graphs.run(records, 2, ["ethos-u55-128"], [profile])
@@ -77,6 +78,7 @@ def test_counts_go_on_where_they_stopped(records: Records, tmp_path: Path) -> No
     assert without_seconds(records) == without_seconds(at_once) == without_seconds(Records(tmp_path))
 
 
+@pytest.mark.slow
 def test_networks_are_measured_and_shown(tmp_path: Path) -> None:
     (tmp_path / "tiny.0.ethos-u55-128.stock.tosa").write_bytes(dumps(of(convolution)))
     log = opened(tmp_path / "zoo.jsonl", "vela", "file")

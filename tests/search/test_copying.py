@@ -99,6 +99,7 @@ def test_what_has_no_price_stays_forbidden(model: VelaGroups) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", PAYING)
 def test_the_answer_copies_by_a_convolution_only_what_vela_copies(target: str) -> None:
     """One operand is read by a pooling too, the other is written where it belongs and stays so."""
@@ -110,6 +111,7 @@ def test_the_answer_copies_by_a_convolution_only_what_vela_copies(target: str) -
     assert loads(result.tosa, "the answer").op_counts()["depthwise_conv2d"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", PAYING[:1])
 def test_no_copy_where_it_takes_too_much_flash(target: str) -> None:
     graph = dumps(skip_connection())

@@ -58,6 +58,7 @@ def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
         assert not may_differ and changed(after, again) == []
 
 
+@pytest.mark.slow
 def test_a_widening_rescale_that_is_an_operator_of_its_own_is_charged(model: VelaGroups, pool: Pool) -> None:
     """It was expected to be part of the sum, which it is not beside the INT32 result of a convolution."""
     g = TensorGraph()
