@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cost_models.fusion import ACTIVATIONS
+from cost_models.machine import machine_of
 from cost_models.protocol import Unit
 from eqsat.target import Target
 from eqsat.tensor.ops import OPS
@@ -18,7 +19,7 @@ _PRODUCTS = 64
 def unmeasured(unit: Unit, target: Target) -> float:
     """Cycles of a unit."""
     elements, kind = unit.result.elements, OPS[unit.op].kind
-    moved = sum(t.bytes for t in (*unit.operands, unit.result)) / target.family.bandwidth
+    moved = sum(t.bytes for t in (*unit.operands, unit.result)) / machine_of(target).activations.bandwidth
     if unit.op == "transpose":  # of a dtype that is not probed
         return elements
     if kind == "leaf":
@@ -38,5 +39,5 @@ def unmeasured(unit: Unit, target: Target) -> float:
 
 def copied(unit: Unit, target: Target) -> float:
     """Cycles of what runs as a 1x1 pooling over the result."""
-    moved = (unit.operands[0].bytes + unit.result.bytes) / target.family.bandwidth
-    return _NEXT_TO_NOTHING + max(target.family.copy * unit.result.elements, moved)
+    moved = (unit.operands[0].bytes + unit.result.bytes) / machine_of(target).activations.bandwidth
+    return _NEXT_TO_NOTHING + max(target.family.copy * target.core.byte * unit.result.elements, moved)

@@ -92,8 +92,7 @@ class Family:
     port: bytes that an AXI port moves per cycle at a clock scale of one.
     bounded_channels: one kind of access to a memory has a bandwidth of its own, by the accesses that may be under way.
     joined_writes: a burst has what all cores write side by side, whatever the version of Vela.
-    bandwidth: bytes per cycle of the memory that holds activations, in ExecuTorch's default configuration.
-    copy: cycles per element of a RESCALE, CLAMP, TABLE or copy that does not fuse (a 1x1 pooling).
+    copy: how many times as long as the output path of bytes a RESCALE, CLAMP, TABLE or copy takes that does not fuse (a 1x1 pooling).
     largest_block: of an output, in elements.
     mac_depth: channels of the input that the MAC array takes in a cycle, depth first (None: those of a block in four cycles).
     split_outputs: several cores compute each its part of an output; else they work on the same.
@@ -118,7 +117,6 @@ class Family:
     port: float
     bounded_channels: bool
     joined_writes: bool
-    bandwidth: float
     copy: float
     largest_block: HWC
     mac_depth: int | None
