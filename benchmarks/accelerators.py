@@ -159,9 +159,15 @@ def rows(records: Sequence[Mapping[str, Any]]) -> dict[Setup, Row]:
     return {s: Row.of(by_setup[s]) for s in setups() if s in by_setup}
 
 
+def common(found: Mapping[Setup, Row]) -> list[str]:
+    """Models that every setup has, of which means are made: rows can be compared then."""
+    return sorted(set.intersection(*(set(row.ratios) for row in found.values()))) if found else []
+
+
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
     """Markdown: a row per setup. about: as in run.json."""
     found = rows(records)
+    shared = common(found)
     models = sorted({r["model"] for r in records})
     lines = [
         "# Accelerators",
@@ -169,12 +175,12 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         "Cycles relative to stock ExecuTorch on every accelerator, memory mode and system configuration of Vela; lower is better. Made by",
         f"`python -m benchmarks.accelerators`. {as_text(about)}; effort {about['effort']}.",
         "",
-        f"| accelerator, system, memory | {' | '.join(models)} | geometric mean | dearer | more SRAM | binaries equal, differ, not run |",
+        f"| accelerator, system, memory | {' | '.join(models)} | geometric mean of {len(shared)} | dearer | more SRAM | binaries equal, differ, not run |",
         f"|---|{'--:|' * (len(models) + 4)}",
     ]
     for setup, row in found.items():
         ratios = (f"{row.ratios[m]:.3f}" if m in row.ratios else "-" for m in models)
-        mean = f"**{geometric_mean(row.ratios.values()):.3f}**" if row.ratios else "-"
+        mean = f"**{geometric_mean(row.ratios[m] for m in shared):.3f}**" if shared else "-"
         binaries = ", ".join(map(str, row.binaries))
         lines.append(f"| {setup} | {' | '.join(ratios)} | {mean} | {row.dearer} | {row.more_sram} | {binaries} |")
     every = list(found.values())
@@ -205,10 +211,11 @@ def _notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def picture(records: Sequence[Mapping[str, Any]]) -> str:
-    """SVG: a line per setup, a dot per model and a stroke at the geometric mean; a panel per family."""
+    """SVG: a line per setup, a dot per model and a stroke at the geometric mean of those that every setup has; a panel per family."""
     from eqsat.report.figures import COLOURS, figure
 
     found = {s: row for s, row in rows(records).items() if row.ratios}
+    shared = common(found)
     families = [f for f in FAMILIES if any(s.target.family is f for s in found)]
 
     def draw(made: Any, axes: list[Any]) -> None:
@@ -219,7 +226,9 @@ def picture(records: Sequence[Mapping[str, Any]]) -> str:
                 axis.plot(
                     ratios, [y] * len(ratios), "o", color=COLOURS[0], alpha=0.45, markersize=3.5, markeredgewidth=0
                 )
-                axis.plot([geometric_mean(ratios)], [y], "|", color=COLOURS[1], markersize=11, markeredgewidth=2)
+                if shared:
+                    mean = geometric_mean(found[setup].ratios[m] for m in shared)
+                    axis.plot([mean], [y], "|", color=COLOURS[1], markersize=11, markeredgewidth=2)
             axis.set_yticks(range(len(mine)), map(str, mine), fontsize=7)
             axis.set(xlim=(0, 1.05), ylim=(len(mine) - 0.5, -0.5), xlabel="cycles to stock's")
             axis.axvline(1, color="#808792", linewidth=0.8)
