@@ -3,7 +3,8 @@
 A view of a value is no operator of its own: the value is made once, and each RESHAPE that its readers need is made from it. What is read in
 several shapes is viewed from each to the next, since Vela copies it for all of them but the last (`eqsat/search/storage.py`).
 A widening RESCALE is made anew for each reader, so that a sum or product of two is written in the shapes in which Vela makes few commands
-of it: Vela fuses the RESCALEs through the views, and nothing is copied.
+of it: Vela fuses the RESCALEs through the views, and nothing is copied. Sums of INT48 are made anew for each RESCALE too: Vela does not take one that
+two RESCALEs read, as where a convolution without an activation is an operand of a convolution and of a sum.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from eqsat.search import copying
 from eqsat.search.candidates import Candidate
 from eqsat.target.broadcasts import merged
 from eqsat.tensor import rows
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 
@@ -140,13 +142,20 @@ class _GraphWriter:
     def _node(self, read: Read) -> int:
         """The node of a value in a shape; its views are made from each shape to the next."""
         cls, shape, n = read
-        if self._chosen(cls).is_widening:
+        if self._chosen(cls).is_widening or self._is_only_rescaled(cls):
             return self._reshaped(self._emit(cls), shape, n)
         if (cls, shape) not in self.views:
             node, last, own = self.made[cls], self.last_shapes.get(cls), self._shape(cls)
             for s, view in sorted(self.wanted[cls].items(), key=lambda item: (item[0] == last, item[0] != own)):
                 node = self.views[cls, s] = self._reshaped(node, s, view)
         return self.views[cls, shape]
+
+    def _is_only_rescaled(self, cls: int) -> bool:
+        """Whether the values of a class are sums of products that nothing but their RESCALE may read."""
+        return (
+            DType.of(self.frozen.type_of(self.classes[cls]).dtype).only_rescaled
+            and self._chosen(cls).enode.op != "const"
+        )
 
     def _reshaped(self, node: int, shape: Shape, n: int) -> int:
         if self.graph.nodes[node].shape != shape:

@@ -16,6 +16,7 @@ from eqsat.cli.app import app
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
+from tests.cost_models import a16w8
 from tests.graphs import finish, recomputed, rescale
 
 ROOT = Path(__file__).parents[2]
@@ -128,6 +129,24 @@ def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
     result = run("optimize", source, "-t", "ethos-u85-256", "-o", out)
     assert result.exit_code == 4 and "no form of RESCALE" in " ".join(result.output.split())
     assert out.is_file()
+
+
+def test_a_convolution_of_int16_without_a_price_is_named(tmp_path, monkeypatch):
+    """A cost model that knows no INT48 finds nothing in a network of INT16, and does not do so silently."""
+    (tmp_path / "narrow.py").write_text(
+        "from cost_models.node_model import NodeModel\n"
+        "class Narrow(NodeModel):\n"
+        "    def cycles(self, unit):\n"
+        "        return float('inf') if unit.result.dtype == 'INT48' else 1.0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
+    source.write_bytes(a16w8.explicit("ethos-u55-128"))
+    result = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--cost-model", "narrow:Narrow")
+    said = " ".join(result.output.split())
+    assert result.exit_code == 4 and "no alternatives were found" in said
+    assert "no form of DEPTHWISE_CONV2D of INT16 (1, 8, 8, 16) to INT48 (1, 8, 8, 16)" in said
+    assert "CONV2D of INT16 (1, 8, 8, 16) to INT48 (1, 8, 8, 32)" in said and out.is_file()
 
 
 @pytest.mark.slow

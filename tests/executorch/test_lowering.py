@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.backends.arm.quantizer import (
+    EthosUQuantizer,
+    get_symmetric_a16w8_quantization_config,
+    get_symmetric_quantization_config,
+)
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from executorch.exir.lowered_backend_module import LoweredBackendModule
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import eqsat
 from benchmarks.models import load
@@ -82,6 +88,42 @@ def test_a_model_becomes_a_stock_pte_with_fewer_cycles(target):
         assert compile_tosa(result.tosa, Target.from_compile_spec(spec), pool).cycles == result.cycles
     buffer = edge.to_executorch().buffer
     assert b"EthosUBackend" in buffer and b"Eqsat" not in buffer
+
+
+class Mixed(torch.nn.Module):
+    """A convolution of INT16 between two of INT8."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.wide = torch.nn.Conv2d(4, 16, 1), torch.nn.Conv2d(4, 16, 3, padding=1)
+        self.last = torch.nn.Conv2d(4, 8, 1)
+
+    def forward(self, x):
+        x = torch.nn.functional.pixel_shuffle(torch.relu(self.first(x)), 2)
+        x = torch.nn.functional.pixel_shuffle(torch.relu(self.wide(x)), 2)
+        return self.last(x)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_module_of_int16_in_a_network_of_int8(target):
+    torch.manual_seed(0)
+    spec, inputs = EthosUCompileSpec(target), (torch.randn(1, 4, 8, 8),)
+    quantizer = EthosUQuantizer(spec)
+    quantizer.set_global(get_symmetric_quantization_config())
+    quantizer.set_module_name("wide", get_symmetric_a16w8_quantization_config())
+    prepared = prepare_pt2e(torch.export.export(Mixed().eval(), inputs).module(check_guards=False), quantizer)
+    prepared(*inputs)
+    program = torch.export.export(convert_pt2e(prepared), inputs)
+    edge, session = eqsat.lower_with_session(program, spec, options=Options(extractor="dag_greedy"))
+    (result,) = session.results
+    given, chosen = loads(result.explicit), loads(result.tosa)
+    sums = [g.nodes[n].dtype for g in (given, chosen) for n in g.live() if g.nodes[n].op == "conv2d"]
+    assert {"INT32", "INT48"} <= set(sums)
+    assert result.verified and result.binary_verified and result.chosen == "eqsat"
+    assert result.cycles < result.stock_cycles
+    assert b"EthosUBackend" in edge.to_executorch().buffer
+    optimized = eqsat.optimize(program, spec)
+    assert torch.equal(optimized.module()(*inputs), program.module()(*inputs))
 
 
 class LargePermute(torch.nn.Module):

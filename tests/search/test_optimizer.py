@@ -14,8 +14,9 @@ from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
 from eqsat.target import Target
+from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Type
+from eqsat.tensor.types import Attrs, Type
 from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_graph, compile_tosa
@@ -225,6 +226,28 @@ def test_an_operator_without_any_price_is_named(options: Options) -> None:
     warning, other = result.warnings
     assert "the explicit graph is used though it breaks a guard" in other
     assert "no form of RESCALE of INT32 (1, 4, 4, 8) to INT32 (1, 4, 4, 8) has a price" in warning
+
+
+@pytest.mark.parametrize("target", [U55, Target.of("ethos-u65-256"), U85], ids=lambda t: t.accelerator)
+def test_sums_of_int48_that_two_rescales_read_are_computed_twice(target: Target, options: Options) -> None:
+    """Of a convolution without an activation that is an operand of another and of a sum: U55 and U65 refuse one for both."""
+    g = TensorGraph()
+    weights = g.add_const(np.random.default_rng(0).integers(-127, 127, (8, 1, 1, 8)), "INT8")
+    x, bias = g.add_input("x", (1, 8, 8, 8), "INT16"), g.add_const(np.zeros(8), "INT48")
+    sums = g.add_with("conv2d", [x, weights, bias], makers.conv("INT16"))
+    branch = g.add_with("clamp", [g.add_with("rescale", [sums], _narrowed("INT16", 24))], makers.clamp("INT16", 0))
+    again = g.add_with("conv2d", [branch, weights, bias], makers.conv("INT16"))
+    both = g.add("add", [g.add_with("rescale", [s], _narrowed("INT32", 13)) for s in (sums, again)])
+    finish(g, g.add_with("rescale", [both], makers.rescale("INT16", 1923147387, 42)))
+    result = optimize_tosa(dumps(g), target, options=replace(options, extractor="dag_greedy"))
+    assert violations(g) == ["an INT48 result read by anything but its one RESCALE"]
+    assert violations(loads(result.tosa)) == []
+    assert (result.chosen, result.verified, result.binary_verified) == ("eqsat", True, True)
+    assert (result.explicit_cycles is None) == (target.family is not U85.family)
+
+
+def _narrowed(dtype: str, shift: int) -> Attrs:
+    return makers.rescale(dtype, 20000, shift, scale32=False)
 
 
 def test_equal_cycles_are_decided_by_fewer_operators(options: Options, worker: Worker) -> None:
