@@ -29,7 +29,7 @@ class Effort:
 EFFORTS = (
     Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, False, 5.0),
     Effort(
-        "greedy extraction, seconds", True, Budget(nodes=15_000, matches=500_000), "dag_greedy", 2.0, 1, 4, False, 5.0
+        "greedy extraction, seconds", True, Budget(nodes=15_000, matches=500_000), "dag_greedy", 2.0, 3, 6, True, 5.0
     ),
     Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, True, 30.0),
     Effort(
