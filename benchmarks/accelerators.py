@@ -65,6 +65,10 @@ class Setup:
     def target(self) -> Target:
         return Target.of(self.accelerator, system_config=self.system_config, memory_mode=self.memory_mode)
 
+    @property
+    def is_default(self) -> bool:
+        return self.target == Target.of(self.accelerator)
+
     def __str__(self) -> str:
         system = self.system_config.removeprefix("Ethos_").partition("_")[2].removeprefix("SYS_")
         return f"{self.accelerator.removeprefix('ethos-')} {system} {self.memory_mode}"
@@ -165,15 +169,30 @@ def common(found: Mapping[Setup, Row]) -> list[str]:
 
 
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
-    """Markdown: a row per setup. about: as in run.json."""
+    """Markdown: a row per setup, first those that ExecuTorch compiles for unless it is told, then all. about: as in run.json."""
     found = rows(records)
-    shared = common(found)
-    models = sorted({r["model"] for r in records})
+    every = list(found.values())
     lines = [
         "# Accelerators",
         "",
         "Cycles relative to stock ExecuTorch on every accelerator, memory mode and system configuration of Vela; lower is better. Made by",
         f"`python -m benchmarks.accelerators`. {as_text(about)}; effort {about['effort']}.",
+        "",
+        *_grid("ExecuTorch's default for each accelerator", {s: r for s, r in found.items() if s.is_default}),
+        *_grid("All setups", found),
+        f"{len(found)} setups, {len(records)} delegates; dearer than stock's: {sum(r.dearer for r in every)}; more SRAM than stock's: "
+        f"{sum(r.more_sram for r in every)}; equal to the reference model: {sum(bool(r.get('verified')) for r in records)}; failed: "
+        f"{sum(r.failed for r in every)}; without a stock graph that Vela takes: {sum(r.no_stock for r in every)}.",
+        "",
+        *_notes(records),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _grid(title: str, found: Mapping[Setup, Row]) -> list[str]:
+    shared, models = common(found), sorted({m for row in found.values() for m in row.ratios})
+    lines = [
+        f"## {title}",
         "",
         f"| accelerator, system, memory | {' | '.join(models)} | geometric mean of {len(shared)} | dearer | more SRAM | binaries equal, differ, not run |",
         f"|---|{'--:|' * (len(models) + 4)}",
@@ -183,16 +202,7 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
         mean = f"**{geometric_mean(row.ratios[m] for m in shared):.3f}**" if shared else "-"
         binaries = ", ".join(map(str, row.binaries))
         lines.append(f"| {setup} | {' | '.join(ratios)} | {mean} | {row.dearer} | {row.more_sram} | {binaries} |")
-    every = list(found.values())
-    lines += [
-        "",
-        f"{len(found)} setups, {len(records)} delegates; dearer than stock's: {sum(r.dearer for r in every)}; more SRAM than stock's: "
-        f"{sum(r.more_sram for r in every)}; equal to the reference model: {sum(bool(r.get('verified')) for r in records)}; failed: "
-        f"{sum(r.failed for r in every)}; without a stock graph that Vela takes: {sum(r.no_stock for r in every)}.",
-        "",
-        *_notes(records),
-    ]
-    return "\n".join(lines) + "\n"
+    return [*lines, ""]
 
 
 def _notes(records: Sequence[Mapping[str, Any]]) -> list[str]:

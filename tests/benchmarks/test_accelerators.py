@@ -103,6 +103,7 @@ def test_the_table_has_means_of_what_every_setup_has_and_says_what_went_wrong() 
     records = [_record("a"), _record("b", eqsat=32), _record("c", eqsat=1), _record("a", "Shared_Sram")]
     records += [_record("b", "Shared_Sram", eqsat=8, binary_verified=None, binary_reason="too large")]
     text = table(records, ABOUT)
+    assert "| a | b | c | geometric mean of 3 |" in text.partition("## All setups")[0]
     assert "| a | b | c | geometric mean of 2 |" in text
     assert "| u85-512 DRAM_Mid Sram_Only | 0.500 | 0.320 | 0.010 | **0.400** | 0 | 0 | 3, 0, 0 |" in text
     assert "| u85-512 DRAM_Mid Shared_Sram | 0.500 | 0.080 | - | **0.200** | 0 | 0 | 1, 0, 1 |" in text
