@@ -211,18 +211,18 @@ class VelaGroups:
         by_key = {m.key: m for m in measurements}
         self._known.update(self.cache.get([k for k in by_key if k not in self._known]))
         probes = {k: p for k, m in by_key.items() if k not in self._known and (p := m.probe())}
-
-        def cycles(p: _Probe) -> float:
-            try:
-                rows = compile_tosa(p.buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
-            except WorkerError:
-                return math.inf
-            return float(sum(int(r["op_cycles"]) for r in rows if r["name"] not in p.pads))
-
         distinct = list(dict.fromkeys(probes.values()))
-        measured = dict(zip(distinct, self.pool.map(cycles, distinct), strict=True))
+        measured = dict(zip(distinct, self.pool.map(self._compiled, distinct), strict=True))
         self._remember({k: measured[p] for k, p in probes.items()})
         return {k: self._known[k] for k in by_key if k in self._known}
+
+    def _compiled(self, p: _Probe) -> float:
+        """Cycles of what is in a probe, inf where Vela refuses it."""
+        try:
+            rows = compile_tosa(p.buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
+        except WorkerError:
+            return math.inf
+        return float(sum(int(r["op_cycles"]) for r in rows if r["name"] not in p.pads))
 
     def _recall(self, keys: Sequence[str], measure: Callable[[str], float]) -> dict[str, float]:
         """Prices by key: remembered here, on disk, or measured by the pool."""

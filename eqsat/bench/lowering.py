@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,19 @@ from eqsat.files import InputError, read_bytes
 from eqsat.target import Target
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of ExecuTorch and PyTorch, which say nothing of what is measured."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+
+
+@_quiet()
 def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict[str, bytes], dict[str, Any]]:
     """({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record) of a PyTorch model on a target, quantized in one of QUANTIZATIONS.
 
@@ -27,8 +42,6 @@ def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict
     from eqsat.bench.capture import CAPTURED, GraphCapture
     from eqsat.executorch.loading import load_program
 
-    logging.disable(logging.WARNING)
-    warnings.filterwarnings("ignore")
     compiled_for = Target.of(target)
     started = time.perf_counter()
     spec = EthosUCompileSpec(compiled_for.accelerator)

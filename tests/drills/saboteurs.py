@@ -7,7 +7,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import psutil
 
@@ -74,13 +75,10 @@ class KillsProbes(VelaGroups):
 
     killed = 0
 
-    def _recall(self, keys: Sequence[str], measure: Callable[[str], float]) -> dict[str, float]:
-        def killing(key: str) -> float:
-            if not KillsProbes.killed:
-                KillsProbes.killed = kill_at_work("eqsat.workers.worker")
-            return measure(key)
-
-        return super()._recall(keys, killing)
+    def _compiled(self, p: Any) -> float:
+        if not KillsProbes.killed:
+            KillsProbes.killed = kill_at_work("eqsat.workers.worker")
+        return super()._compiled(p)
 
 
 class Raises(VelaGroups):
