@@ -24,6 +24,7 @@ def test_configurations_by_name():
     assert (memory.max_sram, memory.max_flash, memory.objective) == ("65536", "any", "sram")
 
 
+@pytest.mark.slow
 def test_plugins_of_a_configuration_are_found_by_the_same_names_and_are_part_of_its_key(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -118,6 +119,7 @@ def test_a_project_declares_its_own_zoo(tmp_path, monkeypatch):
     cells.model_sets.cache_clear()
 
 
+@pytest.mark.slow
 def test_keys_follow_packages_and_sources():
     assert cells.lowering_fingerprint() != cells.measuring_fingerprint()
     assert digest("ab", "c") != digest("a", "bc")

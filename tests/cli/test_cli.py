@@ -106,6 +106,7 @@ def test_the_referee_is_an_option(target, tmp_path):
     assert record["command_stream"]["eqsat"]["cycles"] < record["command_stream"]["stock"]["cycles"]
 
 
+@pytest.mark.slow
 def test_memory_decides_and_the_pareto_set_is_shown(tmp_path):
     source, out, run_place = tmp_path / "in.tosa", tmp_path / "out.tosa", tmp_path / "run"
     source.write_bytes(dumps(recomputed()))

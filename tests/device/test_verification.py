@@ -14,6 +14,7 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.workers.worker import Worker, WorkerError
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not version("ethos-u-vela").startswith(("5.1", "5.2")), reason="not tried with this version of Vela"
 )

@@ -227,6 +227,7 @@ def lowered_alone(program: ExportedProgram, target: str) -> None:
     stock_lowering(program, partitioner=[eqsat.EthosUPartitioner(target)])
 
 
+@pytest.mark.slow
 def test_a_program_with_nothing_for_the_npu_warns() -> None:
     module, x = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()), torch.randn(2, 3)
     with pytest.warns(eqsat.EqsatWarning, match="no part of the program goes to ethos-u85-256: it is a float model"):

@@ -39,6 +39,7 @@ def test_another_effort_is_an_error(wrong: int) -> None:
         Options(effort=wrong)
 
 
+@pytest.mark.slow
 def test_without_effort_nothing_is_searched(tmp_path: Path) -> None:
     given = dumps(transposed_relus())
     none, some = (

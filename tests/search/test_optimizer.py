@@ -350,6 +350,7 @@ def test_what_is_no_cost_model_is_an_error(options: Options) -> None:
         optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, cost_model="tests.planted_costs:Bare"))
 
 
+@pytest.mark.slow
 def test_a_target_may_be_a_name_and_options_must_be_options(options: Options) -> None:
     named = optimize_tosa(dumps(transposed_relus()), "ethos-u55-128", options=options)
     assert named.tosa == optimize_tosa(dumps(transposed_relus()), U55, options=options).tosa
