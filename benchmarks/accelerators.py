@@ -138,8 +138,7 @@ class Row:
     def of(records: Sequence[Mapping[str, Any]]) -> Row:
         whole = [r for r in records if "error" not in r]
         both = [r for r in whole if r["stock"]]
-        left_out = {r["model"] for r in records} - {r["model"] for r in both}
-        left_out |= {r["model"] for r in records if "error" in r or not r["stock"]}
+        left_out = {r["model"] for r in records if "error" in r or not r["stock"]}
         sums: dict[str, list[int]] = {}
         for r in both:
             total = sums.setdefault(r["model"], [0, 0])

@@ -209,8 +209,7 @@ class VelaGroups:
     def _measure(self, measurements: Iterable[_Measurement]) -> dict[str, float]:
         """Cycles by key, but of what there is no graph for."""
         by_key = {m.key: m for m in measurements}
-        self._known.update(self.cache.get([k for k in by_key if k not in self._known]))
-        probes = {k: p for k, m in by_key.items() if k not in self._known and (p := m.probe())}
+        probes = {k: p for k in self._unknown(by_key) if (p := by_key[k].probe())}
         distinct = list(dict.fromkeys(probes.values()))
         measured = dict(zip(distinct, self.pool.map(self._compiled, distinct), strict=True))
         self._remember({k: measured[p] for k, p in probes.items()})
@@ -226,10 +225,15 @@ class VelaGroups:
 
     def _recall(self, keys: Sequence[str], measure: Callable[[str], float]) -> dict[str, float]:
         """Prices by key: remembered here, on disk, or measured by the pool."""
-        self._known.update(self.cache.get([k for k in keys if k not in self._known]))
-        missing = [k for k in dict.fromkeys(keys) if k not in self._known]
+        missing = self._unknown(keys)
         self._remember(dict(zip(missing, self.pool.map(measure, missing), strict=True)))
         return {k: self._known[k] for k in keys}
+
+    def _unknown(self, keys: Iterable[str]) -> list[str]:
+        """Those that have no price here, nor on disk."""
+        distinct = list(dict.fromkeys(keys))
+        self._known.update(self.cache.get([k for k in distinct if k not in self._known]))
+        return [k for k in distinct if k not in self._known]
 
     def _remember(self, measured: Mapping[str, float]) -> None:
         """What Vela refuses is asked again in the next process."""

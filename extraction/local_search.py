@@ -103,32 +103,25 @@ class LocalSearch:
     def _activate(self, n: int, as_choice_of: int | None = None) -> float:
         if as_choice_of is not None:
             self.choice[as_choice_of] = n
-        node, reads, paired, edges = self.prices.node, self.prices.reads, self.prices.paired, self.prices.edges
-        references, choice = self.references, self.choice
-        gained = 0.0
-        stack = [n]
-        for n in stack:
-            gained += node[n] + (edges(n, choice) if n in paired else 0.0)
-            for d in reads[n]:
-                references[d] += 1
-                if references[d] == 1:
-                    stack.append(choice[d])
-        self.work += len(stack)
-        return gained
+        return self._counted(n, 1)
 
     def _release(self, n: int) -> float:
+        return self._counted(n, -1)
+
+    def _counted(self, n: int, step: int) -> float:
+        """What e-node n costs with all that becomes active (step 1) or stops being active (-1) by it alone, whose references change by the step."""
         node, reads, paired, edges = self.prices.node, self.prices.reads, self.prices.paired, self.prices.edges
-        references, choice = self.references, self.choice
-        freed = 0.0
+        references, choice, turned = self.references, self.choice, max(step, 0)
+        price = 0.0
         stack = [n]
         for n in stack:
-            freed += node[n] + (edges(n, choice) if n in paired else 0.0)
+            price += node[n] + (edges(n, choice) if n in paired else 0.0)
             for d in reads[n]:
-                references[d] -= 1
-                if references[d] == 0:
+                references[d] += step
+                if references[d] == turned:
                     stack.append(choice[d])
         self.work += len(stack)
-        return freed
+        return price
 
     def cyclic(self, c: int) -> bool:
         """Whether c now needs itself."""

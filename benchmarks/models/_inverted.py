@@ -21,3 +21,8 @@ class Inverted(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.body(x) if self.adds else self.body(x)
+
+
+def classifier(features: list[nn.Module], channels: int, classes: int) -> nn.Sequential:
+    """Features of so many channels, their means over the image, and a linear layer."""
+    return nn.Sequential(*features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))

@@ -7,7 +7,7 @@ Input: (1, 3, 96, 96). Output: (1, 10) logits.
 
 from torch import Tensor, nn
 
-from benchmarks.models._inverted import Inverted, conv
+from benchmarks.models._inverted import Inverted, classifier, conv
 from benchmarks.models._seeded import seeded
 
 #: (expansion, kernel, channels, stride) of each block.
@@ -25,20 +25,14 @@ BLOCKS = (
 )
 
 
-class McuNet(nn.Module):
-    def __init__(self, classes: int = 10) -> None:
-        super().__init__()
-        layers: list[nn.Module] = [conv(3, 16, 3, 2)]
-        channels = 16
-        for expansion, kernel, c_out, stride in BLOCKS:
-            layers.append(Inverted(channels, expansion * channels, c_out, stride, kernel))
-            channels = c_out
-        self.features = nn.Sequential(*layers, conv(channels, 160), nn.AdaptiveAvgPool2d(1))
-        self.head = nn.Linear(160, classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x).flatten(1))
+def mcunet(classes: int = 10) -> nn.Sequential:
+    layers: list[nn.Module] = [conv(3, 16, 3, 2)]
+    channels = 16
+    for expansion, kernel, c_out, stride in BLOCKS:
+        layers.append(Inverted(channels, expansion * channels, c_out, stride, kernel))
+        channels = c_out
+    return classifier([*layers, conv(channels, 160)], 160, classes)
 
 
 def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    return seeded(McuNet, (1, 3, 96, 96))
+    return seeded(mcunet, (1, 3, 96, 96))

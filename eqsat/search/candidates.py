@@ -218,7 +218,7 @@ def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dic
     operand_units = [[units[k] for cls in set(c.operands) for k in nodes[cls]] for c in found]
     usable = [[m for m in members if found[m].usable] for members in nodes]
     pairs: dict[tuple[int, int], float] = {}
-    for n, reader in ((n, found[n]) for members in usable for n in members):
+    for n, reader in ((n, c) for n, c in enumerate(found) if c.usable):
         for m in (m for cls in set(reader.as_they_are) for m in usable[cls]):
             read = found[m]
             delta = read.cycles if read.is_widening else 0.0
