@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat import runs
+from eqsat.executorch.bookkeeping import less_bookkeeping
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
@@ -93,7 +94,7 @@ def compile_model(
     program, calibration = load_program(model, spec, quantization)
     seconds["load and quantize"] = time.perf_counter() - started
     logger.info("lowering %s", model, extra={"stage": "lowering"})
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, less_bookkeeping():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", EqsatWarning)
         edge, session = lower_with_session(program, spec, options=options, interruption=interruption)

@@ -22,6 +22,7 @@ from executorch.exir import EdgeProgramManager
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
 from torch.export import ExportedProgram
 
+from eqsat.executorch.bookkeeping import less_bookkeeping
 from eqsat.executorch.partitioner import EthosUPartitioner, enabled
 from eqsat.executorch.session import Session
 from eqsat.search.interruption import Interruption
@@ -106,7 +107,7 @@ def _lowered(
 ) -> EdgeProgramManager:
     started = time.perf_counter()
     try:
-        with _LOWERING:
+        with _LOWERING, less_bookkeeping():
             return stock_lowering(program, partitioner=partitioner, **kwargs)
     finally:
         session.seconds["total"] = time.perf_counter() - started

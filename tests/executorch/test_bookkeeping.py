@@ -1,0 +1,66 @@
+"""Lowering without PyTorch's bookkeeping: the same result, and nothing of it stays."""
+
+import copy
+import gc
+from contextlib import nullcontext
+
+import pytest
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.exir import to_edge_transform_and_lower as stock_lowering
+from torch.fx.traceback import NodeSource
+
+from eqsat.executorch.bookkeeping import less_bookkeeping
+from eqsat.executorch.quantize import quantize
+
+
+def _state() -> tuple[object, ...]:
+    return gc.get_threshold(), gc.get_freeze_count(), "__deepcopy__" in vars(NodeSource)
+
+
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_leaves_the_process_as_it_was(error):
+    before = _state()
+    with pytest.raises(error) if error else nullcontext(), less_bookkeeping():
+        inside = _state()
+        assert inside != before
+        with less_bookkeeping():
+            assert _state() == inside
+        assert _state() == inside
+        if error:
+            raise error
+    assert _state() == before
+
+
+def test_a_collector_that_is_switched_off_stays_off():
+    before = gc.get_threshold()
+    gc.set_threshold(0)
+    try:
+        with less_bookkeeping():
+            assert gc.get_threshold()[0] == 0
+    finally:
+        gc.set_threshold(*before)
+
+
+@pytest.mark.slow
+def test_program_and_histories_are_the_same():
+    model = torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.ReLU(), torch.nn.AvgPool2d(2)).eval()
+    spec = EthosUCompileSpec("ethos-u55-128")
+    program = quantize(model, (torch.ones(1, 4, 16, 16),), spec)
+
+    def lowered():
+        edge = stock_lowering(copy.deepcopy(program), partitioner=[EthosUPartitioner(spec)])
+        nodes = edge.exported_program().graph.nodes
+        histories = [[_named(s.to_dict()) for s in n.meta.get("from_node", [])] for n in nodes]
+        return edge.to_executorch().buffer, histories
+
+    buffer, histories = lowered()
+    with less_bookkeeping():
+        again = lowered()
+    assert any(histories), "there are histories to compare"
+    assert again == (buffer, histories)
+
+
+def _named(source: dict) -> dict:
+    """Without the numbers of graphs, which are addresses."""
+    return {k: v if k != "from_node" else [_named(s) for s in v] for k, v in source.items() if k != "graph_id"}
