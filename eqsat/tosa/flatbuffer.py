@@ -119,11 +119,16 @@ def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
         raise TosaError(f"{name} is truncated or corrupted ({type(e).__name__}: {e}): write it again") from e
 
 
-def tensor_names(buffer: bytes) -> dict[str, int]:
-    """{tensor: its node in `loads(buffer)`}, for a buffer that `loads` reads."""
+def named(buffer: bytes) -> tuple[TensorGraph, dict[str, int]]:
+    """What `loads` gives, and {tensor: its node there}, for a buffer that `loads` reads."""
     reader = _Reader(bytes(buffer), "the TOSA buffer")
     place = {n: i for i, n in enumerate(reader.graph.live())}
-    return {name: place[n] for name, n in reader.number.items() if n in place}
+    return reader.graph.pruned(), {name: place[n] for name, n in reader.number.items() if n in place}
+
+
+def tensor_names(buffer: bytes) -> dict[str, int]:
+    """{tensor: its node in `loads(buffer)`}, for a buffer that `loads` reads."""
+    return named(buffer)[1]
 
 
 class _Reader:

@@ -18,7 +18,7 @@ from typing import Any
 
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
-from eqsat.tosa.flatbuffer import loads, tensor_names
+from eqsat.tosa.flatbuffer import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def over_bound(rows: Sequence[Mapping[str, Any]], tosa: bytes, rates: Rates) -> 
     An operator of the graph that Vela cuts into several rows shares what it needs among them, by their MACs: the same weights read again,
     or products with zeros that Vela puts in, are excess.
     """
-    names, graph = tensor_names(tosa), loads(tosa)
+    graph, names = named(tosa)
     required = needs(graph)
     nodes = [names.get(row["source"], -1) for row in rows]
     counted: dict[int, int] = {}

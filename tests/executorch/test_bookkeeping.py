@@ -2,12 +2,16 @@
 
 import copy
 import gc
+import inspect
+import operator
+import pickle
 from contextlib import nullcontext
 
 import pytest
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
 from executorch.exir import to_edge_transform_and_lower as stock_lowering
+from torch.fx import symbolic_trace
 from torch.fx.traceback import NodeSource
 
 from eqsat.executorch.bookkeeping import less_bookkeeping
@@ -40,6 +44,26 @@ def test_a_collector_that_is_switched_off_stays_off():
             assert gc.get_threshold()[0] == 0
     finally:
         gc.set_threshold(*before)
+
+
+def test_code_that_is_read_is_there():
+    def twice(x, y=2):
+        return x * y + 1
+
+    eager = symbolic_trace(twice)
+    with less_bookkeeping():
+        read, unread = symbolic_trace(twice), symbolic_trace(twice)
+        assert inspect.signature(read.forward) == inspect.signature(eager.forward)
+        assert symbolic_trace(twice).code == eager.code
+        assert str(symbolic_trace(twice)) == str(eager)
+        assert symbolic_trace(twice)(3) == pickle.loads(pickle.dumps(symbolic_trace(twice)))(3) == 7
+        for node in read.graph.nodes:
+            if node.target is operator.add:
+                node.args = (node.args[0], 5)
+        assert read(3) == 7, "as ever, a change of the graph is not in force before recompile"
+        read.recompile()
+        assert "+ 5" not in eager.code and "+ 5" in read.code and read(3) == 11
+    assert unread._code == eager._code and unread(3) == 7
 
 
 @pytest.mark.slow
