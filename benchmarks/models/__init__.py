@@ -51,6 +51,10 @@ DEPLOYED: tuple[str, ...] = (
     "yolo_fastest_like",
     "efficientnet_lite",
     "yolo_v8n_like",
+    "mobilenet_v4_like",
+    "fastvit_like",
+    "efficientformer_like",
+    "conv_tasnet_like",
 )
 
 

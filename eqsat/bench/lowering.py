@@ -31,7 +31,7 @@ def _quiet() -> Iterator[None]:
 def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict[str, bytes], dict[str, Any]]:
     """({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record) of a PyTorch model on a target, quantized in one of QUANTIZATIONS.
 
-    The side record: Vela's flags, seconds by stage, why stock's graph of a delegate is missing, how the model was calibrated, and
+    The side record: Vela's flags, seconds by stage (of passes that run as within eqsat's own lowering, `bookkeeping.py`), why stock's graph of a delegate is missing, how the model was calibrated, and
     `pte_frame_bytes`, what a .pte has besides command stream and weights, each rounded up to 16 bytes. Raises InputError, or what
     ExecuTorch raises.
     """
@@ -40,6 +40,7 @@ def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict
     from executorch.exir.backend.partitioner import DelegationSpec
 
     from eqsat.bench.capture import CAPTURED, GraphCapture
+    from eqsat.executorch.bookkeeping import less_bookkeeping
     from eqsat.executorch.loading import load_program
 
     compiled_for = Target.of(target)
@@ -51,7 +52,8 @@ def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict
     partitioner.delegation_spec = DelegationSpec(GraphCapture.__name__, spec._to_list())
     token = CAPTURED.set([])
     try:
-        edge = to_edge_transform_and_lower(program, partitioner=[partitioner])
+        with less_bookkeeping():
+            edge = to_edge_transform_and_lower(program, partitioner=[partitioner])
         found = CAPTURED.get()
     finally:
         CAPTURED.reset(token)

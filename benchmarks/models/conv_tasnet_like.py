@@ -1,0 +1,58 @@
+"""Speech separation after Conv-TasNet: Luo and Mesgarani, arXiv:1809.07454, one repeat of a causal one, half a second at 8 kHz.
+
+A learnt filter bank in place of a spectrogram, blocks of dilated depthwise convolutions with a residual and a skip output each, and masks for two
+speakers; BatchNorm in place of norms over all time, as streaming needs it.
+
+Input: (1, 1, 4000) samples. Output: (1, 2, 128, 499), the masked spectra of two speakers, which a transposed filter bank makes sound of.
+"""
+
+from functools import reduce
+from operator import add
+
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+FILTERS, BOTTLENECK, HIDDEN, SPEAKERS, DEPTH = 128, 64, 128, 2, 6
+
+
+class Block(nn.Module):
+    def __init__(self, dilation: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv1d(BOTTLENECK, HIDDEN, 1),
+            nn.BatchNorm1d(HIDDEN),
+            nn.ReLU(),
+            nn.ConstantPad1d((2 * dilation, 0), 0.0),
+            nn.Conv1d(HIDDEN, HIDDEN, 3, dilation=dilation, groups=HIDDEN),
+            nn.BatchNorm1d(HIDDEN),
+            nn.ReLU(),
+        )
+        self.residual, self.skip = nn.Conv1d(HIDDEN, BOTTLENECK, 1), nn.Conv1d(HIDDEN, BOTTLENECK, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.body(x)
+        return x + self.residual(y), self.skip(y)
+
+
+class ConvTasNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Conv1d(1, FILTERS, 16, 8), nn.ReLU())
+        self.bottleneck = nn.Conv1d(FILTERS, BOTTLENECK, 1)
+        self.blocks = nn.ModuleList(Block(2**i) for i in range(DEPTH))
+        self.masks = nn.Conv1d(BOTTLENECK, SPEAKERS * FILTERS, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        spectrum = self.encoder(x)
+        y = self.bottleneck(spectrum)
+        skips = []
+        for block in self.blocks:
+            y, skip = block(y)
+            skips.append(skip)
+        masks = self.masks(reduce(add, skips).relu()).sigmoid()
+        return masks.view(1, SPEAKERS, FILTERS, -1) * spectrum.unsqueeze(1)
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(ConvTasNet, (1, 1, 4000))

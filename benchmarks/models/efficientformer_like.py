@@ -1,0 +1,64 @@
+"""A hybrid after EfficientFormer: Li et al., arXiv:2206.01191, two stages of images and one of tokens, at 64 px.
+
+Images are mixed by what a mean of their neighbours adds to them, x + (pool(x) - x), which needs no weights; the tokens behind them have attention with a
+bias that was learnt, between LayerNorms.
+
+Input: (1, 3, 64, 64). Output: (1, 100) logits.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.models._inverted import conv
+from benchmarks.models._seeded import seeded
+
+WIDTHS, TOKENS = (32, 64, 128), 16
+
+
+class PoolBlock(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.pool = nn.AvgPool2d(3, 1, 1, count_include_pad=False)
+        self.enter = nn.Sequential(nn.Conv2d(channels, 4 * channels, 1), nn.GELU())
+        self.leave = nn.Conv2d(4 * channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + (self.pool(x) - x)
+        return x + self.leave(self.enter(x))
+
+
+class TokenBlock(nn.Module):
+    def __init__(self, channels: int, heads: int = 4) -> None:
+        super().__init__()
+        self.heads, self.head = heads, channels // heads
+        self.before, self.behind = nn.LayerNorm(channels), nn.LayerNorm(channels)
+        self.qkv, self.out = nn.Linear(channels, 3 * channels), nn.Linear(channels, channels)
+        self.bias = nn.Parameter(0.5 * torch.randn(1, heads, TOKENS, TOKENS))
+        self.mlp = nn.Sequential(nn.Linear(channels, 4 * channels), nn.GELU(), nn.Linear(4 * channels, channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, tokens, c = x.shape
+        query, key, value = (
+            y.view(n, tokens, self.heads, self.head).transpose(1, 2) for y in self.qkv(self.before(x)).chunk(3, dim=2)
+        )
+        weights = (query @ key.transpose(-1, -2) * self.head**-0.5 + self.bias).softmax(dim=-1)
+        x = x + self.out((weights @ value).transpose(1, 2).reshape(n, tokens, c))
+        return x + self.mlp(self.behind(x))
+
+
+class EfficientFormer(nn.Module):
+    def __init__(self, classes: int = 100) -> None:
+        super().__init__()
+        a, b, c = WIDTHS
+        stem = [conv(3, a // 2, 3, 2), conv(a // 2, a, 3, 2)]
+        images = [PoolBlock(a), conv(a, b, 3, 2, act=False), PoolBlock(b), conv(b, c, 3, 2, act=False)]
+        self.images = nn.Sequential(*stem, *images)
+        self.tokens = nn.Sequential(TokenBlock(c), nn.LayerNorm(c))
+        self.head = nn.Linear(c, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.tokens(self.images(x).flatten(2).transpose(1, 2)).mean(dim=1))
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(EfficientFormer, (1, 3, 64, 64))

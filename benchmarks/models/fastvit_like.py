@@ -1,0 +1,64 @@
+"""A hybrid after FastViT: Vasu et al., arXiv:2303.14189, as it is deployed, with its branches merged, two stages at 64 px.
+
+Tokens are mixed by one depthwise convolution, the residual sum merged into its weights; feed-forward parts begin with a depthwise convolution of 7, and
+the last stage has attention over the positions of an image.
+
+Input: (1, 3, 64, 64). Output: (1, 100) logits.
+"""
+
+from torch import Tensor, nn
+
+from benchmarks.models._inverted import classifier
+from benchmarks.models._seeded import seeded
+
+
+def conv(c_in: int, c_out: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(c_in, c_out, kernel, stride, kernel // 2, groups=groups)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            conv(channels, channels, 7, 1, channels),
+            conv(channels, 3 * channels),
+            nn.GELU(),
+            conv(3 * channels, channels),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x)
+
+
+class Attention(nn.Module):
+    def __init__(self, channels: int, head: int = 32) -> None:
+        super().__init__()
+        self.heads, self.head = channels // head, head
+        self.norm = nn.BatchNorm2d(channels)
+        self.qkv, self.out = nn.Linear(channels, 3 * channels, bias=False), nn.Linear(channels, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        n, c, h, w = x.shape
+        tokens = self.norm(x).flatten(2).transpose(1, 2)
+        query, key, value = self.qkv(tokens).view(n, h * w, 3, self.heads, self.head).permute(2, 0, 3, 1, 4).unbind(0)
+        weights = (query * self.head**-0.5 @ key.transpose(-1, -2)).softmax(dim=-1)
+        mixed = self.out((weights @ value).transpose(1, 2).reshape(n, h * w, c))
+        return x + mixed.transpose(1, 2).reshape(n, c, h, w)
+
+
+def embedding(c_in: int, c_out: int) -> nn.Sequential:
+    """Half the resolution."""
+    return nn.Sequential(conv(c_in, c_out, 7, 2, c_in), nn.GELU(), conv(c_out, c_out), nn.GELU())
+
+
+def fastvit(classes: int = 100) -> nn.Sequential:
+    a, b, c = 48, 96, 192
+    stem = [conv(3, a, 3, 2), nn.GELU(), conv(a, a, 3, 2, a), nn.GELU(), conv(a, a), nn.GELU()]
+    first = [conv(a, a, 3, 1, a), FeedForward(a), conv(a, a, 3, 1, a), FeedForward(a), embedding(a, b)]
+    second = [conv(b, b, 3, 1, b), FeedForward(b), embedding(b, c)]
+    last = [conv(c, c, 7, 1, c), Attention(c), FeedForward(c)]
+    return classifier([*stem, *first, *second, *last], c, classes)
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(fastvit, (1, 3, 64, 64))

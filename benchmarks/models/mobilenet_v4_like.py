@@ -1,0 +1,51 @@
+"""A small classifier after MobileNetV4: Qin et al., arXiv:2404.10518, trimmed from the convolutional small one, at 128 px.
+
+Universal inverted bottlenecks: depthwise convolutions in front of the expansion, in its middle, at both places or at none, and a fused stem of plain
+convolutions, which makes up most of the products.
+
+Input: (1, 3, 128, 128). Output: (1, 100) logits.
+"""
+
+from torch import Tensor, nn
+
+from benchmarks.models._inverted import classifier, conv
+from benchmarks.models._seeded import seeded
+
+#: (kernel in front, kernel in the middle, hidden channels, channels, stride) of each block; 0: no depthwise convolution there.
+BLOCKS = (
+    (5, 5, 96, 96, 2),
+    (0, 3, 192, 96, 1),
+    (3, 0, 384, 96, 1),
+    (3, 3, 576, 128, 2),
+    (5, 5, 512, 128, 1),
+    (0, 5, 512, 128, 1),
+    (0, 0, 256, 128, 1),
+)
+
+
+class UniversalBottleneck(nn.Module):
+    def __init__(self, c_in: int, front: int, middle: int, hidden: int, c_out: int, stride: int) -> None:
+        super().__init__()
+        first = 1 if middle else stride
+        layers: list[nn.Module] = [conv(c_in, c_in, front, first, c_in, act=False)] if front else []
+        layers.append(conv(c_in, hidden))
+        if middle:
+            layers.append(conv(hidden, hidden, middle, stride, hidden))
+        self.body = nn.Sequential(*layers, conv(hidden, c_out, act=False))
+        self.adds = stride == 1 and c_in == c_out
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x) if self.adds else self.body(x)
+
+
+def mobilenet_v4(classes: int = 100) -> nn.Sequential:
+    layers: list[nn.Module] = [conv(3, 32, 3, 2), conv(32, 32, 3, 2), conv(32, 32), conv(32, 96, 3, 2), conv(96, 64)]
+    channels = 64
+    for front, middle, hidden, c_out, stride in BLOCKS:
+        layers.append(UniversalBottleneck(channels, front, middle, hidden, c_out, stride))
+        channels = c_out
+    return classifier([*layers, conv(channels, 480)], 480, classes)
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(mobilenet_v4, (1, 3, 128, 128))
