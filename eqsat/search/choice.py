@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from cost_models.protocol import CostModel
 from eqsat.egraph.encoding import Frozen
 from eqsat.search.candidates import Candidate, by_class, candidates, fusions, reachable
+from eqsat.search.needed_copies import with_copies
 from eqsat.search.signature import with_inputs_read
-from eqsat.search.slices import with_copies
 from eqsat.search.storage import view_costs
 from eqsat.search.writer import Written, write
 from eqsat.tensor.types import Shape

@@ -1,18 +1,20 @@
-"""Sums and maxima behind a SLICE read a copy of it, with which the binary is right."""
+"""Sums and maxima behind a SLICE read a copy of it, outputs that Vela loses are one: with that the binary is right."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from benchmarks.vela_defects import lost_output
 from eqsat.device.verification import verify
-from eqsat.search.slices import with_copies
+from eqsat.search.needed_copies import with_copies
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps
-from eqsat.workers.worker import Worker
+from eqsat.vela.compile import compile_tosa
+from eqsat.workers.worker import Worker, WorkerError
 from tests.graphs import finish, rescale
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
@@ -40,6 +42,16 @@ def test_the_binary_is_wrong_without_a_copy_and_right_with_it(op: str, target: s
             assert np.array_equal(a, b)
     found = [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)]
     assert found == [False, True]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_output_that_vela_loses_is_a_copy(target: str, worker: Worker) -> None:
+    graph = lost_output()
+    copied, _ = with_copies(graph, {})
+    assert copied.op_counts() == graph.op_counts() | {"depthwise_conv2d": 1, "rescale": 1}
+    with pytest.raises(WorkerError, match="only 1 of 2 outputs"):
+        compile_tosa(dumps(graph), Target.of(target), worker)
+    assert verify(dumps(copied), Target.of(target), worker).equal is True
 
 
 @pytest.mark.parametrize(
