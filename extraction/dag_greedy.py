@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from . import parts
 from .bottom_up import Rank, bottom_up, readers_of
 from .check import Choice, check, reachable
 from .errors import NoChoiceFound
@@ -21,10 +23,12 @@ from .local_search import LocalSearch
 from .prices import Prices
 from .result import Extraction
 from .stopping import is_over
-from .tree_greedy import require_roots
+from .tree_greedy import require_roots, tree_pass
 
 RESTARTS = 4
 RESTART_NODES = 20_000  # above this many e-nodes one restart costs seconds, so there is only the first
+SET_CLASSES = 100_000
+"""Classes up to which each has a bit set of all that it needs, which together are quadratic: 600 MB. Above it the first choice is that of `tree_greedy`."""
 
 
 def extract(
@@ -36,11 +40,30 @@ def extract(
     restarts: int = RESTARTS,
     starts: Sequence[Choice] = (),
 ) -> Extraction:
-    """Best of `warm_start`, and of `restarts` greedy passes (at least one) and of the choices `starts`, each improved locally.
+    """Best of `warm_start`, and of `restarts` greedy passes (at least one) and of the choices `starts`, each improved locally. Large graphs go by
+    `parts`.
 
     Deterministic for a seed as long as the time limit does not cut it short. Raises Infeasible,
     NoChoiceFound.
     """
+    if graph.n_nodes > parts.WHOLE and not starts:
+        whole = partial(extract_whole, restarts=restarts)
+        return parts.extract(graph, whole, "dag_greedy", time_limit=time_limit, seed=seed, warm_start=warm_start)
+    return extract_whole(
+        graph, time_limit=time_limit, seed=seed, warm_start=warm_start, restarts=restarts, starts=starts
+    )
+
+
+def extract_whole(
+    graph: ChoiceGraph,
+    *,
+    time_limit: float = 10.0,
+    seed: int = 0,
+    warm_start: Choice | None = None,
+    restarts: int = RESTARTS,
+    starts: Sequence[Choice] = (),
+) -> Extraction:
+    """As `extract`, in one part."""
     start = time.perf_counter()
     deadline = start + time_limit
     prices = Prices(graph)
@@ -66,11 +89,12 @@ def extract(
 
     ranks: list[Rank] = [float, lambda n: -n, lambda n: len(prices.reads[n])]
     ranks += [lambda n: rng.random()] * (restarts - len(ranks))
+    passed = greedy_pass if graph.n_classes <= SET_CLASSES else tree_pass
     for i, rank in enumerate(ranks[:restarts]):
         if i and (graph.n_nodes > RESTART_NODES or is_over(deadline)):
             break
         try:
-            choice = greedy_pass(graph, prices, readers, rank)
+            choice = passed(graph, prices, readers, rank)
         except NoChoiceFound as error:
             failure = error
             continue

@@ -5,14 +5,14 @@ clingo proves most graphs, in one of two ways: with the order of components stat
 late, when disjoint cores take over. Beside them HiGHS runs for a first heat, then neighbourhood search.
 Three processes share two cores, because no graph tells beforehand who will be first. Large graphs, of
 which few are proved in time, have the first clingo and neighbourhood search from the start, one for
-each of two cores. The race ends before its time where its history says that no more is to be had (`history`). Never worse than `dag_greedy`, as long as that ends within its share of the time limit.
+each of two cores. Graphs of more than 100,000 e-nodes are cut into parts where that is possible (`parts`). The race ends before its time where its history says that no more is to be had (`history`). Never worse than `dag_greedy`, as long as that ends within its share of the time limit.
 """
 
 from __future__ import annotations
 
 import time
 
-from . import branch
+from . import branch, parts
 from .asp import Asp
 from .check import Choice
 from .exact import ExactSearch
@@ -45,7 +45,16 @@ BRANCH_SECONDS = 0.2
 def extract(
     graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
 ) -> Extraction:
-    """The best that all of them find. Raises Infeasible, NoChoiceFound."""
+    """The best that all of them find, of large graphs by `parts`. Raises Infeasible, NoChoiceFound."""
+    if graph.n_nodes > parts.WHOLE:
+        return parts.extract(graph, extract_whole, "portfolio", time_limit=time_limit, seed=seed, warm_start=warm_start)
+    return extract_whole(graph, time_limit=time_limit, seed=seed, warm_start=warm_start)
+
+
+def extract_whole(
+    graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
+) -> Extraction:
+    """As `extract`, in one part."""
     run = ExactSearch(graph, time_limit, "portfolio")
     with run.interruptible():
         state = run.start(seed, warm_start)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from .bottom_up import bottom_up, readers_of
+from .bottom_up import Rank, bottom_up, readers_of
 from .check import Choice, check, reachable
 from .errors import Infeasible, NoChoiceFound
 from .graph import ChoiceGraph
@@ -21,16 +21,21 @@ def extract(
     """One greedy pass; limit, seed and warm start are not needed. Raises Infeasible, NoChoiceFound."""
     start = time.perf_counter()
     prices = Prices(graph)
+    choice = reachable(graph, tree_pass(graph, prices, readers_of(graph, prices)))
+    cost, seconds = check(graph, choice), time.perf_counter() - start
+    return Extraction(choice, cost, float("-inf"), "feasible", [(seconds, cost)], seconds, "tree_greedy")
+
+
+def tree_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank: Rank = float) -> dict[int, int]:
+    """A choice for every class that can be extracted."""
     tree: dict[int, float] = {}
 
     def price(n: int, choice: dict[int, int]) -> float:
         return prices.node[n] + sum(tree[d] for d in graph.children(n)) + prices.edges(n, choice)
 
-    choice = bottom_up(graph, prices, readers_of(graph, prices), price, lambda c, _, value: tree.__setitem__(c, value))
+    choice = bottom_up(graph, prices, readers, price, lambda c, _, value: tree.__setitem__(c, value), rank)
     require_roots(graph, choice)
-    choice = reachable(graph, choice)
-    cost, seconds = check(graph, choice), time.perf_counter() - start
-    return Extraction(choice, cost, float("-inf"), "feasible", [(seconds, cost)], seconds, "tree_greedy")
+    return choice
 
 
 def require_roots(graph: ChoiceGraph, choice: Choice) -> None:

@@ -58,7 +58,7 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
         "n_nodes": graph.n_nodes,
         "n_classes": graph.n_classes,
     }
-    start, before = time.perf_counter(), _cpu_seconds()
+    start, before = time.perf_counter(), cpu_seconds()
     try:
         found = extract(graph, extractor, time_limit=time_limit, seed=seed).unless_interrupted()
     except ExtractionError as error:
@@ -77,12 +77,12 @@ def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit:
         "lower_bound": bound,
         "status": found.status,
         "seconds": time.perf_counter() - start,
-        "cpu_seconds": _cpu_seconds() - before,
+        "cpu_seconds": cpu_seconds() - before,
         "trace": [list(step) for step in found.trace],
     }
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """Processor time of this process and of its children that have ended."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system

@@ -95,6 +95,45 @@ def test_made_graphs_of_the_scale_plot_are_feasible_and_cyclic():
     assert found.cost == check(graph, found.choice)
 
 
+@pytest.mark.parametrize("different", [False, True])
+def test_joined_graphs_cost_what_their_parts_cost(different):
+    """The leaf of class 3 is farther than that of class 2, but not needed."""
+    first = ChoiceGraph.build(
+        [[(2, [1])], [(1, [2, 3]), (2, [2])], [(0, [])], [(0, [])]], [0], {(0, 1): -1, (0, 2): -1}
+    )
+    second = ChoiceGraph.build([[(5, [1])], [(4, [])]], [0])
+    assert (scale.farthest_leaf(first), scale.farthest_leaf(second)) == (3, 1)
+    graph = scale.joined([first, second], 12, different)
+    assert (graph.n_nodes, graph.roots) == (12, (0,))
+    assert extract(graph).cost == (2 + 2 * 9 + 3 * 2 if different else 2 + 9 + 2)
+
+
+def test_the_scale_of_joined_graphs_is_recorded_once(graphs):
+    (graphs / "suite" / "loop.json").unlink()
+    out = graphs / "scale.json"
+    options = [
+        "--graphs",
+        str(graphs / "suite"),
+        "--sizes",
+        "30,60",
+        "--extractors",
+        "dag_greedy,portfolio",
+        "--json",
+        str(out),
+    ]
+    scale.main([*options, "--markdown", str(graphs / "scale.md"), "--plot", str(graphs / "scale.svg")])
+    records = json.loads(out.read_text())
+    assert [(r["size"], r["extractor"]) for r in records] == [
+        (n, e) for e in ("dag_greedy", "portfolio") for n in (30, 60)
+    ]
+    assert all(r["n_nodes"] >= r["size"] and r["peak_mib"] > 0 for r in records)
+    assert [r["status"] for r in records[2:]] == ["optimal"] * 2 and records[3]["gap"] == 0
+    assert (graphs / "scale.md").read_text().count("\n") == 6 and "<svg" in (graphs / "scale.svg").read_text()
+    before = out.stat().st_mtime_ns
+    scale.main(options)
+    assert out.stat().st_mtime_ns == before
+
+
 def test_graphs_saved_at_the_hook_point_become_choice_graphs(tmp_path):
     (tmp_path / "pixel_shuffle.0.ethos-u55-128.explicit.tosa").write_bytes(dumps(channel_shuffle()))
     options = [

@@ -1,0 +1,56 @@
+"""Networks at the size of their papers, for what they take in time and memory (`benchmarks.scale`): not in the zoo, which runs them all.
+
+DenseNet-121: Huang et al., arXiv:1608.06993; 224 x 224. A vision transformer of 12 blocks, DeiT-tiny: Touvron et al., arXiv:2012.12877; 224 x 224.
+MobileViT-XXS: Mehta and Rastegari, arXiv:2110.02178; 256 x 256.
+"""
+
+from functools import partial
+
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+from benchmarks.models.densenet_like import DenseNet
+from benchmarks.models.mobilenet_v2 import InvertedResidual
+from benchmarks.models.mobilevit_block import MobileViTBlock, conv_bn_silu
+from benchmarks.models.vit import VisionTransformer
+
+# output channels and strides of inverted residuals, then width and depth of the transformers at that size
+MOBILEVIT_XXS = (
+    (((16, 1), (24, 2), (24, 1), (24, 1)), None),
+    (((48, 2),), (64, 2)),
+    (((64, 2),), (80, 4)),
+    (((80, 2),), (96, 3)),
+)
+
+
+def _densenet_121() -> nn.Module:
+    net = DenseNet(growth=32, blocks=(6, 12, 24, 16), classes=1000)
+    net.features[0] = nn.Sequential(
+        nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
+    )
+    return net
+
+
+def _mobilevit_xxs() -> nn.Module:
+    channels = 16
+    net = nn.Sequential(nn.Conv2d(3, channels, 3, 2, 1, bias=False), nn.BatchNorm2d(channels), nn.SiLU())
+    for convolutions, transformers in MOBILEVIT_XXS:
+        for c, stride in convolutions:
+            net.append(InvertedResidual(channels, c, stride, expansion=2))
+            channels = c
+        if transformers:
+            dim, depth = transformers
+            net.append(MobileViTBlock(channels, dim, depth=depth))
+    return net.extend([conv_bn_silu(channels, 320, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(1), nn.Linear(320, 1000)])
+
+
+def densenet_121() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(_densenet_121, (1, 3, 224, 224))
+
+
+def vit_12() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(partial(VisionTransformer, blocks=12, classes=1000), (1, 3, 224, 224))
+
+
+def mobilevit_xxs() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(_mobilevit_xxs, (1, 3, 256, 256))

@@ -1,0 +1,104 @@
+"""Graphs in a row, what is recorded of each, and how it grows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks import scale
+from benchmarks.models import large
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps, loads
+from extraction.process import Limits
+from tests.graphs import clamp
+
+
+def block() -> TensorGraph:
+    """Limits its first input, between a transposition and back, and gives the larger and the smaller of the result and of its second input."""
+    g = TensorGraph()
+    x, y = g.add_input("x", (1, 4, 4, 8), "INT8"), g.add_input("y", (1, 4, 4, 8), "INT8")
+    limited = clamp(g, g.add("transpose", (x,), perms=(0, 3, 1, 2)), -100, 90)
+    back = g.add("transpose", (limited,), perms=(0, 2, 3, 1))
+    g.outputs += [g.add("maximum", (back, y)), g.add("minimum", (back, y))]
+    return g
+
+
+def test_each_graph_of_a_chain_reads_what_the_one_before_gives() -> None:
+    once = block()
+    thrice = loads(dumps(scale.chained(once, 3)))
+    rng = np.random.default_rng(0)
+    x, *others = (rng.integers(-128, 128, (1, 4, 4, 8)).astype(np.int8) for _ in range(4))
+    found = thrice.evaluate([x, *others])
+    smaller = []
+    for y in others:
+        x, other = once.evaluate([x, y])
+        smaller.append(other)
+    assert all(np.array_equal(a, b) for a, b in zip(found, [*smaller, x], strict=True))
+    assert sum(thrice.op_counts().values()) == 3 * sum(once.op_counts().values())
+
+
+def made(operators: int, **other: object) -> dict[str, object]:
+    """A record of a graph that takes 0.5 n**1.5 seconds and n MiB."""
+    return {
+        "graph": f"attention x {operators}",
+        "target": "ethos-u55-128",
+        "operators": operators,
+        "e_nodes": 9,
+        "stop": "saturated",
+        "prices": 3,
+        "stages": {"saturate": 1.25},
+        "search": 0.5 * operators**1.5,
+        "processor": operators,
+        "peak_mib": operators,
+        "seconds": 1.0,
+        "stock": 100,
+        "eqsat": 40,
+        **other,
+    }
+
+
+def test_growth_is_fitted_through_the_chains() -> None:
+    records = [made(n) for n in (10, 100, 5000)]
+    assert scale.fit(records, "search") == pytest.approx((0.5, 1.5))
+    failed = made(8, graph="vit_12.0", error="measure was stopped")
+    text = scale.table([*records, failed], {"commit": "c", "versions": {}, "machine": "2 cores"})
+    assert "| ethos-u55-128 | 0.5 n^1.50 | 1 n^1.00 | 1 n^1.00 |" in text
+    assert "measure was stopped" in text and "| 1.2 |" in text and "| 0.400 |" in text
+    assert text.rstrip().endswith("More than 4,096 MiB: attention x 5000 on ethos-u55-128 (5,000 MiB).")
+
+
+@pytest.mark.slow
+def test_a_graph_is_measured_once_and_one_that_takes_too_much_is_given_up(tmp_path) -> None:
+    for name, times in (("attention.0", 1), ("mine.1", 2)):
+        (tmp_path / f"{name}.ethos-u55-128.explicit.tosa").write_bytes(dumps(scale.chained(block(), times)))
+    (tmp_path / "attention.0.ethos-u55-128.stock.tosa").write_bytes(dumps(block()))
+    (chain,) = scale.chains(tmp_path, ["ethos-u55-128", "ethos-u85-256"], [2])
+    _, network = scale.networks(tmp_path, ["ethos-u55-128"])
+    assert (chain.name, network.name, network.stock) == ("attention x 2", "mine.1", None)
+    assert "mine.1" in scale.run([chain, network], tmp_path / "out")
+    records = [json.loads(line) for line in (tmp_path / "out" / "records.jsonl").read_text().splitlines()]
+    for r in records:
+        assert r["operators"] == 10 and r["verified"] and r["stop"] == "saturated"
+        assert 0 < r["eqsat"] <= r["explicit"] and r["e_nodes"] > 10 and r["prices"] > 0
+        assert r["processor"] > 0 and r["peak_mib"] > 50 and {"saturate", "price", "extract"} <= r["stages"].keys()
+    scale.run([replace(chain, explicit=b"is not read again")], tmp_path / "out")
+    assert "<svg" in (tmp_path / "out" / "scale.svg").read_text()
+    assert "memory limit" in scale.record_of(chain, Limits(mib=30))["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [
+        (large.densenet_121, 7_978_856),
+        (large.vit_12, 5_717_416),
+        (large.mobilevit_xxs, pytest.approx(1_270_000, rel=0.05)),
+    ],
+)
+def test_large_networks_have_as_many_parameters_as_in_their_papers(model, parameters) -> None:
+    module, inputs = model()
+    assert sum(p.numel() for p in module.parameters()) == parameters
+    assert tuple(module(*inputs).shape) == (1, 1000)
