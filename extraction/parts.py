@@ -207,7 +207,10 @@ class _Cuts:
                 hanging[above] += weight[c]
                 self._spans.setdefault(above, []).append((tree.place[c], tree.end[c]))
         self.tops = [*self.below, world]
-        self._members = self._assigned()
+        self._part_of = self._assigned()
+        self._members: dict[int, list[int]] = {top: [] for top in self.tops}
+        for c in tree.order[1:]:
+            self._members[self._part_of[c]].append(c)
         self._pairs = self._assigned_pairs()
 
     def _cuts(self, c: int) -> bool:
@@ -235,16 +238,13 @@ class _Cuts:
         """Whether class d hangs from class c."""
         return any(a <= self.tree.place[d] < b for a, b in self._spans.get(c, ()))
 
-    def _assigned(self) -> dict[int, list[int]]:
-        """By part the classes in it; one that cuts is in the part above."""
+    def _assigned(self) -> dict[int, int]:
+        """Class -> the part that it is in; one that cuts is in the part above."""
         part_of = {self.graph.n_classes: self.graph.n_classes}
-        members: dict[int, list[int]] = {top: [] for top in self.tops}
         for c in self.tree.order[1:]:
             above = self.tree.above[c]
             part_of[c] = above if above in self.below and self.tree.hangs(c) else part_of[above]
-            members[part_of[c]].append(c)
-        self._part_of = part_of
-        return members
+        return part_of
 
     def _assigned_pairs(self) -> dict[int, list[tuple[int, int]]]:
         """By part the pairs whose reader is in it."""
@@ -282,8 +282,9 @@ class _Cuts:
             forbidden_pairs=[(a, b) for a, b, n, m in pairs if (n, m) in graph.forbidden_pairs],
             per_reader=[position[c] for c in classes if c in graph.per_reader],
         )
-        needed = frozenset(n for n in below if not has_derivation(small, n)) if len(below) <= _FOUND_NEEDED else ()
-        return Part(small, tuple(nodes), below, frozenset(needed), _digest(small, (*below, -1, *sorted(needed))))
+        asked = below if len(below) <= _FOUND_NEEDED else {}
+        needed = frozenset(n for n in asked if not has_derivation(small, n))
+        return Part(small, tuple(nodes), below, needed, _digest(small, (*below, -1, *sorted(needed))))
 
     def _nodes(self, c: int, top: int) -> tuple[list[int], list[int]]:
         """The e-nodes of a class in a part, and those for which one stands there: they are in the part below."""
