@@ -22,11 +22,10 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from benchmarks.extraction.run import cpu_seconds
+from benchmarks.extraction.run import Instance, cpu_seconds, instances
 from eqsat.bench.log import Record
 from eqsat.files import write_atomically
 from extraction import ChoiceGraph, extract
-from extraction.io import load
 from extraction.parts import has_derivation
 from extraction.process import Limits, Process, WorkerError
 
@@ -106,7 +105,7 @@ def joined(graphs: Sequence[ChoiceGraph], n_nodes: int, different: bool = False)
 
 def measure(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str], different: bool) -> Record:
     """One record. Costs are positive, so no bound is below 0."""
-    graph = joined([load(p) for p in paths], n_nodes, different) if paths else made_graph(n_nodes)
+    graph = joined([Instance(p, Path(p)).load() for p in paths], n_nodes, different) if paths else made_graph(n_nodes)
     start, before = time.perf_counter(), cpu_seconds()
     found = extract(graph, extractor, time_limit=time_limit)
     seconds, processor = time.perf_counter() - start, cpu_seconds() - before
@@ -191,7 +190,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--markdown", type=Path, help="table")
     parser.add_argument("--plot", type=Path)
     args = parser.parse_args(argv)
-    paths = sorted(map(str, args.graphs.glob("*.json*"))) if args.graphs else []
+    paths = [str(i.path) for i in instances(args.graphs)] if args.graphs else []
     if args.graphs and not paths:
         parser.error(f"{args.graphs} has no graphs")
     records: list[dict[str, Any]] = json.loads(args.json.read_text()) if args.json.exists() else []
@@ -205,7 +204,7 @@ def main(argv: list[str] | None = None) -> None:
             write_atomically(args.json, (json.dumps(records, indent=1) + "\n").encode())
     if args.markdown:
         write_atomically(args.markdown, markdown(records).encode())
-    if args.plot:
+    if args.plot and any("error" not in r for r in records):
         plot(records, args.plot)
 
 
