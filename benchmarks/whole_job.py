@@ -23,9 +23,16 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import torch
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.exir import to_edge_transform_and_lower
+
+import eqsat
 from benchmarks.about import as_text, write_about
 from benchmarks.models import ZOO, load
 from eqsat.bench.log import Log
+from eqsat.executorch.loading import load_program
+from eqsat.executorch.quantize import quantize
 from eqsat.files import write_atomically
 from eqsat.report.data import geometric_mean
 
@@ -51,16 +58,16 @@ def measure(model: str, target: str, jobs: Sequence[str]) -> dict[str, Any]:
     record: dict[str, Any] = {"name": model, "target": target, "jobs": {}}
     with tempfile.TemporaryDirectory() as place:
         program = Path(place) / "program.pt2"
-        _run("quantize", model, target, program)
+        torch.export.save(quantize(*load(model), EthosUCompileSpec(target)), program)
         for k, job in enumerate(JOBS):
             if job.name in jobs:
-                record["jobs"][job.name] = _run("job", str(k), target, program, Path(place) / f"prices-{job.effort}")
+                record["jobs"][job.name] = _run(str(k), target, program, Path(place) / f"prices-{job.effort}")
     return record
 
 
 def _run(*arguments: str | Path) -> dict[str, Any]:
-    """What a step prints, in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.whole_job", "--step", *map(str, arguments)]
+    """What a job prints, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.whole_job", "--job", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
@@ -69,23 +76,7 @@ def _run(*arguments: str | Path) -> dict[str, Any]:
     return found
 
 
-def _quantized(model: str, target: str, program: str) -> dict[str, Any]:
-    import torch
-    from executorch.backends.arm.ethosu import EthosUCompileSpec
-
-    from eqsat.executorch.quantize import quantize
-
-    torch.export.save(quantize(*load(model), EthosUCompileSpec(target)), program)
-    return {}
-
-
 def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
-    from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
-    from executorch.exir import to_edge_transform_and_lower
-
-    import eqsat
-    from eqsat.executorch.loading import load_program
-
     job, spec = JOBS[int(number)], EthosUCompileSpec(target)
     given, _ = load_program(program, spec)
     began, processor = time.perf_counter(), _processor_seconds()
@@ -161,10 +152,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--targets", default=",".join(TARGETS))
     parser.add_argument("--jobs", default=",".join(j.name for j in JOBS))
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--step", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--job", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
-    if args.step:
-        print(json.dumps({"quantize": _quantized, "job": _job}[args.step[0]](*args.step[1:])))
+    if args.job:
+        print(json.dumps(_job(*args.job)))
         return
     if args.out is None:
         parser.error("--out is needed")
