@@ -151,7 +151,7 @@ def record(graph: TensorGraph, rules: Sequence[Rule], budget: Budget) -> History
             return
         step = len(history.steps)
         history.steps.append(rule.removesuffix(DELETES))
-        now = set(engine.rows(history.sorts.__contains__, number))
+        now = dict.fromkeys(engine.rows(history.sorts.__contains__, number))  # in the order of every run
         died = [r for r in current if r not in now]
         if died and not rule.endswith(DELETES):
             _join(history, died, current, now, step)
@@ -178,7 +178,7 @@ def _split_removals(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def _join(
-    history: History, died: Sequence[TableRow], current: Iterable[TableRow], now: set[TableRow], step: int
+    history: History, died: Sequence[TableRow], current: Iterable[TableRow], now: Iterable[TableRow], step: int
 ) -> None:
     """Finds what the classes that are gone became part of: their rows live on under another number."""
     there = _classes(history, now)
