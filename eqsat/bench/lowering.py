@@ -31,9 +31,9 @@ def _quiet() -> Iterator[None]:
 def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict[str, bytes], dict[str, Any]]:
     """({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record) of a PyTorch model on a target, quantized in one of QUANTIZATIONS.
 
-    The side record: Vela's flags, seconds by stage (of passes that run as within eqsat's own lowering, `bookkeeping.py`), why stock's graph of a delegate is missing, how the model was calibrated, and
-    `pte_frame_bytes`, what a .pte has besides command stream and weights, each rounded up to 16 bytes. Raises InputError, or what
-    ExecuTorch raises.
+    The side record: Vela's flags, seconds by stage (of passes that run as within eqsat's own lowering, `bookkeeping.py`), why stock's graph of a
+    delegate is missing, how the model was calibrated, and `pte_frame_bytes`, what a .pte has besides command stream and weights, each rounded up
+    to 16 bytes. Raises InputError, or what ExecuTorch raises.
     """
     from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
     from executorch.exir import to_edge_transform_and_lower

@@ -1,4 +1,4 @@
-"""A lowering without what PyTorch does around ExecuTorch's passes for readers that there are none of: about 40% of the time, the same program.
+"""A lowering without what PyTorch does around ExecuTorch's passes for readers that there are none of: the same program in about 40% less time.
 
 - Every node that a pass writes copies the history of the node before it (`torch/fx/traceback.py`, NodeSource). Histories are not changed once they are
   written, so nodes can share them.
