@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .check import Choice, check, reachable
+from .derivation import derivable
 from .errors import Infeasible
 from .graph import ChoiceGraph
 from .protocol import Extractor
@@ -283,7 +284,7 @@ class _Cuts:
             per_reader=[position[c] for c in classes if c in graph.per_reader],
         )
         asked = below if len(below) <= _FOUND_NEEDED else {}
-        needed = frozenset(n for n in asked if not has_derivation(small, n))
+        needed = frozenset(n for n in asked if not derivable(small, [n]))
         return Part(small, tuple(nodes), below, needed, _digest(small, (*below, -1, *sorted(needed))))
 
     def _nodes(self, c: int, top: int) -> tuple[list[int], list[int]]:
@@ -293,28 +294,6 @@ class _Cuts:
             return lower, []
         apart = set(lower)
         return [n for n in self.graph.class_nodes(c) if n not in self.graph.forbidden and n not in apart], lower
-
-
-def has_derivation(graph: ChoiceGraph, without: int) -> bool:
-    """Whether all roots can be derived without an e-node, and without those that are forbidden."""
-    readers: list[list[int]] = [[] for _ in range(graph.n_classes)]
-    waiting = [len(set(graph.children(n))) for n in range(graph.n_nodes)]
-    for n in range(graph.n_nodes):
-        for d in set(graph.children(n)):
-            readers[d].append(n)
-    derived: set[int] = set()
-    ready = [n for n, k in enumerate(waiting) if k == 0]
-    while ready:
-        n = ready.pop()
-        c = int(graph.node_class[n])
-        if n == without or n in graph.forbidden or c in derived:
-            continue
-        derived.add(c)
-        for r in readers[c]:
-            waiting[r] -= 1
-            if waiting[r] == 0:
-                ready.append(r)
-    return derived.issuperset(graph.roots)
 
 
 def _digest(graph: ChoiceGraph, more: Iterable[int]) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from .closure import Closure
 from .components import cyclic_component_of
+from .derivation import derived
 from .normal_form import NormalForm
 
 DOMINANCE_BUDGET = 2_000_000
@@ -18,22 +19,10 @@ GROWTH = 4
 
 def drop_underivable(form: NormalForm) -> bool:
     """Drop e-nodes that have no acyclic derivation from leaves, or that read a class that has none."""
-    readers = form.readers()
-    waiting = {n: len(form.reads[n]) for n in form.nodes()}
-    derived: set[int] = set()
-    ready = [n for n, k in waiting.items() if k == 0]
-    while ready:
-        c = form.owner[ready.pop()]
-        if c in derived:
-            continue
-        derived.add(c)
-        for r in readers[c]:
-            waiting[r] -= 1
-            if waiting[r] == 0:
-                ready.append(r)
+    found = derived((form.owner[n], form.reads[n]) for n in form.nodes())
     changed = False
     for c, nodes in enumerate(form.members):
-        kept = [n for n in nodes if waiting[n] == 0]
+        kept = [n for n in nodes if form.reads[n] <= found]
         if len(kept) != len(nodes):
             form.members[c] = kept
             changed = True

@@ -26,7 +26,7 @@ from benchmarks.extraction.run import Instance, cpu_seconds, instances
 from eqsat.bench.log import Record
 from eqsat.files import write_atomically
 from extraction import ChoiceGraph, extract
-from extraction.parts import has_derivation
+from extraction.derivation import derivable
 from extraction.process import Limits, Process, WorkerError
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
@@ -70,7 +70,7 @@ def farthest_leaf(graph: ChoiceGraph) -> int:
         for d in (d for n in nodes for d in graph.children(n) if d not in far):
             far[d] = far[c] + 1
             queue.append(d)
-    found = next((n for n in reversed(leaves) if not has_derivation(graph, n)), None)
+    found = next((n for n in reversed(leaves) if not derivable(graph, [n])), None)
     if found is None:
         raise ValueError("every choice of the graph can do without any of its leaves: nothing can be joined to it")
     return found

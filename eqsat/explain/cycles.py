@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from eqsat.search.choice import Choices
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
-from extraction import ChoiceGraph, ExtractionError, Infeasible, InvalidExtraction, check, extract, reachable
+from extraction import ExtractionError, Infeasible, InvalidExtraction, check, extract, reachable
+from extraction.derivation import derivable
 
 #: Vela's operators -> what they are called here, where the names differ by more than capitals.
 _KINDS = {
@@ -78,33 +79,11 @@ class Removal:
     instead: tuple[str, ...] = ()
 
 
-def computable(graph: ChoiceGraph, without: Iterable[int]) -> bool:
-    """Whether the roots can be computed without some e-nodes."""
-    banned = set(graph.forbidden) | set(without)
-    missing = [len(set(graph.children(n))) for n in range(graph.n_nodes)]
-    readers: dict[int, list[int]] = {}
-    for n in range(graph.n_nodes):
-        for c in set(graph.children(n)):
-            readers.setdefault(c, []).append(n)
-    done: set[int] = set()
-    queue = [n for n in range(graph.n_nodes) if not missing[n] and n not in banned]
-    while queue:
-        cls = int(graph.node_class[queue.pop()])
-        if cls in done:
-            continue
-        done.add(cls)
-        for n in readers.get(cls, ()):
-            missing[n] -= 1
-            if not missing[n] and n not in banned:
-                queue.append(n)
-    return done.issuperset(graph.roots)
-
-
 def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, text: Callable[[int], str]) -> Removal:
     """The cheapest choice found without the e-node that `choice` takes for `cls`; `text` names a choice node."""
     enode = choices.candidates[choice[cls]].enode
     without = [n for n in choices.graph.class_nodes(cls) if choices.candidates[n].enode is enode]
-    if not computable(choices.graph, without):
+    if not derivable(choices.graph, without):
         return Removal(None)
     try:
         found = extract(replace(choices.graph, forbidden=choices.graph.forbidden | set(without)), "dag_greedy")

@@ -26,6 +26,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import GraphError, Steps, attrs_of
 from eqsat.vela.guards import breaks_if_activated, misplaced
+from extraction.derivation import derived
 
 #: Times what a unit is priced at that is wrong with some readers: it is chosen where there is no other form, which moves little.
 _AVOIDED = 4.0
@@ -103,7 +104,7 @@ class Candidate:
 
 def reachable(frozen: Frozen, roots: Sequence[int]) -> list[int]:
     """Classes that roots and inputs need and that can be computed at all. Raises GraphError if a root cannot."""
-    computable = _computable(frozen)
+    computable = derived((e.cls, e.children) for nodes in frozen.classes for e in nodes)
     if missing := [r for r in roots if r not in computable]:
         raise GraphError(f"{len(missing)} output classes of the e-graph cannot be computed from the inputs")
     seen = set(roots) | {frozen.handle[i] for i in frozen.source.inputs}
@@ -115,32 +116,6 @@ def reachable(frozen: Frozen, roots: Sequence[int]) -> list[int]:
                 seen.update(new)
                 stack.extend(new)
     return sorted(seen)
-
-
-def _computable(frozen: Frozen) -> set[int]:
-    """Classes with an e-node whose operands can all be computed."""
-    computable: set[int] = set()
-    readers: dict[int, list[ENode]] = {}
-    missing: dict[int, int] = {}  # id of an e-node: how many of its operands are not known to be computable
-    queue: list[int] = []
-
-    def found(cls: int) -> None:
-        if cls not in computable:
-            computable.add(cls)
-            queue.append(cls)
-
-    for e in (e for nodes in frozen.classes for e in nodes):
-        missing[id(e)] = len(set(e.children))
-        for child in set(e.children):
-            readers.setdefault(child, []).append(e)
-        if not e.children:
-            found(e.cls)
-    while queue:
-        for e in readers.get(queue.pop(), ()):
-            missing[id(e)] -= 1
-            if not missing[id(e)]:
-                found(e.cls)
-    return computable
 
 
 def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list[Candidate]:
