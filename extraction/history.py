@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 QUIET, QUIET_OF_LIMIT = 0.5, 0.2
 """A race ends after this part of the time used so far without news, if that is at least so much of the time limit."""
 
-VISIBLE, CLOSE_OF_LIMIT = 0.001, 0.1
-"""Part of the cost that a bound must rise by to be news: prices are farther from what a compiled graph takes. Where no more than that is left to
-gain, a race ends after the second part of its time limit without a better choice."""
+VISIBLE, CLOSE_OF_LIMIT = 0.003, 0.1
+"""Part of the cost by which a choice must be better, or a bound higher, to be news: prices are farther from what a compiled graph takes. Where no
+more than that is left to gain, a race ends after the second part of its time limit without a better choice."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class History:
         if cost == math.inf:
             return False
         visible = VISIBLE * abs(cost + self.offset)
-        if cost < self._cost:
+        if self._cost - cost >= visible:
             self._cost, self._better, self._news = cost, now, now
         if bound - self._bound >= visible:
             self._bound, self._news = bound, now

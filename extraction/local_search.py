@@ -44,7 +44,7 @@ class LocalSearch:
         deadline: float,
         rng: random.Random,
         rounds: int = 20,
-        enough: Callable[[Choice], bool] = lambda choice: False,
+        enough: Callable[[Choice], bool] | None = None,
     ) -> None:
         """Improve until no single change helps, a choice is `enough`, `rounds` or WORK are done, or `deadline` has passed.
 
@@ -62,24 +62,32 @@ class LocalSearch:
                     continue
                 cost = self.cost
                 self._improve(c, rng)
-                if self.cost < cost and enough(self.active()):
+                if enough and self.cost < cost and enough(self.active()):
                     return
             if self.cost >= before - 1e-9 * max(1.0, abs(before)):
                 return
 
     def _improve(self, c: int, rng: random.Random) -> None:
+        """Go through the e-nodes of a class, each in the place of the one before it, and end at the cheapest."""
         nodes = self.graph.class_nodes(c)
         if len(nodes) == 1:
             return
+        best, least, now = self.choice[c], 0.0, 0.0  # what it costs more than the first choice
+        slack = 1e-12 * max(1.0, abs(self.cost))
         for n in nodes:
             old = self.choice[c]
-            if n == old or n in self.graph.forbidden or any(d not in self.choice for d in self.prices.reads[n]):
+            if n in (old, best) or n in self.graph.forbidden or any(d not in self.choice for d in self.prices.reads[n]):
                 continue
             change = self.switch(c, n)
-            slack = 1e-12 * max(1.0, abs(self.cost))
-            better = change < -slack or (change <= slack and rng.random() < 0.2)
-            if not better or self.cyclic(c):
+            if math.isinf(change):
                 self.switch(c, old)
+                continue
+            now += change
+            better = now < least - slack or (now <= least + slack and rng.random() < 0.2)
+            if better and not self.cyclic(c):
+                best, least = n, now
+        if self.choice[c] != best:
+            self.switch(c, best)
 
     def active(self) -> dict[int, int]:
         """The choice of the classes that the roots reach."""
@@ -89,10 +97,11 @@ class LocalSearch:
         """Make n the choice of active class c; the change of the total (inf: a forbidden pair)."""
         old = self.choice[c]
         change = 0.0
-        if self.prices.paired:
-            for r in self.readers[c]:
-                if r in self.prices.paired and self.references[self.owner[r]] and self.choice[self.owner[r]] == r:
-                    change += _difference(self.prices.edge(r, n), self.prices.edge(r, old))
+        for r in self.readers[c]:
+            if self.choice.get(self.owner[r]) == r and self.references[self.owner[r]]:
+                prices = self.prices.paired.get(r)
+                if prices and c in prices:
+                    change += _difference(prices[c].get(n, 0.0), prices[c].get(old, 0.0))
         # New before old: what both need must not be counted as freed and bought again.
         change += self._activate(n, c)
         change -= self._release(old)
@@ -110,12 +119,15 @@ class LocalSearch:
 
     def _counted(self, n: int, step: int) -> float:
         """What e-node n costs with all that becomes active (step 1) or stops being active (-1) by it alone, whose references change by the step."""
-        node, reads, paired, edges = self.prices.node, self.prices.reads, self.prices.paired, self.prices.edges
+        node, reads, paired = self.prices.node, self.prices.reads, self.prices.paired
         references, choice, turned = self.references, self.choice, max(step, 0)
         price = 0.0
         stack = [n]
         for n in stack:
-            price += node[n] + (edges(n, choice) if n in paired else 0.0)
+            price += node[n]
+            if n in paired:
+                for d, prices in paired[n].items():
+                    price += prices.get(choice[d], 0.0)
             for d in reads[n]:
                 references[d] += step
                 if references[d] == turned:

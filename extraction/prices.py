@@ -10,10 +10,14 @@ import math
 
 from .graph import ChoiceGraph
 
+_NONE: dict[int, dict[int, float]] = {}
+
 
 class Prices:
-    """Node and edge prices of `graph`, as plain lists and dicts for tight Python loops. paired: of each e-node whose edges may have a price the
-    classes that it is about."""
+    """Node and edge prices of `graph`, as plain lists and dicts for tight Python loops.
+
+    paired: {e-node: {class that it reads: {e-node of that: price of the read}}}, inf where it may not be read; what is not there is free.
+    """
 
     def __init__(self, graph: ChoiceGraph):
         self.graph = graph
@@ -23,28 +27,29 @@ class Prices:
             if c not in graph.roots:  # a root's outside reader pays the node price, the others edges
                 for m in graph.class_nodes(c):
                     self.node[m] = 0.0
-        self._cost: list[float] = cost
         self.reads = [tuple(dict.fromkeys(graph.children(n))) for n in range(graph.n_nodes)]
-        owner = self._class = graph.node_class.tolist()
-        self._pairs: dict[int, dict[int, float]] = {}
+        owner = graph.node_class.tolist()
+        pairs: dict[int, dict[int, dict[int, float]]] = {}
         for (n, m), delta in graph.pair_costs.items():
-            self._pairs.setdefault(n, {})[m] = delta
+            pairs.setdefault(n, {}).setdefault(owner[m], {})[m] = delta
         for n, m in graph.forbidden_pairs:
-            self._pairs.setdefault(n, {})[m] = math.inf
-        self.paired: dict[int, tuple[int, ...]] = {}
-        for n in range(graph.n_nodes) if graph.per_reader else self._pairs:
-            others = {owner[m] for m in self._pairs.get(n, ())} | graph.per_reader
-            if found := tuple(d for d in self.reads[n] if d in others):
+            pairs.setdefault(n, {}).setdefault(owner[m], {})[m] = math.inf
+        whole = {c: {m: cost[m] for m in graph.class_nodes(c)} for c in graph.per_reader}
+        self.paired: dict[int, dict[int, dict[int, float]]] = {}
+        for n in range(graph.n_nodes) if whole else pairs:
+            found = {}
+            for d in self.reads[n]:
+                mine = pairs.get(n, {}).get(d)
+                if d in whole:
+                    found[d] = {m: c + mine.get(m, 0.0) for m, c in whole[d].items()} if mine else whole[d]
+                elif mine:
+                    found[d] = mine
+            if found:
                 self.paired[n] = found
 
-    def edge(self, n: int, m: int) -> float:
-        """The price of e-node n reading e-node m; inf if it may not. Zero unless n is in `paired`."""
-        price = self._pairs[n].get(m, 0.0) if n in self._pairs else 0.0
-        return price + self._cost[m] if self._class[m] in self.graph.per_reader else price
-
     def edges(self, n: int, choice: dict[int, int] | list[int]) -> float:
-        """The price of all that n reads under `choice`."""
+        """The price of all that n reads under `choice`; inf if it may not."""
         price = 0.0
-        for d in self.paired.get(n, ()):
-            price += self.edge(n, choice[d])
+        for d, prices in self.paired.get(n, _NONE).items():
+            price += prices.get(choice[d], 0.0)
         return price

@@ -34,6 +34,8 @@ _GREEDY = "dag_greedy"
 #: An extraction whose gap is below this has as good as proved its choice. A graph is near another one that takes less cycles by at most this part, and
 #: far from it where it takes more than the second part more: there prices are too far from what Vela says for one more table to mend them.
 _PROVED, _NEAR, _FAR = 0.001, 0.015, 0.05
+#: The part of its time that an extraction has where another one may follow.
+_BEFORE = 0.5
 
 
 def alternatives(search: Search, frozen: Frozen) -> list[Compiled]:
@@ -76,31 +78,31 @@ class _Rounds:
         starts = []
         if self.choices.last:
             starts = [
-                self._rounds(_GREEDY, lambda _, copied=copied: self._relaxed(self.choices, copied))  # type: ignore[misc]
+                self._rounds(_GREEDY, lambda _, limit, copied=copied: self._relaxed(self.choices, copied, limit))  # type: ignore[misc]
                 for copied in (False, True)
             ]
         starts.append(self._rounds(_GREEDY, partial(self._again, _GREEDY)))
         extractor = self.search.options.extractor
         if extractor != _GREEDY:
             best = min(starts, key=lambda found: check(self.choices.graph, found.choice))
-            self._rounds(extractor, lambda found: self._again(extractor, found or best))
+            self._rounds(extractor, lambda found, limit: self._again(extractor, found or best, limit))
 
-    def _relaxed(self, choices: Choices, copied: bool) -> Extraction:
-        limit = self.search.options.time_limit
+    def _relaxed(self, choices: Choices, copied: bool, limit: float) -> Extraction:
         return choices.settled(extract(choices.relaxed(copied), _GREEDY, time_limit=limit).choice)
 
-    def _again(self, extractor: str, found: Extraction | None) -> Extraction:
-        limit = self.search.options.time_limit
+    def _again(self, extractor: str, found: Extraction | None, limit: float) -> Extraction:
         again = extract(self.choices.graph, extractor, time_limit=limit, warm_start=found)
         return checked_extraction(again, self.choices.graph, extractor).unless_interrupted()
 
-    def _rounds(self, extractor: str, extracted: Callable[[Extraction | None], Extraction]) -> Extraction:
+    def _rounds(self, extractor: str, extracted: Callable[[Extraction | None, float], Extraction]) -> Extraction:
         """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each starts from the one before. None follows
         one that ran out of time and has nothing to show for it, for what it lacks is not better prices, nor one that is far from the best graph."""
         found = None
-        for number in range(self.search.options.rounds):
+        options = self.search.options
+        for number in range(options.rounds):
+            share = 1.0 if number == options.rounds - 1 else _BEFORE
             with self.search.extracting():
-                found = extracted(found)
+                found = extracted(found, share * options.time_limit)
             best = min((c.figures.cycles for c in self.compiled.graphs), default=math.inf)
             new, differs = self.compiled.add(found, extractor, number)
             most = 1 + (_NEAR if found.gap > _PROVED else _FAR)

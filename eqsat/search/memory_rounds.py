@@ -18,7 +18,7 @@ from eqsat.search.memory import MemoryPrices, Rates
 from eqsat.search.options import CYCLES, SRAM
 from eqsat.search.verification import Compiled
 from extraction import Extraction, check, dag_greedy
-from extraction.within import within
+from extraction.within import GAP, within
 
 #: What such extractions are called.
 _NAME = "dag_greedy with memory"
@@ -140,8 +140,17 @@ class MemoryRounds:
             if found is None or found.choice in seen:
                 return
             seen.append(found.choice)
+            is_last = self._gains_nothing(found)
             compiled, differs = self.compiled.add(found, _SOLVER, number)
+            if is_last:
+                return
             near, is_fresh = compiled or near, is_fresh and not differs
+
+    def _gains_nothing(self, found: Extraction) -> bool:
+        """Whether the fastest graph that fits costs hardly more than a choice, which costs as little as any within the limits."""
+        fitting = [c for c in self.compiled.graphs if self.search.decision.limits.fits(c.figures)]
+        fastest = min(fitting, key=lambda c: c.figures.cycles, default=None)
+        return fastest is not None and check(self.choices.graph, fastest.choice) <= (1 + GAP) * found.cost
 
     def _under_many_prices(self, over: Figures) -> set[int]:
         """Choice nodes that greedy extraction takes."""

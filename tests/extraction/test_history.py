@@ -32,7 +32,7 @@ def test_but_not_before_a_fifth_of_the_limit() -> None:
     assert end(history, 1000, 0, 1.1) == pytest.approx(21.0)
 
 
-@pytest.mark.parametrize(("cost", "bound", "ends"), [(1000, 1, 10.0), (1000, 0.5, 6.0), (999, 0, 10.0)])
+@pytest.mark.parametrize(("cost", "bound", "ends"), [(1000, 3, 10.0), (1000, 2, 6.0), (997, 0, 10.0), (999, 0, 6.0)])
 def test_news_are_better_choices_and_bounds_that_rise_visibly(cost: float, bound: float, ends: float) -> None:
     history = History(10.0)
     assert not history.ends(1000, 0, 3.0) and not history.ends(cost, bound, 5.0)
@@ -42,8 +42,8 @@ def test_news_are_better_choices_and_bounds_that_rise_visibly(cost: float, bound
 def test_a_bound_that_creeps_is_news_once_it_has_come_far_enough() -> None:
     history = History(10.0)
     assert not history.ends(1000, 0, 3.0)
-    assert not any(history.ends(1000, 0.5 * i, 3.0 + i) for i in range(1, 5))  # 0.1% at 5 seconds, and at 7
-    assert end(history, 1000, 2.0, 7.1) == pytest.approx(14.0)
+    assert not any(history.ends(1000, 1.5 * i, 3.0 + i) for i in range(1, 5))  # 0.3% at 5 seconds, and at 7
+    assert end(history, 1000, 6.0, 7.1) == pytest.approx(14.0)
 
 
 def test_a_solver_that_begins_is_news() -> None:
@@ -55,9 +55,9 @@ def test_a_solver_that_begins_is_news() -> None:
 def test_where_nothing_visible_is_left_only_a_better_choice_counts() -> None:
     """What is visible is part of the cost of the whole graph."""
     history = History(10.0, offset=9000)
-    assert not history.ends(1000, 990, 3.0) and not history.ends(998, 990, 3.9)
-    assert end(history, 998, 995, 4.0) == pytest.approx(4.9)
-    assert end(History(10.0), 1000, 998, 1.0) > 2.5
+    assert not history.ends(1000, 970, 3.0) and not history.ends(970, 950, 3.9)
+    assert end(history, 970, 960, 4.0) == pytest.approx(4.9)
+    assert end(History(10.0), 1000, 996, 1.0) > 2.5
 
 
 def test_it_never_ends_without_a_choice() -> None:
