@@ -76,7 +76,7 @@ class LocalSearch:
         slack = 1e-12 * max(1.0, abs(self.cost))
         for n in nodes:
             old = self.choice[c]
-            if n in (old, best) or n in self.graph.forbidden or any(d not in self.choice for d in self.prices.reads[n]):
+            if n == best or n in self.graph.forbidden or any(d not in self.choice for d in self.prices.reads[n]):
                 continue
             change = self.switch(c, n)
             if math.isinf(change):
@@ -97,11 +97,10 @@ class LocalSearch:
         """Make n the choice of active class c; the change of the total (inf: a forbidden pair)."""
         old = self.choice[c]
         change = 0.0
-        for r in self.readers[c]:
-            if self.choice.get(self.owner[r]) == r and self.references[self.owner[r]]:
-                prices = self.prices.paired.get(r)
-                if prices and c in prices:
-                    change += _difference(prices[c].get(n, 0.0), prices[c].get(old, 0.0))
+        paired = self.prices.paired
+        for r in self.readers[c] if paired else ():
+            if r in paired and c in paired[r] and self.references[self.owner[r]] and self.choice[self.owner[r]] == r:
+                change += _difference(paired[r][c].get(n, 0.0), paired[r][c].get(old, 0.0))
         # New before old: what both need must not be counted as freed and bought again.
         change += self._activate(n, c)
         change -= self._release(old)
@@ -119,15 +118,12 @@ class LocalSearch:
 
     def _counted(self, n: int, step: int) -> float:
         """What e-node n costs with all that becomes active (step 1) or stops being active (-1) by it alone, whose references change by the step."""
-        node, reads, paired = self.prices.node, self.prices.reads, self.prices.paired
+        node, reads, paired, edges = self.prices.node, self.prices.reads, self.prices.paired, self.prices.edges
         references, choice, turned = self.references, self.choice, max(step, 0)
         price = 0.0
         stack = [n]
         for n in stack:
-            price += node[n]
-            if n in paired:
-                for d, prices in paired[n].items():
-                    price += prices.get(choice[d], 0.0)
+            price += node[n] + (edges(n, choice) if n in paired else 0.0)
             for d in reads[n]:
                 references[d] += step
                 if references[d] == turned:

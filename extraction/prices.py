@@ -10,8 +10,6 @@ import math
 
 from .graph import ChoiceGraph
 
-_NONE: dict[int, dict[int, float]] = {}
-
 
 class Prices:
     """Node and edge prices of `graph`, as plain lists and dicts for tight Python loops.
@@ -50,6 +48,6 @@ class Prices:
     def edges(self, n: int, choice: dict[int, int] | list[int]) -> float:
         """The price of all that n reads under `choice`; inf if it may not."""
         price = 0.0
-        for d, prices in self.paired.get(n, _NONE).items():
+        for d, prices in self.paired.get(n, {}).items():
             price += prices.get(choice[d], 0.0)
         return price

@@ -93,10 +93,10 @@ class MemoryRounds:
         """Changes a graph that exceeds the limit of flash only so far that it fits; False if that gives nothing new. Where a byte is worth about the same
         everywhere in a graph, a price on it changes either nothing or all of it."""
         limits = self.search.decision.limits
-        known = self.compiled.graphs
-        fitting = min((c.figures for c in known if limits.fits(c.figures)), default=None)
-        if limits.flash is None or fitting is None:
+        known, fastest = self.compiled.graphs, self._fastest()
+        if limits.flash is None or fastest is None:
             return False
+        fitting = fastest.figures
         able = [c for c in known if c not in self.repaired and replace(limits, flash=None).fits(c.figures)]
         over = [c for c in able if c.figures.cycles < fitting.cycles]
         if not over:
@@ -148,8 +148,7 @@ class MemoryRounds:
 
     def _gains_nothing(self, found: Extraction) -> bool:
         """Whether the fastest graph that fits costs hardly more than a choice, which costs as little as any within the limits."""
-        fitting = [c for c in self.compiled.graphs if self.search.decision.limits.fits(c.figures)]
-        fastest = min(fitting, key=lambda c: c.figures.cycles, default=None)
+        fastest = self._fastest()
         return fastest is not None and check(self.choices.graph, fastest.choice) <= (1 + GAP) * found.cost
 
     def _under_many_prices(self, over: Figures) -> set[int]:
@@ -200,6 +199,11 @@ class MemoryRounds:
         for c in (c for tosa, c in self.compiled.by_tosa.items() if c and tosa not in learnt):
             self.prices.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate, limits)
         learnt.update(self.compiled.by_tosa)
+
+    def _fastest(self) -> Compiled | None:
+        """Of those that fit."""
+        limits = self.search.decision.limits
+        return min((c for c in self.compiled.graphs if limits.fits(c.figures)), key=lambda c: c.figures, default=None)
 
     def _fastest_that_fits(self) -> float:
         """Cycles, inf if none fits."""
