@@ -49,6 +49,8 @@ LARGE = ("mobilevit_xxs", "vit_12", "densenet_121")
 MOST = Limits(mib=12 * 1024, seconds=3600)
 #: What is aimed at: MiB.
 AIM = 4 * 1024
+#: Operators that the plot names.
+_TICKS = (200, 500, 1000, 2000, 5000)
 STAGES = ("saturate", "price", "extract", "vela", "verify")
 _PACKAGES = ("executorch", "ethos-u-vela", "tosa-tools", "egglog")
 
@@ -226,7 +228,7 @@ def plot(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     figure, axes = pyplot.subplots(1, 3, figsize=(13, 4))
     measured = [r for r in records if "error" not in r]
@@ -239,6 +241,8 @@ def plot(records: Sequence[Mapping[str, Any]], path: Path) -> None:
                 if points:
                     axis.plot(*zip(*points, strict=True), style, color=f"C{k}", label=target if is_chain else None)
         axis.set(xscale="log", yscale="log", xlabel="operators", ylabel=label)
+        axis.set_xticks(_TICKS, [str(t) for t in _TICKS])
+        axis.xaxis.set_minor_formatter(ticker.NullFormatter())
         axis.grid(True, which="both", alpha=0.3)
     axes[2].axhline(AIM, color="black", linestyle="--", linewidth=1)
     axes[0].legend()
