@@ -122,23 +122,29 @@ def compare_regions(
 
 #: A free value at a boundary: of a class that both graphs compute, or of a node that only the source has.
 Variable = tuple[str, int]
+#: What is read there: a variable, or a Move of it.
+Leaf = tuple[Variable, Move | None]
 
 
 @dataclass(slots=True)
 class _Region:
-    """What lies between a pair of nodes and a boundary. source, found: nodes to compute, in order; the leaves: {node: its variable}, for the
-    graph that was found with the Move to its value."""
+    """What lies between a pair of nodes and a boundary. source, found: nodes to compute, in order."""
 
     source: list[int] = field(default_factory=list)
     found: list[int] = field(default_factory=list)
-    source_leaves: dict[int, Variable] = field(default_factory=dict)
-    found_leaves: dict[int, tuple[Variable, Move | None]] = field(default_factory=dict)
+    source_leaves: dict[int, Leaf] = field(default_factory=dict)
+    found_leaves: dict[int, Leaf] = field(default_factory=dict)
 
 
 class _Cutter:
     def __init__(self, source: TensorGraph, found: TensorGraph, same: Correspondence, seen: Seen, seed: int):
         self.source, self.found, self.same, self.seen, self.seed = source, found, same, seen, seed
         self.members = same.members()
+        self.moved = {c: self._origin(c) for c in self.members}
+        #: {class: nodes of the source that are its value or Moves of it, as bits}
+        self.family: dict[int, int] = {}
+        for c, (origin, _) in self.moved.items():
+            self.family[origin] = self.family.get(origin, 0) | sum(1 << t for t in self.members[c])
         self.given = dict(zip(source.inputs, domains(source), strict=True))
         #: {node of the source: all that it depends on and itself, as bits}
         self.below: dict[int, int] = {}
@@ -146,6 +152,17 @@ class _Cutter:
             self.below[n] = 1 << n
             for i in source.nodes[n].inputs:
                 self.below[n] |= self.below[i]
+
+    def _origin(self, cls: int) -> tuple[int, Move | None]:
+        """The class that the source moves to make a class (itself if none), and that Move: both are one value, and drawn as one."""
+        move: Move | None = None
+        while True:
+            first = min(self.members[cls])
+            here = _movement(self.source, self.source.nodes[first])
+            whole = here if here is None or move is None else here.then(move)
+            if whole is None:
+                return cls, move
+            cls, move = self.same.source[self.source.nodes[first].inputs[0]], whole
 
     def run(self) -> Regions:
         out = Regions()
@@ -214,10 +231,9 @@ class _Cutter:
         differs = ""
         for _ in range(_LARGER):
             region = self._region(n, s, banned)
-            wide = {c for c in self._inner(region) if self._is_hidden(c)} - banned
-            if wide:
-                banned |= wide
-                continue
+            while hidden := {c for c in self._inner(region) if self._is_hidden(c)} - banned:
+                banned |= hidden
+                region = self._region(n, s, banned)
             differs = self._sampled(region, n, s, move, rng)
             inner = self._inner(region) - banned
             if not differs or not inner:
@@ -233,7 +249,7 @@ class _Cutter:
 
     def _is_hidden(self, cls: int) -> bool:
         """Whether it is unknown within which limits the values of a class lie that cannot have all those of its dtype."""
-        first = self.members[cls][0]
+        first = self.members[self.moved[cls][0]][0]
         return DType.of(self.source.nodes[first].dtype).is_accumulator and self.seen(first) is None
 
     def _region(self, n: int, s: int, banned: set[int]) -> _Region:
@@ -244,22 +260,21 @@ class _Cutter:
             at = self.same.found.get(v)
             if at is None or self.found.nodes[v].op != "input" and (v == n or at[0] in banned):
                 return False
-            out.found_leaves[v] = ("class", at[0]), at[1]
+            out.found_leaves[v] = self._leaf(*at)
             return True
 
         out.found = _above(self.found, n, is_found_leaf)
-        bits = 0  # nodes of the source that have the classes of the leaves
+        bits = 0  # nodes of the source that have the values of the leaves, or Moves of them
         for (_, c), _ in out.found_leaves.values():
-            for t in self.members[c]:
-                if self.source.nodes[t].op == "input" or c not in banned:
-                    bits |= 1 << t
+            bits |= self.family[self.moved[c][0]]
 
         def is_source_leaf(t: int) -> bool:
             cls = self.same.source[t]
-            if self.source.nodes[t].op == "input" or t != s and bits >> t & 1:
-                out.source_leaves[t] = ("class", cls)
+            is_read = bits >> t & 1 and cls not in banned
+            if self.source.nodes[t].op == "input" or t != s and is_read:
+                out.source_leaves[t] = self._leaf(cls, None)
             elif t != s and cls not in banned and not self.below[t] & bits:
-                out.source_leaves[t] = ("node", t)  # the graph that was found does without it
+                out.source_leaves[t] = ("node", t), None  # the graph that was found does without it
             else:
                 return False
             return True
@@ -267,19 +282,19 @@ class _Cutter:
         out.source = _above(self.source, s, is_source_leaf)
         return out
 
+    def _leaf(self, cls: int, move: Move | None) -> Leaf:
+        """A Move of a class, as a Move of what that is made of."""
+        origin, first = self.moved[cls]
+        whole = first if move is None else move if first is None else first.then(move)
+        return (("class", cls), move) if first is not None and whole is None else (("class", origin), whole)
+
     def _sampled(self, region: _Region, n: int, s: int, move: Move | None, rng: np.random.Generator) -> str:
         variables = self._domains(region)
         work = sum(_work(self.source, t) for t in region.source) + sum(_work(self.found, v) for v in region.found)
         for k in range(max(_FEWEST, min(_MOST, _WORK // max(1, work)))):
             drawn = dict(zip(variables, sample(list(variables.values()), INDEPENDENT + k, rng), strict=True))
-            want = _value(self.source, s, region.source, {t: drawn[v] for t, v in region.source_leaves.items()})
-            got = _value(
-                self.found,
-                n,
-                region.found,
-                {v: _moved(drawn[x], m) for v, (x, m) in region.found_leaves.items()},
-            )
-            want = _moved(want, move)
+            want = _moved(_value(self.source, s, region.source, _read(region.source_leaves, drawn)), move)
+            got = _value(self.found, n, region.found, _read(region.found_leaves, drawn))
             if want.shape != got.shape:
                 return f"its shape is {got.shape}, expected {want.shape}"
             wrong = want != got
@@ -293,13 +308,13 @@ class _Cutter:
         out: dict[Variable, Domain] = {}
         points: dict[Variable, set[int]] = {}
         for graph, nodes, leaves in (
-            (self.source, region.source, dict(region.source_leaves)),
-            (self.found, region.found, {v: x for v, (x, _) in region.found_leaves.items()}),
+            (self.source, region.source, region.source_leaves),
+            (self.found, region.found, region.found_leaves),
         ):
             for reader in (graph.nodes[t] for t in nodes):
                 for i in set(reader.inputs) & leaves.keys():
-                    points.setdefault(leaves[i], set()).update(dict(reader.attrs).get("in_zp", ()))
-        for x in [*region.source_leaves.values(), *(x for x, _ in region.found_leaves.values())]:
+                    points.setdefault(leaves[i][0], set()).update(dict(reader.attrs).get("in_zp", ()))
+        for x, _ in (*region.source_leaves.values(), *region.found_leaves.values()):
             nodes = [x[1]] if x[0] == "node" else self.members[x[1]]
             given = next((self.given[n] for n in nodes if n in self.given), None)
             t = self.source.type(nodes[0])
@@ -345,6 +360,10 @@ def _value(graph: TensorGraph, n: int, nodes: Sequence[int], leaves: Mapping[int
         node = graph.nodes[k]
         values[k] = evaluate_op(node.op, node.attrs, [read(i) for i in node.inputs], graph.type(k))
     return read(n)
+
+
+def _read(leaves: Mapping[int, Leaf], drawn: Mapping[Variable, np.ndarray]) -> dict[int, np.ndarray]:
+    return {n: _moved(drawn[x], move) for n, (x, move) in leaves.items()}
 
 
 def _moved(x: np.ndarray, move: Move | None) -> np.ndarray:

@@ -20,7 +20,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Attrs
 from extraction import tree_greedy
-from tests.graphs import clamp, conv, finish, relu, rescale, transpose
+from tests.graphs import clamp, conv, finish, relu, rescale, reshape, transpose
 
 
 def seen(graph: TensorGraph) -> Seen:
@@ -149,6 +149,22 @@ def test_moved_values_are_known_by_their_move() -> None:
     assert differs(source, found, {**convs, n: (s, inverse.inverse())})
     assert differs(source, graph(False, -49)[0], {**convs, n: (s, inverse)})
     assert differs(source, graph(False, -50, (0, 3, 2, 1))[0], {**convs, n: (s, inverse)})
+
+
+@pytest.mark.parametrize("wrong", [None, 27])
+def test_a_value_and_its_moves_are_one_value_at_a_boundary(wrong: int | None) -> None:
+    """At each of 30 boundaries one graph reads what the other reads moved: drawn by themselves they would differ at all of them."""
+    source, found = TensorGraph(), TensorGraph()
+    x = source.add_input("x", (1, 4, 4, 2), "INT8")
+    at = {found.add_input("x", (1, 4, 4, 2), "INT8"): x}
+    y, out = reshape(found, 0, 1, 16, 2), []
+    for k in range(30):
+        x = clamp(source, x, -100 + k, 100 - k)
+        y = clamp(found, y, -100 + k, 100 - k - (k == wrong))
+        out.append(reshape(source, x, 1, 16, 2))
+        at[y] = out[-1]
+    reason = differs(finish(source, *out), finish(found, *list(at)[1:]), at)
+    assert reason == "" if wrong is None else f"n{out[wrong]} (reshape)" in reason
 
 
 @pytest.mark.parametrize("seed", range(6))
