@@ -8,7 +8,7 @@ there before s, so proofs of the e-nodes that it saw below the left one end befo
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from eqsat.explain.joins import Adjacency, Joins, Link
@@ -29,8 +29,12 @@ class _Circular(ExplainError):
     """A way that needs what it is to prove; another way may not."""
 
 
-#: From a row to another: by a link, or None where they are one call rewritten.
-Hop = tuple[TableRow, TableRow, Link | None]
+#: Two rows that are the same call, and the link that leads on from the second; None at the end of a way.
+Stretch = tuple[TableRow, TableRow, Link | None]
+#: What a way may have to do without: two rows being the same call, or a link (by rule, step and rows).
+Part = tuple[TableRow, TableRow] | tuple[str, int, TableRow, TableRow]
+#: The row that the last link led to, and one that this is rewritten as.
+_State = tuple[TableRow, TableRow]
 
 
 @dataclass(slots=True)
@@ -91,37 +95,30 @@ class Chains:
         return proof
 
     def _proof(self, start: TableRow, end: TableRow, limit: int) -> Proof:
-        banned: set[tuple[TableRow, TableRow]] = set()
+        banned: set[Part] = set()
         for _ in range(_ATTEMPTS):
             try:
-                return self._along(self._path(start, end, limit, banned), start, end, limit, banned)
+                return self._along(self._way(start, end, limit, banned), Proof(start, end), limit, banned)
             except _Circular as e:
                 problem = e
         raise problem
 
-    def _along(
-        self, path: list[Hop], start: TableRow, end: TableRow, limit: int, banned: set[tuple[TableRow, TableRow]]
-    ) -> Proof:
-        """The proof along a path. Raises _Circular, its part that needs itself banned for the next attempt."""
-        proof, at, since = Proof(start, end), start, []
-        for row, other, link in path:
-            since.append((row, other))
-            if link is None:
-                continue
+    def _along(self, way: Iterable[Stretch], proof: Proof, limit: int, banned: set[Part]) -> Proof:
+        """Fills in the proof along a way. Raises _Circular, the part that needs the proof itself banned for the next attempt."""
+        for at, row, link in way:
+            part: Part = (at, row)
             try:
-                needs = self._same(at, link.start, limit)
-                for row in self._assumed(link):
-                    needs += self._is_in(row, link.step - 1)
+                needs = self._same(at, row, limit)
+                if link is None:
+                    proof.needs = needs
+                    continue
+                part = _key(link)
+                for seen in self._assumed(link):
+                    needs += self._is_in(seen, link.step - 1)
             except _Circular:
-                banned.update(since)
+                banned.add(part)
                 raise
             proof.links.append((link, needs))
-            at, since = link.end, []
-        try:
-            proof.needs = self._same(at, end, limit)
-        except _Circular:
-            banned.update(since)
-            raise
         return proof
 
     def _same(self, one: TableRow, other: TableRow, limit: int) -> list[Proof]:
@@ -158,30 +155,38 @@ class Chains:
         proof = self.prove(origin, row, limit)
         return [proof] if proof.links or proof.needs else []
 
-    def _path(
-        self, start: TableRow, end: TableRow, limit: int, banned: Collection[tuple[TableRow, TableRow]]
-    ) -> list[Hop]:
+    def _way(self, start: TableRow, end: TableRow, limit: int, banned: Collection[Part]) -> list[Stretch]:
+        """The shortest without what is banned. What two rows need to be the same call is up to the two, whatever is between: so it is looked for
+        among pairs of the row that the last link led to and the row that this is rewritten as."""
         graph = self._graph(self.history.cls(start[2]))
-        before: dict[TableRow, Hop] = {}
-        cost, queue = {start: 0}, [(0, 0, start)]
+        before: dict[_State, tuple[_State, Link | None]] = {}
+        first, last = (start, start), None
+        cost, queue = {first: 0}, [(0, 0, first)]
         while queue:
-            price, _, row = heapq.heappop(queue)
-            if row == end:
+            price, _, state = heapq.heappop(queue)
+            at, row = state
+            is_same = state not in banned
+            if row == end and is_same:
+                last = state
                 break
-            if price > cost[row]:
+            if price > cost[state]:
                 continue
             for other, link, step in graph.get(row, ()):
+                if step > limit or link and (not is_same or _key(link) in banned):
+                    continue
+                following = (other if link else at, other)
                 more = price + (self._effort(link) if link else _REWRITTEN)
-                if step <= limit and (row, other) not in banned and more < cost.get(other, FOREVER):
-                    cost[other], before[other] = more, (row, other, link)
-                    heapq.heappush(queue, (more, len(before), other))
-        if end not in cost:
+                if more < cost.get(following, FOREVER):
+                    cost[following], before[following] = more, (state, link)
+                    heapq.heappush(queue, (more, len(before), following))
+        if last is None:
             raise (_Circular if banned else ExplainError)(f"no chain of rules leads from {start} to {end}")
-        path = []
-        while end != start:
-            path.append(before[end])
-            end = before[end][0]
-        return path[::-1]
+        way: list[Stretch] = [(*last, None)]
+        while last != first:
+            last, link = before[last]
+            if link:
+                way.append((*last, link))
+        return way[::-1]
 
     def _effort(self, link: Link) -> int:
         """Length of a link: more where what its rule saw has to be proved in its turn."""
@@ -191,6 +196,10 @@ class Chains:
         if cls not in self._neighbours:
             self._neighbours[cls] = self.joins.neighbours(cls)
         return self._neighbours[cls]
+
+
+def _key(link: Link) -> Part:
+    return link.rule, link.step, link.start, link.end
 
 
 __all__ = ["Chains", "ExplainError", "Proof"]
