@@ -146,6 +146,8 @@ class Frozen:
 def engine_for(rules: Sequence[Rule]) -> Engine:
     """An empty e-graph with these rules and those of the language. Raises EngineError."""
     every = [*TYPES, *rules]
+    for forget in dict.fromkeys(r.forget for r in every if r.forget):
+        forget()
     declared = declarations(every)
     externs: dict[str, ExternTable] = {e.name: e for r in every for e in r.externs}
     return Engine([*DECLARATIONS, *declared.values()], externs.values(), [*VECTORS, *(r.for_engine() for r in every)])

@@ -10,7 +10,7 @@ What a rule says, its statement, is printed from its terms, so it is what runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,8 @@ from eqsat.egraph.tree import Fact, Function, Let, Lookup, Postponed, Term, term
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """left = right, where all of `where` holds. `place`: the file and line where it is defined. Raises RuleError if it cannot be."""
+    """left = right, where all of `where` holds. `place`: the file and line where it is defined. `forget`: called before each saturation, as what
+    functions of the rule remember is of one graph. Raises RuleError if it cannot be."""
 
     name: str
     family: str
@@ -33,6 +34,7 @@ class Rule:
     where: tuple[Term, ...] = ()
     removes: bool = False
     place: str = ""
+    forget: Callable[[], None] | None = None
     compiled: CompiledRule = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -91,12 +93,14 @@ def rule(
     where: Term | Sequence[Term] = (),
     removes: bool = False,
     family: str = "",
+    forget: Callable[[], None] | None = None,
 ) -> Rule:
-    """A rule. removes: the e-node on the left goes, so that a class keeps no way to compute itself from itself. Raises RuleError."""
+    """A rule. removes: the e-node on the left goes, so that a class keeps no way to compute itself from itself. forget: called before each saturation, for
+    functions that remember something of a graph. Raises RuleError."""
     frame = sys._getframe(1)
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     conditions = (where,) if isinstance(where, Term) else tuple(where)
-    return Rule(name, family, term(left), None if right is None else term(right), conditions, removes, place)
+    return Rule(name, family, term(left), None if right is None else term(right), conditions, removes, place, forget)
 
 
 def _lets(t: Any) -> Iterator[Let]:

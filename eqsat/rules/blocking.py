@@ -147,9 +147,13 @@ def _content(weights: LeafValue) -> bytes:
 
 
 def rules(choose: Choose) -> list[Rule]:
-    """The family for one graph. Convolutions that it has made are not spelled again."""
+    """The family. Convolutions that it has made of a graph are not spelled again."""
     made: set[bytes] = set()
     answers: dict[tuple[Call, Type, LeafValue, LeafValue], Sequence[Spelled]] = {}
+
+    def forget() -> None:
+        made.clear()
+        answers.clear()
 
     def chosen(call: Call, x: Type, w: LeafValue, b: LeafValue) -> Sequence[Spelled]:
         asked = call, x, w, b
@@ -207,7 +211,7 @@ def rules(choose: Choose) -> list[Rule]:
 
     f, cut = symbols("f", Convolution), symbols("cut", Slice)
     x, w, b = symbols("x", Value), symbols("w", Weights), symbols("b", Constant)
-    make = partial(rule, family="blocking")
+    make = partial(rule, family="blocking", forget=forget)
     return [
         make("spelled-conv-same", f(x, w, b), let(same(f, x, w, b), lambda g, v, d: g(x, v, d))),
         make(

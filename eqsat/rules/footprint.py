@@ -63,7 +63,7 @@ def _scales(f: Call, count: int) -> list[Call]:
 
 
 def rules() -> list[Rule]:
-    """The family for one graph. Halves are not halved again."""
+    """The family. Halves that it has made of a graph are not halved again."""
     made: set[bytes] = set()
 
     def halved(f: Call, w: LeafValue, b: LeafValue, t: Type) -> _Halved | None:
@@ -93,7 +93,7 @@ def rules() -> list[Rule]:
 
     conv, p, x = symbols("conv", Conv2d), symbols("p", Pad), symbols("x", Value)
     w, b = symbols("w b", Constant)
-    make = partial(rule, family="footprint")
+    make = partial(rule, family="footprint", forget=made.clear)
     return [
         *(
             make(

@@ -188,9 +188,13 @@ def first_of(row: Branches, x: Type) -> tuple[ChannelRescale, Conv2d, Slice, Con
 
 
 def rules(choose: Choose) -> list[Rule]:
-    """The family for one graph. Convolutions that it has made are not merged again."""
+    """The family. Convolutions that it has made of a graph are not merged again."""
     made: set[Branches] = set()
     answers: dict[tuple[Branches, Type], Sequence[Branches]] = {}
+
+    def forget() -> None:
+        made.clear()
+        answers.clear()
 
     @extern
     def fewer(found: Branches, x: Type) -> list[Branches]:
@@ -205,7 +209,7 @@ def rules(choose: Choose) -> list[Rule]:
     x, y, xs, i = symbols("x", Value), symbols("y", Value), symbols("xs", Values), symbols("i", Index)
     w, b, p, q = symbols("w", Constant), symbols("b", Constant), symbols("p", Branches), symbols("q", Branches)
     plan = fewer(branches(concat, xs, x, length(xs)), x)
-    make = partial(rule, family="grouped")
+    make = partial(rule, family="grouped", forget=forget)
     return [
         make("product-slice", product(conv(cut(x), w, b), x), of_slice(conv, cut, x, w, b)),
         make("product-whole", product(conv(x, w, b), x), of_whole(conv, x, w, b)),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from eqsat.checking.random_graphs import random_graph
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget
 from eqsat.explain.chains import Chains, ExplainError, Proof
@@ -29,7 +30,12 @@ def halves() -> TensorGraph:
     return finish(g, transpose(g, joined, 0, 2, 3, 1))
 
 
-GRAPHS = [transposed_relus, channel_shuffle, halves]
+def circular() -> TensorGraph:
+    """A proof that needs what it is to prove, on its shortest way."""
+    return random_graph(6)
+
+
+GRAPHS = [transposed_relus, channel_shuffle, halves, circular]
 
 
 def history_of(graph: TensorGraph) -> History:
@@ -50,6 +56,13 @@ def test_every_e_node_has_a_proof_of_matched_instances(build: Callable[[], Tenso
     links = [link for p in proofs for q in p.proofs() for link, _ in q.links]
     assert len(proofs) > 20 and links
     assert all(link.match for link in links)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_way_that_needs_itself_is_not_the_only_one(seed: int) -> None:
+    """Larger graphs of this kind."""
+    assert len(all_proofs(record(random_graph(seed), RULES, Budget(nodes=1000)))) > 50
 
 
 @pytest.mark.slow
