@@ -140,6 +140,23 @@ def test_a_rule_that_changes_a_type_stops_egglog() -> None:
         saturate(transposed_relus(), [RETYPED])
 
 
+def test_the_limit_of_e_nodes_is_for_what_a_pass_leaves() -> None:
+    """A dense block: concats of concats meet again within the pass that makes them."""
+    g = TensorGraph()
+    x = transpose(g, g.add_input("x", (1, 8, 8, 16), "INT8"), 0, 3, 1, 2)
+    for k in range(4):
+        new = transpose(g, conv(g, transpose(g, x, 0, 2, 3, 1), 8, seed=k), 0, 3, 1, 2)
+        x = g.add("concat", [x, new], axis=1)
+    finish(g, transpose(g, x, 0, 2, 3, 1))
+    sizes: list[int] = []
+    free = saturate(g, RULES, watch=lambda engine, rule: sizes.append(engine.size())).saturation
+    most = max(i.nodes for i in free.iterations)
+    assert free.stop == "saturated" and most < max(sizes) < 2 * most
+    assert saturate(g, RULES, Budget(nodes=most)).saturation.stop == "saturated"
+    for nodes in (most - 1, max(sizes) // 2 - 1):
+        assert saturate(g, RULES, Budget(nodes=nodes)).saturation.stop == "node limit"
+
+
 def test_budget_is_kept() -> None:
     frozen = saturate(transposed_relus(6), RULES, Budget(passes=1))
     assert frozen.saturation.stop == "pass limit" and len(frozen.saturation.iterations) == 1
