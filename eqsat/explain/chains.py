@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from eqsat.explain.joins import Adjacency, Joins, Link
 from eqsat.explain.match import Matcher
@@ -161,7 +162,7 @@ class Chains:
         graph = self._graph(self.history.cls(start[2]))
         before: dict[_State, tuple[_State, Link | None]] = {}
         first, last = (start, start), None
-        cost, queue = {first: 0}, [(0, 0, first)]
+        cost, queue, number = {first: 0}, [(0, 0, first)], count(1)
         while queue:
             price, _, state = heapq.heappop(queue)
             at, row = state
@@ -178,7 +179,7 @@ class Chains:
                 more = price + (self._effort(link) if link else _REWRITTEN)
                 if more < cost.get(following, FOREVER):
                     cost[following], before[following] = more, (state, link)
-                    heapq.heappush(queue, (more, len(before), following))
+                    heapq.heappush(queue, (more, next(number), following))
         if last is None:
             raise (_Circular if banned else ExplainError)(f"no chain of rules leads from {start} to {end}")
         way: list[Stretch] = [(*last, None)]
