@@ -11,12 +11,17 @@ from eqsat.files import write_atomically
 from eqsat.versions import commit, versions
 
 
+def about(packages: Sequence[str]) -> dict[str, Any]:
+    """The commit and the versions of packages."""
+    return {"commit": commit(), "versions": versions(packages)}
+
+
 def write_about(directory: Path, packages: Sequence[str], **more: Any) -> dict[str, Any]:
     """The commit, the versions of packages, and more, as they are written to `directory`/run.json."""
-    about = {"commit": commit(), "versions": versions(packages), **more}
-    write_atomically(directory / "run.json", (json.dumps(about, indent=1) + "\n").encode())
-    return about
+    written = {**about(packages), **more}
+    write_atomically(directory / "run.json", (json.dumps(written, indent=1) + "\n").encode())
+    return written
 
 
-def as_text(about: Mapping[str, Any]) -> str:
-    return f"Commit {about['commit']}; {', '.join(f'{k} {v}' for k, v in about['versions'].items())}"
+def as_text(written: Mapping[str, Any]) -> str:
+    return f"Commit {written['commit']}; {', '.join(f'{k} {v}' for k, v in written['versions'].items())}"

@@ -22,11 +22,10 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from benchmarks.about import as_text
+from benchmarks.about import about, as_text
 from benchmarks.extraction.run import Instance, cpu_seconds, instances
 from eqsat.bench.log import Record
 from eqsat.files import write_atomically
-from eqsat.versions import commit, versions
 from extraction import ChoiceGraph, extract
 from extraction.derivation import derivable
 from extraction.process import Limits, Process, WorkerError
@@ -128,8 +127,7 @@ def measure(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str
 def record_of(n_nodes: int, extractor: str, time_limit: float, paths: Sequence[str], different: bool) -> Record:
     """The same, of a process of its own, with its memory."""
     record: Record = {"size": n_nodes, "extractor": extractor, "time_limit": time_limit, "different": different}
-    record |= {"graphs": [Path(p).name.split(".json")[0] for p in paths], "commit": commit()}
-    record["versions"] = versions(_PACKAGES)
+    record |= {"graphs": [Path(p).name.split(".json")[0] for p in paths], **about(_PACKAGES)}
     with Process(_NAME) as process:
         try:
             record |= process.call(
@@ -161,12 +159,12 @@ def plot(records: Sequence[Record], path: Path) -> None:
 
 def markdown(records: Sequence[Record]) -> str:
     """What was measured with, and a line per record."""
-    about = dict.fromkeys(as_text(r) for r in records)
+    measured_with = dict.fromkeys(as_text(r) for r in records)
     joined = dict.fromkeys(", ".join(r["graphs"]) for r in records if r["graphs"])
     lines = [
         "# E-graphs of many e-nodes",
         "",
-        *(f"{a}." for a in about),
+        *(f"{text}." for text in measured_with),
         *(f"Joined in turn and in a row: {graphs}." for graphs in joined),
         "",
         "| e-nodes | classes | extractor | all different | seconds | processor seconds | peak, MiB | cost | bound | gap |",

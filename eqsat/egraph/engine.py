@@ -229,7 +229,6 @@ class Engine:
         out, started = Saturation(), time.perf_counter()
         rewrites = [r for r in self._rules if not r.analysis]
         analyses = [r for r in self._rules if r.analysis]
-        nodes = self.size()
         for index in range(budget.passes):
             before, changed = time.perf_counter(), False
             matches: dict[str, int] = {}

@@ -32,10 +32,10 @@ class _Circular(ExplainError):
 
 #: Two rows that are the same call, and the link that leads on from the second; None at the end of a way.
 Stretch = tuple[TableRow, TableRow, Link | None]
-#: What a way may have to do without: two rows being the same call, or a link (by rule, step and rows).
-Part = tuple[TableRow, TableRow] | tuple[str, int, TableRow, TableRow]
 #: The row that the last link led to, and one that this is rewritten as.
-_State = tuple[TableRow, TableRow]
+Same = tuple[TableRow, TableRow]
+#: What a way may have to do without: two rows being the same call, or a link (by rule, step and rows).
+Part = Same | tuple[str, int, TableRow, TableRow]
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ class Chains:
         """The shortest without what is banned. What two rows need to be the same call is up to the two, whatever is between: so it is looked for
         among pairs of the row that the last link led to and the row that this is rewritten as."""
         graph = self._graph(self.history.cls(start[2]))
-        before: dict[_State, tuple[_State, Link | None]] = {}
+        before: dict[Same, tuple[Same, Link | None]] = {}
         first, last = (start, start), None
         cost, queue, number = {first: 0}, [(0, 0, first)], count(1)
         while queue:

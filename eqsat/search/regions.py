@@ -153,16 +153,14 @@ class _Cutter:
             for i in source.nodes[n].inputs:
                 self.below[n] |= self.below[i]
 
-    def _origin(self, cls: int) -> tuple[int, Move | None]:
+    def _origin(self, cls: int) -> tuple[int, Move]:
         """The class that the source moves to make a class (itself if none), and that Move: both are one value, and drawn as one."""
-        move: Move | None = None
-        while True:
-            first = min(self.members[cls])
-            here = _movement(self.source, self.source.nodes[first])
-            whole = here if here is None or move is None else here.then(move)
-            if whole is None:
-                return cls, move
-            cls, move = self.same.source[self.source.nodes[first].inputs[0]], whole
+        node = self.source.nodes[min(self.members[cls])]
+        move = _identity(node)
+        while (here := _movement(self.source, node)) and (whole := here.then(move)):
+            cls, move = self.same.source[node.inputs[0]], whole
+            node = self.source.nodes[min(self.members[cls])]
+        return cls, move
 
     def run(self) -> Regions:
         out = Regions()
@@ -285,8 +283,8 @@ class _Cutter:
     def _leaf(self, cls: int, move: Move | None) -> Leaf:
         """A Move of a class, as a Move of what that is made of."""
         origin, first = self.moved[cls]
-        whole = first if move is None else move if first is None else first.then(move)
-        return (("class", cls), move) if first is not None and whole is None else (("class", origin), whole)
+        whole = first.then(move) if move else first
+        return (("class", origin), whole) if whole else (("class", cls), move)
 
     def _sampled(self, region: _Region, n: int, s: int, move: Move | None, rng: np.random.Generator) -> str:
         variables = self._domains(region)

@@ -161,7 +161,7 @@ class Move:
         return index.reshape(self.out_shape)
 
     def apply(self, x: Array) -> Array:
-        return np.asarray(x.reshape(-1)[self.indices()])
+        return np.asarray(x.reshape(self.out_shape) if self.is_view else x.reshape(-1)[self.indices()])
 
     # -- carrying a movement to other operands ----------------------------------------------------
 
