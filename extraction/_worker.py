@@ -1,5 +1,6 @@
 """A solver at work, in a process of its own (`process.py`). While it runs it sends messages:
 
+{"begun": true}               everything is loaded: from now on it searches
 {"choice": {"class": node}}   an incumbent
 {"bound": x}                  a proved lower bound
 """
@@ -38,10 +39,13 @@ def solve(
     send: Callable[[Message], None],
 ) -> str:
     """How a solver, as JSON, ended on a graph, as JSON. time_limit: seconds from now."""
-    return solver_of(solver).solve(
-        from_json(graph),
+    deadline = time.perf_counter() + time_limit
+    loaded, read = solver_of(solver), from_json(graph)
+    send({"begun": True})
+    return loaded.solve(
+        read,
         Messages(send),
-        deadline=time.perf_counter() + time_limit,
+        deadline=deadline,
         seed=seed,
         warm_start=None if warm_start is None else {int(c): n for c, n in warm_start.items()},
     )

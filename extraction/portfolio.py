@@ -39,8 +39,6 @@ SECOND_WAY = 0.6
 LARGE = 10_000
 """E-nodes after the reductions from which neighbourhood search gets all the time."""
 
-BRANCH_SECONDS = 0.2
-
 
 def extract(
     graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
@@ -89,7 +87,7 @@ def _branch(state: State, deadline: float) -> None:
     if state.graph.n_nodes > branch.MAX_NODES:
         return
     try:
-        choice = branch.solve(state.graph, state.cost, min(deadline, time.perf_counter() + BRANCH_SECONDS))
+        choice = branch.solve(state.graph, state.cost, deadline)
     except branch.GiveUp:
         return
     if choice is not None:

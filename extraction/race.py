@@ -127,7 +127,10 @@ class Entrant:
 
 
 class WorkClock:
-    """Seconds that solvers would have taken on a machine that does nothing else: those in which they wait for a core do not count, unless for each other."""
+    """Seconds that solvers would have taken on a machine that does nothing else.
+
+    Those in which they wait for a core do not count, unless for each other, nor those in which none is at work.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -142,8 +145,7 @@ class WorkClock:
         self._starved = starved
         if passed > 0 and pids:
             share = (1 - waited / len(pids) / passed) * max(1.0, len(pids) / (os.cpu_count() or 1))
-            passed *= min(1.0, max(0.0, share))
-        self.seconds += passed
+            self.seconds += passed * min(1.0, max(0.0, share))
 
 
 def race(
@@ -153,8 +155,9 @@ def race(
     ends: Callable[[float, float, float, int], bool] = lambda cost, bound, worked, begun: False,
 ) -> None:
     """Run the entrants, each in its time, until one proves the optimum, all are done, the caller wants no more (`stopping`) or
-    `ends` says so, with the best cost and bound, the seconds that they could work, and how many have begun.
+    `ends` says so, with the best cost and bound, the seconds that they could work, and how many have begun to.
 
+    `ends` is not asked before one has: a process loads its solver first, which takes a busy machine seconds.
     Each starts from the best choice known by then. Improves `state` in place; Ctrl-C stops the
     processes and is raised again.
     """
@@ -162,12 +165,13 @@ def race(
     graph_json = to_json(state.graph)
     waiting = sorted(entrants, key=lambda e: e.start)
     running: set[SolverProcess] = set()
+    begun: set[SolverProcess] = set()
     clock = WorkClock()
     try:
         while (waiting or running) and not state.proved and not stop_asked():
             now = time.perf_counter()
-            clock.tick([p.pid for p in running], now)
-            if ends(state.cost, state.bound, clock.seconds, len(entrants) - len(waiting)):
+            clock.tick([p.pid for p in running & begun], now)
+            if begun and ends(state.cost, state.bound, clock.seconds, len(begun)):
                 break
             while waiting and (waiting[0].start <= now or not running):
                 # Nobody at work is no reason to wait: the next one starts early.
@@ -178,7 +182,9 @@ def race(
                 process, message = inbox.get(timeout=min(POLL, max(0.0, waiting[0].start - now)) if waiting else POLL)
             except queue.Empty:
                 continue
-            if process in running and not _receive(state, process, message):
+            if "begun" in message:
+                begun.add(process)
+            elif process in running and not _receive(state, process, message):
                 running.discard(process)
                 process.stop()
     finally:
