@@ -13,11 +13,13 @@ import os
 import sqlite3
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
+
+from eqsat.files import InputError
 
 #: Entries that a cache keeps; 100 bytes each on disk, more or less.
 LIMIT = 400_000
@@ -27,8 +29,10 @@ _SPARE = 0.1
 _FRESH = 6 * 3600
 #: How often, and after how many seconds, a file that another process is making is tried again.
 _TRIES, _PAUSE = 20, 0.05
+#: How every SQLite database begins that is not empty (sqlite.org/fileformat.html).
+_MAGIC = b"SQLite format 3\0"
 #: What sqlite3 raises; its messages quote a damaged schema, which may be no text.
-_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+_FAILURES: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 _TABLE = "create table if not exists checked (key text primary key, cycles real not null, mark blob not null, used integer not null)"
 
 
@@ -37,14 +41,22 @@ def default_path() -> Path:
     return Path(os.environ.get("EQSAT_CACHE") or platformdirs.user_cache_dir("eqsat")) / "prices.sqlite"
 
 
+def check_place(path: Path) -> None:
+    """Refuses a file that is something else: it is neither written to nor replaced. Raises InputError."""
+    with contextlib.suppress(OSError), path.open("rb") as f:
+        if (head := f.read(len(_MAGIC))) and head != _MAGIC:
+            raise InputError(f"{path} is no file of prices: choose another place for the cache, or remove it")
+
+
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What `eqsat cache info` shows: entries, the limit on them, bytes on disk."""
+    """What `eqsat cache info` shows: entries, the limit on them, bytes on disk; failure: why it cannot be used, "" if it can."""
 
     path: Path
     entries: int
     limit: int
     bytes: int
+    failure: str
 
 
 def _mark(key: str, cycles: float) -> bytes:
@@ -62,17 +74,31 @@ def _count(db: sqlite3.Connection) -> int:
 
 
 class PriceCache:
-    """Key -> cycles. Any failure of the disk costs only the cache: reads give nothing, writes are dropped."""
+    """Key -> cycles. Any failure of the disk costs only the cache: reads give nothing, writes are dropped, and `failure` says why. Raises InputError
+    where a file is given that is something else."""
 
     def __init__(self, path: str | Path | None = None, limit: int = LIMIT):
         self.path, self.limit = Path(path) if path else default_path(), limit
+        self.failure = ""
         self._db: sqlite3.Connection | None = None
-        with contextlib.suppress(OSError, *_FAILURES):
+        if path:
+            check_place(self.path)
+        with self._noting(OSError, InputError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = self._open()
 
+    @contextlib.contextmanager
+    def _noting(self, *more: type[Exception]) -> Iterator[None]:
+        """What fails within costs only the cache; the first failure is kept."""
+        failures: tuple[type[Exception], ...] = (*_FAILURES, *more)
+        try:
+            yield
+        except failures as e:
+            self.failure = self.failure or str(getattr(e, "strerror", None) or e)
+
     def _open(self) -> sqlite3.Connection:
         for left in reversed(range(_TRIES)):
+            check_place(self.path)
             try:
                 return self._connect()
             except sqlite3.OperationalError as e:  # in use or not writable: not ours to throw away
@@ -132,7 +158,7 @@ class PriceCache:
         rows = [(k, float(v), _mark(k, float(v)), now) for k, v in prices.items()]
         rows = [r for r in rows if _valid(*r[:3])]
         if self._db and rows:
-            with contextlib.suppress(*_FAILURES), self._db:
+            with self._noting(), self._db:
                 self._db.executemany("insert or replace into checked values (?, ?, ?, ?)", rows)
                 self._forget(self._db)
 
@@ -147,7 +173,7 @@ class PriceCache:
         with contextlib.suppress(OSError, *_FAILURES):
             entries = _count(self._db) if self._db else 0
             size = sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}*"))
-        return Info(self.path, entries, self.limit, size)
+        return Info(self.path, entries, self.limit, size, self.failure)
 
     def clear(self) -> int:
         """Forgets everything; the number of entries that there were."""

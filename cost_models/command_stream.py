@@ -1,8 +1,19 @@
 """A second opinion on a compiled graph: the cycles of its command stream, command by command.
 
 Vela's total prices the operators of its graph: a TRANSPOSE that becomes 3,138 commands on U55 is one pass over memory there. Here every command has
-its price, by Vela's own formulas (`estimator.py`) with the shapes, block and memories that its registers say, and `per_command` cycles besides. Copies
-take the bytes and the bandwidths of both memories, beside the commands that do not wait for them, as the stream's waits say.
+its price, the larger of what it computes and of the bytes that each memory moves for it, and `per_command` cycles besides. Copies take the bytes and the
+bandwidths of both memories, beside the commands that do not wait for them, as the stream's waits say.
+
+What is taken from where:
+
+- The registers say what is computed, in which blocks, and which bytes lie where. Of Vela's graph and of its table nothing is used.
+- Rates are those that are documented: MACs and output path of a configuration, bandwidths and latencies of the memories (`machine.py`).
+- How long the MAC array and the output path take for a block, and what a short burst wastes, are Vela's formulas (`estimator.py`): nothing else
+  is public, and nothing is known against them.
+- Not Vela's, since those are known to be wrong: an operand that broadcasts is read once a block, not for every element of the result; a
+  command without an activation has none, which 5.1 takes for a TABLE; a RESIZE takes the output path, which 5.1 takes for free; elements of INT16
+  and INT32 have their bytes, which 5.1 takes for one; the other operand of a wide scalar is read, too; pieces of an operator have their own shapes, where
+  Vela's total takes each for the whole. So the price of a stream does not depend on the version of Vela that is installed.
 
 It knows nothing of blocks of one command that overlap with those of the next (`Block.dependency`), nor of commands that share a memory's bandwidth with
 a copy: as Vela's total, it adds up.
@@ -17,7 +28,7 @@ from dataclasses import dataclass, field
 
 from cost_models import ethos_u55_commands, ethos_u85_commands
 from cost_models.issued import Issued
-from cost_models.machine import Machine, machine_of
+from cost_models.machine import Machine, hardware_of
 from eqsat.device.errors import DeviceError
 from eqsat.device.operands import Wait
 from eqsat.device.stream import Instruction, decoded, read_header
@@ -70,7 +81,7 @@ def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> St
     if accelerator != target.accelerator:
         raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")
     clock, counts, cycles = _Clock(), dict[str, int](), dict[str, float]()
-    for c in _ISSUED[target.family.commands](machine_of(target), decoded(stream)):
+    for c in _ISSUED[target.family.commands](hardware_of(target), decoded(stream)):
         if isinstance(c, Wait):
             clock.wait(clock.work if c.kernel else clock.copies, c.outstanding)
             continue

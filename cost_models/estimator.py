@@ -15,7 +15,8 @@ from math import ceil, prod
 from cost_models.blocks import BlockConfig, Work, as_shape, up
 from cost_models.machine import Machine, Memory, Place
 from eqsat.target.family import HWC
-from eqsat.vela.facts import facts
+from eqsat.vela.broadcasts import Cut, elements_read
+from eqsat.vela.bursts import burst
 
 #: Bytes of scale and bias per output channel.
 SCALES = 10
@@ -25,15 +26,8 @@ _TABLE = {1: 256, 2: 2048}
 
 def wasted(machine: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: HWC, shape: HWC) -> float:
     """How many times as much a memory moves as is asked for: a burst that is shorter than the longest takes as long."""
-    joined = not reads and (machine.family.joined_writes or facts().joined_writes)
-    whole, cores = bits * block[1] * block[2], machine.core.cores if joined else 1
-    if not rows:
-        length = whole if shape[1] * bits * 2 == block[2] else 16 * bits * block[1] * cores
-    elif shape[2] * bits // 8 == block[2] and (reads or block[2] <= 16):
-        length = whole
-    else:
-        length = bits * block[2] if reads else min(512, 16 * bits * cores, bits * block[2])
-    return memory.burst / min(memory.burst, max(1, length // 8))
+    cores = machine.core.cores if machine.joined_writes and not reads else 1
+    return memory.burst / min(memory.burst, burst(reads, rows, bits, block, shape, cores))
 
 
 def _units(shape: Sequence[int], unit: Sequence[int]) -> int:
@@ -268,14 +262,13 @@ def elementwise(
     place: Place,
     bits: int = 8,
     out_bits: int = 8,
-    operands: int = 2,
+    read: Sequence[HWC] = (),
     stored: HWC | None = None,
     block: HWC | None = None,
 ) -> float:
-    """Cycles of an elementwise op. stored: shape of the operand that is a constant, in rows: it may be read anew for every output. block: that of the
-    output, where it is known."""
+    """Cycles of an elementwise op. read: shapes of its operands, none for one of the result's; stored: that of an operand that is a constant, in rows. What
+    broadcasts is read once a block (`eqsat/vela/broadcasts.py`). block: that of the output, where it is known."""
     full = (*out[:2], stored_depth(out[2], place.write_rows))
-    read = (*out[:2], stored_depth(out[2], place.read_rows))
     scalar = stored is not None and prod(stored) == 1
     if block is None:
         block = (
@@ -293,13 +286,30 @@ def elementwise(
         else prod(full) / prod(out) * by_block(machine, out, block, path, place, bits, out_bits)
     )
     moved = [(place.write, prod(full) * out_bits / 8 * waste[1])]
-    moved += [(place.read, prod(read) * bits / 8 * waste[0])] * (operands - (stored is not None))
-    if stored is not None and not scalar:
-        count = prod(read) if machine.family.blocked_elementwise else prod(stored)
-        moved.append(
-            (machine.constants, count * bits / 8 * wasted(machine, machine.constants, True, True, bits, block, stored))
-        )
+    sources = [(place.read, place.read_rows, shape) for shape in read or (out,)]
+    if stored is not None:
+        sources.append((machine.constants, True, stored))
+    for memory, rows, shape in sources:
+        if prod(shape) > 1 or prod(out) == 1:
+            count = prod(shape)
+            if machine.family.blocked_elementwise:
+                count = elements_in_blocks(shape, out, block)
+            moved.append((memory, operand_bytes(machine, memory, rows, bits, block, shape, out, count)))
     return max(npu, memories(tuple(moved)))
+
+
+def elements_in_blocks(shape: HWC, out: HWC, block: HWC) -> int:
+    """Elements that are read of an operand of an elementwise op, what broadcasts once a block of the result."""
+    return elements_read((1, *shape), (1, *out), Cut((1, *out), (1, *block)))
+
+
+def operand_bytes(
+    machine: Machine, memory: Memory, rows: bool, bits: int, block: HWC, shape: HWC, out: HWC, count: int
+) -> float:
+    """Bytes that a memory moves for so many elements of an operand of an elementwise op, with what bursts waste."""
+    inside = _within(block, shape)
+    stored = count / shape[2] * stored_depth(shape[2], rows)
+    return stored * bits / 8 * wasted(machine, memory, True, rows, bits, block if shape == out else inside, shape)
 
 
 def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, size: int, place: Place) -> float:

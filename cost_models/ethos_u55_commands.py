@@ -1,4 +1,5 @@
-"""Cycles of each command of Ethos-U55 and U65, by Vela's formulas with the shapes, block and memories that its registers say."""
+"""Cycles of each command of Ethos-U55 and U65, from the shapes, block and memories that its registers say; `command_stream.py` tells which formulas are
+Vela's."""
 
 from __future__ import annotations
 
@@ -105,7 +106,7 @@ def _elementwise(machine: Machine, c: Elementwise) -> float:
         _place(machine, read, out),
         read.element.bits,
         out.element.bits,
-        len(operands),
+        [size(m) for m in operands if m is not constant],
         None if constant is None else size(constant),
         c.block.shape,
     )

@@ -1,4 +1,4 @@
-"""Cycles of each command of Ethos-U85, by Vela's formulas with the shapes, block and memories that its registers say.
+"""Cycles of each command of Ethos-U85, from the shapes, block and memories that its registers say; `command_stream.py` tells which formulas are Vela's.
 
 Commands that hand their results on within the NPU are a chain, which costs what its first command does with an output path as long as those of all
 (`EstimateAOCyclesPerElement` in architecture/ethosu85/ethos_u85_performance.cpp), and what all of them read and the last one writes. A RESIZE, which Vela
@@ -87,11 +87,11 @@ def _unplaced(c: _Computing) -> _Computing:
 def _cycles(machine: Machine, chain: tuple[_Computing, ...]) -> float:
     first, written = chain[0], chain[-1].output.map
     path = sum(_path(machine, c) for c in chain)
-    besides = tuple(_moved(machine, m, c.block.shape) for c in chain[1:] for m in _read(c))
+    besides = tuple(_taken(machine, m, c) for c in chain[1:] for m in _read(c))
     if isinstance(first, Convolution | Pooling):
         return _array(machine, first, written, path, besides)
     shape, block, operands = first.output.shape, first.block.shape, _read(first)
-    moved = (*(_moved(machine, m, block) for m in operands), *besides)
+    moved = (*(_taken(machine, m, first) for m in operands), *besides)
     sink = _sink(machine, written)
     if isinstance(written, FeatureMap):
         moved = (*moved, _moved(machine, written, block, reads=False))
@@ -170,6 +170,15 @@ def _read(c: _Computing) -> tuple[FeatureMap, ...]:
     if isinstance(c, Elementwise):
         return tuple(o for o in c.operands if not isinstance(o, Chained | Scalar))
     return (c.ifm if isinstance(c, Resize) else _window(c),)
+
+
+def _taken(machine: Machine, m: FeatureMap, c: _Computing) -> tuple[Memory, float]:
+    """Bytes that what a command reads takes of its memory: an operand that broadcasts once a block of the result."""
+    if not isinstance(c, Elementwise):
+        return _moved(machine, m, c.block.shape)
+    place, shape, out, block = memory(machine, m.region), size(m), c.output.shape, c.block.shape
+    count = estimator.elements_in_blocks(shape, out, block)
+    return place, estimator.operand_bytes(machine, place, rows(m), m.element.bits, block, shape, out, count)
 
 
 def _moved(machine: Machine, m: FeatureMap, block: HWC, reads: bool = True) -> tuple[Memory, float]:

@@ -142,12 +142,12 @@ def _rescale(operation: Operation) -> float:
     # a sum takes the zero point off, a product scales (measured)
     out, plain = spatial(unit.result.shape), operation.machine.plain
     widening = (
-        estimator.elementwise(operation.machine, out, max(core.add, plain), operation.place, operation.bits, 32, 1)
+        estimator.elementwise(operation.machine, out, max(core.add, plain), operation.place, operation.bits, 32)
         if operation.size < 4
         else 0.0
     )
     return widening + estimator.elementwise(
-        operation.machine, out, max(core.wide, plain), operation.place, 32, operation.out_bits, 1
+        operation.machine, out, max(core.wide, plain), operation.place, 32, operation.out_bits
     )
 
 
@@ -188,10 +188,13 @@ def _elementwise(operation: Operation) -> float:
         place = replace(place, read_rows=True, write_rows=True)
     if len(unit.operands) < 2:
         return n * estimator.elementwise(
-            operation.machine, out, operation.machine.plain, place, operation.bits, operation.bits, 1
+            operation.machine, out, operation.machine.plain, place, operation.bits, operation.bits
         )
     bits = 8 if setting.narrow else operation.bits
     path = operation.machine.arithmetic(unit.op, bits)
+    shapes = [t.shape for t in unit.operands[:2]]
+    if setting.constant in shapes:
+        shapes.remove(setting.constant)
     return n * estimator.elementwise(
         operation.machine,
         out,
@@ -199,6 +202,7 @@ def _elementwise(operation: Operation) -> float:
         place,
         bits,
         8 if setting.narrows else operation.out_bits,
+        [spatial(shape[-3:]) for shape in shapes],
         stored=None if setting.constant is None else spatial(setting.constant[-3:]),
     )
 

@@ -24,7 +24,7 @@ def legal_transpose(shape: tuple[int, ...], dtype: str, family: Family) -> bool:
 
 
 def legal(unit: Unit, family: Family) -> bool:
-    """Whether a unit may be used at all. RESCALE from INT32 to INT32: Vela may emit zeros on U55 (see eqsat/vela/guards.py)."""
+    """Whether a unit may be used at all."""
     shape = unit.operands[0].shape if unit.operands else ()
     for op, attrs in unit.steps:
         if op == "transpose":
@@ -33,6 +33,4 @@ def legal(unit: Unit, family: Family) -> bool:
             shape = tuple(shape[p] for p in dict(attrs)["perms"])
         elif op == "reshape":
             shape = dict(attrs)["shape"]
-        elif op == "rescale" and all(DType.of(t.dtype).is_wide for t in (unit.operands[0], unit.result)):
-            return False
     return True

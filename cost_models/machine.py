@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import configparser
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class Memory:
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A target as the closed forms see it: where `activations`, the graph's inputs and outputs (`outer`) and `constants` live; tensors of
-    more than `cache` bytes live where the graph's inputs do."""
+    more than `cache` bytes live where the graph's inputs do. joined_writes: a burst has what all cores write side by side."""
 
     family: Family
     core: Core
@@ -36,6 +36,7 @@ class Machine:
     outer: Memory
     constants: Memory
     cache: float = float("inf")
+    joined_writes: bool = False
 
     @property
     def plain(self) -> float:
@@ -80,7 +81,8 @@ class Place:
 
 @lru_cache
 def machine_of(target: Target) -> Machine:
-    """The machine of a target, memories from the .ini file that its flags name. Raises KeyError for a config that is not in it."""
+    """The machine of a target as the Vela that is installed sees it, memories from the .ini file that its flags name. Raises KeyError for a config that is
+    not in it."""
     flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
     ini = configparser.ConfigParser()
     ini.read(_ini(flags.get("config", "Arm/vela.ini")))
@@ -110,7 +112,13 @@ def machine_of(target: Target) -> Machine:
         memory("arena_mem_area"),
         memory("const_mem_area"),
         float(mode.get("arena_cache_size", "inf")),
+        target.family.joined_writes or facts().joined_writes,
     )
+
+
+def hardware_of(target: Target) -> Machine:
+    """The same without what differs between versions of Vela: a stream costs the same whichever of them is installed."""
+    return replace(machine_of(target), joined_writes=target.family.joined_writes)
 
 
 def _ini(name: str) -> Path:

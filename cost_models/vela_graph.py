@@ -12,12 +12,12 @@ from eqsat.workers.worker import WorkerError
 
 
 class VelaGraph(VelaGroups):
-    """Prices candidates as `VelaGroups` does, and whole graphs as Vela does."""
+    """Prices candidates as `VelaGroups` does, and whole graphs by their corrected totals."""
 
     granularity: Granularity = "graph"
 
     def total(self, graph: TensorGraph) -> float:
         try:
-            return float(compile_graph(graph, self.target, self.pool).cycles)
+            return float(compile_graph(graph, self.target, self.pool).corrected)
         except WorkerError:
             return math.inf

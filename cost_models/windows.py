@@ -229,5 +229,5 @@ class _Copy:
 
 
 def group_cycles(rows: Sequence[Mapping[str, str]], names: frozenset[str]) -> float:
-    """Cycles of the rows of Vela's table that come from the ops which yield `names`."""
-    return float(sum(int(r["op_cycles"]) for r in rows if r["source"] in names))
+    """Corrected cycles of the rows of Vela's table that come from the ops which yield `names`."""
+    return float(sum(int(r["corrected"]) for r in rows if r["source"] in names))

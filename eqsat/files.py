@@ -20,6 +20,10 @@ class PluginError(InputError):
     and how, and the cause is what it raised, if it raised."""
 
 
+class OutputError(InputError):
+    """What was asked for cannot be written, such as to a full disk; the message names the place."""
+
+
 #: Held by whoever begins something beside an output or puts it into its place, and for good by `abandon`.
 _PLACING = threading.RLock()
 _unfinished: set[Path] = set()
@@ -75,7 +79,7 @@ def _remove(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes `data` to `path` by renaming a finished neighbour: an old file stays whole until then. Raises InputError."""
+    """Writes `data` to `path` by renaming a finished neighbour: an old file stays whole until then. Raises OutputError."""
     try:
         with beside(path) as temporary:
             with temporary.open("xb") as f:
@@ -86,15 +90,31 @@ def write_atomically(path: Path, data: bytes) -> None:
             with placing(path):
                 os.replace(temporary, path)
     except OSError as e:
-        raise InputError(f"cannot write {path}: {e.strerror or e}; choose a writable place with -o") from e
+        raise OutputError(f"cannot write {path}: {e.strerror or e}; choose a writable place with -o") from e
 
 
 def check_output(path: Path) -> None:
-    """Refuses an output place before the long work starts. Raises InputError."""
+    """Refuses an output place before the long work starts: nothing could be begun beside it. Raises InputError."""
     if path.is_dir():
         raise InputError(f"{path} is a directory: give a file name with -o")
-    if not path.parent.is_dir():
-        raise InputError(f"the directory {path.parent} does not exist: make it first or choose another place with -o")
+    check_directory(path.parent, "-o")
+
+
+def check_directory(directory: Path, option: str = "") -> None:
+    """Refuses a directory in which nothing can be made; option: what it was given with. Raises InputError."""
+    remedy = f"choose another place{option and f' with {option}'}"
+    if not directory.is_dir():
+        raise InputError(f"the directory {directory} does not exist: make it first or {remedy}")
+    try:
+        with beside(directory / "eqsat") as temporary, temporary.open("xb"):
+            pass
+    except OSError as e:
+        raise InputError(f"cannot write to {directory}: {e.strerror or e}; {remedy}") from e
+
+
+def is_file_name(name: object) -> bool:
+    """Whether a name that comes out of a file is that of a file in one directory."""
+    return isinstance(name, str) and name not in ("", ".", "..") and not set("/\\\0") & set(name)
 
 
 def read_bytes(path: Path) -> bytes:

@@ -14,28 +14,42 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from eqsat.device.commands import Command, commands
 from eqsat.device.errors import DeviceError
 from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.ethos_u85 import decoding
 from eqsat.device.stream import Config, Instruction, decoded, read_header
+from eqsat.packed import unpack_arrays
 
 #: Region numbers of Vela's binaries.
 READ_ONLY, SCRATCH, SCRATCH_FAST = 0, 1, 2
 _BLOCK = struct.Struct("<16sIB11s")
 _FIRST, _LAST = "vela_bin_stream", "vela_end_stream"
+#: What a raw output has of the model and of its inputs and outputs; besides it has their quantization, which is pickled.
+_ARRAYS = ("cmd_data", "weight_data", "scratch_size", "scratch_fast_size")
+_OF_TENSORS = ("shape", "elem_size", "region", "offset")
+_TENSORS = tuple(f"{which}_{name}" for which in ("input", "output") for name in _OF_TENSORS)
+#: Regions that commands can name, in 3 bits.
+_REGIONS = 8
+#: Bytes that a command can address: 40 bits, of U55 32.
+_ADDRESSES = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output: where it lies and how large it is; shape as Vela has it (six axes), element in bytes."""
+    """An input or output: where it lies and how large it is; shape as Vela has it (six axes), element in bytes. Raises DeviceError for what no
+    memory can hold."""
 
     shape: tuple[int, ...]
     element: int
     region: int
     address: int
+
+    def __post_init__(self) -> None:
+        if min((*self.shape, self.element)) < 1 or self.address < 0 or not 0 <= self.region < _REGIONS:
+            raise DeviceError(f"a tensor of {list(self.shape)} at {self.address} of region {self.region}")
+        if self.address + self.bytes > _ADDRESSES:
+            raise DeviceError(f"a tensor that ends at {self.address + self.bytes:#x}, which no command can address")
 
     @property
     def bytes(self) -> int:
@@ -45,7 +59,7 @@ class Tensor:
 @dataclass(frozen=True)
 class Binary:
     """stream: with the driver's header. scratch, scratch_fast: bytes (None: not said). operators: offset of an operation -> what it was
-    made from, where that is known."""
+    made from, where that is known. Raises DeviceError for sizes that no memory has."""
 
     stream: bytes = field(repr=False)
     read_only: bytes = field(repr=False)
@@ -55,9 +69,22 @@ class Binary:
     outputs: tuple[Tensor, ...]
     operators: Mapping[int, str] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        for size in (self.scratch, self.scratch_fast or 0):
+            if not 0 <= size <= _ADDRESSES:
+                raise DeviceError(f"scratch memory of {size} bytes")
+
     @cached_property
     def config(self) -> Config:
         return read_header(self.stream)[0]
+
+    def computes_as(self, other: Binary) -> bool:
+        """Whether commands, constants, and the places of inputs and outputs are the same.
+
+        Vela writes a byte of zero where there are no constants (rawdata_writer.py).
+        """
+        ours, theirs = ((b.stream, b.read_only or b"\0", b.inputs, b.outputs) for b in (self, other))
+        return ours == theirs
 
     def instructions(self) -> list[Instruction]:
         """Raises DeviceError."""
@@ -70,10 +97,14 @@ class Binary:
         return list(commands(self.instructions()))
 
 
-def read_binary(data: bytes) -> Binary:
-    """Vela's raw output (.npz) or a delegate's payload. Raises DeviceError."""
+def read_binary(data: bytes, external: Mapping[str, bytes] | None = None) -> Binary:
+    """Reads Vela's raw output (.npz) or a delegate's payload.
+
+    external: blocks of a payload that are kept elsewhere (named data segments), by key.
+    Raises DeviceError.
+    """
     if data[: len(_FIRST)] == _FIRST.encode():
-        return _from_payload(data)
+        return _from_payload(data, external or {})
     if zipfile.is_zipfile(io.BytesIO(data)):
         return _from_npz(data)
     raise DeviceError("neither Vela's raw output (.npz) nor a delegate's payload")
@@ -81,33 +112,31 @@ def read_binary(data: bytes) -> Binary:
 
 def _from_npz(data: bytes) -> Binary:
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as z:
-            one = {k: z[k] for k in ("cmd_data", "weight_data", "scratch_size", "scratch_fast_size")}
-            io_arrays = {
-                k: z[k] for k in z.files if k.startswith(("input_", "output_")) and not k.endswith("quantization")
-            }
-    except (KeyError, ValueError, OSError, zipfile.BadZipFile) as e:
-        raise DeviceError(f"no raw output of Vela: {e}") from e
-    return Binary(
-        stream=one["cmd_data"].tobytes(),
-        read_only=one["weight_data"].tobytes(),
-        scratch=int(one["scratch_size"]),
-        scratch_fast=int(one["scratch_fast_size"]),
-        inputs=_tensors(io_arrays, "input"),
-        outputs=_tensors(io_arrays, "output"),
-    )
+        found = unpack_arrays(data, lambda name: name in _ARRAYS or name in _TENSORS)
+        return Binary(
+            stream=found["cmd_data"].tobytes(),
+            read_only=found["weight_data"].tobytes(),
+            scratch=int(found["scratch_size"]),
+            scratch_fast=int(found["scratch_fast_size"]),
+            inputs=_tensors(found, "input"),
+            outputs=_tensors(found, "output"),
+        )
+    except DeviceError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError) as e:
+        raise DeviceError(f"no raw output of Vela: {type(e).__name__}: {e}") from e
 
 
 def _tensors(arrays: Mapping[str, Any], prefix: str) -> tuple[Tensor, ...]:
-    keys = (f"{prefix}_{k}" for k in ("shape", "elem_size", "region", "offset"))
+    keys = (f"{prefix}_{k}" for k in _OF_TENSORS)
     return tuple(
         Tensor(tuple(int(n) for n in shape), int(element), int(region), int(offset))
         for shape, element, region, offset in zip(*(arrays[k] for k in keys), strict=True)
     )
 
 
-def _from_payload(data: bytes) -> Binary:
-    blocks = _blocks(data)
+def _from_payload(data: bytes, external: Mapping[str, bytes]) -> Binary:
+    blocks = _blocks(data, external)
     missing = {"cmd_data", "weight_data", "scratch_size", "inputs", "outputs"} - blocks.keys()
     if missing:
         raise DeviceError(f"a payload without {', '.join(sorted(missing))}")
@@ -121,18 +150,22 @@ def _from_payload(data: bytes) -> Binary:
     )
 
 
-def _blocks(data: bytes) -> dict[str, bytes]:
+def _blocks(data: bytes, elsewhere: Mapping[str, bytes]) -> dict[str, bytes]:
     blocks: dict[str, bytes] = {}
     at = 0
     while at + _BLOCK.size <= len(data):
         raw, length, external, _ = _BLOCK.unpack_from(data, at)
         name = raw.rstrip(b"\0").decode("ascii", "replace")
         at += _BLOCK.size
-        if external:
-            raise DeviceError(f"the payload keeps {name} elsewhere (a named data segment), which is not read")
         if at + length > len(data):
-            raise DeviceError(f"the payload ends inside {name}")
-        blocks[name] = data[at : at + length]
+            raise DeviceError(f"the payload ends inside {name!r}")
+        block = data[at : at + length]
+        if external:
+            key = block.decode("ascii", "replace")
+            if key not in elsewhere:
+                raise DeviceError(f"the payload keeps {name!r} elsewhere (a named data segment), which is not read")
+            block = elsewhere[key]
+        blocks[name] = block
         # an empty block is padded to 16 bytes too
         at += length + 15 - (length - 1) % 16
         if name == _LAST:
@@ -142,7 +175,7 @@ def _blocks(data: bytes) -> dict[str, bytes]:
 
 def _packed(data: bytes) -> tuple[Tensor, ...]:
     """Inputs or outputs: their number, and of each six axes, bytes of an element, address and region."""
-    (count,) = struct.unpack_from("<i", data)
+    count = struct.unpack_from("<i", data)[0] if len(data) >= 4 else -1
     if len(data) != 4 + 36 * count:
         raise DeviceError(f"{count} tensors in {len(data)} bytes")
     rows: Sequence[Sequence[int]] = [struct.unpack_from("<9i", data, 4 + 36 * k) for k in range(count)]

@@ -7,25 +7,32 @@ from typing import Any
 
 from eqsat.device.binary import Binary, Tensor
 from eqsat.target import Target
-from eqsat.vela import regor
-from eqsat.workers.worker import Limits, Pool, Worker
+from eqsat.vela.compile import Estimate, compile_tosa
+from eqsat.vela.regor import RawOutput
+from eqsat.workers.worker import Pool, Worker
 
 
 def compile_binary(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Binary:
-    """Raises WorkerError with Vela's reason, `refused` if it said no."""
-    return of_answer(via.call(regor.binary, buffer, list(target.flags), limits=Limits(timeout)))
+    """Compiles a graph. Raises WorkerError with Vela's reason, `refused` if it said no."""
+    return binary_of(raw_of(compile_tosa(buffer, target, via, timeout)))
 
 
-def of_answer(answer: dict[str, Any]) -> Binary:
-    """From what `eqsat.vela.regor.binary` gives."""
+def raw_of(estimate: Estimate) -> RawOutput:
+    """The raw output of a compiled TOSA graph."""
+    assert estimate.raw is not None, "what Vela compiled is not TOSA"
+    return estimate.raw
+
+
+def binary_of(raw: RawOutput) -> Binary:
+    """The binary of Vela's raw output."""
     return Binary(
-        stream=answer["stream"],
-        read_only=answer["read_only"],
-        scratch=answer["scratch"],
-        scratch_fast=answer["scratch_fast"],
-        inputs=_tensors(answer["inputs"]),
-        outputs=_tensors(answer["outputs"]),
-        operators=dict(answer["operators"]),
+        stream=raw["stream"],
+        read_only=raw["read_only"],
+        scratch=raw["scratch"],
+        scratch_fast=raw["scratch_fast"],
+        inputs=_tensors(raw["inputs"]),
+        outputs=_tensors(raw["outputs"]),
+        operators=dict(raw["operators"]),
     )
 
 

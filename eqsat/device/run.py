@@ -24,6 +24,9 @@ from eqsat.device.memory import MemoryMap
 _FAST = 1 << 24
 #: What executes commands, by their set (`eqsat.target.Family`).
 _EXECUTIONS: Mapping[int, Callable[..., Any]] = {1: execution.Execution, 2: execution_u85.Execution}
+#: What the model raises of a binary that it does not understand: DeviceError, which is a ValueError, or what Python and numpy raise of values
+#: that do not fit together, or that take more memory than there is.
+_UNKNOWN = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Device:
@@ -31,7 +34,10 @@ class Device:
 
     def __init__(self, binary: Binary) -> None:
         self.binary = binary
-        self.commands = binary.commands()
+        try:
+            self.commands = binary.commands()
+        except _UNKNOWN as e:
+            raise _told(e, "its command stream") from e
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Outputs as signed integers of their size, [samples, ...] in Vela's shapes. inputs: [samples, ...] of any shape and type with as
@@ -51,8 +57,8 @@ class Device:
         for c in self.commands:
             try:
                 step(c)
-            except DeviceError as e:
-                raise type(e)(f"{type(c).__name__} at byte {c.offset:#x}: {e}") from e
+            except _UNKNOWN as e:
+                raise _told(e, f"{type(c).__name__} at byte {c.offset:#x}") from e
         return [_result(t, memory) for t in b.outputs]
 
     def _memory(self, samples: int) -> MemoryMap:
@@ -63,9 +69,12 @@ class Device:
             SCRATCH_FAST: _FAST if b.scratch_fast is None else b.scratch_fast,
         }
         for t in (*b.inputs, *b.outputs):
-            if t.region not in (SCRATCH, SCRATCH_FAST):
+            if t.region not in (READ_ONLY, SCRATCH, SCRATCH_FAST):
                 sizes[t.region] = max(sizes.get(t.region, 0), t.address + t.bytes)
-        memory = MemoryMap(samples, sizes, b.config.internal)
+        try:
+            memory = MemoryMap(samples, sizes, b.config.internal)
+        except MemoryError as e:
+            raise DeviceError(f"there is no room for {samples} times {sum(sizes.values()):,} bytes of memory") from e
         memory.region(READ_ONLY)[...] = np.frombuffer(b.read_only, np.uint8)
         return memory
 
@@ -75,6 +84,15 @@ def run(binary: Binary, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [y[0] for y in Device(binary).run([np.asarray(x)[None] for x in inputs])]
 
 
+def _told(e: Exception, where: str) -> DeviceError:
+    """The same with the place."""
+    if isinstance(e, DeviceError):
+        return type(e)(f"{where}: {e}")
+    return DeviceError(f"{where}: the model does not understand it ({type(e).__name__}: {e})")
+
+
 def _result(t: Tensor, memory: MemoryMap) -> np.ndarray:
+    if t.element not in (1, 2, 4, 8):
+        raise DeviceError(f"the model does not know elements of {t.element} bytes")
     raw = np.ascontiguousarray(memory.at(t.region, t.address, t.bytes))
     return raw.view(f"int{8 * t.element}").reshape(-1, *t.shape)

@@ -2,94 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from eqsat.device.binary import Binary
-from eqsat.device.compile import compile_binary, of_answer
+from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.errors import DeviceError, DeviceFault
 from eqsat.device.run import Device
 from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph, unpredictable, unread
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.model import packed, unpacked
 from eqsat.tosa.reference import run_samples
-from eqsat.vela import regor
+from eqsat.vela.compile import Estimate, LostOutputs, compile_tosa
+from eqsat.vela.regor import RawOutput
 from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """equal: whether all outputs equal the reference's to the bit (None: the binary could not be run, or there was nothing to compare with).
-    reason: why not, or why None. samples: on how many they were compared."""
+    """equal: whether all outputs equal the reference's to the bit (None: the binary could not be run on each sample, or there was nothing to
+    compare with). reason: why not, or why None. samples: on how many they were compared."""
 
     equal: bool | None
     reason: str = ""
     samples: int = 0
 
 
-def run_compiled(buffer: bytes, flags: list[str], inputs: bytes) -> dict[str, Any]:
-    """In a worker: compiles a TOSA graph and runs its binary on packed inputs, [samples, ...] each. Gives "outputs", packed; or why there are none:
-    "fault", what no binary may do, or "unknown", what the model cannot run. Raises what Vela raises."""
-    return outputs_of(of_answer(regor.binary(buffer, flags)), inputs)
+def run_raw(raw: RawOutput, inputs: bytes) -> list[dict[str, Any]]:
+    """Runs a binary in a worker on packed inputs, [samples, ...] each; gives `outputs_of`."""
+    return outputs_of(binary_of(raw), inputs)
 
 
-def outputs_of(binary: Binary, inputs: bytes) -> dict[str, Any]:
+def outputs_of(binary: Binary, inputs: bytes) -> list[dict[str, Any]]:
+    """Of each sample (one, without inputs) "outputs", packed; or why there are none: "fault", what no binary may do, or "unknown", what the
+    model cannot run."""
+    given = unpacked(inputs)
+    samples = len(given[0]) if given else 1
     try:
-        return {"outputs": packed(Device(binary).run(unpacked(inputs)))}
-    except DeviceFault as e:
-        return {"fault": str(e)}
+        device = Device(binary)
     except DeviceError as e:
-        return {"unknown": str(e)}
+        return [_why_none(e)] * samples
+    try:
+        return _each(device.run(given), samples)
+    except DeviceError as e:
+        if samples == 1:
+            return [_why_none(e)]
+    return [_outputs(device, [x[k : k + 1] for x in given]) for k in range(samples)]
+
+
+def _outputs(device: Device, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
+    """Of one sample."""
+    try:
+        return _each(device.run(inputs), 1)[0]
+    except DeviceError as e:
+        return _why_none(e)
+
+
+def _each(outputs: Sequence[np.ndarray], samples: int) -> list[dict[str, Any]]:
+    return [{"outputs": packed(y[k] for y in outputs)} for k in range(samples)]
+
+
+def _why_none(e: DeviceError) -> dict[str, Any]:
+    return {"fault": str(e)} if isinstance(e, DeviceFault) else {"unknown": f"the functional model cannot run it: {e}"}
 
 
 def check(
-    buffer: bytes,
-    target: Target,
+    graph: TensorGraph,
+    raw: RawOutput,
     via: Pool | Worker,
     inputs: Sequence[Sequence[np.ndarray]],
     expected: Sequence[Sequence[np.ndarray]],
     timeout: float = 300.0,
 ) -> Verdict:
-    """inputs, expected: of each sample those of the graph. Raises WorkerError where Vela refuses the graph."""
-    stacked = packed(np.stack(xs) for xs in zip(*inputs, strict=True))
+    """Runs the binary of a graph on samples and compares its outputs with those expected.
+
+    inputs, expected: of each sample those of the graph.
+    timeout: seconds.
+    """
+    lost = unread(graph)  # which Vela leaves out
+    stacked = packed(np.stack(xs) for k, xs in enumerate(zip(*inputs, strict=True)) if k not in lost)
     try:
-        answer = via.call(run_compiled, buffer, list(target.flags), stacked, limits=Limits(timeout))
+        answers = via.call(run_raw, raw, stacked, limits=Limits(timeout))
     except WorkerError as e:
-        if e.refused:
-            raise
-        if not (e.killed or e.stopped):
-            _compiled_once_more(buffer, target, via, timeout)
-        return Verdict(None, str(e))
-    if "unknown" in answer:
-        return Verdict(None, answer["unknown"])
-    if "fault" in answer:
-        return Verdict(False, answer["fault"], len(inputs))
-    if (outputs := len(unpacked(answer["outputs"]))) != len(expected[0]):
-        lost = outputs < len(set(loads(buffer, "the graph").outputs))
+        if e.refused or e.killed or e.stopped:
+            return Verdict(None, str(e))
+        return Verdict(None, f"the functional model does not survive the binary, as where weights are damaged: {e}")
+    if len(lost) == len(graph.inputs):
+        answers *= len(inputs)
+    return judged(graph, answers, inputs, expected)
+
+
+def judged(
+    graph: TensorGraph,
+    answers: Sequence[Mapping[str, Any]],
+    inputs: Sequence[Sequence[np.ndarray]],
+    expected: Sequence[Sequence[np.ndarray]],
+) -> Verdict:
+    """The verdict on what a binary gave for each sample (`outputs_of`). One on which TOSA leaves open what the graph gives is no sample."""
+    samples = [
+        (a, want)
+        for x, a, want in zip(inputs, answers, expected, strict=True)
+        if "outputs" in a and not _difference([unpacked(a["outputs"])], [want]) or not unpredictable(graph, x)
+    ]
+    if not samples:
+        return Verdict(None, f"TOSA leaves open what the graph gives on all of {len(inputs)} samples")
+    if faults := [a["fault"] for a, _ in samples if "fault" in a]:
+        return Verdict(False, faults[0], len(samples))
+    ran = [(unpacked(a["outputs"]), want) for a, want in samples if "outputs" in a]
+    unknown = [a["unknown"] for a, _ in samples if "unknown" in a]
+    if ran and (outputs := len(ran[0][0])) != len(expected[0]):
+        lost = outputs < len(set(graph.outputs))
         return Verdict(False if lost else None, f"its binary has only {outputs} of {len(expected[0])} outputs")
-    reason = _difference(unpacked(answer["outputs"]), expected)
-    return Verdict(not reason, reason, len(inputs))
+    if reason := _difference([y for y, _ in ran], [want for _, want in ran]):
+        return Verdict(False, reason, len(ran))
+    if unknown:
+        return Verdict(None, f"{unknown[0]} (on {len(unknown)} of {len(samples)} samples)", len(ran))
+    return Verdict(True, "", len(ran))
 
 
-def _compiled_once_more(buffer: bytes, target: Target, via: Pool | Worker, timeout: float) -> None:
-    """Raises WorkerError, `refused`, where it is Vela that the worker does not survive: of some graphs its recursion has no end."""
-    try:
-        compile_binary(buffer, target, via, timeout)
-    except WorkerError as e:
-        raise WorkerError(f"Vela does not survive the graph: {e}", refused=True) from e
-
-
-def _difference(got: Sequence[np.ndarray], expected: Sequence[Sequence[np.ndarray]]) -> str:
-    """Where stacked outputs differ, or ""."""
-    for slot, want in enumerate(zip(*expected, strict=True)):
-        w, y = np.stack(want), got[slot]
+def _difference(got: Sequence[Sequence[np.ndarray]], expected: Sequence[Sequence[np.ndarray]]) -> str:
+    """Where the outputs of samples differ, or ""."""
+    for slot, (ys, ws) in enumerate(zip(zip(*got, strict=True), zip(*expected, strict=True), strict=False)):
+        y, w = np.stack(ys), np.stack(ws)
         if y[0].nbytes != w[0].nbytes:
             return f"output {slot} has {y[0].nbytes} bytes instead of {w[0].nbytes}"
-        y = np.broadcast_to(y, (len(w), *y.shape[1:]))  # without inputs there is one sample
         y = np.ascontiguousarray(y).view(w.dtype).reshape(w.shape)
         if not np.array_equal(y, w):
             far = np.abs(y.astype(np.float64) - w.astype(np.float64))
@@ -100,11 +141,28 @@ def _difference(got: Sequence[np.ndarray], expected: Sequence[Sequence[np.ndarra
 def verify(
     buffer: bytes, target: Target, via: Pool | Worker, samples_wanted: int = 6, seed: int = 0, timeout: float = 300.0
 ) -> Verdict:
-    """The same of samples drawn for the graph (`eqsat.tensor.samples`), against the reference model. Raises WorkerError where Vela refuses
-    the graph, or the model does, and TosaError where it cannot be read."""
-    drawn = samples(domains(loads(buffer, "the graph")), samples_wanted, seed)
+    """Compiles a graph and checks its binary on samples (`eqsat.tensor.samples`) against the reference model.
+
+    Raises WorkerError where Vela refuses the graph, or the model does, and TosaError where it cannot be read.
+    """
+    graph = loads(buffer, "the graph")
+    try:
+        raw = raw_of(_compiled(buffer, target, via, timeout))
+    except LostOutputs as e:
+        return Verdict(False, str(e))
+    drawn = samples(domains(graph), samples_wanted, seed)
     answers = run_samples(buffer, drawn, via, timeout)
     kept = [(x, a) for x, a in zip(drawn, answers, strict=True) if not isinstance(a, WorkerError)]
     if not kept:
         return Verdict(None, "the reference model runs the graph on no sample")
-    return check(buffer, target, via, [x for x, _ in kept], [a for _, a in kept], timeout)
+    return check(graph, raw, via, [x for x, _ in kept], [a for _, a in kept], timeout)
+
+
+def _compiled(buffer: bytes, target: Target, via: Pool | Worker, timeout: float) -> Estimate:
+    """Raises WorkerError, `refused` also where Vela's recursion has no end and the worker does not survive it."""
+    try:
+        return compile_tosa(buffer, target, via, timeout)
+    except WorkerError as e:
+        if e.refused or e.killed or e.stopped:
+            raise
+        raise WorkerError(f"Vela does not survive the graph: {e}", refused=True) from e

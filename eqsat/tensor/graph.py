@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.ops import OPS, evaluate_op, infer
-from eqsat.tensor.types import Array, Attrs, Const, GraphError, Shape, Type, attrs_of
+from eqsat.tensor.ops import OPS, evaluate_defined, evaluate_op, infer
+from eqsat.tensor.types import Array, Attrs, Const, GraphError, Shape, Type, Unpredictable, attrs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +156,28 @@ class TensorGraph:
             elif node.op != "input":
                 values[n] = evaluate_op(node.op, node.attrs, [values[i] for i in node.inputs], self.type(n))
         return [values[o] for o in self.outputs]
+
+
+def unread(graph: TensorGraph) -> list[int]:
+    """Positions of the inputs that neither an operator nor an output reads."""
+    readers, outputs = graph.readers(), set(graph.outputs)
+    return [k for k, i in enumerate(graph.inputs) if not readers[i] and i not in outputs]
+
+
+def unpredictable(graph: TensorGraph, inputs: Sequence[Array]) -> str:
+    """Why TOSA leaves open what a graph gives for `inputs`, at the first operator where it does, or "": also where that is not known, after
+    operators that numpy does not compute."""
+    values: dict[int, Array] = dict(zip(graph.inputs, inputs, strict=True))
+    for n in graph.live():
+        node = graph.nodes[n]
+        if node.op == "const":
+            values[n] = node.attr("value").data
+        elif node.op != "input" and all(i in values for i in node.inputs):
+            operands, types = [values[i] for i in node.inputs], [graph.type(i) for i in node.inputs]
+            try:
+                values[n] = evaluate_defined(node.op, node.attrs, operands, types, graph.type(n))
+            except Unpredictable as e:
+                return str(e)
+            except GraphError:
+                continue
+    return ""

@@ -11,6 +11,8 @@ So samples come in kinds, and from the third on each element of each input is dr
   impulses   one value everywhere but in a few elements
   gradient   a ramp over the elements or along one axis
   constant   one value everywhere, another one in each input
+  points     of values at which the graph decides something (`points.py`) and their neighbours, in all inputs at once
+  aligned    the highest where a weight of a sum is positive and the lowest where it is negative, but for a few (`alignment.py`)
 
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (2, 3), "INT8")
@@ -20,82 +22,50 @@ So samples come in kinds, and from the third on each element of each input is dr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from eqsat.tensor.alignment import patterns
+from eqsat.tensor.allowed import ANY, Allowed
+from eqsat.tensor.asked import asked
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.points import points
 from eqsat.tensor.types import Array, GraphError, Type
 
 #: Bits of INT32 and INT48 inputs, by trial: few enough that sums do not overflow, which TOSA leaves undefined; where a graph
 #: multiplies them even fewer do.
 _WIDE_BITS = (20, 20, 12, 20, 7, 20)
-#: Ops after which a value of an input is still that value, so that a zero point found there is the input's.
-_MOVING = frozenset({"transpose", "reshape", "identity", "slice", "concat", "tile", "reverse", "pad", "max_pool2d"})
-#: Operands that hold positions: op -> (operand with the positions, operand that they point into, whether none may occur twice).
-_POSITIONS = {"gather": (1, 0, False), "scatter": (1, 0, True)}
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
     """The values that a tensor is drawn from. low, high: limits, both included, one each or one per index of the last axis (None: those of
-    the dtype). points: values of interest besides the limits. distinct: no value twice along the last axis."""
+    the dtype). points: values of interest besides the limits. allowed: what operators ask of the values (`asked.py`). patterns:
+    tensors of 1 where values are to be high together, and -1 where low."""
 
     type: Type
     low: int | Array | None = None
     high: int | Array | None = None
     points: tuple[int, ...] = ()
-    distinct: bool = False
+    allowed: Allowed = ANY
+    patterns: tuple[Array, ...] = ()
 
 
 def domains(graph: TensorGraph) -> list[Domain]:
-    """The domain of each input, as the graph uses it: zero points where one is subtracted, positions within what they point into."""
-    out = {i: Domain(graph.type(i)) for i in graph.inputs}
-    readers = graph.readers()
-    for i, domain in out.items():
-        out[i] = replace(domain, points=_zero_points(graph, i, readers))
-    for node in (graph.nodes[n] for n in readers):
-        if (positions := _POSITIONS.get(_name(node))) is not None:
-            at, into, distinct = positions
-            count = graph.nodes[node.inputs[into]].shape[1]
-            for i in _sources(graph, node.inputs[at]):
-                high = out[i].high
-                out[i] = replace(
-                    out[i], low=0, high=count - 1 if high is None else min(int(high), count - 1), distinct=distinct
-                )
-    return [out[i] for i in graph.inputs]
-
-
-def _name(node: Node) -> str:
-    return str(node.attr("tosa")).lower() if node.op == "opaque" else node.op
-
-
-def _zero_points(graph: TensorGraph, source: int, readers: Mapping[int, Sequence[int]]) -> tuple[int, ...]:
-    found: set[int] = set()
-    seen, stack = {source}, [source]
-    while stack:
-        n = stack.pop()
-        for r in readers[n]:
-            node = graph.nodes[r]
-            attrs = dict(node.attrs)
-            second = node.op == "matmul" and node.inputs[1] == n
-            found.update(attrs.get("w_zp" if second else "in_zp", ()))
-            if node.op in _MOVING and r not in seen:
-                seen.add(r)
-                stack.append(r)
-    return tuple(sorted(found))
-
-
-def _sources(graph: TensorGraph, node: int) -> list[int]:
-    """The inputs that a node depends on."""
-    seen, stack = {node}, [node]
-    while stack:
-        new = set(graph.nodes[stack.pop()].inputs) - seen
-        seen |= new
-        stack.extend(new)
-    return [i for i in graph.inputs if i in seen]
+    """The domain of each input, as the graph uses it."""
+    allowed, of_interest, aligned = asked(graph), points(graph), patterns(graph)
+    return [
+        Domain(
+            graph.type(i),
+            points=of_interest.get(i, ()),
+            allowed=allowed.get(i, ANY),
+            patterns=tuple(aligned.get(i, ())),
+        )
+        for i in graph.inputs
+    ]
 
 
 def samples(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Array]]:
@@ -117,6 +87,8 @@ def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> lis
     for domain in given:
         if trial < len(_FIRST):
             kind = _FIRST[trial]
+        elif trial % _TOGETHER == 0:
+            kind = "points"
         else:  # each input of its own kind
             kind = _KINDS[trial % len(_KINDS)] if rng.random() < 0.5 else _KINDS[rng.integers(len(_KINDS))]
         out.append(_draw(domain, kind, trial, rng))
@@ -125,12 +97,13 @@ def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """One tensor to be drawn: its shape, its limits (as the domain's), the values to choose edges from, and the dice."""
+    """One tensor to be drawn: its shape, its limits (as the domain's), the values to choose edges from, a pattern, and the dice."""
 
     shape: tuple[int, ...]
     low: int | Array
     high: int | Array
     points: tuple[int, ...]
+    pattern: Array | None
     rng: np.random.Generator
 
     def uniform(self, shape: tuple[int, ...]) -> Array:
@@ -189,6 +162,27 @@ def _gradient(d: _Drawing) -> Array:
     return ramp
 
 
+def _points(d: _Drawing) -> Array:
+    """One for each element or, in a third of the draws, for each index along one axis; one in four is a neighbour."""
+    if not d.points:
+        return d.edges(d.shape)
+    axis = d.rng.integers(3 * len(d.shape)) if d.shape else 0
+    shape = d.shape if axis >= len(d.shape) else tuple(n if a == axis else 1 for a, n in enumerate(d.shape))
+    chosen = d.rng.choice(d.points, shape) + d.rng.choice([0, 0, 0, 0, 0, 0, -1, 1], shape)
+    out: Array = np.clip(np.broadcast_to(chosen, d.shape), d.low, d.high)
+    return out
+
+
+def _aligned(d: _Drawing) -> Array:
+    """Of none, or one in 16 or 4, of the elements another value; else uniform."""
+    values = d.uniform(d.shape)
+    if d.pattern is None:
+        return values
+    turned = d.pattern * d.rng.choice([-1, 1])
+    out: Array = np.where(turned > 0, d.high, np.where(turned < 0, d.low, values))
+    return np.where(d.rng.random(d.shape) < d.rng.choice([0, 0, 1 / 16, 1 / 4]), values, out)
+
+
 _DRAWN: dict[str, Callable[[_Drawing], Array]] = {
     "low": lambda d: np.broadcast_to(d.low, d.shape),
     "high": lambda d: np.broadcast_to(d.high, d.shape),
@@ -197,13 +191,17 @@ _DRAWN: dict[str, Callable[[_Drawing], Array]] = {
     "planes": _planes,
     "impulses": _impulses,
     "gradient": _gradient,
+    "points": _points,
+    "aligned": _aligned,
     "constant": lambda d: np.broadcast_to(d.values((1,) * len(d.shape)), d.shape),
 }
 #: The first trial in which elements are drawn independently.
 INDEPENDENT = 2
 #: The kinds of the first trials; in the later ones each input has one of its own.
-_FIRST = ("low", "high", "edges", "uniform", "planes", "impulses", "gradient")
-_KINDS = ("edges", "uniform", "planes", "impulses", "uniform", "gradient", "edges", "planes", "constant")
+_FIRST = ("low", "high", "edges", "uniform", "planes", "impulses", "aligned", "points", "gradient")
+_KINDS = ("edges", "uniform", "planes", "impulses", "aligned", "uniform", "gradient", "edges", "planes", "constant")
+#: Of the later trials each so many-th is of points in all inputs.
+_TOGETHER = 6
 
 
 def _draw(domain: Domain, kind: str, trial: int, rng: np.random.Generator) -> Array:
@@ -217,8 +215,19 @@ def _draw(domain: Domain, kind: str, trial: int, rng: np.random.Generator) -> Ar
     limits = (-wide, wide) if dtype.is_accumulator else dtype.limits
     low = limits[0] if domain.low is None else domain.low
     high = limits[1] if domain.high is None else domain.high
-    if domain.distinct and np.ndim(high) == 0 and t.shape and t.shape[-1] <= high - low + 1:
+    low, high = _within(low, high, domain.allowed)
+    if domain.allowed.distinct and np.ndim(high) == 0 and t.shape and t.shape[-1] <= high - low + 1:
         rows = [rng.permutation(int(high - low + 1))[: t.shape[-1]] + low for _ in range(t.elements // t.shape[-1])]
         return np.array(rows, storage).reshape(t.shape)
-    points = domain.points if t.dtype != "BOOL" else ()
-    return np.array(_DRAWN[kind](_Drawing(t.shape, low, high, points, rng)), storage)
+    of_interest = domain.points if t.dtype != "BOOL" else ()
+    pattern = domain.patterns[rng.integers(len(domain.patterns))] if domain.patterns else None
+    drawn = _DRAWN[kind](_Drawing(t.shape, low, high, of_interest, pattern, rng))
+    return np.array(domain.allowed.nearest_above(drawn), storage)
+
+
+def _within(low: int | Array, high: int | Array, allowed: Allowed) -> tuple[int | Array, int | Array]:
+    """Limits within those of what is allowed; where they have nothing in common, the limit that is nearest."""
+    for limit, nearer in ((allowed.low, np.maximum), (allowed.high, np.minimum)):
+        if limit is not None:
+            low, high = nearer(low, limit), nearer(high, limit)
+    return low, high

@@ -24,6 +24,10 @@ class GraphError(ValueError):
     """A graph that breaks a rule of the language; the message names the node and the remedy."""
 
 
+class Unpredictable(GraphError):
+    """Operands for which TOSA leaves open what an operator gives: it calls that UNPREDICTABLE."""
+
+
 class Const:
     """An immutable array with value equality by content hash.
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.vela.regor import vela
+from eqsat.vela.regor import RawOutput, vela
 from eqsat.vela.roofline import Rates
-from eqsat.workers.worker import Limits, Pool, Worker
+from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 #: Vela's operator names -> the kinds that tables and reports show.
 KINDS = {
@@ -84,7 +84,7 @@ class Estimate:
     """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, per memory its peak use and
     the bytes read and written; what the target does in a cycle at most; the bytes of the command stream and of the encoded weights, or
     of the .tflite that Vela wrote; the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses); what is in SRAM
-    when; and of TOSA the command stream, with the driver's header."""
+    when; and of TOSA Vela's raw output, the binary itself."""
 
     cycles: int
     rows: tuple[dict, ...] = field(repr=False)
@@ -93,7 +93,17 @@ class Estimate:
     binary: tuple[int, ...] = ()
     cpu_operators: int = 0
     tensors: tuple[InSram, ...] = field(default=(), repr=False)
-    stream: bytes = field(default=b"", repr=False)
+    raw: RawOutput | None = field(default=None, repr=False)
+
+    @property
+    def stream(self) -> bytes:
+        """The command stream with the driver's header; empty for what is not TOSA."""
+        return self.raw["stream"] if self.raw else b""
+
+    @property
+    def corrected(self) -> int:
+        """Total cycles without what Vela is known to charge for nothing (`broadcasts.py`)."""
+        return self.cycles + sum(int(r["corrected"]) - int(r["op_cycles"]) for r in self.rows)
 
     @property
     def operators(self) -> list[dict]:
@@ -129,8 +139,15 @@ class Estimate:
         return dict(sorted(out.items()))
 
 
+class LostOutputs(WorkerError):
+    """Vela compiles a graph into a binary that lacks outputs; it counts as refused."""
+
+
 def compile_tosa(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
-    """Compiles a flatbuffer for `target`. Raises WorkerError with Vela's reason, `refused` if it said no."""
+    """Compiles a flatbuffer for `target`.
+
+    Raises WorkerError with Vela's reason, `refused` if it said no, and LostOutputs.
+    """
     return _compile(buffer, "TOSA", target, via, timeout)
 
 
@@ -141,6 +158,8 @@ def compile_tflite(buffer: bytes, target: Target, via: Pool | Worker, timeout: f
 
 def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeout: float) -> Estimate:
     answer = via.call(vela, buffer, form, list(target.flags), limits=Limits(timeout))
+    if answer["lost"]:
+        raise LostOutputs(answer["lost"], refused=True)
     return Estimate(
         answer["cycles"],
         tuple(answer["rows"]),
@@ -149,7 +168,7 @@ def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeo
         tuple(answer["binary"]),
         answer["cpu_operators"],
         tuple(InSram(*t) for t in answer["tensors"]),
-        answer["stream"],
+        answer["raw"],
     )
 
 

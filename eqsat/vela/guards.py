@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
+from eqsat.target import Family
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
@@ -28,8 +30,13 @@ def breaks_if_activated(op: str, attrs: Attrs, operands: Sequence[Type]) -> bool
     return operands[1].shape[1:3] == more["stride"] == (1, 1) and not any(more["pad"])
 
 
-def violations(graph: TensorGraph) -> list[str]:
-    """What in `graph` breaks a guard, in words."""
+def rescales_to_zeros(op: str, operands: Sequence[Type], result: Type, family: Family) -> bool:
+    """Whether a device of the family may give zeros for an operator: a RESCALE from INT32 to INT32."""
+    return family.zeroed_rescales and op == "rescale" and all(DType.of(t.dtype).is_wide for t in (operands[0], result))
+
+
+def violations(graph: TensorGraph, family: Family) -> list[str]:
+    """What in a graph for a family breaks a guard, in words, one for each place."""
     readers = graph.readers()
     out = ["convolutions of equal weights and scales with other biases (Vela gives them the first one's)"] * _mixed_up(
         graph, readers
@@ -39,12 +46,10 @@ def violations(graph: TensorGraph) -> list[str]:
         operands = [graph.type(i) for i in node.inputs]
         if breaks_if_activated(node.op, node.attrs, operands) and _activated(graph, readers, n):
             out.append("a pointwise convolution of several images with an activation behind it (Vela mixes them up)")
-        if node.op == "rescale":
-            source = graph.nodes[node.inputs[0]]
-            if node.dtype == "INT32" and source.dtype == "INT32":
-                out.append("RESCALE from INT32 to INT32 (Vela emits zeros on U55)")
-            if node.dtype == "INT32" and len(reading) > 1:
-                out.append("one RESCALE to INT32 read by several operators (executorch issue 21415)")
+        if rescales_to_zeros(node.op, operands, graph.type(n), family):
+            out.append("RESCALE from INT32 to INT32 (Vela emits zeros on U55)")
+        if family.zeroed_rescales and node.op == "rescale" and node.dtype == "INT32" and len(reading) > 1:
+            out.append("one RESCALE to INT32 read by several operators (executorch issue 21415)")
         if (
             DType.of(node.dtype).only_rescaled
             and node.op != "const"
@@ -52,6 +57,11 @@ def violations(graph: TensorGraph) -> list[str]:
         ):
             out.append("an INT48 result read by anything but its one RESCALE")
     return out
+
+
+def broken(graph: TensorGraph, source: TensorGraph, family: Family) -> list[str]:
+    """The guards that a graph breaks more often than the one that it replaces."""
+    return list((Counter(violations(graph, family)) - Counter(violations(source, family))).elements())
 
 
 def _activated(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> bool:

@@ -4,13 +4,40 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
+
+from eqsat.target import Target
+from eqsat.vela.broadcasts import corrected
+from eqsat.vela.facts import facts
+
+
+class RawOutput(TypedDict):
+    """Vela's raw output of a TOSA graph, as it travels between processes.
+
+    stream: the command stream with the driver's header.
+    read_only: the constants.
+    scratch, scratch_fast: sizes of memory in bytes.
+    inputs, outputs: (shape, bytes of an element, region, address) of each tensor.
+    operators: per operation (offset in the stream, result of the TOSA operator that it is made from).
+    """
+
+    stream: bytes
+    read_only: bytes
+    scratch: int
+    scratch_fast: int
+    inputs: list[tuple[list[int], int, int, int]]
+    outputs: list[tuple[list[int], int, int, int]]
+    operators: list[tuple[int, str]]
 
 
 def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
-    """The figures of one compilation. form: "TOSA" or "TFLITE". Raises what Vela raises, RuntimeError where it loses outputs of the graph, and
-    ImportError with the remedy."""
+    """Compiles a graph once and gives its figures and, of TOSA, its raw output.
+
+    form: "TOSA" or "TFLITE".
+    Raises what Vela raises, and ImportError with the remedy.
+    """
     try:
         from ethosu import regor
     except ImportError as e:
@@ -21,9 +48,8 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
     if form == "TFLITE":
         options = options.replace("output_format=Raw", "output_format=TFLite", 1)
     model = regor.compile(asked.accelerator, buffer, form, asked.system, options=options)
-    if form == "TOSA":
-        _check_outputs(model, buffer)
-    report = model.perf_report
+    report, tables = model.perf_report, model.opt_database.tables
+    results = _results(tables, buffer) if form == "TOSA" else None
     memories = {
         name: {
             "peak": int(m.peakUsage),
@@ -39,32 +65,37 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
     return {
         "cycles": int(report.totalCycles),
         "npu_cycles": int(report.npuCycles),
-        "rows": _rows(model.opt_database.tables, buffer if form == "TOSA" else None),
+        "rows": _rows(tables, asked.bursts, results),
         "memory": memories,
         "rates": asked.rates,
-        "stream": bytes(model.command_stream) if form == "TOSA" else b"",
+        "lost": _lost_outputs(model, buffer) if form == "TOSA" else "",
+        "raw": _raw_output(model, tables, results) if results is not None else None,
         "binary": [len(model.command_stream), len(model.read_only.data)] if form == "TOSA" else [len(model.model)],
         "cpu_operators": int(report.cpuOps),
         "tensors": _in_sram(model.opt_database.tables),
     }
 
 
-def _check_outputs(model: Any, buffer: bytes) -> None:
-    """Vela drops a TRANSPOSE that is an output where only another TRANSPOSE reads it (`lost_output` on the page of defects)."""
+def _lost_outputs(model: Any, buffer: bytes) -> str:
+    """Says in words which outputs the binary lacks, "" if none.
+
+    Vela drops a TRANSPOSE that is an output where only another TRANSPOSE reads it (`lost_output` on the page of defects).
+    """
     block = _block(buffer)
     wanted, there = len({block.Outputs(i) for i in range(block.OutputsLength())}), len(model.outputs)
-    if there < wanted:
-        raise RuntimeError(f"its binary has only {there} of {wanted} outputs")
+    return f"its binary has only {there} of {wanted} outputs" if there < wanted else ""
 
 
 class _Configuration(NamedTuple):
-    """What Vela's compiler is given, the `Rates` that Vela has read for it, and the memory that constants lie in."""
+    """What Vela's compiler is given, the `Rates` that Vela has read for it, the memory that constants lie in, and bytes of the longest burst by
+    memory; none where its table needs no correction."""
 
     accelerator: str
     system: str
     options: str
     rates: tuple[int, float, float]
     constants: str
+    bursts: Mapping[str, int]
 
 
 @cache
@@ -96,12 +127,14 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
         float(bandwidth[constants]),
         float(bandwidth[arch.fast_storage_mem_area]),
     )
-    return _Configuration(accelerator, config, options, rates, constants.name)
+    charges = Target.from_flags(flags).family.blocked_elementwise and facts().broadcasts_by_element
+    bursts = {area.name: int(arch.memory_burst_length[area]) for area in type(constants).all()} if charges else {}
+    return _Configuration(accelerator, config, options, rates, constants.name, bursts)
 
 
-def _rows(tables: dict[str, Any], tosa: bytes | None) -> list[dict[str, Any]]:
-    """Vela's table by operator, with the cycles in which each computes or writes ("busy_cycles") and the bytes of SRAM in use meanwhile, of its
-    encoded weights, and of its commands; of a TOSA file each row with its `source`."""
+def _rows(tables: dict[str, Any], bursts: Mapping[str, int], results: Mapping[str, str] | None) -> list[dict[str, Any]]:
+    """Vela's table by operator, with the corrected cycles of each ("corrected", `broadcasts.py`), the cycles in which it computes or writes
+    ("busy_cycles") and the bytes of SRAM in use meanwhile, of its encoded weights, and of its commands; of a TOSA file each row with its `source`."""
     if "perf" not in tables:
         return []
     t = tables["perf"]
@@ -109,15 +142,29 @@ def _rows(tables: dict[str, Any], tosa: bytes | None) -> list[dict[str, Any]]:
     rows = [{t.header[i]: row[i] for i in keep} for row in t.data]
     number, used = (list(t.header).index(name) for name in ("id", "staging_usage"))
     busy, commands, weights = _busy(tables), _commands(tables), _weights(tables)
+    details, blocks = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"])
     for row, given in zip(rows, t.data):
+        whole = dict(zip(t.header, given))
+        row["corrected"] = (
+            corrected(whole, details[given[number]], blocks.get(given[number], {}), bursts)
+            if bursts
+            else int(whole["op_cycles"])
+        )
         row["busy_cycles"] = min(int(row["npu_cycles"]), busy.get(given[number], int(row["npu_cycles"])))
         row["sram_bytes"] = int(given[used])
         row["weight_bytes"] = weights.get(given[number], 0)
         row["command_bytes"] = commands.get(given[number], 0)
-    if tosa is not None:
-        for row, source in zip(rows, _sources(tables, tosa)):
-            row["source"] = source
+    if results is not None:
+        source_id = list(t.header).index("source_id")
+        for row, given in zip(rows, t.data):
+            row["source"] = results.get(given[source_id], "")
     return rows
+
+
+def _by_id(table: Any) -> dict[str, dict[str, str]]:
+    """{id: the row, by column} of a table of Vela's."""
+    number = list(table.header).index("id")
+    return {row[number]: dict(zip(table.header, row)) for row in table.data}
 
 
 def _busy(tables: dict[str, Any]) -> dict[str, int]:
@@ -165,13 +212,6 @@ def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int, int]]:
     ]
 
 
-def _sources(tables: dict[str, Any], buffer: bytes) -> list[str]:
-    """Per row of Vela's table the result of the TOSA operator that it is made from ("": of none)."""
-    results = _results(tables, buffer)
-    column = list(tables["perf"].header).index("source_id")
-    return [results.get(row[column], "") for row in tables["perf"].data]
-
-
 def _results(tables: dict[str, Any], buffer: bytes) -> dict[str, str]:
     """The result of each TOSA operator, by its id in Vela's table of what it was given."""
     block = _block(buffer)
@@ -187,14 +227,7 @@ def _block(buffer: bytes) -> Any:
     return TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
 
 
-def binary(buffer: bytes, flags: list[str]) -> dict[str, Any]:
-    """What Vela's raw output has of a TOSA file: the command stream, the constants, the sizes of memory and where inputs and outputs
-    lie, as (shape, bytes of an element, region, address); and per offset of an operation in the stream the result of the TOSA
-    operator that it is made from. Raises what Vela raises."""
-    from ethosu import regor
-
-    asked = _configuration(tuple(flags))
-    model = regor.compile(asked.accelerator, buffer, "TOSA", asked.system, options=asked.options)
+def _raw_output(model: Any, tables: dict[str, Any], results: Mapping[str, str]) -> RawOutput:
     inputs, outputs = (
         [([int(n) for n in t.shape], int(t.element_size), int(t.region), int(t.address)) for t in tensors]
         for tensors in (model.inputs, model.outputs)
@@ -206,13 +239,12 @@ def binary(buffer: bytes, flags: list[str]) -> dict[str, Any]:
         "scratch_fast": int(model.scratch_fast.size),
         "inputs": inputs,
         "outputs": outputs,
-        "operators": _queued(model.opt_database.tables, buffer),
+        "operators": _queued(tables, results),
     }
 
 
-def _queued(tables: dict[str, Any], buffer: bytes) -> list[tuple[int, str]]:
+def _queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[int, str]]:
     """(offset, result of the TOSA operator) of every operation of a command stream that is made from one."""
-    results = _results(tables, buffer)
     source = {row[0]: row[1] for row in tables["optimised"].data}
     rows = [dict(zip(tables["queue"].header, row)) for row in tables["queue"].data]
     found = ((int(r["offset"]), results.get(source.get(r["optimised_id"], ""), "")) for r in rows)

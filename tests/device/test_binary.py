@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from executorch.backends.arm.arm_vela import vela_compile
 from typer.testing import CliRunner
@@ -17,9 +20,11 @@ from eqsat.device.compile import compile_binary
 from eqsat.device.errors import DeviceError
 from eqsat.device.operands import Stop
 from eqsat.device.text import disassemble
+from eqsat.executorch.binaries import ran
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from eqsat.workers.worker import Worker
+from eqsat.workers.worker import Limits, Worker
+from extraction.unpack import unpack_arrays
 from tests.device.graphs import PIECES, of
 
 TARGET = Target.of("ethos-u55-128")
@@ -60,6 +65,14 @@ def test_a_payload_has_all_but_the_size_of_fast_memory(binary: Binary) -> None:
     assert (read.read_only, read.inputs, read.outputs) == (binary.read_only, binary.inputs, binary.outputs)
 
 
+def test_blocks_that_are_kept_elsewhere_are_read(binary: Binary) -> None:
+    compiled = vela_compile(GRAPH, list(TARGET.flags), block_placements={"weight_data": "elsewhere"})
+    with pytest.raises(DeviceError, match="keeps 'weight_data' elsewhere"):
+        read_binary(compiled.processed_bytes)
+    read = read_binary(compiled.processed_bytes, {b.key: b.payload for b in compiled.external_blocks})
+    assert read.computes_as(binary) and not replace(read, read_only=b"").computes_as(binary)
+
+
 def test_operations_know_what_they_are_made_from(binary: Binary) -> None:
     convolutions = [c.offset for c in binary.commands() if isinstance(c, Convolution)]
     assert len(convolutions) >= 2 and all(c in binary.operators for c in convolutions)
@@ -93,3 +106,54 @@ def test_a_spoiled_payload_is_named(spoil, said: str) -> None:
     payload = vela_compile(GRAPH, list(TARGET.flags)).processed_bytes
     with pytest.raises(DeviceError, match=said):
         read_binary(spoil(payload)).commands()
+
+
+@pytest.mark.parametrize(
+    "name, value, said",
+    [
+        ("input_shape", np.array([[1, -2, 3, 4, 5, 6]] * 7), "a tensor of"),
+        ("input_shape", np.array([[1 << 20] * 6] * 7), "no command can address"),
+        ("output_region", np.full(6, 200), "region 200"),
+        ("output_offset", np.full(6, -4), "at -4"),
+        ("scratch_size", np.array(-1), "scratch memory of -1 bytes"),
+        ("scratch_size", np.array(1 << 45), "scratch memory of 35184372088832 bytes"),
+        ("scratch_size", np.array("abc"), "no raw output of Vela"),
+        ("input_shape", np.ones((2, 6), int), "no raw output of Vela"),
+        ("cmd_data", None, "no raw output of Vela: KeyError"),
+    ],
+)
+def test_a_damaged_raw_output_is_named(npz: Path, name: str, value: np.ndarray | None, said: str) -> None:
+    arrays = unpack_arrays(npz.read_bytes(), lambda n: not n.endswith("quantization"))
+    if value is None:
+        del arrays[name]
+    else:
+        arrays[name] = value[: len(arrays[name])] if value.ndim and len(value) > 2 else value
+    out = io.BytesIO()
+    np.savez(out, **arrays)
+    with pytest.raises(DeviceError, match=said):
+        read_binary(out.getvalue())
+
+
+def test_weights_that_end_velas_decoder_are_one_line(npz: Path, tmp_path: Path) -> None:
+    arrays = unpack_arrays(npz.read_bytes(), lambda n: not n.endswith("quantization"))
+    size = arrays["weight_data"].nbytes
+    arrays["weight_data"] = np.frombuffer((bytes(range(1, 60)) * size)[:size], np.uint8)
+    np.savez(tmp_path / "damaged.npz", **arrays)
+    inputs = {f"x{i}": np.zeros(t.shape, np.int8) for i, t in enumerate(read_binary(npz.read_bytes()).inputs)}
+    np.savez(tmp_path / "x.npz", **inputs)
+    asked = ["--inputs", str(tmp_path / "x.npz"), "-o", str(tmp_path / "y.npz")]
+    assert CliRunner().invoke(app, ["run", str(npz), *asked]).exit_code == 0
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "damaged.npz"), *asked])
+    assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
+    assert "damaged.npz: the worker died" in done.stderr and "(exit code 1): the file is damaged" in done.stderr
+
+
+def test_a_run_has_limits(npz: Path) -> None:
+    data = npz.read_bytes()
+    inputs = [np.zeros(t.shape, np.int8) for t in read_binary(data).inputs]
+    with Worker() as worker:
+        with pytest.raises(DeviceError, match="stopped at the memory limit"):
+            ran(data, inputs, worker, Limits(60, 1))
+        with pytest.raises(DeviceError, match="stopped at the time limit"):
+            ran(data, inputs, worker, Limits(0.001))
+        assert len(ran(data, inputs, worker)[0]) == len(read_binary(data).outputs)

@@ -1,17 +1,109 @@
-"""Graphs that have no binary to compare."""
+"""Binaries are judged sample by sample, and what cannot be judged says why."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 
+import numpy as np
 import pytest
 
-from eqsat.device.verification import verify
+from eqsat.device.binary import Binary
+from eqsat.device.compile import compile_binary, raw_of
+from eqsat.device.verification import check, judged, outputs_of, verify
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
+from eqsat.tosa.model import packed
+from eqsat.tosa.reference import run_samples
+from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Worker, WorkerError
+from tests.device.graphs import addition, convolution, of, table
+from tests.device.test_run import with_word
+from tests.graphs import finish, relu, rescale
+
+U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
+
+
+@pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
+@pytest.mark.parametrize("dead", [(0,), (1,), (0, 2)])
+def test_inputs_that_nothing_reads_are_left_out(dead: tuple[int, ...], target: Target, worker: Worker) -> None:
+    """Vela's binary has none of them."""
+    g = TensorGraph()
+    given = [g.add_input(f"x{k}", (1, 4, 4, 8), "INT8") for k in range(3)]
+    graph = finish(g, *(relu(g, x, -3) for k, x in enumerate(given) if k not in dead))
+    found = verify(dumps(graph), target, worker)
+    assert (found.equal, found.reason, found.samples) == (True, "", 6)
+
+
+def product(high: int = 100) -> TensorGraph:
+    """x * y of INT32, rescaled and clamped."""
+    g = TensorGraph()
+    x, y = (g.add_input(n, (1, 4, 8), "INT32") for n in "xy")
+    z = rescale(g, g.add_with("mul", [x, y], makers.mul()), "INT8", multiplier=(1077952640,), shift=(38,))
+    return finish(g, relu(g, z, -high))
+
+
+def pairs(*values: int) -> list[list[np.ndarray]]:
+    """Samples of one value everywhere."""
+    return [[np.full((1, 4, 8), v, np.int32)] * 2 for v in values]
+
+
+def judge(graph: TensorGraph, claimed: TensorGraph, inputs: list[list[np.ndarray]], worker: Worker):
+    """The binary of a graph against the values of another one."""
+    expected = run_samples(dumps(claimed), inputs, worker)
+    assert not any(isinstance(e, WorkerError) for e in expected), "the reference model multiplies whatever comes out"
+    return check(graph, raw_of(compile_graph(graph, U55, worker)), worker, inputs, expected)
+
+
+def test_samples_that_overflow_are_left_out_and_the_others_count(worker: Worker) -> None:
+    found = judge(product(), product(), pairs(3, 1 << 20, -200, 1 << 16), worker)
+    assert (found.equal, found.reason, found.samples) == (True, "", 2)
+    found = judge(product(), product(high=90), pairs(1 << 20, 3, 46000), worker)
+    assert found.equal is True, "the limits differ below what these samples reach"
+    g = product()
+    other = replace(g, nodes=[*g.nodes[:-1], replace(g.nodes[-1], attrs=makers.clamp("INT8", -128, 0))])
+    found = judge(g, other, pairs(1 << 20, 300, 46000), worker)
+    assert found.equal is False and "output 0 differs" in found.reason and found.samples == 2
+
+
+def test_where_all_samples_overflow_nothing_is_judged(worker: Worker) -> None:
+    found = judge(product(), product(), pairs(1 << 20, -(1 << 17)), worker)
+    assert found.equal is None and found.reason == "TOSA leaves open what the graph gives on all of 2 samples"
+
+
+def planted(change: Callable[[Binary], Binary], graph: TensorGraph, worker: Worker):
+    """The verdict on a binary that was changed."""
+    rng = np.random.default_rng(0)
+    inputs = [[rng.integers(-128, 128, t.shape, dtype=np.int8) for t in graph.signature()[0]] for _ in range(3)]
+    binary = change(compile_binary(dumps(graph), U55, worker))
+    answers = outputs_of(binary, packed(np.stack(xs) for xs in zip(*inputs, strict=True)))
+    expected = run_samples(dumps(graph), inputs, worker)
+    return judged(graph, answers, inputs, [e for e in expected if not isinstance(e, WorkerError)])
+
+
+def test_what_the_model_does_not_know_is_said(worker: Worker) -> None:
+    graph = of(convolution)
+    assert planted(lambda b: b, graph, worker).equal is True
+    wrong = planted(lambda b: with_word(b, "SET_OFM_ZERO_POINT", lambda v: v + 1), graph, worker)
+    assert wrong.equal is False and wrong.samples == 3
+    unknown = planted(lambda b: with_word(b, "SET_IFM_PAD_TOP", lambda v: 127), graph, worker)
+    assert unknown.equal is None and unknown.reason.startswith("the functional model cannot run it: ")
+    assert "nothing but padding" in unknown.reason and unknown.reason.endswith("(on 3 of 3 samples)")
+
+
+def test_values_that_do_not_fit_together_are_said(worker: Worker) -> None:
+    """A depth of the input that is not that of the result."""
+    found = planted(lambda b: with_word(b, "SET_IFM_DEPTH_M1", lambda v: v - 2), of(table), worker)
+    assert found.equal is None
+    assert "Pooling at byte" in found.reason and "does not understand it (ValueError" in found.reason
+
+
+def test_a_stream_that_cannot_be_decoded_is_said(worker: Worker) -> None:
+    found = planted(lambda b: replace(b, stream=b.stream[:-8] + b"\xff" * 8), of(addition), worker)
+    assert found.equal is None and "its command stream" in found.reason
 
 
 @pytest.mark.slow

@@ -117,6 +117,23 @@ def test_samples_that_the_reference_cannot_run_say_nothing(worker: Worker) -> No
     assert not reference.compare(doubled(-101)).equal
 
 
+def squared(least: int) -> TensorGraph:
+    """x * x of INT32, at least so large: the model does not mind that it overflows."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 4), "INT32")
+    square = g.add_with("mul", [x, x], makers.mul())
+    limit = g.add_const(np.full((1, 4), least), "INT32")
+    return finish(g, g.add_with("maximum", [square, limit], makers.extremum()))
+
+
+def test_where_graphs_may_differ_they_are_not_compared(worker: Worker) -> None:
+    """Only where it overflows is a square below 0."""
+    reference = Reference(squared(0), worker)
+    found = reference.compare(squared(-9))
+    assert found.equal and 0 < found.judged < len(reference.inputs) == 96
+    assert not reference.compare(squared(10000)).equal
+
+
 def test_nothing_to_compare_on_is_never_equal(worker: Worker) -> None:
     """The sum overflows for any input."""
     g = TensorGraph()

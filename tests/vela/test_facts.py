@@ -12,7 +12,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import KNOWN, facts, facts_of
 from eqsat.workers.worker import Pool
-from tests.graphs import clamp, conv, finish
+from tests.graphs import clamp, conv, finish, products
 
 
 def activated(noop: bool) -> TensorGraph:
@@ -28,6 +28,17 @@ def test_of_the_activation_that_is_not_there(family, pool: Pool) -> None:
     for accelerator, core in family.cores.items():
         without, clamped = (compile_graph(activated(n), Target.of(accelerator), pool).cycles for n in (False, True))
         assert (clamped < without) == (facts().table_by_default and core.table > core.byte), accelerator
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
+def test_of_operands_that_broadcast(family, pool: Pool) -> None:
+    """The trap of U55 and U65: the same products take less where their constants were copied into SRAM before."""
+    target = Target.of(next(iter(family.cores)))
+    as_they_are, staged = (
+        sum(int(r["op_cycles"]) for r in compile_graph(products(s), target, pool).rows if r["operator"] == "Mul")
+        for s in (False, True)
+    )
+    assert (staged < as_they_are) == (facts().broadcasts_by_element and family.blocked_elementwise)
 
 
 def resized() -> TensorGraph:

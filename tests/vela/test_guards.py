@@ -5,24 +5,31 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 from eqsat.vela.facts import facts
-from eqsat.vela.guards import breaks_if_activated, violations
+from eqsat.vela.guards import breaks_if_activated, broken, violations
 from tests.graphs import channel_shuffle, conv_graph, finish, relu, rescale, residual, transpose, transposed_relus
+
+U55, U85 = (Target.of(name).family for name in ("ethos-u55-128", "ethos-u85-256"))
 
 
 @pytest.mark.parametrize("build", [conv_graph, residual, transposed_relus, channel_shuffle])
 def test_sound_graphs_pass(build) -> None:
-    assert violations(build()) == []
+    assert violations(build(), U55) == []
 
 
 def test_rescale_from_int32_to_int32() -> None:
     g = TensorGraph()
     finish(g, rescale(g, g.add_input("x", (2,), "INT32"), "INT32"))
-    (text,) = violations(g)
+    (text,) = violations(g, U55)
     assert "INT32 to INT32" in text
+    assert violations(g, U85) == [], "what a device of another family does is no reason"
+    assert broken(g, g, U55) == []
+    h = TensorGraph()
+    assert broken(g, finish(h, h.add_input("x", (2,), "INT32")), U55) == [text]
 
 
 def test_one_widening_rescale_with_two_readers() -> None:
@@ -30,11 +37,11 @@ def test_one_widening_rescale_with_two_readers() -> None:
     wide = rescale(g, g.add_input("x", (2,), "INT8"), "INT32")
     y = g.add("add", [wide, wide])
     finish(g, rescale(g, y, "INT8"))
-    assert "21415" in violations(g)[0]
+    assert "21415" in violations(g, U55)[0]
     h = TensorGraph()
     x = h.add_input("x", (2,), "INT8")
     finish(h, rescale(h, h.add("add", [rescale(h, x, "INT32"), rescale(h, x, "INT32")]), "INT8"))
-    assert violations(h) == []
+    assert violations(h, U55) == []
 
 
 def int48(*readers: str) -> list[str]:
@@ -47,7 +54,7 @@ def int48(*readers: str) -> list[str]:
         "transpose": lambda: transpose(g, y, 0, 3, 1, 2),
     }
     finish(g, *(read[r]() for r in readers))
-    return violations(g)
+    return violations(g, U55)
 
 
 def test_int48_is_for_one_rescale() -> None:
@@ -61,7 +68,7 @@ def test_what_no_output_needs_is_not_looked_at() -> None:
     x = g.add_input("x", (2,), "INT32")
     rescale(g, x, "INT32")
     finish(g, relu(g, rescale(g, x, "INT8")))
-    assert violations(g) == []
+    assert violations(g, U55) == []
 
 
 def test_pointwise_convolutions_of_several_images_break_with_an_activation_where_vela_mixes_them_up() -> None:

@@ -20,12 +20,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import indexing, leaves, moving, pointwise, reducing, rescale, windows
 from eqsat.tensor.ops.op import OPS, NotModelled, Op
-from eqsat.tensor.types import Array, Attrs, GraphError, Type
+from eqsat.tensor.types import Array, Attrs, GraphError, Type, Unpredictable
 
-__all__ = ["OPS", "Op", "evaluate_op", "evaluate_real", "infer"]
+__all__ = ["OPS", "Op", "evaluate_defined", "evaluate_op", "evaluate_real", "exact_value", "infer"]
 #: The files of the table.
 GROUPS = (leaves, moving, pointwise, rescale, reducing, windows, indexing)
 
@@ -44,13 +45,30 @@ def infer(op: str, attrs: Attrs, operands: Sequence[Type]) -> Type:
 def evaluate_op(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) -> Array:
     """Value of one op in numpy, exactly as TOSA defines it. Raises GraphError for ops without semantics here: opaque ones,
     those on dtypes that numpy lacks, arithmetic on floats, and where TOSA leaves the result open."""
+    value = exact_value(op, attrs, operands, result)
+    return value.astype(DType.of(result.dtype).storage, order="C", copy=False)
+
+
+def exact_value(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) -> Array:
+    """The same, which may be wider than its dtype. Raises GraphError."""
     spec, dtype = OPS[op], DType.of(result.dtype)
     if isinstance(spec.integer, NotModelled):
         spec.integer.refuse(op)
     floats = dtype.kind == "float" or any(x.dtype.kind == "f" for x in operands)
     if dtype.carried or floats and not spec.copies:
         raise GraphError(f"{op} cannot be evaluated in numpy; use the reference model")
-    value = np.asarray(spec.integer(dict(attrs), operands, result))
+    return np.asarray(spec.integer(dict(attrs), operands, result))
+
+
+def evaluate_defined(op: str, attrs: Attrs, operands: Sequence[Array], types: Sequence[Type], result: Type) -> Array:
+    """As `evaluate_op`. types: of the operands. Raises Unpredictable where TOSA leaves the result open, and GraphError."""
+    spec, dtype = OPS[op], DType.of(result.dtype)
+    for k, allowed in (spec.allowed(dict(attrs), types) if spec.allowed else {}).items():
+        if why_not := allowed.why_not(operands[k]):
+            raise Unpredictable(f"{op} reads {why_not}")
+    value = exact_value(op, attrs, operands, result)
+    if spec.overflows and dtype.is_integral and (why_not := Allowed(*dtype.limits).why_not(value)):
+        raise Unpredictable(f"{op} gives {why_not}")
     return value.astype(dtype.storage, order="C", copy=False)
 
 

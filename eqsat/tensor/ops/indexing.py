@@ -9,14 +9,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.op import Along, Attributes, AxisPlacement, Evaluate, Infer, Op, alike, define, wide
-from eqsat.tensor.types import Array, GraphError, Type
+from eqsat.tensor.types import Array, GraphError, Shape, Type
 
 NEAREST, BILINEAR = 1, 2  # tosa.ResizeMode
 
 
-def _indexed(name: str, roles: str, infer: Infer, evaluate: Evaluate) -> None:
+def _indexed(name: str, roles: str, infer: Infer, evaluate: Evaluate, distinct: bool = False) -> None:
     define(
         Op(
             name=name,
@@ -30,6 +31,7 @@ def _indexed(name: str, roles: str, infer: Infer, evaluate: Evaluate) -> None:
             fx="no",
             copies=True,
             roles=roles,
+            allowed=lambda attrs, xs: {1: _positions(xs[0].shape, distinct)},
         )
     )
 
@@ -40,12 +42,16 @@ def _fits(indices: Type, *others: Type) -> None:
     alike(others)
 
 
-def _positions(indices: Array, most: int) -> Array:
-    """Raises GraphError for positions that are none of so many: what TOSA gives there is open."""
-    found = wide(indices)
-    if found.size and not 0 <= found.min() <= found.max() < most:
-        raise GraphError(f"positions from {found.min()} to {found.max()} among {most}")
-    return found
+def _positions(values: Shape, distinct: bool) -> Allowed:
+    """Which positions point into values [N, K, C]. Of several elements written to one place TOSA leaves open which stays."""
+    return Allowed(0, values[1] - 1, distinct=distinct)
+
+
+def _at(values: Array, indices: Array, distinct: bool = False) -> tuple[Array, Array]:
+    """What numpy takes for the positions of each batch. Raises GraphError for positions that are not allowed."""
+    if why_not := _positions(values.shape, distinct).why_not(indices):
+        raise GraphError(f"positions {why_not}")
+    return np.arange(len(values))[:, None], wide(indices)
 
 
 def _gather(attrs: Attributes, xs: Sequence[Type]) -> Type:
@@ -58,7 +64,7 @@ def _gather(attrs: Attributes, xs: Sequence[Type]) -> Type:
 
 def _gathered(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     values, indices = xs
-    return np.asarray(values[np.arange(len(values))[:, None], _positions(indices, values.shape[1])])
+    return np.asarray(values[_at(values, indices)])
 
 
 def _scatter(attrs: Attributes, xs: Sequence[Type]) -> Type:
@@ -71,16 +77,13 @@ def _scatter(attrs: Attributes, xs: Sequence[Type]) -> Type:
 
 def _scattered(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     values, indices, written = xs
-    positions = _positions(indices, values.shape[1])
-    if any(len(set(row)) < len(row) for row in positions.tolist()):
-        raise GraphError("a position is written twice: TOSA leaves open which value stays")
     out = values.copy()
-    out[np.arange(len(values))[:, None], positions] = written
+    out[_at(values, indices, distinct=True)] = written
     return out
 
 
 _indexed("gather", "nKc,nw->nwc", _gather, _gathered)
-_indexed("scatter", "nKc,nw,nwc->nKc", _scatter, _scattered)
+_indexed("scatter", "nKc,nw,nwc->nKc", _scatter, _scattered, distinct=True)
 
 
 # ---- resize -------------------------------------------------------------------------------------

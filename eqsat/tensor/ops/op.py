@@ -8,6 +8,8 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 
+from eqsat.tensor.allowed import Allowed
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Array, Attrs, GraphError, Shape, Type
 
 Attributes = Mapping[str, Any]
@@ -15,6 +17,8 @@ Attributes = Mapping[str, Any]
 Infer = Callable[[Attributes, Sequence[Type]], Type]
 #: (attributes, operands, type of the result) -> the value. On integers as TOSA defines it, wide intermediates in int64; or on real numbers.
 Evaluate = Callable[[Attributes, Sequence[Array], Type], Array]
+#: (attributes, types of the operands) -> {operand: the values that TOSA allows there}, of those where it does not allow all.
+AllowedValues = Callable[[Attributes, Sequence[Type]], Mapping[int, Allowed]]
 
 #: How an operator treats axes, which decides by which rules data movement crosses it.
 #: leaf: has no operands. move: is a movement itself. pointwise: any movement. axial: acts along some axes and is pointwise in the others.
@@ -74,6 +78,8 @@ class Op:
     declared: the result's dtype is the attribute "dtype", which TOSA writes at the tensor only.
     tosa: TOSA has it, under its name in upper case; the other attributes are those of TOSA's schema.
     copies: it gives elements of its operands as they are, floats too.
+    allowed: for which operands TOSA requires what of the values; with others it leaves open what the op gives. overflows: it
+        also does where the result of `integer` has no room in its dtype.
     macs: how many products it adds up, from the types of its operands and its result; None: it is none that multiplies and adds.
     along: for axial ops, and where a per-channel form of it is. roles: for indexed ones, the axes of each operand and of the result
         by letters, as "nKc,nw->nwc": along upper-case ones it acts.
@@ -91,6 +97,8 @@ class Op:
     folded: tuple[tuple[str, str], ...] = ()
     declared: bool = False
     copies: bool = False
+    allowed: AllowedValues | None = None
+    overflows: bool = False
     macs: Callable[[Sequence[Type], Type], int] | None = None
     along: Along | None = None
     roles: str | None = None
@@ -173,6 +181,11 @@ def axis_of(attrs: Attributes, rank: int) -> int:
     if not 0 <= axis < rank:
         raise GraphError(f"axis {axis} is none of the {rank} axes")
     return int(axis)
+
+
+def but_the_lowest(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
+    """Of INT32, whose lowest value has no negative."""
+    return {0: Allowed(low=DType.of("INT32").limits[0] + 1)} if xs[0].dtype == "INT32" else {}
 
 
 #: Acts along the axis of its attribute "axis", which must have a new axis to itself.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.op import (
     ZERO_POINTS,
+    AllowedValues,
     Attributes,
     Evaluate,
     Infer,
@@ -17,6 +19,7 @@ from eqsat.tensor.ops.op import (
     Shown,
     alike,
     broadcast,
+    but_the_lowest,
     define,
     same,
     wide,
@@ -39,6 +42,8 @@ def _pointwise(
     folded: tuple[tuple[str, str], ...] = (),
     declared: bool = False,
     copies: bool = False,
+    allowed: AllowedValues | None = None,
+    overflows: bool = False,
 ) -> None:
     define(
         Op(
@@ -54,6 +59,8 @@ def _pointwise(
             folded=folded,
             declared=declared,
             copies=copies,
+            allowed=allowed,
+            overflows=overflows,
         )
     )
 
@@ -80,7 +87,14 @@ def _inverted(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return ~xs[0]
 
 
-_pointwise("abs", 1, same, lambda attrs, xs, t: np.abs(wide(xs[0])), lambda attrs, xs, t: np.abs(xs[0]))
+_pointwise(
+    "abs",
+    1,
+    same,
+    lambda attrs, xs, t: np.abs(wide(xs[0])),
+    lambda attrs, xs, t: np.abs(xs[0]),
+    allowed=but_the_lowest,
+)
 _pointwise("bitwise_not", 1, same, _inverted, _BITS)
 _pointwise("clz", 1, same, _clz, _BITS)
 _pointwise("logical_not", 1, same, _inverted, _inverted)
@@ -97,6 +111,7 @@ _pointwise(
     _negated,
     lambda attrs, xs, t: attrs["out_zp"][0] - (xs[0] - attrs["in_zp"][0]),
     folded=ZERO_POINTS,
+    allowed=but_the_lowest,
 )
 
 
@@ -184,8 +199,22 @@ def _xor(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.asarray(xs[0] ^ xs[1])
 
 
-_pointwise("add", 2, _joined(), lambda attrs, xs, t: wide(xs[0]) + wide(xs[1]), lambda attrs, xs, t: xs[0] + xs[1])
-_pointwise("sub", 2, _joined(), lambda attrs, xs, t: wide(xs[0]) - wide(xs[1]), lambda attrs, xs, t: xs[0] - xs[1])
+_pointwise(
+    "add",
+    2,
+    _joined(),
+    lambda attrs, xs, t: wide(xs[0]) + wide(xs[1]),
+    lambda attrs, xs, t: xs[0] + xs[1],
+    overflows=True,
+)
+_pointwise(
+    "sub",
+    2,
+    _joined(),
+    lambda attrs, xs, t: wide(xs[0]) - wide(xs[1]),
+    lambda attrs, xs, t: xs[0] - xs[1],
+    overflows=True,
+)
 
 
 def _ufunc(name: str, function: np.ufunc, dtype: str | None = None) -> None:
@@ -205,16 +234,47 @@ _ufunc("greater_equal", np.greater_equal, "BOOL")
 for _name, _evaluate in (("and", _and), ("or", _or), ("xor", _xor)):
     _pointwise(f"bitwise_{_name}", 2, _joined(), _evaluate, _BITS)
     _pointwise(f"logical_{_name}", 2, _joined(), _evaluate, _evaluate)
-_pointwise("arithmetic_right_shift", 2, _joined(), _shifted_right, lambda attrs, xs, t: xs[0] * 2.0 ** -xs[1])
+
+
+def _below_the_bits(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
+    """An amount to shift by."""
+    return {1: Allowed(0, DType.of(xs[0].dtype).bits - 1)}
+
+
+_pointwise(
+    "arithmetic_right_shift",
+    2,
+    _joined(),
+    _shifted_right,
+    lambda attrs, xs, t: xs[0] * 2.0 ** -xs[1],
+    allowed=_below_the_bits,
+)
 _pointwise(
     "logical_left_shift",
     2,
     _joined(),
     lambda attrs, xs, t: wide(xs[0]) << wide(xs[1]),
     lambda attrs, xs, t: xs[0] * 2.0 ** xs[1],
+    allowed=_below_the_bits,
 )
-_pointwise("logical_right_shift", 2, _joined(), lambda attrs, xs, t: _unsigned(xs[0]) >> wide(xs[1]), _BITS)
-_pointwise("intdiv", 2, _joined(), _divided, _WHOLE)
+_pointwise(
+    "logical_right_shift",
+    2,
+    _joined(),
+    lambda attrs, xs, t: _unsigned(xs[0]) >> wide(xs[1]),
+    _BITS,
+    allowed=_below_the_bits,
+)
+# the lowest value by -1 overflows
+_pointwise(
+    "intdiv",
+    2,
+    _joined(),
+    _divided,
+    _WHOLE,
+    allowed=lambda attrs, xs: {1: Allowed(never=(0,))},
+    overflows=True,
+)
 
 
 def _mul(attrs: Attributes, xs: Sequence[Type]) -> Type:
@@ -236,6 +296,7 @@ _pointwise(
     _multiplied,
     lambda attrs, xs, t: xs[0] * xs[1] * 2.0 ** -attrs["shift"][0],
     folded=(("shift", "INT8"),),
+    overflows=True,
 )
 
 

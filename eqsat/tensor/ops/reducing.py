@@ -16,7 +16,13 @@ def _reduce(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(shape), xs[0].dtype)
 
 
-def _reducing(name: str, integer: Evaluate | NotModelled, real: Evaluate | NotModelled, infer: Infer = _reduce) -> None:
+def _reducing(
+    name: str,
+    integer: Evaluate | NotModelled,
+    real: Evaluate | NotModelled,
+    infer: Infer = _reduce,
+    overflows: bool = False,
+) -> None:
     define(
         Op(
             name=name,
@@ -29,6 +35,7 @@ def _reducing(name: str, integer: Evaluate | NotModelled, real: Evaluate | NotMo
             tosa=True,
             fx="no",
             along=ALONG_AXIS,
+            overflows=overflows,
         )
     )
 
@@ -55,7 +62,7 @@ def _all(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 
 _FLOATS = NotModelled("is defined for floats only, which the reference model computes")
 
-_reducing("reduce_sum", _summed, lambda attrs, xs, t: np.sum(xs[0], attrs["axis"], keepdims=True))
+_reducing("reduce_sum", _summed, lambda attrs, xs, t: np.sum(xs[0], attrs["axis"], keepdims=True), overflows=True)
 for _name, _evaluate in (("max", _max), ("min", _min), ("any", _any), ("all", _all)):
     _reducing(f"reduce_{_name}", _evaluate, _evaluate)
 _reducing("reduce_product", _FLOATS, _FLOATS)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from eqsat.tensor.allowed import Allowed
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops.op import ZERO_POINTS, Along, Attributes, AxisPlacement, Op, define, wide, with_dtype
 from eqsat.tensor.types import Array, GraphError, Type
@@ -49,6 +50,17 @@ def rescaled(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     return np.clip(result, *dtype.limits)
 
 
+def _within_the_shift(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
+    """Without its zero point a value lies below 2**(shift - 1), and so does the product with a multiplier of 31 bits below 62; nothing where
+    the dtype has no other values."""
+    dtype, zero = DType.of(xs[0].dtype), attrs["in_zp"][0]
+    limit = 1 << min(attrs["shift"]) - 1
+    if not attrs["scale32"] or attrs["input_unsigned"] or not dtype.is_integral:
+        return {}
+    low, high = dtype.limits
+    return {} if zero - limit <= low and high < zero + limit else {0: Allowed(zero - limit, zero + limit - 1)}
+
+
 def on_real_numbers(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
     """It neither rounds nor saturates, but where its zero point lies at an end of its dtype: so producers fold a ReLU into it."""
     if attrs["input_unsigned"] or attrs["output_unsigned"]:
@@ -79,5 +91,6 @@ define(
         folded=(("multiplier", "scale"), ("shift", "INT8"), *ZERO_POINTS),
         declared=True,
         along=Along(lambda attrs, shape: (len(shape) - 1,), _across),
+        allowed=_within_the_shift,
     )
 )

@@ -42,6 +42,7 @@ def _mac(
             fx="no",
             folded=folded,
             macs=macs,
+            overflows=macs is not None,
         )
     )
 

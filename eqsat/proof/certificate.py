@@ -1,0 +1,64 @@
+"""What a proof of two files says on paper, so that anybody can do it again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from eqsat.proof.prove import PROVED, Proof
+
+#: The form of a certificate; keys may be added under one number.
+FORMAT = 1
+
+
+class CertificateError(ValueError):
+    """A certificate that cannot be checked; the message says why."""
+
+
+def digest(data: bytes) -> str:
+    """SHA-256, as `sha256sum` prints it."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def certificate(
+    proof: Proof, files: tuple[Path, Path], data: tuple[bytes, bytes], place: Path, versions: Mapping[str, str]
+) -> dict[str, Any]:
+    """The certificate of a proof of two files, to be written to `place`: the files are named as seen from there."""
+    names = (os.path.relpath(f.resolve(), place.resolve().parent) for f in files)
+    return {
+        "certificate": FORMAT,
+        "files": [{"name": n, "sha256": digest(d)} for n, d in zip(names, data)],
+        "verdict": proof.verdict,
+        "undecided": [asdict(u) for u in proof.undecided],
+        "error_bound": proof.error_bound,
+        "seeds": list(proof.seeds),
+        "seconds": round(proof.seconds, 3),
+        "versions": dict(versions),
+    }
+
+
+def files_of(written: Any, place: Path) -> tuple[Path, Path]:
+    """The files that a certificate is about, which are still the same. Raises CertificateError."""
+    try:
+        known, verdict, entries = written["certificate"], written["verdict"], written["files"]
+        named = [(place.parent / e["name"], e["sha256"]) for e in entries]
+    except (KeyError, TypeError) as e:
+        raise CertificateError(f"{place} is no certificate: write one with eqsat prove --certificate") from e
+    if known != FORMAT or len(named) != 2:
+        raise CertificateError(f"{place} is a certificate of format {known}; this version reads {FORMAT}")
+    if verdict != PROVED:
+        raise CertificateError(f"{place} certifies nothing: its verdict is {verdict!r}")
+    for path, expected in named:
+        try:
+            found = digest(path.read_bytes())
+        except OSError as e:
+            raise CertificateError(f"cannot read {path}, which {place} is about: {e.strerror or e}") from e
+        if found != expected:
+            raise CertificateError(
+                f"{path} is not the file that {place} is about: its SHA-256 is {found}, not {expected}"
+            )
+    return named[0][0], named[1][0]

@@ -1,0 +1,102 @@
+"""An input on which two graphs differ, which was run on both by the integer semantics of the op table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS, evaluate_op
+from eqsat.tensor.samples import domains, samples
+from eqsat.tensor.types import Array, GraphError
+
+#: Samples that are tried, and the seconds after which no other is.
+_TRIALS, _SECONDS = 24, 10.0
+#: Operators whose results are computed wider than their dtype is, and leave it where they overflow.
+_SUMS = frozenset(
+    {
+        "add",
+        "sub",
+        "mul",
+        "abs",
+        "reduce_sum",
+        "conv2d",
+        "depthwise_conv2d",
+        "transpose_conv2d",
+        "matmul",
+        "resize",
+        "table",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """inputs: of both graphs. At one index of one output the first graph has `expected`, the second `found`."""
+
+    inputs: tuple[Array, ...]
+    output: int
+    index: tuple[int, ...]
+    expected: int
+    found: int
+
+    @property
+    def text(self) -> str:
+        return f"output {self.output} at {list(self.index)}: {self.found} instead of {self.expected}"
+
+
+def find_counterexample(
+    a: TensorGraph, b: TensorGraph, first: Iterable[Sequence[Array]] = (), seconds: float = _SECONDS
+) -> Counterexample | None:
+    """Tries the inputs `first`, then samples. Inputs on which the first graph overflows, or meets what TOSA leaves open, say nothing."""
+    end = time.perf_counter() + seconds
+    for inputs in chain(first, _drawn(a)):
+        if (found := compared(a, b, inputs)) is not None:
+            return found
+        if time.perf_counter() > end:
+            break
+    return None
+
+
+def _drawn(a: TensorGraph) -> Iterator[Sequence[Array]]:
+    try:
+        yield from samples(domains(a), _TRIALS)
+    except GraphError:  # inputs of a dtype that numpy does not have
+        return
+
+
+def compared(a: TensorGraph, b: TensorGraph, inputs: Sequence[Array]) -> Counterexample | None:
+    """Whether the graphs differ on one input."""
+    try:
+        expected = without_overflow(a, inputs)
+        found = b.evaluate(inputs) if expected is not None else []
+    except GraphError:
+        return None
+    for k, (x, y) in enumerate(zip(expected or (), found)):
+        if (wrong := np.argwhere(x != y)).size:
+            at = tuple(int(i) for i in wrong[0])
+            return Counterexample(tuple(np.array(i) for i in inputs), k, at, x[at].item(), y[at].item())
+    return None
+
+
+def without_overflow(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array] | None:
+    """The outputs; None where a sum leaves its dtype."""
+    values = dict(zip(graph.inputs, inputs, strict=True))
+    for n in graph.live():
+        node, t = graph.nodes[n], graph.type(n)
+        if node.op == "const":
+            values[n] = node.attr("value").data
+        elif node.op != "input":
+            operands = [values[i] for i in node.inputs]
+            if node.op in _SUMS and DType.of(node.dtype).is_integral:
+                wide = np.asarray(OPS[node.op].integer(dict(node.attrs), operands, t))  # type: ignore[operator]
+                low, high = DType.of(node.dtype).limits
+                if wide.size and (wide.min() < low or wide.max() > high):
+                    return None
+            values[n] = evaluate_op(node.op, node.attrs, operands, t)
+    return [values[o] for o in graph.outputs]

@@ -1,0 +1,133 @@
+"""A graph as terms, operator by operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.proof import extrema, indexing, linear, pointwise
+from eqsat.proof.steps import Undecidable
+from eqsat.proof.values import Terms, Value
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.ops.indexing import NEAREST
+from eqsat.tensor.types import Const, Type
+
+_MOVING = frozenset({"transpose", "reshape", "identity", "concat", "slice", "pad", "tile", "reverse"})
+_CONVOLUTIONS = frozenset({"conv2d", "depthwise_conv2d", "transpose_conv2d"})
+_REDUCED = {"reduce_max": "max", "reduce_any": "max", "reduce_min": "min", "reduce_all": "min"}
+#: What is called with each node's value, before operands that nothing else reads are dropped; it may replace the value.
+Seen = Callable[[Terms, int, Value], Value]
+
+
+def evaluate(t: Terms, graph: TensorGraph, seen: Seen = lambda t, n, v: v) -> list[Value]:
+    """The outputs of a graph. Raises Undecidable with the operator at which there is no form for its values."""
+    live = graph.live()
+    left = {n: len(r) for n, r in graph.readers().items()}
+    for o in graph.outputs:
+        left[o] += 1
+    values: dict[int, Value] = {}
+    for n in live:
+        node = graph.nodes[n]
+        operands = [values[i] for i in node.inputs]
+        t.node = n
+        try:
+            values[n] = seen(t, n, _value(t, graph, n, operands))
+        except Undecidable as e:
+            raise Undecidable(f"{named(graph, n)}: {e}") from e
+        for i in node.inputs:
+            left[i] -= 1
+            if not left[i]:
+                del values[i]
+    return [values[o] for o in graph.outputs]
+
+
+def named(graph: TensorGraph, n: int) -> str:
+    """A node for people."""
+    node = graph.nodes[n]
+    return f"{OPS[node.op].text(node.attrs)} {list(node.shape)} (node {n})"
+
+
+def _value(t: Terms, graph: TensorGraph, n: int, operands: Sequence[Value]) -> Value:
+    node = graph.nodes[n]
+    if node.op == "input":
+        return variable(t, graph.inputs.index(n), graph.type(n))
+    return value_of(t, node, operands)
+
+
+def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
+    """An operator's value, or a constant. Raises Undecidable."""
+    out = Type(node.shape, node.dtype)
+    if node.op == "const":
+        return _constant(t, node.attr("value"), out)
+    if DType.of(out.dtype).carried or any(not DType.of(v.dtype).is_integral for v in operands):
+        if node.op in _MOVING and node.op != "pad":
+            return indexing.moved(t, node.op, node.attrs, operands, out)
+        return indexing.opaque(t, node.op, node.attrs, operands, out)
+    found = _family(t, node, operands, out)
+    return indexing.opaque(t, node.op, node.attrs, operands, out) if found is None else found
+
+
+def variable(t: Terms, number: int, out: Type) -> Value:
+    """A free tensor."""
+    keys = t.field.keys(np.full(out.elements, t.symbol("input", number)))
+    return t.root(t.field.hashed(keys, t.field.constants(np.arange(out.elements))), out.shape, out.dtype)
+
+
+def _constant(t: Terms, value: Const, out: Type) -> Value:
+    if DType.of(out.dtype).is_integral:
+        return t.constant(value.data.reshape(out.shape), out.dtype)
+    raw = (
+        value.data.reshape(-1).view(np.uint8).reshape(out.elements, -1).astype(np.int64)
+        if value.data.size % out.elements == 0
+        else None
+    )
+    if raw is None:  # packed elements
+        keys = t.field.keys(np.full(out.elements, t.symbol("bytes", value.digest)))
+        return t.root(t.field.hashed(keys, t.field.constants(np.arange(out.elements))), out.shape, out.dtype)
+    lanes = t.field.digest(t.symbol("bytes"), t.field.reduced(raw.T[None]))
+    return t.root(lanes, out.shape, out.dtype)
+
+
+def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | None:
+    """The value by the operator's family; None: there is no form for it."""
+    op, attrs = node.op, dict(node.attrs)
+    if op in _MOVING or op == "resize" and attrs["mode"] == NEAREST:
+        return indexing.moved(t, op, node.attrs, xs, out)
+    if op in _CONVOLUTIONS:
+        return linear.convolution(t, op, attrs, xs, out)
+    simple: dict[str, Callable[[], Value | None]] = {
+        "rescale": lambda: pointwise.rescale(t, attrs, xs[0], out) or pointwise.unary(t, op, node.attrs, xs[0], out),
+        "matmul_rows": lambda: _matmul_rows(t, attrs, xs, out),
+        "matmul": lambda: linear.matmul(t, attrs, xs, out),
+        "avg_pool2d": lambda: linear.average(t, attrs, xs[0], out),
+        "reduce_sum": lambda: linear.reduce_sum(t, attrs, xs[0], out),
+        "resize": lambda: linear.interpolated(t, attrs, xs[0], out),
+        "max_pool2d": lambda: extrema.pooled(t, attrs, xs[0], out),
+        "select": lambda: pointwise.select(t, xs, out),
+        "gather": lambda: indexing.gathered(t, node.attrs, xs, out),
+        "argmax": lambda: indexing.first_largest(t, node.attrs, xs, out),
+    }
+    if op in simple:
+        return simple[op]()
+    if op in _REDUCED:
+        return extrema.reduced(t, _REDUCED[op], attrs, xs[0], out)
+    if OPS[op].kind == "pointwise" and OPS[op].tosa:
+        if len(xs) == 1:
+            return pointwise.unary(t, op, node.attrs, xs[0], out)
+        return pointwise.binary(t, op, node.attrs, xs, out)
+    return None
+
+
+def _matmul_rows(t: Terms, attrs: Mapping[str, Any], xs: Sequence[Value], out: Type) -> Value | None:
+    """The op table's MATMUL by the right operand's transpose, and RESCALE, with the rows outermost."""
+    rows, batch, columns = out.shape
+    x, y = xs
+    turned = np.arange(y.elements).reshape(y.shape).swapaxes(1, 2)
+    sums = Type((batch, rows, columns), DType.of(x.dtype).accumulator)
+    total = linear.matmul(t, attrs, [x, y.moved(turned, turned.shape)], sums)
+    outermost = np.arange(total.elements).reshape(sums.shape).swapaxes(0, 1)
+    return pointwise.rescale(t, {**attrs, "in_zp": (0,)}, total.moved(outermost, out.shape), out)

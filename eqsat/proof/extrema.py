@@ -1,0 +1,77 @@
+"""The largest or smallest of several values, as a set of them: order, repetition and nesting do not matter.
+
+A monotone function of such a value goes to the members: the largest of f(x) and f(y) is f of the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from eqsat.proof.steps import LARGEST, Undecidable
+from eqsat.proof.values import Terms, Value, unique
+from eqsat.tensor.types import Type
+
+#: Sets of so many members in all elements are kept, larger ones become roots.
+_LARGEST_SETS = 1 << 24
+
+
+def extremum(t: Terms, kind: str, xs: Sequence[Value], shape: tuple[int, ...], dtype: str) -> Value:
+    """Of each element of values of one shape: "max" or "min"."""
+    xs = [t.collapsed(v) if v.members > 1 and v.extremum != kind else v for v in xs]
+    members = sum(v.members for v in xs)
+    roots = np.concatenate([v.roots for v in xs], 1)
+    functions = np.concatenate([v.functions for v in xs])
+    out = Value(shape, dtype, roots, functions, max(v.degree for v in xs), members, kind if members > 1 else "")
+    if members == 1:
+        return out
+    out = _without_constants(t, out)
+    return t.collapsed(out) if len(out.functions) > _LARGEST_SETS else out
+
+
+def _without_constants(t: Terms, v: Value) -> Value:
+    """A constant among the members is a bound of the others."""
+    low, high = (t.functions.column(name)[v.functions].reshape(v.members, -1) for name in ("low", "high"))
+    fixed = low == high
+    if not fixed.any():
+        return v
+    largest = v.extremum == "max"
+    none = -LARGEST if largest else LARGEST
+    bound = np.where(fixed, low, none)
+    bound = bound.max(0) if largest else bound.min(0)
+    limits, variant = unique(bound)
+    clip = ("clip", limits, LARGEST) if largest else ("clip", -LARGEST, limits)
+    flat = replace(v, shape=(len(v.functions),), members=1, extremum="")
+    flat = t.stepped(flat, [clip], v.dtype, np.tile(variant, v.members))
+    # constants are replaced by another member, if there is one
+    first = np.where(fixed, (~fixed).argmax(0)[None], np.arange(v.members)[:, None])
+    at = (first * v.elements + np.arange(v.elements)).reshape(-1)
+    return replace(v, roots=flat.roots[:, at], functions=flat.functions[at])
+
+
+def pooled(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type) -> Value:
+    """MAX_POOL2D: members are what each place of the window shows, or nothing."""
+    if x.members > 1 and x.extremum != "max":
+        x = t.collapsed(x)
+    n, height, width, c = x.shape
+    (ky, kx), (sy, sx), (top, _, left, _) = attrs["kernel"], attrs["stride"], attrs["pad"]
+    rows = np.arange(out.shape[1]) * sy - top + np.arange(ky)[:, None]
+    columns = np.arange(out.shape[2]) * sx - left + np.arange(kx)[:, None]
+    for y, m in ((rows, height), (columns, width)):
+        if (y.max(0) < 0).any() or (y.min(0) >= m).any():
+            raise Undecidable("a window that lies outside")
+    rows, columns = rows.clip(0, height - 1), columns.clip(0, width - 1)  # repetitions, which are nothing new
+    places = np.arange(x.elements).reshape(x.shape)
+    taps = [x.moved(places[:, r][:, :, k], out.shape) for r in rows for k in columns]
+    return extremum(t, "max", taps, out.shape, out.dtype)
+
+
+def reduced(t: Terms, kind: str, attrs: Mapping[str, Any], x: Value, out: Type) -> Value:
+    """REDUCE_MAX and the like."""
+    places = np.moveaxis(np.arange(x.elements).reshape(x.shape), attrs["axis"], 0)
+    if x.members > 1 and (x.extremum != kind or x.members * x.elements > _LARGEST_SETS):
+        x = t.collapsed(x)
+    return extremum(t, kind, [x.moved(p, out.shape) for p in places], out.shape, out.dtype)

@@ -1,0 +1,330 @@
+"""Functions of one integer in a normal form, so that two that are equal on their whole domain are the same number.
+
+A function is a * g(x) + b on a domain of integers from low to high, and g one of
+  identity  a constant has a = 0
+  pieces    constant between ascending starts, with coprime values from 0 on: any function that has few results or a small domain.
+            Exact by construction: its starts are found by bisection, or all of the domain is tried
+  chain     monotone steps (`steps.py`) in normal form, while there are too many results for pieces
+Many functions are composed at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.proof.steps import Step, Undecidable, is_decreasing, is_safe, run, run_all, scaled
+
+Ints = NDArray[np.int64]
+IDENTITY = -1
+INT16 = (-(1 << 15), (1 << 15) - 1)
+#: Domains with so many values are tried value by value, and INT16's; functions with so many results are brought into pieces.
+_FEW = 1 << 10
+#: Domains with so many values are tried where there is no formula.
+_MANY = 1 << 16
+
+
+@dataclass(slots=True)
+class Pieces:
+    """Several functions, piece by piece: the number of the function, where the piece begins, its value."""
+
+    row: Ints
+    start: Ints
+    value: Ints
+
+
+class Column:
+    """An array that grows."""
+
+    def __init__(self) -> None:
+        self._data, self._size = np.zeros(1024, np.int64), 0
+
+    def append(self, value: int) -> None:
+        if self._size == len(self._data):
+            self._data = np.concatenate([self._data, np.zeros_like(self._data)])
+        self._data[self._size] = value
+        self._size += 1
+
+    @property
+    def array(self) -> Ints:
+        return self._data[: self._size]
+
+
+class Functions:
+    """All functions that were met, numbered."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._columns = {name: Column() for name in ("first", "last", "g", "a", "b", "low", "high")}
+        #: Of each g but the identity: the starts and values of its pieces, or the steps of its chain.
+        self._forms: list[Any] = []
+        self._form_numbers: dict[Any, int] = {}
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def column(self, name: str) -> Ints:
+        """Of all functions: first and last of the domain, the number of g, a, b, or low and high, the limits of the results."""
+        return self._columns[name].array
+
+    def _number(self, first: int, last: int, g: int, a: int, b: int, limits: tuple[int, int]) -> int:
+        if a == 0:
+            first, last, g, limits = 0, 0, IDENTITY, (b, b)
+        key = (first, last, g, a, b)
+        if (known := self._numbers.get(key)) is None:
+            known = self._numbers[key] = len(self._numbers)
+            for column, value in zip(self._columns.values(), (*key, *limits), strict=True):
+                column.append(value)
+        return known
+
+    # ---- leaves ----------------------------------------------------------------------------------
+
+    def constant(self, value: int) -> int:
+        return self._number(0, 0, IDENTITY, 0, value, (value, value))
+
+    def identity(self, low: int, high: int) -> int:
+        """What a value from low to high is of itself; a constant where these are the same."""
+        return self._number(low, high, IDENTITY, 1, 0, (low, high)) if low < high else self.constant(low)
+
+    # ---- pieces ----------------------------------------------------------------------------------
+
+    def is_finite(self, rows: Ints, most: int = _MANY) -> NDArray[np.bool_]:
+        """Whether functions are constants, in pieces, or on a domain of no more than so many values (or INT16's)."""
+        first, last, g, a = (self.column(name)[rows] for name in ("first", "last", "g", "a"))
+        is_pieces = np.array([k >= 0 and self._is_pieces(k) for k in g], bool)
+        small = (last - first < most) | ((first == INT16[0]) & (last == INT16[1]))
+        out: NDArray[np.bool_] = (a == 0) | is_pieces | ((g == IDENTITY) & small)
+        return out
+
+    def _is_pieces(self, g: int) -> bool:
+        form = self._forms[g]
+        return len(form) == 2 and isinstance(form[0], np.ndarray)
+
+    def pieces(self, rows: Ints) -> Pieces:
+        """Finite functions as pieces, constants and identities too."""
+        first, last, g, a, b = (self.column(name)[rows] for name in ("first", "last", "g", "a", "b"))
+        starts, values = [], []
+        for k in range(len(rows)):
+            if g[k] >= 0:
+                start, value = self._forms[g[k]]
+            else:
+                start = value = np.arange(first[k], last[k] + 1) if a[k] else np.zeros(1, np.int64)
+            starts.append(start)
+            values.append(value)
+        row = np.repeat(np.arange(len(rows)), [len(s) for s in starts])
+        return Pieces(row, np.concatenate(starts), np.concatenate(values) * a[row] + b[row])
+
+    def from_pieces(self, p: Pieces, domains: tuple[Ints, Ints]) -> Ints:
+        """The functions that the pieces make on these domains (firsts, lasts), one per row; rows are 0, 1, ..."""
+        is_first = np.concatenate([[True], p.row[1:] != p.row[:-1]])
+        keep = is_first | np.concatenate([[True], p.value[1:] != p.value[:-1]])
+        row, start, value, is_first = p.row[keep], p.start[keep], p.value[keep], is_first[keep]
+        at = np.flatnonzero(is_first)
+        change = np.where(is_first, 0, np.diff(value, prepend=0))
+        a = np.gcd.reduceat(np.abs(change), at)
+        sizes = np.diff(np.append(at, len(row)))
+        a = np.where(change[np.minimum(at + 1, len(row) - 1)] < 0, -a, a) * (sizes > 1)
+        base = value[at]
+        low, high = np.minimum.reduceat(value, at), np.maximum.reduceat(value, at)
+        first, last = domains
+        value = (value - base[row]) // np.where(a == 0, 1, a)[row]
+        is_line = np.logical_and.reduceat(value == start - first[row], at) & (sizes == last - first + 1)
+        out = np.empty(len(at), np.int64)
+        for k, (i, n) in enumerate(zip(at.tolist(), sizes.tolist())):
+            g, b = IDENTITY, int(base[k])
+            if is_line[k]:
+                b -= int(a[k] * first[k])
+            elif n > 1:
+                g = self._form(start[i : i + n], value[i : i + n])
+            out[k] = self._number(int(first[k]), int(last[k]), g, int(a[k]), b, (int(low[k]), int(high[k])))
+        return out
+
+    def _form(self, start: Ints, value: Ints) -> int:
+        key = hashlib.blake2b(start.tobytes() + value.tobytes(), digest_size=16).digest()
+        if (known := self._form_numbers.get(key)) is None:
+            known = self._form_numbers[key] = len(self._forms)
+            self._forms.append((start.copy(), value.copy()))
+        return known
+
+    # ---- values ----------------------------------------------------------------------------------
+
+    def values(self, f: int, x: Ints) -> Ints:
+        """What a function gives for values of its domain."""
+        g, a, b = (int(self.column(name)[f]) for name in ("g", "a", "b"))
+        if g != IDENTITY:
+            form = self._forms[g]
+            x = form[1][np.searchsorted(form[0], x, "right") - 1] if self._is_pieces(g) else run_all(form, x)
+        return np.asarray(a * x + b)
+
+    def thresholds(self, f: int) -> Ints:
+        """Values of the domain at which another result begins, and those before; of what is not in pieces some values."""
+        g, first, last = (int(self.column(name)[f]) for name in ("g", "first", "last"))
+        if g != IDENTITY and self._is_pieces(g):
+            starts: Ints = self._forms[g][0][1:]
+            return np.union1d(starts, starts - 1)
+        return np.unique(np.linspace(first, last, 1025).astype(np.int64))
+
+    def differences(self, one: int, other: int) -> Ints:
+        """Some values for which two functions of one root differ."""
+        x: Ints = np.union1d(self.thresholds(one), self.thresholds(other))
+        return np.asarray(x[self.values(one, x) != self.values(other, x)])
+
+    def divided(self, rows: Ints, divisors: Ints) -> Ints:
+        """Functions without their summand, by divisors of their factor."""
+        out = np.empty(len(rows), np.int64)
+        for k, (f, d) in enumerate(zip(rows.tolist(), divisors.tolist())):
+            first, last, g, a, b, low, high = (int(column.array[f]) for column in self._columns.values())
+            out[k] = self._number(first, last, g, a // d, 0, ((low - b) // d, (high - b) // d))
+        return out
+
+    # ---- composition -----------------------------------------------------------------------------
+
+    def tabulated(self, rows: Ints, function: Callable[[Ints, Ints], Ints]) -> Ints:
+        """Finite functions, with any function of their results behind them: it gets results, and the rows that they belong to."""
+        p = self.pieces(rows)
+        domains = self.column("first")[rows], self.column("last")[rows]
+        return self.from_pieces(Pieces(p.row, p.start, function(p.value, p.row)), domains)
+
+    def together(self, one: Ints, other: Ints, function: Callable[[Ints, Ints, Ints], Ints]) -> Ints:
+        """Pairs of finite functions of one value, with a function of both results behind them, which gets the rows too."""
+        rows, starts, left, right = [], [], [], []
+        domains = np.zeros((2, len(one)), np.int64)
+        for k, pair in enumerate(zip(one.tolist(), other.tolist())):
+            a, b = (self.pieces(np.array([f])) for f in pair)
+            vary = [f for f in pair if self.column("a")[f]]
+            # both know where the root lies
+            first = domains[0, k] = max((int(self.column("first")[f]) for f in vary), default=0)
+            last = domains[1, k] = min((int(self.column("last")[f]) for f in vary), default=0)
+            for p, f in ((a, pair[0]), (b, pair[1])):
+                if f not in vary:
+                    p.start[0] = first
+            start = np.union1d(np.maximum(np.union1d(a.start, b.start), first), first)
+            start = start[start <= last]
+            starts.append(start)
+            left.append(a.value[np.searchsorted(a.start, start, "right") - 1])
+            right.append(b.value[np.searchsorted(b.start, start, "right") - 1])
+            rows.append(np.full(len(start), k))
+        row = np.concatenate(rows)
+        value = function(np.concatenate(left), np.concatenate(right), row)
+        return self.from_pieces(Pieces(row, np.concatenate(starts), value), (domains[0], domains[1]))
+
+    def then(self, rows: Ints, steps: Sequence[Step]) -> Ints:
+        """Functions with a step each behind them. Raises Undecidable where int64 has no room for one."""
+        out = np.empty(len(rows), np.int64)
+        finite = self.is_finite(rows, _FEW)
+        new: list[int] = []
+        for k, (f, step) in enumerate(zip(rows.tolist(), steps)):
+            known = self._known.get((f, *step))
+            if known is None and not finite[k]:
+                known = self._extended(f, step)
+            if known is None:
+                new.append(k)
+            else:
+                out[k] = known
+        if new:
+            at = np.array(new)
+            out[at] = self._run(rows[at], [steps[k] for k in new])
+            for k in new:
+                self._known[rows[k], *steps[k]] = int(out[k])
+        self._into_pieces(out)
+        return out
+
+    def _run(self, rows: Ints, steps: Sequence[Step]) -> Ints:
+        """Of finite functions."""
+        limits = zip(self.column("low")[rows].tolist(), self.column("high")[rows].tolist())
+        if not all(is_safe(step, *ends) for step, ends in zip(steps, limits)):
+            raise Undecidable("a scale that 64 bits have no room for")
+        kinds = {step[0] for step in steps}
+        assert len(kinds) == 1
+        parameters = np.array([step[1:] for step in steps], np.int64).T
+        return self.tabulated(rows, lambda x, row: run((*kinds, *(p[row] for p in parameters)), x))
+
+    def _extended(self, f: int, step: Step) -> int:
+        """A function on a large domain with another step: a chain, or an affine function of what it was."""
+        first, last, g, a, b, low, high = (int(column.array[f]) for column in self._columns.values())
+        steps: tuple[Step, ...] = () if g == IDENTITY else self._forms[g]
+        if not is_safe(step, low, high):
+            raise Undecidable("a scale that 64 bits have no room for")
+        ends = sorted((int(run(step, low)), int(run(step, high))))
+        limits = ends[0], ends[1]
+        kind, *p = step
+        if kind == "affine" or limits[0] == limits[1]:
+            a, b = (a * p[0], b * p[0] + p[1]) if limits[0] != limits[1] else (0, limits[0])
+            return self._number(first, last, g, a, b, limits)
+        if kind == "scale":
+            inner = sorted(((low - b) // a, (high - b) // a))
+            folded = ("scale", a * p[0], b * p[0] + p[1], p[2])
+            if not is_safe(folded, inner[0], inner[1]):
+                raise Undecidable("a scale that 64 bits have no room for")
+            behind, a, b = scaled(*folded[1:])
+            steps = (*steps, behind) if behind else steps
+        elif kind == "clip" and (low, high) == limits:
+            return f
+        elif kind == "clip" and abs(a) == 1:
+            inner = sorted(((limits[0] - b) * a, (limits[1] - b) * a))
+            if steps and steps[-1][0] == "clip":
+                steps = steps[:-1]
+            steps = (*steps, ("clip", *inner))
+        else:
+            line = (("affine", a, b),) if (a, b) != (1, 0) else ()
+            steps, a, b = (*steps, *line, ("clip", *limits) if kind == "clip" else step), 1, 0
+        return self._number(first, last, self._chain(steps), a, b, limits)
+
+    def _chain(self, steps: tuple[Step, ...]) -> int:
+        if not steps:
+            return IDENTITY
+        if (known := self._form_numbers.get(steps)) is None:
+            known = self._form_numbers[steps] = len(self._forms)
+            self._forms.append(steps)
+        return known
+
+    def _into_pieces(self, rows: Ints) -> None:
+        """Replaces chains with few results by pieces."""
+        g, low, high = (self.column(name)[rows] for name in ("g", "low", "high"))
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for k in np.flatnonzero((g >= 0) & (high - low < _FEW)).tolist():
+            if not self._is_pieces(int(g[k])):
+                key = ("in pieces", int(rows[k]))
+                if (known := self._known.get(key)) is not None:
+                    rows[k] = known
+                else:
+                    groups.setdefault(tuple(s[0] for s in self._forms[g[k]]), []).append(k)
+        for members in groups.values():
+            old = rows[members]
+            rows[members] = self._bisected(old)
+            self._known.update((("in pieces", int(f)), int(n)) for f, n in zip(old, rows[members]))
+
+    def _bisected(self, rows: Ints) -> Ints:
+        """Chains of the same kinds of steps as pieces: for each result the first value of the domain that reaches it."""
+        first, last, g, a, b, low, high = (column.array[rows] for column in self._columns.values())
+        chains = [(*self._forms[k], ("affine", int(m), int(n))) for k, m, n in zip(g, a, b)]
+        turned = np.array([is_decreasing(c) for c in chains])
+        sizes = high - low
+        row = np.repeat(np.arange(len(rows)), sizes)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        wanted = low[row] + 1 + place
+        steps = [
+            (chains[0][i][0], *np.array([c[i][1:] for c in chains], np.int64).T[:, row]) for i in range(len(chains[0]))
+        ]
+        sign = np.where(turned, -1, 1)[row]
+        left, right = (np.where(turned, -y, x)[row] for x, y in ((first, last), (last, first)))
+        while (left < right).any():
+            middle = (left + right) >> 1
+            reached = run_all(steps, middle * sign) >= wanted
+            left, right = np.where(reached, left, middle + 1), np.where(reached, middle, right)
+        start = np.where(turned[row], 1 - left, left)
+        value = np.where(turned[row], wanted - 1, wanted)
+        everywhere = np.arange(len(rows))
+        row, start = np.concatenate([everywhere, row]), np.concatenate([first, start])
+        value = np.concatenate([np.where(turned, high, low), value])
+        order = np.lexsort((np.where(turned[row], -value, value), start, row))
+        row, start, value = row[order], start[order], value[order]
+        is_last = np.concatenate([(row[1:] != row[:-1]) | (start[1:] != start[:-1]), [True]])
+        inside = is_last & (start <= last[row])
+        return self.from_pieces(Pieces(row[inside], start[inside], value[inside]), (first, last))

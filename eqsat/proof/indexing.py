@@ -1,0 +1,84 @@
+"""Operators that move elements, and those whose result depends on the order of many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from eqsat.proof.field import LANES
+from eqsat.proof.linear import with_constant
+from eqsat.proof.values import Terms, Value
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Attrs, Type
+
+
+def moved(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
+    """By the op table, which moves the elements' numbers."""
+    values = dict(attrs)
+    if op in ("reshape", "identity"):
+        return replace(xs[0], shape=out.shape)
+    if len(xs) > 1 and len({(v.members, v.extremum) for v in xs}) > 1:
+        xs = [t.collapsed(v) if v.members > 1 else v for v in xs]
+    x = xs[0] if len(xs) == 1 else _joined(xs)
+    if op == "pad":
+        x, values["value"] = with_constant(t, x, values["value"][0]), (xs[0].elements,)
+    starts = np.cumsum([0, *(v.elements for v in xs)])
+    numbers = [start + np.arange(v.elements).reshape(v.shape) for start, v in zip(starts, xs)]
+    at = np.asarray(OPS[op].integer(values, numbers, out))  # type: ignore[operator]
+    return x.moved(at, out.shape, out.dtype)
+
+
+def _joined(xs: Sequence[Value]) -> Value:
+    """One row of elements after the other."""
+    members = xs[0].members
+    roots = np.concatenate([v.roots.reshape(LANES, members, -1) for v in xs], 2).reshape(LANES, -1)
+    functions = np.concatenate([v.functions.reshape(members, -1) for v in xs], 1).reshape(-1)
+    size = sum(v.elements for v in xs)
+    return replace(xs[0], shape=(size,), roots=roots, functions=functions, degree=max(v.degree for v in xs))
+
+
+def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
+    """By constant positions a movement, else a symbol of the position and all that it may point to."""
+    values, indices = xs
+    n, k, c = values.shape
+    positions = t.concrete(indices)
+    if positions is not None and ((positions >= 0) & (positions < k)).all():
+        return values.moved(np.arange(values.elements).reshape(n, k, c)[np.arange(n)[:, None], positions], out.shape)
+    low, high = t.limits(indices)
+    beyond = (low < 0) | (high >= k)
+    if beyond.any():
+        t.note(t.lanes(indices)[:, beyond], "position", k)
+    columns = t.field.digest(t.symbol("column"), _columns(t, values))  # [LANES, n * c]
+    at = t.lanes(indices).reshape(LANES, n, -1, 1)
+    shape = (LANES, *out.shape)
+    whole = np.broadcast_to(columns.reshape(LANES, n, 1, c), shape).reshape(LANES, -1)
+    return t.applied(t.symbol("gather"), out.shape, out.dtype, np.broadcast_to(at, shape).reshape(LANES, -1), whole)
+
+
+def _columns(t: Terms, v: Value) -> Any:
+    """The second axis of [n, k, c] first: [LANES, k, n * c]."""
+    n, k, c = v.shape
+    return t.lanes(v).reshape(LANES, n, k, c).transpose(0, 2, 1, 3).reshape(LANES, k, n * c)
+
+
+def first_largest(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
+    """ARGMAX: a symbol of the elements in order."""
+    (x,), axis = xs, dict(attrs)["axis"]
+    lanes = np.moveaxis(t.lanes(x).reshape(LANES, *x.shape), 1 + axis, 1).reshape(LANES, x.shape[axis], -1)
+    ordered = t.field.digest(t.symbol("argmax"), lanes)
+    return t.root(ordered, out.shape, out.dtype, (0, x.shape[axis] - 1))
+
+
+def opaque(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
+    """A symbol of all operands and the element's place."""
+    state = t.field.constants([len(xs)])
+    for v in xs:
+        symbol = t.symbol("operand", v.shape, v.dtype)
+        state = t.field.hashed(t.field.keys(np.array([symbol])), state, t.field.digest(symbol, t.lanes(v)[:, :, None]))
+    n = out.elements
+    places = t.field.constants(np.arange(n))
+    symbol = t.symbol(op, attrs, out)
+    return t.applied(symbol, out.shape, out.dtype, np.broadcast_to(state, (LANES, n)), places)

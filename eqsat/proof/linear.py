@@ -1,0 +1,286 @@
+"""Sums of products: convolutions, MATMUL, sums along axes and over windows, interpolation. Polynomials in the field.
+
+What depends on one element only stays a function of that element: so copies, orders of channels and BatchNorm written as convolutions
+fall together with what they replace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.proof.field import EXACT_WEIGHTS, LANES, Lanes, Term
+from eqsat.proof.functions import Ints
+from eqsat.proof.steps import Undecidable
+from eqsat.proof.values import Terms, Value, merged, unique_rows
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.types import Shape, Type
+
+Attributes = Mapping[str, Any]
+Floats = NDArray[np.float64]
+
+
+class _Window:
+    """A window that moves over planes. weights: [kernel height, kernel width, input channels, output channels]; of a depthwise one
+    [kernel height, kernel width, 1, output channels], each for the input channel `channel`."""
+
+    def __init__(self, attrs: Attributes, shape: Shape, channel: Ints | None, out: Type) -> None:
+        self.shape, self.channel, self.out = shape, channel, out
+        self.pad, self.stride, self.dilation = attrs["pad"], attrs["stride"], attrs.get("dilation", (1, 1))
+
+    def terms(self, weights: Ints) -> list[Term]:
+        """The sum that a window shows as linear maps of the input's lanes."""
+        return [
+            (self._tap(i, j, part, weights[i, j, part].astype(np.float64)), most)
+            for i, j in np.argwhere(weights.any((2, 3))).tolist()
+            for part, most in _exact_parts(weights[i, j])
+        ]
+
+    def _tap(self, i: int, j: int, part: slice, weights: Floats) -> Callable[[Floats], Floats]:
+        (top, bottom, left, right), (_, oh, ow, _) = self.pad, self.out.shape
+        (sy, sx), (dy, dx) = self.stride, self.dilation
+
+        def linear(x: Floats) -> Floats:
+            x = x.reshape(self.shape)
+            if any(self.pad):
+                x = np.pad(x, ((0, 0), (top, max(bottom, 0)), (left, max(right, 0)), (0, 0)))
+            view = x[:, i * dy : i * dy + (oh - 1) * sy + 1 : sy, j * dx : j * dx + (ow - 1) * sx + 1 : sx]
+            if self.channel is None:
+                return np.asarray(view[..., part] @ weights)
+            return np.asarray((view if view.shape[-1] == len(self.channel) else view[..., self.channel]) * weights[0])
+
+        return linear
+
+    def sums(self, weights: Ints, x: Ints) -> Ints:
+        """Of integers [elements], which stay below 2^53: [results]."""
+        total = np.zeros(self.out.shape)
+        for linear, _ in self.terms(weights):
+            total += linear(x.astype(np.float64))
+        return total.astype(np.int64).reshape(-1)
+
+    def places(self, at: Ints, code: Ints, kernel: Shape) -> tuple[Ints, Ints]:
+        """Where in the flat input, and in the weights, is what lies under a window at results `at` and at the place `code` of the kernel."""
+        n, y, x, channel = np.unravel_index(at, self.out.shape)
+        i, j, c = np.unravel_index(code, kernel[:3])
+        place = (
+            n,
+            y * self.stride[0] - self.pad[0] + i * self.dilation[0],
+            x * self.stride[1] - self.pad[2] + j * self.dilation[1],
+            c if self.channel is None else self.channel[channel],
+        )
+        return np.ravel_multi_index(place, self.shape, "clip"), np.ravel_multi_index((i, j, c, channel), kernel)
+
+    def limits(self, weights: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Lowest and highest sum per output channel, by those of the input's channels."""
+        if any(self.pad):
+            low, high = np.minimum(low, 0), np.maximum(high, 0)
+        up, down = (f(weights, 0).sum((0, 1)) for f in (np.maximum, np.minimum))
+        if self.channel is None:
+            return up.T @ low + down.T @ high, up.T @ high + down.T @ low
+        low, high = low[self.channel], high[self.channel]
+        return up[0] * low + down[0] * high, up[0] * high + down[0] * low
+
+
+def _exact_parts(weights: Ints) -> Iterator[tuple[slice, int]]:
+    """Stretches of input channels whose sums are exact, and what their absolute weights add up to at most."""
+    absolute, size = np.abs(weights), len(weights)
+    while True:
+        parts = [slice(k, k + size) for k in range(0, len(weights), size)]
+        most = [int(absolute[part].sum(0).max()) for part in parts]
+        if max(most) <= EXACT_WEIGHTS:
+            break
+        if size == 1:
+            raise Undecidable(f"a weight of {max(most)}")
+        size = -(-size // 2)
+    yield from zip(parts, most)
+
+
+def windowed(
+    t: Terms, attrs: Attributes, x: Value, weights: Ints, channel: Ints | None, bias: Ints, zero_point: int, out: Type
+) -> Value:
+    """A convolution: one sum per output channel, of weights and what the window shows without its zero point."""
+    w = _Window(attrs, x.shape, channel, out)
+    low, high = (y - zero_point for y in t.limits(x))
+    varies = (low < high).astype(np.int64)
+    count = w.sums((weights != 0).astype(np.int64), varies)
+    many, parts = count > 1, []
+    if many.any():
+        lanes = t.field.total(t.field.reduced(t.lanes(x) - zero_point), w.terms(weights)).reshape(LANES, -1)
+        ends = [y.reshape(-1, x.shape[-1]) for y in (low, high)]
+        bottom, top = w.limits(weights, ends[0].min(0), ends[1].max(0))
+        per_channel = (np.broadcast_to(y, out.shape).reshape(-1)[many] for y in (bottom, top, bias))
+        limits, summand = (next(per_channel), next(per_channel)), next(per_channel)
+        ones, chosen = np.ones(len(summand), np.int64), (int(many.sum()),)
+        parts.append((many, t.affine_root(lanes[:, many], chosen, out.dtype, limits, ones, summand, t.degree_of(x))))
+    if not many.all():
+        parts.append((~many, _of_one(t, w, x, weights, zero_point, bias, count)))
+    return merged(out.shape, out.dtype, parts)
+
+
+def _of_one(t: Terms, w: _Window, x: Value, weights: Ints, zero_point: int, bias: Ints, count: Ints) -> Value:
+    """Sums in which one element at most is no constant."""
+    low, high = (y - zero_point for y in t.limits(x))
+    few = np.flatnonzero(count <= 1)
+    rest = np.broadcast_to(bias, w.out.shape).reshape(-1)[few]
+    if (low == high).any():
+        rest = rest + w.sums(weights, np.where(low == high, low, 0))[few]
+    codes = np.arange(weights[..., 0].size).reshape(weights.shape[:3])[..., None] * (weights != 0)
+    code = w.sums(codes, (low < high).astype(np.int64))[few]
+    place, which = w.places(few, code, weights.shape)
+    factor = np.where(count[few] == 1, weights.reshape(-1)[which], 0)
+    pairs, variant = unique_rows(factor, rest - factor * zero_point)
+    one = t.stepped(x.moved(place), [("affine", pairs[:, 0], pairs[:, 1])], w.out.dtype, variant)
+    return t.plain(t.bounded(one)) if (count > 1).any() else t.bounded(one)
+
+
+def with_constant(t: Terms, x: Value, value: int) -> Value:
+    """The elements with a constant behind them, whose place is their number."""
+    if x.members > 1:
+        x = t.collapsed(x)
+    roots = np.concatenate([x.roots, np.zeros((LANES, 1), np.int64)], 1)
+    return Value((x.elements + 1,), x.dtype, roots, np.append(x.functions, t.functions.constant(value)), x.degree)
+
+
+def convolution(t: Terms, op: str, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value | None:
+    """CONV2D, DEPTHWISE_CONV2D and TRANSPOSE_CONV2D with constant weights; None for others."""
+    weights, bias = (t.concrete(v) for v in xs[1:])
+    if weights is None or bias is None:
+        return None
+    x, channel = xs[0], None
+    weights, bias = weights - attrs["w_zp"][0], np.broadcast_to(bias, out.shape[-1:])
+    zero_point = attrs["in_zp"][0]
+    if op == "depthwise_conv2d":
+        kh, kw, c, m = weights.shape
+        weights, channel = weights.reshape(kh, kw, 1, c * m), np.repeat(np.arange(c), m)
+    else:
+        weights = weights.transpose(1, 2, 3, 0)
+    if op == "transpose_conv2d":
+        x, attrs = _spread(t, x, attrs, weights.shape, zero_point, out)
+        weights = weights[::-1, ::-1]
+    return windowed(t, attrs, x, weights, channel, bias, zero_point, out)
+
+
+def _spread(
+    t: Terms, x: Value, attrs: Attributes, kernel: Sequence[int], zero_point: int, out: Type
+) -> tuple[Value, Attributes]:
+    """A transposed convolution's input with zeros between its elements and around them, for one with the turned kernel."""
+    n, h, w, c = x.shape
+    (sy, sx), (top, _, left, _) = attrs["stride"], attrs["out_pad"]
+    up, before = kernel[0] - 1 + top, kernel[1] - 1 + left
+    shape = n, out.shape[1] + kernel[0] - 1, out.shape[2] + kernel[1] - 1, c
+    at = np.full(shape, x.elements)
+    rows, columns = np.arange(h) * sy + up, np.arange(w) * sx + before
+    inside = np.ix_(
+        np.arange(n),
+        np.flatnonzero((rows >= 0) & (rows < shape[1])),
+        np.flatnonzero((columns >= 0) & (columns < shape[2])),
+        np.arange(c),
+    )
+    at[np.ix_(np.arange(n), rows[inside[1].reshape(-1)], columns[inside[2].reshape(-1)], np.arange(c))] = np.arange(
+        x.elements
+    ).reshape(x.shape)[inside]
+    return with_constant(t, x, zero_point).moved(at, shape), {"pad": (0, 0, 0, 0), "stride": (1, 1)}
+
+
+def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
+    """AVG_POOL2D: the sum of a window, scaled by how many elements it shows."""
+    kernel, channels = tuple(attrs["kernel"]), x.shape[-1]
+    ones, every = np.ones((*kernel, 1, channels), np.int64), np.arange(channels)
+    zero_point, sums = attrs["in_zp"][0], Type(out.shape, DType.of(x.dtype).accumulator)
+    count = np.ones(())
+    for d in (0, 1):
+        places = np.arange(out.shape[1 + d]) * attrs["stride"][d] - attrs["pad"][2 * d] + np.arange(kernel[d])[:, None]
+        count = count[..., None] * ((places >= 0) & (places < x.shape[1 + d])).sum(0)
+    if not count.all():
+        raise Undecidable("a window that lies outside")
+    total = windowed(t, attrs, x, ones, every, np.zeros(channels, np.int64), zero_point, sums)
+    counts, index = np.unique(count.astype(np.int64), return_inverse=True)
+    index, scales = index.reshape(count.shape), [reciprocal(n) for n in counts.tolist()]
+    variant = np.broadcast_to(index[None, :, :, None], out.shape).reshape(-1)
+    m, s = np.array(scales, np.int64).T
+    steps = [("scale", m, 1 << (s - 1), s), ("affine", 1, attrs["out_zp"][0]), ("clip", *DType.of(out.dtype).limits)]
+    return t.stepped(total, steps, out.dtype, variant)
+
+
+def reciprocal(count: int) -> tuple[int, int]:
+    """Multiplier and shift that divide by a count. Source: TOSA specification 1.0, reciprocal_scale."""
+    k = (count - 1).bit_length()
+    return (((1 << 30) + 1) << k) // count, 30 + k
+
+
+def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value:
+    x, y = xs
+    left, right = (
+        t.field.reduced(t.lanes(v) - zp).reshape(LANES, *v.shape)
+        for v, zp in ((x, attrs["in_zp"][0]), (y, attrs["w_zp"][0]))
+    )
+    lanes = t.field.matmul(left, right).reshape(LANES, -1)
+    a, b = (
+        [limit.reshape(v.shape[0], -1) - zp for limit in t.limits(v)]
+        for v, zp in ((x, attrs["in_zp"][0]), (y, attrs["w_zp"][0]))
+    )
+    low, high = corners((a[0].min(1), a[1].max(1)), (b[0].min(1), b[1].max(1)))
+    limits = (low * x.shape[2]).reshape(-1, 1, 1), (high * x.shape[2]).reshape(-1, 1, 1)
+    return t.root(lanes, out.shape, out.dtype, limits, t.degree_of(x) + t.degree_of(y))
+
+
+def corners(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """Limits of products."""
+    products = np.stack([x * y for x in a for y in b])
+    return products.min(0), products.max(0)
+
+
+def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...], dtype: str) -> Value:
+    """Sums of elements [terms, results] of x with weights, within the exact range."""
+    low, high = (y[at] for y in t.limits(x))
+    weights = np.broadcast_to(weights, at.shape)
+    varies = (low < high) & (weights != 0)
+    rest = np.where(low == high, weights * low, 0).sum(0)
+    single = varies.sum(0) <= 1
+    parts = []
+    if single.any():
+        first = varies[:, single].argmax(0)
+        everywhere = np.flatnonzero(single)
+        one = (x if single.all() else t.plain(x)).moved(at[first, everywhere])
+        factor = np.where(varies[first, everywhere], weights[first, everywhere], 0)
+        pairs, variant = unique_rows(factor, rest[everywhere])
+        parts.append((single, t.bounded(t.stepped(one, [("affine", pairs[:, 0], pairs[:, 1])], dtype, variant))))
+    if not single.all():
+        lanes, chosen = t.lanes(x), ~single
+        total: Lanes = np.zeros((LANES, int(chosen.sum())), np.int64)
+        for places, factors in zip(at[:, chosen], weights[:, chosen]):
+            total = t.field.reduced(total + lanes[:, places] * t.field.reduced(factors[None]))
+        ends = np.stack([low * weights, high * weights])[:, :, chosen]
+        limits = ends.min(0).sum(0), ends.max(0).sum(0)
+        parts.append((chosen, t.root(total, (total.shape[1],), dtype, limits, t.degree_of(x))))
+    return merged(shape, dtype, parts)
+
+
+def reduce_sum(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
+    at = np.moveaxis(np.arange(x.elements).reshape(x.shape), attrs["axis"], 0)
+    return weighted(t, x, at.reshape(len(at), -1), np.ones((len(at), 1), np.int64), out.shape, out.dtype)
+
+
+def interpolated(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
+    """RESIZE by BILINEAR: four products, of which those of one element are one. Source: TOSA specification 1.0, RESIZE."""
+    scale, offset = attrs["scale"], attrs["offset"]
+    along = []
+    for d, (numerator, denominator) in enumerate((scale[:2], scale[2:])):
+        place = np.arange(out.shape[1 + d]) * denominator + offset[d]
+        before = place // numerator
+        after = place - before * numerator
+        most = x.shape[1 + d] - 1
+        near, far = np.clip(before, 0, most), np.clip(before + 1, 0, most)
+        same = near == far
+        along.append([(near, np.where(same, numerator, numerator - after)), (far, np.where(same, 0, after))])
+    places = np.arange(x.elements).reshape(x.shape)
+    at, weights = [], []
+    for rows, by_row in along[0]:
+        for columns, by_column in along[1]:
+            at.append(places[:, rows][:, :, columns].reshape(-1))
+            both = (by_row[:, None] * by_column)[None, :, :, None]
+            weights.append(np.broadcast_to(both, out.shape).reshape(-1))
+    return weighted(t, x, np.array(at), np.array(weights), out.shape, out.dtype)

@@ -1,0 +1,289 @@
+"""Operators of one element of each operand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.proof.extrema import extremum
+from eqsat.proof.functions import Ints
+from eqsat.proof.linear import corners
+from eqsat.proof.steps import LARGEST
+from eqsat.proof.values import UNLIMITED, Steps, Terms, Value, merged, unique, unique_rows
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.ops.rescale import DOUBLE_ROUND, INEXACT_ROUND
+from eqsat.tensor.types import Attrs, Type
+
+Attributes = Mapping[str, Any]
+#: Operators that are the same with their operands exchanged.
+COMMUTATIVE = frozenset(
+    {"add", "mul", "maximum", "minimum", "equal", "logical_and", "logical_or", "logical_xor"}
+    | {f"bitwise_{name}" for name in ("and", "or", "xor")}
+)
+#: The second operands that TOSA defines. Of INTDIV negative ones are left out too: one of them overflows.
+_SECOND = {
+    "intdiv": (1, (1 << 31) - 1),
+    **{f"{name}_shift": (0, 31) for name in ("arithmetic_right", "logical_right", "logical_left")},
+}
+#: Operators that are a largest or smallest value; of BOOL, 1 is larger.
+_EXTREMA = {"maximum": "max", "minimum": "min", "logical_or": "max", "logical_and": "min"}
+
+
+def rescale(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value | None:
+    """None for what the formula leaves out: unsigned values and inexact rounding."""
+    if attrs["input_unsigned"] or attrs["output_unsigned"] or attrs["rounding_mode"] == INEXACT_ROUND:
+        return None
+    m, s = (np.array(attrs[k], np.int64) for k in ("multiplier", "shift"))
+    if (m < 0).any():
+        return None
+    variant = None
+    if attrs["per_channel"]:
+        variant = np.broadcast_to(np.arange(len(m)), x.shape).reshape(-1)
+    else:
+        m, s = m[0], s[0]
+    if attrs["rounding_mode"] == DOUBLE_ROUND and attrs["scale32"] and (s > 31).any():
+        if (s <= 31).any():
+            return None
+        scale: tuple[Any, ...] = ("double", m, s)
+    else:
+        scale = ("scale", m, np.left_shift(np.int64(1), s - 1), s)
+    steps = [("affine", 1, -attrs["in_zp"][0]), scale, ("affine", 1, attrs["out_zp"][0])]
+    return t.stepped(x, [*steps, ("clip", *DType.of(out.dtype).limits)], out.dtype, variant)
+
+
+def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
+    """Any operator of one operand."""
+    values, dtype = dict(attrs), DType.of(out.dtype)
+    steps: Steps | None = None
+    if op == "clamp":
+        steps = [("clip", *(dtype.from_bytes(values[k]) for k in ("min_val", "max_val")))]
+    elif op == "negate":
+        steps = [("affine", -1, values["out_zp"][0] + values["in_zp"][0]), ("clip", *dtype.limits)]
+    elif op == "logical_not":
+        steps = [("affine", -1, 1)]
+    elif op == "bitwise_not":
+        steps = [("affine", -1, -1)]
+    elif op == "cast" and _fits(t, x, dtype.limits):
+        steps = []
+    if steps is not None:
+        return t.stepped(x, steps, out.dtype)
+
+    def function(value: Ints, _: Ints) -> Ints:
+        return _computed(op, attrs, [value], [x.dtype], out)
+
+    if op == "table" and x.members > 1 and (order := _order(values["table"])):
+        flat = t.tabulated(replace(x, shape=(len(x.functions),), members=1, extremum=""), function, out.dtype)
+        if flat is not None:
+            kind = x.extremum if order > 0 else {"max": "min", "min": "max"}[x.extremum]
+            return replace(x, roots=flat.roots, functions=flat.functions, dtype=out.dtype, extremum=kind)
+    done = t.tabulated(x, function, out.dtype)
+    return t.bounded(done) if done else t.applied(t.symbol(op, attrs), out.shape, out.dtype, t.lanes(x))
+
+
+def _order(table: Sequence[int]) -> int:
+    """1 of a table that never falls, -1 of one that never rises, else 0."""
+    change = np.diff(table)
+    return int((change >= 0).all()) - int((change <= 0).all() and (change < 0).any())
+
+
+def _fits(t: Terms, x: Value, limits: tuple[int, int]) -> bool:
+    low, high = t.limits(x)
+    return bool(low.min() >= limits[0] and high.max() <= limits[1])
+
+
+def _computed(op: str, attrs: Attrs, values: Sequence[Ints], dtypes: Sequence[str], out: Type) -> Ints:
+    """By the op table, before it is brought into the dtype."""
+    operands = [v.astype(DType.of(d).storage) for v, d in zip(values, dtypes)]
+    return np.asarray(OPS[op].integer(dict(attrs), operands, Type(values[0].shape, out.dtype))).astype(np.int64)  # type: ignore[operator]
+
+
+def binary(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
+    """Any operator of two operands, element by element: constants make it one of the other operand, and so do equal roots."""
+    x, y = (v.broadcast(out.shape) for v in xs)
+    if op in _SECOND:
+        low, high = t.limits(y)
+        first, last = _SECOND[op]
+        beyond = (low < first) | (high > last)
+        if beyond.any():
+            t.note(t.lanes(y)[:, beyond], op)
+    fixed = t.is_constant(x), t.is_constant(y)
+    same = _same_root(t, x, y) & ~fixed[0] & ~fixed[1]
+    cases: Sequence[tuple[NDArray[np.bool_], Callable[[Value, Value], Value]]] = (
+        (fixed[1], lambda a, b: _with_constant(t, op, attrs, a, b, out, False)),
+        (fixed[0] & ~fixed[1], lambda a, b: _with_constant(t, op, attrs, b, a, out, True)),
+        (same, lambda a, b: _of_one_root(t, op, attrs, a, b, out)),
+        (~(fixed[0] | fixed[1] | same), lambda a, b: _of_two(t, op, attrs, a, b, out)),
+    )
+    parts = []
+    for mask, function in cases:
+        if mask.all():
+            return replace(function(x, y), shape=out.shape)
+        if mask.any():
+            at = np.flatnonzero(mask)
+            v = function(x.moved(at), y.moved(at))
+            parts.append((mask, t.plain(v)))
+    return merged(out.shape, out.dtype, parts)
+
+
+def _same_root(t: Terms, x: Value, y: Value) -> NDArray[np.bool_]:
+    if x.members > 1 or y.members > 1:
+        return np.zeros(x.elements, bool)
+    return np.asarray((x.roots == y.roots).all(0))
+
+
+def _constant_steps(op: str, attrs: Attributes, c: Ints, on_left: bool, beyond: int) -> Steps | None:
+    """An operator with a constant as formulas. beyond: more than any value."""
+    sign = -1 if on_left else 1
+    if op == "add":
+        return [("affine", 1, c)]
+    if op == "sub":
+        return [("affine", sign, -sign * c)]
+    if op == "mul":
+        shift = attrs["shift"][0]
+        return [("affine", c, 0), *([("scale", 1, 1 << (shift - 1), shift)] if shift else [])]
+    if op in ("maximum", "logical_or"):
+        return [("clip", c, beyond)]
+    if op in ("minimum", "logical_and"):
+        return [("clip", -beyond, c)]
+    if op in ("greater", "greater_equal"):
+        return [("affine", sign, -sign * c + (op == "greater_equal")), ("clip", 0, 1)]
+    if op == "arithmetic_right_shift" and not on_left and ((c >= 0) & (c < 32)).all():
+        return [("scale", 1, np.where(c > 0, 1 << np.maximum(c - 1, 0), 0) if attrs["round"] else 0, c)]
+    return None
+
+
+def _with_constant(t: Terms, op: str, attrs: Attrs, x: Value, constant: Value, out: Type, on_left: bool) -> Value:
+    c, variant = unique(t.limits(constant)[0])
+    steps = _constant_steps(op, dict(attrs), c, on_left, LARGEST >> 2)
+    if steps is not None:
+        result = t.stepped(x, steps, out.dtype, variant)
+        return t.bounded(result) if op in ("add", "sub", "mul") else result
+
+    def function(value: Ints, row: Ints) -> Ints:
+        pair = [(value, x.dtype), (c[row], constant.dtype)][:: -1 if on_left else 1]
+        return _computed(op, attrs, [v for v, _ in pair], [d for _, d in pair], out)
+
+    done = t.tabulated(x, function, out.dtype, variant)
+    if done is not None:
+        return t.bounded(done)
+    return _symbol(t, op, attrs, [constant, x] if on_left else [x, constant], out)
+
+
+def _of_one_root(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
+    """Of functions of one root: a function of it, if they are finite."""
+    pairs, inverse = unique(x.functions * len(t.functions) + y.functions)
+    one, other = pairs // len(t.functions), pairs % len(t.functions)
+    if not (t.functions.is_finite(one).all() and t.functions.is_finite(other).all()):
+        return _of_two(t, op, attrs, x, y, out)
+    numbers = t.functions.together(one, other, lambda a, b, _: _computed(op, attrs, [a, b], [x.dtype, y.dtype], out))
+    return t.bounded(replace(x, functions=numbers[inverse], dtype=out.dtype))
+
+
+def _of_two(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
+    if op in _EXTREMA:
+        return extremum(t, _EXTREMA[op], [x, y], (x.elements,), out.dtype)
+    if op in ("greater", "greater_equal", "equal"):
+        return _compared(t, op, attrs, x, y, out)
+    if op not in ("add", "sub", "mul"):
+        return _symbol(t, op, attrs, [x, y], out)
+    if op != "mul":
+        return _sum(t, x, y, 1 if op == "add" else -1, out)
+    product = t.field.reduced(t.lanes(x) * t.lanes(y))
+    ends = corners(t.limits(x), t.limits(y))
+    degree = t.degree_of(x) + t.degree_of(y)
+    shift = dict(attrs)["shift"][0]
+    if not shift:
+        return t.root(product, (x.elements,), out.dtype, ends, degree)
+    v = t.root(product, (x.elements,), UNLIMITED, ends, degree)  # only what is left after the shift has to fit
+    return t.bounded(t.stepped(v, [("scale", 1, 1 << (shift - 1), shift)], out.dtype))
+
+
+def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
+    """A sum or difference, of which the common factor and the constants are taken out: they become a function of the rest."""
+    x, y = (t.plain(v) for v in (x, y))
+    a, b = t.functions.column("a"), t.functions.column("b")
+    factor = np.gcd(a[x.functions], a[y.functions])
+    summand = b[x.functions] + sign * b[y.functions]
+    parts = []
+    for v in (x, y):
+        rows, inverse = unique_rows(v.functions, factor)
+        parts.append(replace(v, functions=t.functions.divided(rows[:, 0], rows[:, 1])[inverse]))
+    lanes = t.field.reduced(t.lanes(parts[0]) + sign * t.lanes(parts[1]))
+    (low, high), other = t.limits(parts[0]), t.limits(parts[1])
+    low, high = (low + other[0], high + other[1]) if sign > 0 else (low - other[1], high - other[0])
+    degree = max(t.degree_of(v) for v in parts)
+    return t.affine_root(lanes, (x.elements,), out.dtype, (low, high), factor, summand, degree)
+
+
+def _compared(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
+    """A comparison as a function of the difference, whose sign is chosen so that exchanged operands give the same root."""
+    if not DType.of(x.dtype).is_integral:
+        return _symbol(t, op, attrs, [x, y], out)
+    difference = t.field.reduced(t.lanes(x) - t.lanes(y))
+    turned = difference[0] > t.field.primes[0] // 2
+    difference[:, turned] = t.field.reduced(-difference[:, turned])
+    (a, b), (c, d) = t.limits(x), t.limits(y)
+    low, high = np.where(turned, c - b, a - d), np.where(turned, d - a, b - c)
+    root = t.root(difference, (x.elements,), UNLIMITED, (low, high), max(t.degree_of(x), t.degree_of(y)))
+    variant = turned.astype(np.int64)
+    signed: tuple[Any, ...] = ("affine", np.array([1, -1]), int(op == "greater_equal"))
+    if op != "equal":
+        return t.stepped(root, [signed, ("clip", 0, 1)], out.dtype, variant)
+    above, below = (t.stepped(root, [("affine", sign, 1), ("clip", 0, 1)], out.dtype) for sign in (1, -1))
+    return _of_one_root(t, "logical_and", (), above, below, out)
+
+
+def _symbol(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
+    lanes = [t.lanes(v) for v in xs]
+    if op in COMMUTATIVE:
+        turned = lanes[0][0] > lanes[1][0]
+        lanes = [np.where(turned, lanes[1], lanes[0]), np.where(turned, lanes[0], lanes[1])]
+    limits = (0, 1) if out.dtype == "BOOL" else None
+    return t.applied(t.symbol(op, attrs), (xs[0].elements,), out.dtype, *lanes, limits=limits)
+
+
+def select(t: Terms, xs: Sequence[Value], out: Type) -> Value:
+    """A sum over both answers to the condition, each with its value: so `not` exchanges the values."""
+    condition, x, y = (v.broadcast(out.shape) for v in xs)
+    low, high = t.limits(condition)
+    equal = (t.lanes(x) == t.lanes(y)).all(0)
+    sure = (low == high) | equal
+    parts = []
+    if sure.any():
+        at = np.flatnonzero(sure)
+        both = Value((2 * x.elements,), out.dtype, *_joined(t, x, y), max(x.degree, y.degree))
+        parts.append((sure, both.moved(at + np.where((low[at] == 0) & ~equal[at], x.elements, 0))))
+    if not sure.all():
+        at = np.flatnonzero(~sure)
+        c, a, b = condition.moved(at), x.moved(at), y.moved(at)
+        parts.append((~sure, _of_condition(t, c, a, b, out.dtype)))
+    return merged(out.shape, out.dtype, parts)
+
+
+def _joined(t: Terms, x: Value, y: Value) -> tuple[NDArray[np.int64], Ints]:
+    x, y = (t.plain(v) for v in (x, y))
+    return np.concatenate([x.roots, y.roots], 1), np.concatenate([x.functions, y.functions])
+
+
+def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
+    one_root = _same_root(t, c, x) | t.is_constant(x)
+    one_root &= _same_root(t, c, y) | t.is_constant(y)
+    finite = all(t.functions.is_finite(unique(v.functions)[0]).all() for v in (c, x, y))
+    if one_root.all() and finite:  # x * c + y * (1 - c), as functions of one root
+        size = len(t.functions)
+        rows, inverse = unique((c.functions * size + x.functions) * size + y.functions)
+        cs, xs, ys = rows // size**2, rows // size % size, rows % size
+        together = t.functions.together
+        taken = together(together(xs, ys, lambda a, b, _: a - b), cs, lambda d, k, _: d * k)
+        return replace(c, functions=together(taken, ys, lambda d, b, _: d + b)[inverse], dtype=dtype)
+    keys = t.field.keys(np.full(c.elements, t.symbol("select")))
+    opposite = t.stepped(c, [("affine", -1, 1)], "BOOL")
+    one, other = (t.field.hashed(keys, t.lanes(k), t.lanes(v)) for k, v in ((c, x), (opposite, y)))
+    (a, b), (d, e) = t.limits(x), t.limits(y)
+    limits = np.minimum(a, d), np.maximum(b, e)
+    return t.root(t.field.reduced(one + other), (c.elements,), dtype, limits if DType.of(dtype).is_integral else None)

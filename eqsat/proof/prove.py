@@ -1,0 +1,278 @@
+"""Whether two graphs are equal for every input.
+
+Both are evaluated once, at one random point of prime fields (`field.py`), with functions in normal form (`functions.py`). Equal values mean
+equal graphs, but for a probability that is stated. What differs there need not differ: then an input that shows it is looked for, and
+without one it is undecided.
+
+>>> from eqsat.tensor.graph import TensorGraph
+>>> def graph(*perms):
+...     g = TensorGraph()
+...     x = g.add_input("x", (2, 3, 4), "INT8")
+...     for p in perms:
+...         x = g.add("transpose", [x], perms=p)
+...     g.outputs.append(x)
+...     return g
+>>> proof = prove(graph((1, 2, 0), (1, 2, 0)), graph((2, 0, 1)))
+>>> proof.verdict, proof.error_bound < 2**-60
+('proved', True)
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from eqsat.proof.clues import likely_inputs
+from eqsat.proof.counterexample import Counterexample, find_counterexample
+from eqsat.proof.evaluation import Seen, evaluate, named
+from eqsat.proof.field import Field, Lanes, words
+from eqsat.proof.steps import Undecidable
+from eqsat.proof.values import Terms, Value
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Array
+from eqsat.tosa.reference import Claim
+
+Verdict = Literal["proved", "different", "undecided"]
+PROVED: Final = "proved"
+DIFFERENT: Final = "different"
+UNDECIDED: Final = "undecided"
+#: Base-2 logarithm of the probability of error that a proof has at most.
+LARGEST_ERROR = -60.0
+#: Operators that are named where a graph is undecided.
+_NAMED = 4
+
+
+class SignatureError(ValueError):
+    """Two graphs whose inputs or outputs differ in number or type cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Where a proof ended. operator: of the second graph, for people, and its node; reference: the node of the first graph that it was
+    compared with, if it is known; reason: what was not shown."""
+
+    operator: str
+    node: int
+    reference: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is known of the equality of two graphs.
+
+    verdict: "proved": equal for every input on which the first does not overflow or meet what TOSA leaves open; "different": there is a
+    counterexample; "undecided": neither.
+    undecided: where it ended. rest_proved: all but that is proved, each of them taken as equal.
+    outputs: numbers of the outputs that are not proved.
+    error_bound: the probability that "proved" is wrong is at most that, over the choice of seeds; 1 for what is not proved.
+    """
+
+    verdict: Verdict
+    undecided: tuple[Open, ...] = ()
+    rest_proved: bool = False
+    outputs: tuple[int, ...] = ()
+    error_bound: float = 1.0
+    seeds: tuple[int, ...] = ()
+    seconds: float = 0.0
+    counterexample: Counterexample | None = None
+
+
+@dataclass(slots=True)
+class _Side:
+    """One graph at one point. fingerprints: of its nodes, where they were asked for."""
+
+    terms: Terms
+    outputs: list[Lanes]
+    fingerprints: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+def prove(
+    a: TensorGraph,
+    b: TensorGraph,
+    claims: Sequence[Claim] = (),
+    *,
+    seed: int | None = None,
+    search: bool = True,
+) -> Proof:
+    """Whether b equals a for every input. See `Prover`. Raises SignatureError."""
+    return Prover(a, seed).prove(b, claims, search=search)
+
+
+class Prover:
+    """Compares any number of graphs with one, which is evaluated once. Not for several threads at once.
+
+    seed: of the random point; None: a new one.
+    """
+
+    def __init__(self, graph: TensorGraph, seed: int | None = None) -> None:
+        self.graph = graph
+        self._seed = secrets.randbits(63) if seed is None else seed
+        self._sources: dict[int, _Side] = {}
+
+    def prove(self, other: TensorGraph, claims: Sequence[Claim] = (), *, search: bool = True) -> Proof:
+        """Whether another graph equals this one.
+
+        claims: pairs of nodes that are said to be equal. Where the graphs are not proved whole, these are compared too, and what is not
+        proved of them is taken as equal for the rest, and named. search: look for a counterexample where it is not proved.
+        Raises SignatureError.
+        """
+        began = time.perf_counter()
+        check_signatures(self.graph, other)
+        try:
+            found = self._whole(other)
+        except Undecidable as e:
+            found = Proof(UNDECIDED, (Open(str(e), -1, None, "there is no form for it"),), seeds=(self._seed,))
+        if found.verdict != PROVED:
+            if search and (witness := find_counterexample(self.graph, other, self._likely(other))):
+                found = replace(found, verdict=DIFFERENT, counterexample=witness)
+            elif claims:
+                found = self._by_regions(other, claims, found)
+        return replace(found, seconds=time.perf_counter() - began)
+
+    # ---- as a whole --------------------------------------------------------------------------------
+
+    def _whole(self, other: TensorGraph) -> Proof:
+        seeds, bound = [self._seed], 0.0
+        while True:
+            source = self._source(seeds[-1])
+            side = _evaluated(other, seeds[-1], source.terms)
+            if wrong := _unequal(source, side):
+                return Proof(UNDECIDED, self._where(other, wrong), outputs=wrong, seeds=tuple(seeds))
+            if beyond := _overflowing(other, source.terms, side.terms):
+                return Proof(UNDECIDED, beyond, seeds=tuple(seeds))
+            bound += _error_bound(source, side)
+            if bound < LARGEST_ERROR:
+                return Proof(PROVED, error_bound=2.0**bound, seeds=tuple(seeds))
+            seeds.append((seeds[-1] * 2 + 1) % (1 << 63))
+
+    def _source(self, seed: int) -> _Side:
+        if seed not in self._sources:
+            self._sources[seed] = _evaluated(self.graph, seed)
+        return self._sources[seed]
+
+    def _where(self, other: TensorGraph, outputs: Sequence[int]) -> tuple[Open, ...]:
+        """The operators at which values begin that the first graph does not have."""
+        source, side = self._traced(other)
+        known = set(source.fingerprints.values())
+        new = {n for n, f in side.fingerprints.items() if f not in known}
+        out, seen, stack = [], set(), [other.outputs[k] for k in outputs]
+        while stack:
+            n = stack.pop()
+            if n in seen:
+                continue
+            seen.add(n)
+            above = [i for i in other.nodes[n].inputs if i in new and other.nodes[i].op != "const"]
+            stack += above
+            if not above:
+                out.append(n)
+        reason = "its values are none of the first graph's"
+        return tuple(Open(named(other, n), n, None, reason) for n in sorted(out)[:_NAMED])
+
+    def _traced(self, other: TensorGraph) -> tuple[_Side, _Side]:
+        """Both graphs with fingerprints of all nodes."""
+        source = self._source(self._seed)
+        if not source.fingerprints:
+            source.fingerprints = _evaluated(self.graph, self._seed, source.terms, traced=True).fingerprints
+        return source, _evaluated(other, self._seed, source.terms, traced=True)
+
+    def _likely(self, other: TensorGraph) -> Iterator[Sequence[Array]]:
+        """Inputs on which the graphs are likely to differ."""
+        try:
+            source, side = self._traced(other)
+            known, found = (set(s.fingerprints.values()) for s in (source, side))
+            lost = [n for n, f in source.fingerprints.items() if f not in found]
+            new = [n for n, f in side.fingerprints.items() if f not in known]
+            yield from likely_inputs(self.graph, other, lost, new, self._seed)
+        except Undecidable:
+            return
+
+    # ---- region by region --------------------------------------------------------------------------
+
+    def _by_regions(self, other: TensorGraph, claims: Sequence[Claim], whole: Proof) -> Proof:
+        """Takes claims that are not proved as true for what reads them."""
+        kept: dict[int, Value] = {}
+        wanted = {c.reference for c in claims}
+        of = {n: [c for c in claims if c.node == n] for n in {c.node for c in claims}}
+        undecided: list[Open] = []
+
+        def keep(t: Terms, n: int, v: Value) -> Value:
+            if n in wanted:
+                kept[n] = v
+            return v
+
+        def compare(t: Terms, n: int, v: Value) -> Value:
+            for claim in of.get(n, ()) if other.nodes[n].op != "input" else ():
+                expected = kept[claim.reference]
+                if claim.move is not None:
+                    expected = expected.moved(claim.move.indices(), v.shape)
+                if not np.array_equal(t.lanes(v), t.lanes(expected)):
+                    undecided.append(Open(named(other, n), n, claim.reference, "its region is not proved"))
+                v = expected
+            return v
+
+        try:
+            source = _evaluated(self.graph, self._seed, seen=keep)
+            side = _evaluated(other, self._seed, source.terms, compare)
+        except Undecidable:
+            return whole
+        wrong = _unequal(source, side)
+        places = tuple(undecided)
+        places += tuple(
+            Open(named(other, other.outputs[k]), other.outputs[k], self.graph.outputs[k], "this output is not proved")
+            for k in wrong
+        )
+        places += _overflowing(other, source.terms, side.terms)
+        bound = _error_bound(source, side)
+        if not places and bound < LARGEST_ERROR:
+            return Proof(PROVED, error_bound=2.0**bound, seeds=(self._seed,))
+        return replace(whole, undecided=places, outputs=wrong, rest_proved=not wrong)
+
+
+def check_signatures(a: TensorGraph, b: TensorGraph) -> None:
+    """Raises SignatureError where inputs or outputs differ."""
+    for what, one, other in zip(("inputs", "outputs"), a.signature(), b.signature()):
+        if one != other:
+            shown = (", ".join(f"{t.dtype} {list(t.shape)}" for t in types) or "none" for types in (one, other))
+            raise SignatureError(f"the {what} differ: {' against '.join(shown)}")
+
+
+def _evaluated(
+    graph: TensorGraph, seed: int, source: Terms | None = None, seen: Seen = lambda t, n, v: v, *, traced: bool = False
+) -> _Side:
+    terms = Terms(Field(seed), source)
+    prints: dict[int, tuple[int, int]] = {}
+
+    def trace(t: Terms, n: int, v: Value) -> Value:
+        if graph.nodes[n].op != "const":
+            prints[n] = t.field.fingerprint(t.lanes(v))
+        return v
+
+    values = evaluate(terms, graph, trace if traced else seen)
+    return _Side(terms, [terms.lanes(v) for v in values], prints)
+
+
+def _unequal(source: _Side, side: _Side) -> tuple[int, ...]:
+    """Numbers of the outputs that differ."""
+    pairs = enumerate(zip(source.outputs, side.outputs, strict=True))
+    return tuple(k for k, (x, y) in pairs if not np.array_equal(x, y))
+
+
+def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open, ...]:
+    """Where elements of the second graph may leave their dtype that the first graph does not have, or that do not leave it there."""
+    known = {pair for _, lanes in source.open for pair in zip(*(w.tolist() for w in words(lanes)))}
+    nodes = {n for n, lanes in other.open if not known.issuperset(zip(*(w.tolist() for w in words(lanes))))}
+    reason = "it may overflow, or meet what TOSA leaves open, where the first graph does not"
+    return tuple(Open(named(graph, n), n, None, reason) for n in sorted(nodes)[:_NAMED])
+
+
+def _error_bound(source: _Side, side: _Side) -> float:
+    """Base-2 logarithm of the probability of error."""
+    both = source.terms, side.terms
+    elements = sum(t.elements + t.field.hashes for t in both)
+    return source.terms.field.error_bound(max(t.degree for t in both), elements)

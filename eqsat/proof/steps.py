@@ -1,0 +1,73 @@
+"""Steps of one integer that formulas describe, monotone all: what RESCALE, CLAMP and arithmetic with a constant are made of.
+
+A step is a name and its parameters:
+  affine  a, b     a * x + b
+  scale   m, r, s  (m * x + r) >> s, rounding down
+  double  m, s     TOSA's double rounding: (m * x + 2^(s - 1) + 2^30 or, of negative x, - 2^30) >> s
+  clip    l, h     the nearest of l to h
+Parameters are integers, or arrays of them that broadcast to x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Step = tuple[Any, ...]
+#: Results of formulas are computed in int64: their absolute values stay below this.
+LARGEST = 1 << 62
+
+
+class Undecidable(Exception):
+    """Something that the checker has no form for; the message says what."""
+
+
+def run(step: Step, x: Any) -> Any:
+    """The step's result for an integer, or for an int64 array."""
+    kind, *p = step
+    if kind == "affine":
+        return p[0] * x + p[1]
+    if kind == "scale":
+        return (p[0] * x + p[1]) >> p[2]
+    if kind == "double":
+        away = np.where(x >= 0, 1 << 30, -(1 << 30)) if isinstance(x, np.ndarray) else (1 if x >= 0 else -1) << 30
+        return (p[0] * x + (_one(x) << (p[1] - 1)) + away) >> p[1]
+    return np.clip(x, p[0], p[1]) if isinstance(x, np.ndarray) else min(max(x, p[0]), p[1])
+
+
+def run_all(steps: Sequence[Step], x: Any) -> Any:
+    for step in steps:
+        x = run(step, x)
+    return x
+
+
+def is_decreasing(steps: Sequence[Step]) -> bool:
+    """Whether the steps together turn the order of numbers around."""
+    return bool(sum(step[0] != "clip" and step[1] < 0 for step in steps) % 2)
+
+
+def is_safe(step: Step, low: int, high: int) -> bool:
+    """Whether int64 has room for the formula between these limits."""
+    if step[0] == "clip":
+        return True
+    room = max(abs(low), abs(high)) * abs(step[1])
+    rest = {"affine": lambda: abs(step[2]), "scale": lambda: abs(step[2]), "double": lambda: 1 << step[2]}[step[0]]()
+    return bool(room + rest < LARGEST)
+
+
+def scaled(m: int, r: int, s: int) -> tuple[Step | None, int, int]:
+    """The normal form of a scale: a scale with odd m and 0 <= r < 2^s, or none, and what comes after it, the factor and the summand of an
+    affine step."""
+    if m == 0:
+        return None, 0, r >> s
+    twos = min((m & -m).bit_length() - 1, s)
+    m, r, s = m >> twos, r >> twos, s - twos
+    if s == 0:
+        return None, m, r
+    return ("scale", m, r & ((1 << s) - 1), s), 1, r >> s
+
+
+def _one(x: Any) -> Any:
+    return np.int64(1) if isinstance(x, np.ndarray) else 1

@@ -1,0 +1,361 @@
+"""Tensors as terms: of each element a root, which is a point of the fields, and a function of it in normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.proof.field import LANES, Field, Lanes, Words, words
+from eqsat.proof.functions import IDENTITY, Functions, Ints
+from eqsat.proof.steps import LARGEST
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.types import Shape
+
+#: A step of which parameters may be arrays, one entry per variant.
+Steps = Sequence[tuple[Any, ...]]
+#: The dtype of numbers that no tensor holds.
+UNLIMITED = ""
+#: Tables of so many entries make out which of some numbers occur; beyond, they are sorted.
+_TABLE = 1 << 22
+
+
+@dataclass(slots=True)
+class Value:
+    """A tensor of `shape`. roots: [LANES, elements]; functions: their numbers [elements]; degree: of the roots as polynomials.
+    members: more than one where each element is the largest or smallest ("max" or "min") of so many, which lie outermost."""
+
+    shape: Shape
+    dtype: str
+    roots: Lanes
+    functions: Ints
+    degree: int = 1
+    members: int = 1
+    extremum: str = ""
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    def moved(self, at: Ints, shape: Shape | None = None, dtype: str | None = None) -> Value:
+        """The elements at these places, in this order."""
+        at = at.reshape(-1)
+        shape = shape or (len(at),)
+        if self.members > 1:
+            at = (np.arange(self.members)[:, None] * self.elements + at).reshape(-1)
+        roots, functions = self.roots[:, at], self.functions[at]
+        return replace(self, roots=roots, functions=functions, shape=shape, dtype=dtype or self.dtype)
+
+    def broadcast(self, shape: Shape) -> Value:
+        if self.shape == shape:
+            return self
+        at = np.broadcast_to(np.arange(self.elements).reshape(self.shape), shape)
+        return self.moved(at, shape)
+
+
+class Known:
+    """Which intervals the roots of a graph are known to lie in, by their lanes: equal ones of another graph have the same."""
+
+    def __init__(self, parts: Sequence[tuple[Words, Words, Ints]]) -> None:
+        empty = (np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
+        first, second, functions = (np.concatenate(p) for p in zip(empty, *parts))
+        order = np.argsort(first, kind="stable")
+        self._first, self._second, self._functions = first[order], second[order], functions[order]
+
+    def find(self, lanes: Lanes) -> tuple[NDArray[np.bool_], Ints]:
+        """Which roots are known, and the functions of these."""
+        first, second = words(lanes)
+        if not len(self._first):
+            return np.zeros(len(first), bool), np.zeros(0, np.int64)
+        at = np.minimum(np.searchsorted(self._first, first), len(self._first) - 1)
+        found = (self._first[at] == first) & (self._second[at] == second)
+        return found, self._functions[at[found]]
+
+
+class Terms:
+    """What makes and composes the terms of one graph; counts what decides the probability of error, and notes which elements may overflow.
+
+    source: of the graph that this one is compared with. Both number functions and symbols alike.
+    """
+
+    def __init__(self, field: Field, source: Terms | None = None) -> None:
+        self.field = field
+        self.functions: Functions = source.functions if source else Functions()
+        self.elements, self.degree = 0, 1
+        #: The node at hand.
+        self.node = -1
+        #: (node, elements of it that may leave their dtype, or meet what TOSA leaves open).
+        self.open: list[tuple[int, Lanes]] = []
+        self._known, self._made = source.known if source else None, list[tuple[Words, Words, Ints]]()
+        self._symbols: dict[Any, int] = source._symbols if source else {}
+
+    @cached_property
+    def known(self) -> Known:
+        """What this graph, once it is evaluated, tells about the roots of another one."""
+        return Known(self._made)
+
+    def symbol(self, *name: Any) -> int:
+        """The number of a function symbol: below 0, above are those of `Functions`' forms."""
+        return ~self._symbols.setdefault(name, len(self._symbols))
+
+    # ---- leaves ----------------------------------------------------------------------------------
+
+    def constant(self, values: NDArray[Any], dtype: str) -> Value:
+        distinct, inverse = unique(values.astype(np.int64).reshape(-1))
+        numbers = np.array([self.functions.constant(c) for c in distinct.tolist()], np.int64)
+        return Value(values.shape, dtype, np.zeros((LANES, values.size), np.int64), numbers[inverse])
+
+    def root(
+        self, lanes: Lanes, shape: Shape, dtype: str, limits: tuple[Any, Any] | None = None, degree: int = 1
+    ) -> Value:
+        """New roots. limits: lowest and highest value, or arrays of them that broadcast to the shape; those of the dtype: None."""
+        self.elements += lanes.shape[1]
+        self.degree = max(self.degree, degree)
+        kind = DType.of(dtype)
+        most = kind.limits if kind.is_integral else (-LARGEST, LARGEST)
+        low, high = most if limits is None else limits
+        low, high = (np.broadcast_to(np.asarray(x, np.int64), shape).reshape(-1) for x in (low, high))
+        pairs, inverse = unique_rows(np.maximum(low, most[0]), np.minimum(high, most[1]))
+        numbers = np.array([self.functions.identity(*map(int, pair)) for pair in pairs], np.int64)
+        out = Value(shape, dtype, lanes, numbers[inverse], degree)
+        if limits is not None:
+            self._narrow(out)
+            leaves = (low < most[0]) | (high > most[1])
+            if leaves.any():
+                self.note(lanes[:, leaves], dtype)
+        return out
+
+    def affine_root(
+        self,
+        lanes: Lanes,
+        shape: Shape,
+        dtype: str,
+        limits: tuple[Ints, Ints],
+        factor: Ints,
+        summand: Ints,
+        degree: int,
+    ) -> Value:
+        """Multiples of new roots, and constants besides, of a dtype: what leaves it is noted, and then left out."""
+        least, most = DType.of(dtype).limits
+        low, high = limits
+        open_ = (low * factor + summand < least) | (high * factor + summand > most)
+        low, high = np.maximum(low, -((summand - least) // factor)), np.minimum(high, (most - summand) // factor)
+        root = self.root(lanes, shape, UNLIMITED, (low, np.maximum(low, high)), degree)
+        pairs, variant = unique_rows(factor, summand)
+        out = self.stepped(root, [("affine", pairs[:, 0], pairs[:, 1])], dtype, variant)
+        if open_.any():
+            self.note(self.lanes(out)[:, open_], dtype)
+        return out
+
+    def _narrow(self, v: Value) -> None:
+        """Takes what is known of equal roots of the other graph."""
+        if self._known is None:
+            self._made.append((*words(v.roots), v.functions.copy()))
+        else:
+            found, functions = self._known.find(v.roots)
+            v.functions[found] = functions
+
+    def applied(self, symbol: int, shape: Shape, dtype: str, *operands: Lanes, limits: Any = None) -> Value:
+        """A function symbol of operands."""
+        keys = self.field.keys(np.full(operands[0].shape[1], symbol))
+        return self.root(self.field.hashed(keys, *operands), shape, dtype, limits)
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def limits(self, v: Value) -> tuple[Ints, Ints]:
+        """Lowest and highest value of each element."""
+        low, high = (self.functions.column(name)[v.functions] for name in ("low", "high"))
+        if v.members == 1:
+            return low, high
+        best = np.max if v.extremum == "max" else np.min
+        return best(low.reshape(v.members, -1), 0), best(high.reshape(v.members, -1), 0)
+
+    def is_constant(self, v: Value) -> NDArray[np.bool_]:
+        """Of each element, whether it has one value only."""
+        low, high = self.limits(v)
+        return np.asarray(low == high)
+
+    def concrete(self, v: Value) -> Ints | None:
+        """The integers, if all elements are constant."""
+        low, high = self.limits(v)
+        return low.reshape(v.shape) if (low == high).all() else None
+
+    def lanes(self, v: Value) -> Lanes:
+        """The values as points of the fields."""
+        if v.members > 1:
+            v = self.collapsed(v)
+        a, b, g = (self.functions.column(name) for name in ("a", "b", "g"))
+        used, inverse = unique(v.functions)
+        a, b, g = a[used], b[used], g[used]
+        out = v.roots
+        if (g != IDENTITY).any():
+            applied = (g != IDENTITY)[inverse]
+            keys = self.field.keys(g)
+            hashed = tuple(k[inverse[applied]] for k in keys)
+            out = out.copy()
+            out[:, applied] = self.field.hashed((hashed[0], hashed[1]), out[:, applied])
+        if (a != 1).any() or b.any():
+            factors, summands = self.field.constants(a)[:, inverse], self.field.constants(b)[:, inverse]
+            out = self.field.reduced(out * factors + summands)
+        return out
+
+    def degree_of(self, v: Value) -> int:
+        """The degree of the values as polynomials: hashes are variables of their own."""
+        used = unique(v.functions)[0]
+        linear = (self.functions.column("g")[used] == IDENTITY) & (self.functions.column("a")[used] != 0)
+        return v.degree if v.members == 1 and linear.any() else 1
+
+    # ---- terms of terms --------------------------------------------------------------------------
+
+    def collapsed(self, v: Value) -> Value:
+        """The same with its values as roots, but for constants."""
+        if v.members > 1:
+            return self._collapsed_set(v)
+        return self._as_root(v, self.lanes(v))
+
+    def _as_root(self, v: Value, lanes: Lanes) -> Value:
+        kind = DType.of(v.dtype)
+        low, high = self.limits(v)
+        wide = not kind.is_integral or kind.bits > 16
+        out = self.root(
+            lanes, v.shape, v.dtype, (low.reshape(v.shape), high.reshape(v.shape)) if wide else None, self.degree_of(v)
+        )
+        constant = low == high
+        out.functions[constant] = v.functions[: v.elements][constant] if v.members == 1 else out.functions[constant]
+        return out
+
+    def _collapsed_set(self, v: Value) -> Value:
+        """A set's lanes are the sum of hashes of its different members; of one member it is that."""
+        flat = replace(v, shape=(v.members * v.elements,), members=1, extremum="")
+        low, high = (x.reshape(v.members, -1) for x in self.limits(flat))
+        lanes = self.lanes(flat).reshape(LANES, v.members, -1)
+        first, second = (w.reshape(v.members, -1) for w in words(lanes.reshape(LANES, -1)))
+        order = np.argsort(first, 0, kind="stable")
+        first, second = (np.take_along_axis(w, order, 0) for w in (first, second))
+        lanes = np.take_along_axis(lanes, order[None], 1)
+        new = np.ones(order.shape, bool)
+        new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+        low, high = (np.take_along_axis(x, order, 0) for x in (low, high))
+        new &= ~_beaten(low, high) if v.extremum == "max" else ~_beaten(-high, -low)
+        single = new.sum(0) == 1
+        keys = self.field.keys(np.full(order.size, self.symbol(v.extremum)))
+        hashed = self.field.hashed(keys, lanes.reshape(LANES, -1)).reshape(lanes.shape)
+        total = self.field.reduced((hashed * new).sum(1))
+        of_set = self.field.hashed(self.field.keys(np.full(v.elements, self.symbol("set"))), total)
+        out = self._as_root(v, of_set)
+        if single.any():
+            chosen = np.take_along_axis(order, new.argmax(0)[None], 0)[0] * v.elements + np.arange(v.elements)
+            one = flat.moved(chosen[single])
+            out.roots[:, single], out.functions[single] = one.roots, one.functions
+        return out
+
+    def stepped(self, v: Value, steps: Steps, dtype: str, variant: Ints | None = None) -> Value:
+        """Formulas of each element (`steps.py`). variant: of each element, which entry of parameters that are arrays it takes."""
+        if v.members > 1:
+            signs = {int(s) for step in steps if step[0] == "affine" for s in np.sign(np.unique(step[1]))}
+            if signs - {1}:
+                if signs != {-1} or sum(step[0] == "affine" for step in steps) > 1:
+                    v = self.collapsed(v)
+                else:
+                    v = replace(v, extremum="min" if v.extremum == "max" else "max")
+            variant = None if variant is None else np.tile(variant, v.members)
+        rows, inverse = unique_rows(v.functions, np.zeros(1, np.int64) if variant is None else variant)
+        functions = rows[:, 0]
+        for kind, *parameters in steps:
+            if (kind, *(p for p in parameters if np.ndim(p) == 0)) == ("affine", 1, 0):
+                continue
+            columns = [
+                np.broadcast_to(p, len(rows)) if np.ndim(p) == 0 else np.asarray(p)[rows[:, 1]] for p in parameters
+            ]
+            functions = self.functions.then(functions, [(kind, *row) for row in zip(*(c.tolist() for c in columns))])
+        return self._settled(replace(v, functions=functions[inverse], dtype=dtype))
+
+    def _settled(self, v: Value) -> Value:
+        """INT16 values of chains as roots, of which functions are tables."""
+        if v.dtype != "INT16":
+            return v
+        used, inverse = unique(v.functions)
+        finite = self.functions.is_finite(used) | (self.functions.column("g")[used] == IDENTITY)
+        return v if finite.all() else self.collapsed(v)
+
+    def tabulated(
+        self, v: Value, function: Callable[[Ints, Ints], Ints], dtype: str, variant: Ints | None = None
+    ) -> Value | None:
+        """Any function of each element, which is given its values and their variants; None where there are too many values."""
+        if v.members > 1:
+            v = self.collapsed(v)
+        variant = np.zeros(1, np.int64) if variant is None else variant
+        if not self.functions.is_finite(unique(v.functions)[0]).all():
+            v = self.collapsed(v)
+            if not self.functions.is_finite(unique(v.functions)[0]).all():
+                return None
+        rows, inverse = unique_rows(v.functions, variant)
+        numbers = self.functions.tabulated(rows[:, 0], lambda x, row: function(x, rows[row, 1]))
+        return replace(v, functions=numbers[inverse], dtype=dtype)
+
+    def plain(self, v: Value) -> Value:
+        """The same without members."""
+        return self._collapsed_set(v) if v.members > 1 else v
+
+    def note(self, lanes: Lanes, *what: Any) -> None:
+        """Notes elements that may leave a dtype, or meet something else that TOSA leaves open."""
+        keys = self.field.keys(np.full(lanes.shape[1], self.symbol("open", *what)))
+        self.open.append((self.node, self.field.hashed(keys, lanes)))
+
+    def bounded(self, v: Value) -> Value:
+        """Notes elements that may leave their dtype."""
+        low, high = self.limits(v)
+        least, most = DType.of(v.dtype).limits
+        beyond = (low < least) | (high > most)
+        if beyond.any():
+            self.note(self.lanes(v)[:, beyond], v.dtype)
+        return v
+
+
+def _beaten(low: Ints, high: Ints) -> NDArray[np.bool_]:
+    """Which of several values [values, elements] never are the only largest, by their limits: others are at least as large."""
+    best = low.max(0)
+    leads = low == best
+    varies = (leads & (high > best)).any(0)
+    out: NDArray[np.bool_] = (high <= best) & (~leads | varies)
+    return out
+
+
+def merged(shape: Shape, dtype: str, parts: Sequence[tuple[NDArray[np.bool_], Value]]) -> Value:
+    """One tensor of values that lie where the masks are."""
+    n = prod(shape)
+    if len(parts) == 1:
+        return replace(parts[0][1], shape=shape, dtype=dtype)
+    out = Value(shape, dtype, np.zeros((LANES, n), np.int64), np.zeros(n, np.int64), max(v.degree for _, v in parts))
+    for mask, v in parts:
+        out.roots[:, mask], out.functions[mask] = v.roots, v.functions
+    return out
+
+
+def unique(numbers: Ints) -> tuple[Ints, Ints]:
+    """Different numbers in order, and of each which it is."""
+    if not len(numbers):
+        return numbers, numbers
+    low = int(numbers.min())
+    span = int(numbers.max()) - low + 1
+    if span > max(_TABLE, 2 * len(numbers)):
+        distinct, inverse = np.unique(numbers, return_inverse=True)
+        return distinct, inverse.reshape(-1)
+    place = np.zeros(span, np.int64)
+    place[numbers - low] = 1
+    distinct = np.flatnonzero(place)
+    place[distinct] = np.arange(len(distinct))
+    return distinct + low, place[numbers - low]
+
+
+def unique_rows(one: Ints, other: Ints) -> tuple[Ints, Ints]:
+    """Different pairs [rows, 2], and of each which it is; the second broadcasts."""
+    a, left = unique(np.ascontiguousarray(one))
+    b, right = unique(np.ascontiguousarray(other))
+    pairs, inverse = unique(left * len(b) + right)
+    return np.stack([a[pairs // len(b)], b[pairs % len(b)]], 1), inverse

@@ -1,0 +1,77 @@
+"""The values that an operand may have, where TOSA leaves open what other ones give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsat.tensor.types import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """low, high: limits, both included (None: that of the dtype). never: values within them that are not allowed, in order. distinct: no value
+    twice along the last axis.
+
+    >>> Allowed(0, 9) & Allowed(-3, 7, never=(0,))
+    Allowed(low=1, high=7, never=(), distinct=False)
+    """
+
+    low: int | None = None
+    high: int | None = None
+    never: tuple[int, ...] = ()
+    distinct: bool = False
+
+    def __and__(self, other: Allowed) -> Allowed:
+        """What both allow. A limit lies on a value that is allowed, unless there is none."""
+        low = max((v for v in (self.low, other.low) if v is not None), default=None)
+        high = min((v for v in (self.high, other.high) if v is not None), default=None)
+        never = {*self.never, *other.never}
+        while low in never and (high is None or low < high):
+            low += 1
+        while high in never and (low is None or high > low):
+            high -= 1
+        inside = (v for v in never if (low is None or v > low) and (high is None or v < high))
+        return Allowed(low, high, tuple(sorted(inside)), self.distinct or other.distinct)
+
+    def codes(self, low: int, high: int) -> Array:
+        """All allowed values from `low` to `high`."""
+        found = np.arange(
+            max(low, low if self.low is None else self.low), min(high, high if self.high is None else self.high) + 1
+        )
+        return np.setdiff1d(found, np.asarray(self.never, np.int64))
+
+    def why_not(self, values: Array) -> str:
+        """Which of the values are not allowed, in words, or ""."""
+        if not values.size:
+            return ""
+        least, most = int(values.min()), int(values.max())
+        if self.low is not None and least < self.low or self.high is not None and most > self.high:
+            return f"from {least} to {most}, allowed are {_text(self.low)} to {_text(self.high)}"
+        if self.never and (found := np.intersect1d(values, self.never)).size:
+            return f"{found[0]}, which is not allowed"
+        if self.distinct and values.ndim and not np.diff(np.sort(values)).all():
+            return "the same one twice"
+        return ""
+
+    def nearest_above(self, values: Array) -> Array:
+        """The values with those that are `never` allowed replaced by the next one above."""
+        if not self.never:
+            return values
+        never = np.asarray(self.never)
+        after, following = never + 1, never[-1] + 1
+        for k in range(len(never) - 1, -1, -1):
+            following = following if k + 1 < len(never) and never[k + 1] == never[k] + 1 else never[k] + 1
+            after[k] = following
+        at = np.minimum(np.searchsorted(never, values), len(never) - 1)
+        out: Array = np.where(never[at] == values, after[at], values)
+        return out
+
+
+#: Any value.
+ANY = Allowed()
+
+
+def _text(limit: int | None) -> str:
+    return "any" if limit is None else str(limit)

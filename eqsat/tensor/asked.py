@@ -1,0 +1,148 @@
+"""What the operators of a graph ask of the values that they read, pulled back to where those come from.
+
+A shift asks for an amount below the bits of its operand, a GATHER for positions in the tensor that it reads, an INTDIV for a divisor that is
+not 0 (`Op.allowed`); otherwise TOSA leaves open what they give. Inputs drawn without regard to that would show nothing.
+
+>>> from eqsat.tensor import makers
+>>> g = TensorGraph()
+>>> x, amount = g.add_input("x", (1, 4), "INT32"), g.add_input("amount", (1, 4), "INT8")
+>>> wide = g.add_with("rescale", (amount,), makers.rescale("INT32", in_zp=-3))
+>>> g.outputs = [g.add("logical_left_shift", (x, wide))]
+>>> asked(g)[amount]
+Allowed(low=-3, high=28, never=(), distinct=False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from eqsat.tensor.allowed import ANY, Allowed
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.ops import OPS, exact_value
+from eqsat.tensor.types import Array, Const, GraphError, Type
+
+#: Beyond what any operator gives.
+_FAR = 1 << 62
+#: Elements that are computed, at most, to try all values of an operand.
+_TRIED = 1 << 22
+#: Ops along axes that give some of their operand's elements, besides those that copy (`Op.copies`).
+_CHOOSING = frozenset({"max_pool2d", "reduce_max", "reduce_min"})
+
+
+def asked(graph: TensorGraph) -> dict[int, Allowed]:
+    """{live node: what its readers, and the readers of what is made of it, ask of its values}, of those of which something is asked."""
+    out: dict[int, Allowed] = {}
+    for n in reversed(graph.live()):
+        node = graph.nodes[n]
+        own = _own(graph, node)
+        for k, i in enumerate(node.inputs):
+            wanted = own.get(k, ANY) & before(graph, n, k, [out.get(n, ANY)])[0]
+            if wanted != ANY:
+                out[i] = out.get(i, ANY) & wanted
+    return out
+
+
+def _own(graph: TensorGraph, node: Node) -> Mapping[int, Allowed]:
+    """What an operator asks by itself; also an opaque one, if the table has it."""
+    op = OPS.get(str(node.attr("tosa")).lower()) if node.op == "opaque" else OPS[node.op]
+    return op.allowed(dict(node.attrs), [graph.type(i) for i in node.inputs]) if op and op.allowed else {}
+
+
+def before(graph: TensorGraph, n: int, k: int, wanted: Sequence[Allowed]) -> list[Allowed]:
+    """What operand k of a node must be for its value to be what is wanted, for each of several wishes. Where several operands make the value
+    together the same is asked of each, which may still give another value."""
+    node = graph.nodes[n]
+    op, operand = OPS[node.op], graph.nodes[node.inputs[k]]
+    nothing = [ANY] * len(wanted)
+    if operand.op == "const" or all(w == ANY for w in wanted):
+        return nothing
+    passed = list(wanted) if operand.dtype == node.dtype else nothing
+    if op.kind == "indexed":  # of GATHER and SCATTER the second operand gives no element of the result
+        return passed if k != 1 else nothing
+    if op.copies or node.op in _CHOOSING:
+        return passed
+    if op.kind != "pointwise":
+        return nothing
+    alone = all(graph.nodes[i].op == "const" for j, i in enumerate(node.inputs) if j != k)
+    return _preimages(graph, node, k, wanted) if alone else passed
+
+
+def _preimages(graph: TensorGraph, node: Node, k: int, wanted: Sequence[Allowed]) -> list[Allowed]:
+    """What operand k of a pointwise node, whose other operands are constants, must be."""
+    operands = [None if j == k else graph.nodes[i].attr("value") for j, i in enumerate(node.inputs)]
+    return _tried(node, graph.nodes[node.inputs[k]].dtype, tuple(operands), tuple(wanted))
+
+
+@lru_cache(4096)
+def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted: tuple[Allowed, ...]) -> list[Allowed]:
+    """operand: the dtype of the one that is asked for, which is None in `operands`. Remembered: the graphs of one search have much in common."""
+    dtype = DType.of(operand)
+    if not dtype.is_integral:
+        return [ANY] * len(wanted)
+
+    def values(given: Array) -> Array:
+        """[given, elements of the constants]: the results."""
+        one = given.astype(dtype.storage).reshape(-1, *(1,) * len(node.shape))
+        read = [one if o is None else o.data for o in operands]
+        return exact_value(node.op, node.attrs, read, Type(node.shape, node.dtype)).reshape(len(given), -1)
+
+    try:
+        low, high = dtype.limits
+        if dtype.bits <= 16 and (high - low + 1) * values(np.zeros(1, np.int64)).size <= _TRIED:
+            codes = np.arange(low, high + 1)
+            results = values(codes)
+            return [replace(_among(codes, _fits(results, w)), distinct=w.distinct) for w in wanted]
+        return _between(values, wanted, dtype.limits)
+    except GraphError:
+        return [ANY] * len(wanted)
+
+
+def _fits(values: Array, wanted: Allowed) -> Array:
+    """Which rows have only values that are wanted."""
+    fits = np.ones(len(values), bool)
+    if wanted.low is not None:
+        fits &= values.min(1) >= wanted.low
+    if wanted.high is not None:
+        fits &= values.max(1) <= wanted.high
+    if wanted.never:
+        fits &= ~np.isin(values, wanted.never).any(1)
+    return fits
+
+
+def _among(codes: Array, fits: Array) -> Allowed:
+    if fits.all() or not fits.any():
+        return ANY
+    first, last = (int(codes[fits][end]) for end in (0, -1))
+    inside = (codes > first) & (codes < last) & ~fits
+    return Allowed(first, last, tuple(int(v) for v in codes[inside]))
+
+
+def _between(values: Callable[[Array], Array], wanted: Sequence[Allowed], limits: tuple[int, int]) -> list[Allowed]:
+    """Of a function that rises or falls, by halving, for all wishes at once; anything if it does neither, as far as three points tell."""
+    ends = values(np.array(limits))
+    rises = bool((ends[0] <= ends[1]).all())
+    least = np.array([-_FAR if w.low is None else w.low for w in wanted])
+    most = np.array([_FAR if w.high is None else w.high for w in wanted])
+    # the last value before those that are wanted, and the last one that is wanted or before
+    last, beyond = np.full((2, len(wanted)), limits[0] - 1), np.full((2, len(wanted)), limits[1] + 1)
+    while (last + 1 < beyond).any():
+        middle = np.clip((last + beyond) // 2, *limits)
+        found = values(middle.reshape(-1)).reshape(2, len(wanted), -1)
+        low, high = found.min(-1), found.max(-1)
+        holds = np.array([low[0] < least, high[1] <= most] if rises else [high[0] > most, low[1] >= least])
+        going = last + 1 < beyond
+        last, beyond = np.where(going & holds, middle, last), np.where(going & ~holds, middle, beyond)
+    return [_checked(values, w, int(a) + 1, int(b), limits) for w, a, b in zip(wanted, *last, strict=True)]
+
+
+def _checked(
+    values: Callable[[Array], Array], wanted: Allowed, low: int, high: int, limits: tuple[int, int]
+) -> Allowed:
+    if low > high or not _fits(values(np.array([low, (low + high) // 2, high])), replace(wanted, never=())).all():
+        return ANY
+    return Allowed(low if low > limits[0] else None, high if high < limits[1] else None, distinct=wanted.distinct)

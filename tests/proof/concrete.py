@@ -1,0 +1,81 @@
+"""Terms at one input: roots are the integers that they stand for, functions are applied to them. So terms are compared with the op table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqsat.proof.evaluation import evaluate
+from eqsat.proof.field import Field, Lanes, Words
+from eqsat.proof.functions import Ints
+from eqsat.proof.values import Terms, Value
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Array
+
+
+class Opaque(Exception):
+    """A symbol, which has no value at an input."""
+
+
+class _Field(Field):
+    """Hashes nothing but the inputs, whose roots are replaced."""
+
+    is_input = False
+
+    def hashed(self, keys: tuple[Words, Words], *operands: Lanes) -> Lanes:
+        if not self.is_input:
+            raise Opaque
+        return operands[0]
+
+
+class ConcreteTerms(Terms):
+    """Roots are integers modulo the primes."""
+
+    def lanes(self, v: Value) -> Lanes:
+        if v.members > 1:
+            v = self.collapsed(v)
+        return self.field.constants(self.integers(v))
+
+    def integers(self, v: Value) -> Ints:
+        """The values. They lie within the limits that are known of them."""
+        roots = self._roots(v.roots)
+        out = np.array([self._at(f, x) for f, x in zip(v.functions.tolist(), roots.tolist())], np.int64)
+        low, high = (self.functions.column(name)[v.functions] for name in ("low", "high"))
+        assert ((low <= out) & (out <= high)).all(), "a value lies outside of its limits"
+        return out
+
+    def _roots(self, lanes: Lanes) -> Ints:
+        """Integers below 2^60 from two lanes, by the Chinese remainder theorem."""
+        p, q = self.field.primes[:2]
+        inverse = pow(p, -1, q)
+        wholes = [x + p * ((y - x) * inverse % q) for x, y in zip(lanes[0].tolist(), lanes[1].tolist())]
+        return np.array([w - p * q if w > p * q // 2 else w for w in wholes], np.int64)
+
+    def _at(self, f: int, x: int) -> int:
+        first, last, a = (int(self.functions.column(name)[f]) for name in ("first", "last", "a"))
+        assert a == 0 or first <= x <= last, "a root lies outside of its function's domain"
+        return int(self.functions.values(f, np.array([x]))[0])
+
+    def _collapsed_set(self, v: Value) -> Value:
+        flat = Value((len(v.functions),), v.dtype, v.roots, v.functions)
+        members = self.integers(flat).reshape(v.members, -1)
+        best = members.max(0) if v.extremum == "max" else members.min(0)
+        return self._as_root(v, self.field.constants(best))
+
+
+def outputs_at(graph: TensorGraph, inputs: Sequence[Array]) -> list[Ints]:
+    """The outputs of a graph at an input, by its terms. Raises Opaque where one is a symbol."""
+    t = ConcreteTerms(_Field(1))
+    given = dict(zip(graph.inputs, inputs, strict=True))
+    live = graph.live()
+    following = dict(zip(live, live[1:]))
+    t.field.is_input = graph.nodes[live[0]].op == "input"
+
+    def seen(terms: Terms, n: int, v: Value) -> Value:
+        if n in given:
+            v.roots = terms.field.constants(given[n].astype(np.int64).reshape(-1))
+        terms.field.is_input = n in following and graph.nodes[following[n]].op == "input"
+        return v
+
+    return [t.integers(t.collapsed(v)).reshape(v.shape) for v in evaluate(t, graph, seen)]

@@ -1,0 +1,436 @@
+"""Proofs: what is equal and what is nearly so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from eqsat.proof import PROVED, SignatureError, prove
+from eqsat.proof.counterexample import compared
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.movement import Move
+from eqsat.tosa.reference import Claim
+from tests.graphs import add, clamp, conv, rescale, transpose
+
+Build = Callable[[TensorGraph, list[int]], int]
+
+
+def graph(build: Build, *inputs: tuple[tuple[int, ...], str]) -> TensorGraph:
+    g = TensorGraph()
+    xs = [g.add_input(f"x{k}", shape, dtype) for k, (shape, dtype) in enumerate(inputs)]
+    g.outputs.append(build(g, xs))
+    return g
+
+
+def pair(one: Build, other: Build, *inputs: tuple[tuple[int, ...], str]) -> tuple[TensorGraph, TensorGraph]:
+    return graph(one, *inputs), graph(other, *inputs)
+
+
+def weighted(g: TensorGraph, x: int, weights: np.ndarray, bias: int | Sequence[int] = 0, **more: object) -> int:
+    """CONV2D of INT8 with these weights, as INT32."""
+    w = g.add_const(weights, "INT8")
+    b = g.add_const(np.broadcast_to(bias, weights.shape[0]), "INT32")
+    return g.add_with("conv2d", (x, w, b), makers.conv("INT8", **more))
+
+
+def depthwise(g: TensorGraph, x: int, weights: np.ndarray) -> int:
+    w, b = g.add_const(weights, "INT8"), g.add_const(np.zeros(weights.shape[2] * weights.shape[3]), "INT32")
+    return g.add_with("depthwise_conv2d", (x, w, b), makers.conv("INT8"))
+
+
+IMAGE, ROW, WORDS = ((1, 4, 4, 4), "INT8"), ((1, 1, 6, 8), "INT8"), ((1, 4, 4, 4), "INT16")
+MATRICES = ((2, 3, 4), "INT8"), ((2, 4, 5), "INT8")
+RNG = np.random.default_rng(0)
+W = RNG.integers(-90, 91, (4, 1, 1, 4))
+SUMS = np.abs(W).reshape(4, -1).sum(1)
+MOST, ALIGNED = int(SUMS.max() * 128), np.where(W[SUMS.argmax(), 0, 0] > 0, 127, -128).astype(np.int8)
+PLANE = (1, 4, 4, 4)
+
+
+# ---- what is equal -------------------------------------------------------------------------------
+
+
+def twice_transposed(g: TensorGraph, xs: list[int]) -> int:
+    return transpose(g, transpose(g, xs[0], 0, 2, 3, 1), 0, 3, 1, 2)
+
+
+def copied_by_a_convolution(g: TensorGraph, xs: list[int]) -> int:
+    return rescale(g, weighted(g, xs[0], np.eye(4, dtype=int)[:, None, None, ::-1]), "INT8")
+
+
+def clamped_late(g: TensorGraph, xs: list[int]) -> int:
+    return clamp(g, conv(g, xs[0], 3), -20, 127)
+
+
+def clamped_twice(g: TensorGraph, xs: list[int]) -> int:
+    return clamp(g, clamp(g, conv(g, xs[0], 3), -50, 127), -20, 127)
+
+
+def pooled(kernel: int) -> Build:
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        return g.add_with("max_pool2d", xs, makers.max_pool((kernel, kernel), pad=(kernel // 2,) * 4))
+
+    return build
+
+
+def pooled_twice(g: TensorGraph, xs: list[int]) -> int:
+    return g.add_with("max_pool2d", [pooled(3)(g, xs)], makers.max_pool((3, 3), pad=(1,) * 4))
+
+
+def table_before_pool(g: TensorGraph, xs: list[int]) -> int:
+    return pooled(3)(g, [g.add_with("table", xs, makers.table([i // 3 for i in range(-128, 128)]))])
+
+
+def table_behind_pool(g: TensorGraph, xs: list[int]) -> int:
+    return g.add_with("table", [pooled(3)(g, xs)], makers.table([i // 3 for i in range(-128, 128)]))
+
+
+def product(g: TensorGraph, xs: list[int]) -> int:
+    return g.add_with("matmul", xs, makers.matmul(3, -2))
+
+
+def product_of_transposes(g: TensorGraph, xs: list[int]) -> int:
+    a, b = (transpose(g, x, 0, 2, 1) for x in xs)
+    return transpose(g, g.add_with("matmul", (b, a), makers.matmul(-2, 3)), 0, 2, 1)
+
+
+def sums_of_products(g: TensorGraph, xs: list[int]) -> int:
+    a = g.add("reshape", [rescale(g, xs[0], "INT32", in_zp=3)], shape=(2, 3, 4, 1))
+    b = g.add("reshape", [rescale(g, xs[1], "INT32", in_zp=-2)], shape=(2, 1, 4, 5))
+    total = g.add("reduce_sum", [g.add("mul", (a, b), shift=(0,))], axis=2)
+    return g.add("reshape", [total], shape=(2, 3, 5))
+
+
+def narrowed_products(g: TensorGraph, xs: list[int]) -> int:
+    """Products of INT8 without a zero point fit INT16."""
+    return rescale(g, rescale(g, g.add("mul", xs, shift=(0,)), "INT16"), "INT8", shift=(37,))
+
+
+def products(g: TensorGraph, xs: list[int]) -> int:
+    return rescale(g, g.add("mul", xs, shift=(0,)), "INT8", shift=(37,))
+
+
+def swish(g: TensorGraph, xs: list[int]) -> int:
+    """x * f(x), in two spellings that share no product."""
+    x = rescale(g, xs[0], "INT32")
+    y = rescale(g, g.add_with("table", xs, makers.table([i // 2 for i in range(-128, 128)])), "INT32")
+    return rescale(g, g.add("mul", (x, y), shift=(0,)), "INT8", shift=(37,))
+
+
+def swish_as_a_table(g: TensorGraph, xs: list[int]) -> int:
+    values = [min(max((i * (i // 2) + 64) >> 7, -128), 127) for i in range(-128, 128)]
+    return g.add_with("table", xs, makers.table(values))
+
+
+def not_greater(g: TensorGraph, xs: list[int]) -> int:
+    return g.add("logical_not", [g.add("greater", (xs[1], xs[0]))])
+
+
+def greater_equal(g: TensorGraph, xs: list[int]) -> int:
+    return g.add("greater_equal", xs)
+
+
+def upsampled(g: TensorGraph, xs: list[int]) -> int:
+    return g.add("resize", xs, scale=(2, 1, 2, 1), offset=(-1, -1), border=(0, 0), mode=1)
+
+
+def tiled(g: TensorGraph, xs: list[int]) -> int:
+    x = g.add("reshape", xs, shape=(4, 1, 4, 4))
+    x = g.add("reshape", [g.add("tile", [x], multiples=(1, 2, 1, 1))], shape=(8, 4, 1, 4))
+    return g.add("reshape", [g.add("tile", [x], multiples=(1, 1, 2, 1))], shape=(1, 8, 8, 4))
+
+
+def averaged(g: TensorGraph, xs: list[int]) -> int:
+    total = depthwise(g, xs[0], np.ones((2, 2, 4, 1), int))
+    return rescale(g, total, "INT8", multiplier=((1 << 30) + 1,), shift=(32,))
+
+
+def pool_of_averages(g: TensorGraph, xs: list[int]) -> int:
+    return g.add_with("avg_pool2d", xs, makers.avg_pool((2, 2)))
+
+
+def headroom(shift: int) -> Build:
+    """Half of a sum, with so much room below the point."""
+
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        total = g.add("add", [rescale(g, x, "INT32", shift=(shift,)) for x in xs])
+        return rescale(g, total, "INT8", shift=(61 - shift,))
+
+    return build
+
+
+def bias_behind(g: TensorGraph, xs: list[int]) -> int:
+    k = g.add_const(np.full((1, 1, 1, 4), 77), "INT32")
+    return rescale(g, g.add("add", (weighted(g, xs[0], W), k)), "INT8", shift=(39,))
+
+
+def bias_within(g: TensorGraph, xs: list[int]) -> int:
+    return rescale(g, weighted(g, xs[0], W, 77), "INT8", shift=(39,))
+
+
+INT32_PLANE = (PLANE, "INT32")
+EQUAL = {
+    "transposes that cancel": pair(
+        lambda g, xs: xs[0], lambda g, xs: transpose(g, twice_transposed(g, xs), 0, 1, 2, 3), IMAGE
+    ),
+    "an order of channels as a convolution": pair(
+        copied_by_a_convolution, lambda g, xs: g.add("reverse", xs, axis=3), IMAGE
+    ),
+    "clamps that join": pair(clamped_late, clamped_twice, IMAGE),
+    "pools that join": pair(pooled(5), pooled_twice, IMAGE),
+    "a rising table and a pool": pair(table_before_pool, table_behind_pool, IMAGE),
+    "a product and that of its transposes": pair(product, product_of_transposes, *MATRICES),
+    "a product as sums": pair(product, sums_of_products, *MATRICES),
+    "products that fit INT16": pair(products, narrowed_products, IMAGE, IMAGE),
+    "a product that is a function": pair(swish, swish_as_a_table, IMAGE),
+    "comparisons": pair(not_greater, greater_equal, IMAGE, IMAGE),
+    "nearest elements": pair(upsampled, tiled, IMAGE),
+    "sums with another headroom": pair(headroom(12), headroom(20), IMAGE, IMAGE),
+    "a bias behind its convolution": pair(bias_within, bias_behind, IMAGE),
+    "an average as a convolution": pair(averaged, pool_of_averages, IMAGE),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_graphs_are_proved(name: str) -> None:
+    proof = prove(*EQUAL[name], seed=5)
+    assert (proof.verdict, proof.undecided) == (PROVED, ())
+    assert 0 < proof.error_bound < 2**-60
+
+
+# ---- what is nearly equal, with an input that shows it ---------------------------------------------
+
+
+def scaled(limits: tuple[int, int] | None) -> Build:
+    """A RESCALE whose results reach 60 to 120 where all signs agree, with a CLAMP behind it."""
+
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        y = rescale(g, weighted(g, xs[0], W), "INT8", shift=(30 + int(np.ceil(np.log2(MOST / 120))),))
+        return clamp(g, y, *limits) if limits else y
+
+    return build
+
+
+def selected(greater: bool) -> Build:
+    """Of INT16, whether the value is above a constant, or not below."""
+
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        k = g.add_const(np.full((1, 1, 1, 1), 12345), "INT32")
+        x = rescale(g, xs[0], "INT32")
+        c = g.add("greater", (x, k)) if greater else g.add("logical_not", [g.add("greater", (k, x))])
+        return g.add("select", (c, xs[0], clamp(g, xs[0], -5, 20)))
+
+    return build
+
+
+def biased(bias: int) -> Build:
+    """A bias in front of a large downscale."""
+    return lambda g, xs: rescale(g, weighted(g, xs[0], W, bias), "INT8", shift=(39,))
+
+
+def halves(wide: bool) -> Build:
+    """A sum of two halves of INT16, which saturates if they are joined in INT16."""
+
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        total = g.add("add", [rescale(g, x, "INT32") for x in xs])
+        return rescale(g, total if wide else rescale(g, rescale(g, total, "INT16"), "INT32"), "INT16", shift=(31,))
+
+    return build
+
+
+def equal_codes(first: int, last: int) -> Build:
+    """The elements of two inputs, joined; the last one only on one code."""
+
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        k = g.add_const(np.full((1, 1, 1, 1), 777), "INT16")
+        wide, limit = (rescale(g, v, "INT32") for v in (xs[0], k))
+        return g.add("select", (g.add("equal", (wide, limit)), xs[first], xs[last]))
+
+    return build
+
+
+def greater_of(strict: bool) -> Build:
+    return lambda g, xs: g.add("greater" if strict else "greater_equal", xs)
+
+
+def padded(value: int) -> Build:
+    """A border of a value, in front of a convolution that takes another as nothing, and a large downscale."""
+
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        x = g.add_with("pad", xs, makers.pad((0, 0, 1, 1, 1, 1, 0, 0), value))
+        w = np.ones((2, 3, 3, 4), int)
+        return rescale(g, weighted(g, x, w, in_zp=7), "INT8", shift=(42,))
+
+    return build
+
+
+def largest(padding: int | None) -> Build:
+    """REDUCE_MAX, of a table that goes below the padding on one code."""
+
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        values = [max(i, -100) for i in range(-128, 128)]
+        values[200] = -128
+        x = g.add_with("table", xs, makers.table(values))
+        if padding is not None:
+            x = g.add_with("pad", [x], makers.pad((0, 0, 0, 1, 0, 0, 0, 0), padding))
+        return g.add("reduce_max", [x], axis=1)
+
+    return build
+
+
+def tables(change: int) -> Build:
+    values = [i // 2 for i in range(-128, 128)]
+    values[91] += change
+    return lambda g, xs: g.add_with("table", xs, makers.table(values))
+
+
+def interpolated(change: int) -> Build:
+    values = [i * 60 for i in range(-256, 257)]
+    values[300] += change
+    return lambda g, xs: rescale(g, g.add_with("table", xs, makers.table(values)), "INT16", shift=(37,))
+
+
+def codes(kind: type, code: int, *rest: int) -> list[np.ndarray]:
+    return [np.full(PLANE, c, kind) for c in (code, *rest)]
+
+
+NEARLY: dict[str, tuple[tuple[TensorGraph, TensorGraph], list[np.ndarray]]] = {
+    "a CLAMP dropped": (pair(scaled((-50, 50)), scaled(None), IMAGE), [np.broadcast_to(ALIGNED, PLANE).copy()]),
+    "equality forgotten": (pair(selected(False), selected(True), WORDS), codes(np.int16, 12345)),
+    "a bias of one": (pair(biased(0), biased(1), IMAGE), []),
+    "a sum that saturates": (pair(halves(True), halves(False), WORDS, WORDS), codes(np.int16, 32767, 32767)),
+    "one code of INT16": (pair(equal_codes(1, 2), equal_codes(2, 2), *[WORDS] * 3), codes(np.int16, 777, 1, 2)),
+    "values that meet": (pair(greater_of(True), greater_of(False), IMAGE, IMAGE), codes(np.int8, 5, 5)),
+    "a border of another value": (pair(padded(7), padded(8), IMAGE), []),
+    "the largest of padding": (pair(largest(None), largest(-100), IMAGE), codes(np.int8, 72)),
+    "one entry of a table": (pair(tables(0), tables(1), IMAGE), codes(np.int8, -37)),
+    "one knee of a table": (pair(interpolated(0), interpolated(9), WORDS), codes(np.int16, (300 - 256) * 128)),
+}
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_nearly_equal_graphs_are_not_proved(name: str) -> None:
+    (a, b), witness = NEARLY[name]
+    proof = prove(a, b, seed=5)
+    assert proof.verdict != PROVED
+    if witness:
+        assert compared(a, b, witness) is not None
+    if proof.counterexample:
+        assert compared(a, b, proof.counterexample.inputs).text == proof.counterexample.text
+    else:
+        assert proof.undecided
+
+
+#: Whose counterexample is found: by the functions that differ, or by a sum that lies next to a threshold.
+SHOWN = sorted(set(NEARLY) - {"a border of another value", "one code of INT16", "the largest of padding"})
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_an_input_that_shows_it_is_found(name: str) -> None:
+    proof = prove(*NEARLY[name][0], seed=5)
+    assert proof.verdict == "different" and proof.counterexample is not None
+
+
+def order(*places: int) -> Build:
+    """Sums of INT32 in an order."""
+
+    def build(g: TensorGraph, xs: list[int]) -> int:
+        total = xs[places[0]]
+        for k in places[1:]:
+            total = g.add("add", (total, xs[k]))
+        return total
+
+    return build
+
+
+def wide(g: TensorGraph, x: int) -> int:
+    return rescale(g, x, "INT32", shift=(8,))
+
+
+def constant(g: TensorGraph, value: int) -> int:
+    return g.add_const(np.full((1, 1, 1, 1), value), "INT32")
+
+
+def test_a_sum_that_may_overflow_in_another_place_is_not_proved() -> None:
+    """x - y + z stays within INT32, x + z - y does not."""
+
+    def stays(g: TensorGraph, xs: list[int]) -> int:
+        a, b, c = (wide(g, x) for x in xs)
+        return g.add("sub", (g.add("add", (a, b)), c))
+
+    def leaves(g: TensorGraph, xs: list[int]) -> int:
+        large = [g.add("mul", (wide(g, x), g.add_const(np.full(PLANE, 3), "INT32")), shift=(0,)) for x in xs[:2]]
+        a, b, c = (wide(g, x) for x in xs)
+        twice = [g.add("add", (b, b)), g.add("add", (a, a))]
+        total = g.add("sub", (g.add("add", large), c))
+        return g.add("sub", (g.add("sub", (total, twice[0])), twice[1]))
+
+    proof = prove(*pair(stays, leaves, IMAGE, IMAGE, IMAGE), seed=5)
+    assert proof.verdict != PROVED
+    assert "overflow" in proof.undecided[0].reason
+
+
+def test_a_sum_that_may_overflow_in_both_graphs_alike_is_proved() -> None:
+    a, b = pair(order(0, 1, 2), lambda g, xs: g.add("add", (xs[2], g.add("add", (xs[1], xs[0])))), *[INT32_PLANE] * 3)
+    assert prove(a, b, seed=5).verdict == PROVED
+    assert prove(a, graph(order(1, 2, 0), *[INT32_PLANE] * 3), seed=5).verdict != PROVED
+
+
+def test_undecided_names_the_operator_at_which_it_ended() -> None:
+    a, b = pair(
+        lambda g, xs: add(g, xs[0], xs[1]), lambda g, xs: transpose(g, add(g, xs[0], xs[0]), 0, 1, 2, 3), IMAGE, IMAGE
+    )
+    proof = prove(a, b, seed=5, search=False)
+    assert (proof.verdict, proof.outputs, proof.counterexample) == ("undecided", (0,), None)
+    assert [place.operator for place in proof.undecided] == ["rescale[INT32] [1, 4, 4, 4] (node 3)"]
+
+
+def test_what_is_not_proved_is_taken_as_equal_for_the_rest() -> None:
+    """x | y is x + y - (x & y), which terms do not show; what reads it is proved, and the region named."""
+
+    def united(late: bool) -> Build:
+        def build(g: TensorGraph, xs: list[int]) -> int:
+            both = [rescale(g, x, "INT32") for x in xs]
+            if late:
+                total = g.add("sub", (g.add("add", both), g.add("bitwise_and", both)))
+            else:
+                total = g.add("bitwise_or", both)
+            return conv(g, transpose(g, rescale(g, total, "INT8"), 0, 2, 1, 3), 3)
+
+        return build
+
+    a, b = pair(united(True), united(False), IMAGE, IMAGE)
+    node, moved = (next(n for n in g.live() if g.nodes[n].op == "transpose") for g in (b, a))
+    assert prove(a, b, seed=5, search=False).outputs == (0,)
+    turned = Move.transpose(PLANE, (0, 2, 1, 3))
+    for claim in (Claim(node, moved), Claim(node - 1, moved - 1), Claim(node, moved - 1, turned)):
+        proof = prove(a, b, [claim], seed=5, search=False)
+        assert (proof.verdict, proof.rest_proved, proof.outputs) == ("undecided", True, ())
+        assert [(u.node, u.reference) for u in proof.undecided] == [(claim.node, claim.reference)]
+    wrong = prove(a, b, [Claim(node, moved - 1)], seed=5, search=False)
+    assert not wrong.rest_proved and wrong.outputs == (0,)
+
+
+def test_a_counterexample_was_run_on_both() -> None:
+    (a, b), _ = NEARLY["values that meet"]
+    witness = prove(a, b, seed=5).counterexample
+    assert witness is not None
+    expected, found = (g.evaluate(witness.inputs)[witness.output][witness.index] for g in (a, b))
+    assert (expected, found) == (witness.expected, witness.found) and expected != found
+
+
+def test_what_there_is_no_form_for_is_undecided() -> None:
+    def outside(g: TensorGraph, xs: list[int]) -> int:
+        return g.add_with("avg_pool2d", xs, makers.avg_pool((2, 2), pad=(2, 0, 0, 0)))
+
+    proof = prove(*pair(outside, outside, IMAGE), seed=5)
+    assert proof.verdict == "undecided"
+    assert proof.undecided[0].operator == "avg_pool2d[2,2] [1, 5, 3, 4] (node 1): a window that lies outside"
+
+
+def test_graphs_of_other_types_are_refused() -> None:
+    with pytest.raises(SignatureError, match=r"the inputs differ: INT8 \[1, 4, 4, 4\] against INT16 \[1, 4, 4, 4\]"):
+        prove(graph(lambda g, xs: xs[0], IMAGE), graph(lambda g, xs: xs[0], WORDS))

@@ -1,0 +1,130 @@
+"""Inputs are drawn from what TOSA allows the operators that read them, whatever lies between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from eqsat.tensor import makers
+from eqsat.tensor.allowed import ANY, Allowed
+from eqsat.tensor.asked import asked
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS, evaluate_defined
+from eqsat.tensor.samples import domains, samples
+from eqsat.tensor.types import Type, Unpredictable
+from tests.graphs import clamp, finish, rescale, reshape, transpose
+
+Pass = Callable[[TensorGraph, int], int]
+
+
+def shifted(dtype: str, through: Pass = lambda g, x: x, amount: str = "INT32") -> TensorGraph:
+    """A shift by an amount that goes through something first."""
+    g = TensorGraph()
+    x, s = g.add_input("x", (1, 4, 5), dtype), g.add_input("amount", (1, 4, 5), amount)
+    return finish(g, g.add("logical_right_shift", [x, through(g, s)]))
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("INT8", 8), ("INT16", 16), ("INT32", 32)])
+def test_an_amount_to_shift_by_is_below_the_bits(dtype: str, bits: int) -> None:
+    drawn = [xs[1] for xs in samples(domains(shifted(dtype, amount=dtype)), 40)]
+    assert {int(v) for x in drawn for v in x.flat} == set(range(bits))
+
+
+def minus(g: TensorGraph, x: int) -> int:
+    return g.add("sub", [g.add_const(np.array([40, 45, 44, 43, 42]).reshape(1, 1, 5), "INT32"), x])
+
+
+def plus(g: TensorGraph, x: int) -> int:
+    return g.add("add", [x, g.add_const(np.arange(5).reshape(1, 1, 5), "INT32")])
+
+
+@pytest.mark.parametrize(
+    ("through", "dtype", "expected"),
+    [
+        (lambda g, x: reshape(g, transpose(g, reshape(g, x, 4, 5), 1, 0), 1, 4, 5), "INT32", Allowed(0, 31)),
+        (lambda g, x: g.add("cast", [x], dtype="INT32"), "INT8", Allowed(0, 31)),
+        (lambda g, x: rescale(g, x, "INT32", in_zp=-5, shift=(31,)), "INT8", Allowed(-6, 57)),
+        (lambda g, x: rescale(g, x, "INT32", shift=(31,)), "INT32", Allowed(-1, 62)),
+        (minus, "INT32", Allowed(14, 40)),
+        (plus, "INT32", Allowed(0, 27)),
+        (lambda g, x: g.add("cast", [clamp(g, x, 0, 40)], dtype="INT32"), "INT8", Allowed(-128, 31)),
+        (lambda g, x: g.add("cast", [clamp(g, x, 0, 31)], dtype="INT32"), "INT8", ANY),
+        (lambda g, x: g.add("clz", [g.add("reduce_sum", [x], axis=1)]), "INT32", ANY),
+        (lambda g, x: g.add("select", [g.add("equal", [x, x]), x, x]), "INT32", Allowed(0, 31)),
+    ],
+    ids=["moved", "cast", "rescale", "rescale of INT32", "sub", "add", "clamp", "clamped enough", "sum", "select"],
+)
+def test_what_is_asked_is_pulled_back(through: Pass, dtype: str, expected: Allowed) -> None:
+    g = shifted("INT32", through, dtype)
+    assert asked(g).get(g.inputs[1], ANY) == expected
+
+
+def test_a_table_has_holes() -> None:
+    """Of 256 codes those whose entry is no amount are left out, also within the others."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 400), "INT8")
+    y = g.add_with("table", [x], makers.table([abs(k) % 9 for k in range(-128, 128)]))
+    finish(g, g.add("logical_left_shift", [x, y]))
+    (found,) = (a for n, a in asked(g).items() if n == x)
+    wanted = {k for k in range(-128, 128) if abs(k) % 9 < 8}
+    assert set(range(found.low, found.high + 1)) - set(found.never) == wanted
+    assert {int(v) for xs in samples(domains(g), 40) for v in xs[0].flat} == wanted
+
+
+def divided(through: Pass = lambda g, x: x, dtype: str = "INT32") -> TensorGraph:
+    g = TensorGraph()
+    x, d = g.add_input("x", (1, 4, 5), "INT32"), g.add_input("divisor", (1, 4, 5), dtype)
+    return finish(g, g.add("intdiv", [x, through(g, d)]))
+
+
+@pytest.mark.parametrize(
+    ("graph", "zero"),
+    [
+        (divided(), 0),
+        (divided(lambda g, x: rescale(g, x, "INT32", in_zp=7), "INT8"), 7),
+    ],
+)
+def test_nothing_is_divided_by_zero(graph: TensorGraph, zero: int) -> None:
+    drawn = [xs[1] for xs in samples(domains(graph), 60)]
+    assert all((x != zero).all() for x in drawn)
+    assert any((x < zero).any() for x in drawn) and any((x > zero).any() for x in drawn)
+
+
+def test_positions_that_are_computed_from_others() -> None:
+    """Offsets added to an index, as for a flat table, and a largest one that is in place by itself."""
+    g = TensorGraph()
+    x, i = g.add_input("x", (1, 30, 3), "INT8"), g.add_input("i", (1, 3), "INT32")
+    at = g.add("add", [i, g.add_const(np.array([[0, 10, 20]]), "INT32")])
+    scores = g.add_input("scores", (1, 30, 2), "INT8")
+    best = g.add_with("argmax", [scores], makers.extremum(1))
+    finish(g, g.add("gather", [x, at]), g.add("gather", [x, best]))
+    assert asked(g) == {at: Allowed(0, 29), i: Allowed(0, 9), best: Allowed(0, 29)}
+
+
+def test_the_op_table_says_what_is_open() -> None:
+    def why(op: str, *xs: int, dtype: str = "INT32", **attrs: object) -> str:
+        values = [np.array([x], DType.of(dtype).storage) for x in xs]
+        types = [Type((1,), dtype)] * len(xs)
+        given = tuple(sorted(attrs.items()))
+        try:
+            evaluate_defined(op, given, values, types, types[0])
+        except Unpredictable as e:
+            return str(e)
+        return ""
+
+    lowest = -(1 << 31)
+    assert "mul gives" in why("mul", 1 << 20, 1 << 20, shift=(0,)) and not why("mul", 1 << 20, 1 << 20, shift=(20,))
+    assert why("add", lowest, -1) and why("sub", lowest, 1) and not why("add", lowest, 1)
+    assert why("intdiv", lowest, -1) and why("intdiv", 1, 0) and not why("intdiv", lowest, 1)
+    assert why("abs", lowest) and not why("abs", lowest + 1)
+    assert why("logical_left_shift", 1, 8, dtype="INT8") and not why("logical_left_shift", 1, 7, dtype="INT8")
+    assert not why("logical_left_shift", 1 << 30, 4), "bits that are shifted out are no overflow"
+    scaled = dict(makers.rescale("INT32", shift=20))
+    assert why("rescale", 1 << 19, **scaled) and not why("rescale", (1 << 19) - 1, **scaled)
+    assert {op.name for op in OPS.values() if op.overflows} == {
+        *("add", "sub", "mul", "intdiv", "reduce_sum"),
+        *("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul"),
+    }
