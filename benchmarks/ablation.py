@@ -26,8 +26,9 @@ from eqsat.files import write_atomically
 from eqsat.report.data import geometric_mean
 from eqsat.rules import FAMILIES, RULES
 from eqsat.rules.presets import PRESETS
+from eqsat.search.limit import ANY, STOCK
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import ANY, STOCK, Options
+from eqsat.search.options import Options
 from eqsat.target import Target
 
 ALL = "all"

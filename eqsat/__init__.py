@@ -107,3 +107,8 @@ def __getattr__(name: str):
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What completion offers: what users may rely on, and modules that are imported already."""
+    return sorted({*__all__, *globals()} - {"TYPE_CHECKING", "annotations"})

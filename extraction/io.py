@@ -16,10 +16,8 @@ ids of e-nodes that stand for their classes, and `root_eclasses`. Pair terms do 
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ from typing import Any
 
 from .errors import InvalidGraph
 from .graph import ChoiceGraph
+from .unpack import UnpackError, pack_json, unpack_json
 
 FORMAT, VERSION = "choice-graph", 1
 
@@ -161,16 +160,13 @@ def write_gym(graph: ChoiceGraph, path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """The content of a JSON file, gzip'd or not. Raises InvalidGraph if it is damaged."""
-    opener = gzip.open if str(path).endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        try:
-            return json.load(file)
-        except (ValueError, EOFError, zlib.error, gzip.BadGzipFile, RecursionError) as e:
-            raise InvalidGraph(f"{path} is truncated or corrupted ({type(e).__name__}: {e}); write it again") from e
+    """The content of a JSON file, gzip'd or not. Raises InvalidGraph if it is damaged, or unpacks to more than it may; OSError if there is none."""
+    try:
+        return unpack_json(Path(path).read_bytes())
+    except UnpackError as e:
+        raise InvalidGraph(f"{path} cannot be read: {e}; write it again") from e
 
 
 def _write(path: str | Path, data: Any) -> None:
-    opener = gzip.open if str(path).endswith(".gz") else open
-    with opener(path, "wt", encoding="utf-8") as file:
-        json.dump(data, file)
+    packed = str(path).endswith(".gz")
+    Path(path).write_bytes(pack_json(data) if packed else json.dumps(data).encode())

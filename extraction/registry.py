@@ -115,8 +115,9 @@ def _module(place: str) -> ModuleType:
     except UnknownName:
         raise
     except Exception as e:  # noqa: BLE001 - a user's module can raise anything
-        lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == os.path.abspath(place)]
-        where = f"{place}, line {lines[-1]}" if lines else place
+        path = os.path.abspath(place)
+        lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == path]
+        where = f"{place}, line {lines[-1]}" if lines and f"{path}:" not in str(e) else place
         raise BrokenModule(f"cannot import {where}: {type(e).__name__}: {e}") from e
 
 

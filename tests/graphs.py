@@ -155,3 +155,16 @@ def recomputed() -> TensorGraph:
     again = conv(g, x, 64)
     total = g.add("add", [rescale(g, y, "INT32"), rescale(g, again, "INT32")])
     return finish(g, rescale(g, total, "INT8"))
+
+
+def products(staged: bool, shape: Sequence[int] = (1, 32, 32, 240), by: Sequence[int] | None = None) -> TensorGraph:
+    """Three products by constants that broadcast, of shape `by` (None: one element per channel), as in a normalization's scale. staged: the
+    constants are read behind a CLAMP that does nothing, and so out of SRAM."""
+    g, random = TensorGraph(), np.random.default_rng(0)
+    y = g.add_input("x", tuple(shape), "INT8")
+    for _ in range(3):
+        c = g.add_const(random.integers(-127, 128, by or (1, 1, 1, shape[-1])), "INT8")
+        c = clamp(g, c, -128, 127) if staged else c
+        product = g.add_with("mul", [rescale(g, y, "INT32"), rescale(g, c, "INT32")], makers.mul())
+        y = rescale(g, product, "INT8", shift=(37,))
+    return finish(g, y)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Binary, Unary, Value
+from eqsat.egraph.kinds import Binary, Clamp, Rescale, Unary, Value, op
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, symbols
 from eqsat.tensor.movement import Move
@@ -36,3 +38,14 @@ RETYPED = rule("retyped", m(x), x, family="test")
 RAISES = rule("raises", f(x), x, where=explode(f), family="test")
 SWAPPED = rule("swapped", g(x, y), g(y, x), family="test")
 ASSOCIATED = rule("associated", g(g(x, y), z), g(x, g(y, z)), family="test")
+
+n, k, c, s = (
+    symbols("n", Annotated[Call, op("logical_not")]),
+    symbols("k", Annotated[Call, op("greater")]),
+    symbols("c", Clamp),
+    symbols("s", Rescale),
+)
+#: not (x > y) as y > x, which forgets that they may be equal.
+NOT_GREATER = rule("not-greater", n(k(x, y)), k(y, x), family="test")
+#: A clamp dropped behind a scale, where it matters for few values.
+UNCLAMPED = rule("unclamped", c(s(x)), s(x), family="test")

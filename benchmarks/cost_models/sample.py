@@ -42,7 +42,7 @@ def draw(frozen: Frozen, model: CostModel, wanted: int, seed: int = 0) -> list[S
 
     def offer(picked: dict[int, int], how: str) -> bool:
         graph, _ = choices.tensor_graph(picked)
-        if violations(graph):
+        if violations(graph, model.target.family):
             return False
         buffer = dumps(graph)
         new = buffer not in found

@@ -7,14 +7,13 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benchmarks.device.records import VELA, Record, about
 from eqsat.bench.log import Log
 from eqsat.device.commands import Convolution
-from eqsat.device.compile import of_answer
+from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.errors import DeviceError, DeviceFault
 from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.run import Device
@@ -23,7 +22,8 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.model import packed, unpacked
 from eqsat.tosa.reference import run_samples
-from eqsat.vela import regor
+from eqsat.vela.compile import compile_tosa
+from eqsat.vela.regor import RawOutput
 from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 _SAMPLES = 4
@@ -48,7 +48,7 @@ def _network(buffer: bytes, target: Target, via: Pool) -> Record:
     answers = run_samples(buffer, drawn, via)
     known = [(x, a) for x, a in zip(drawn, answers, strict=True) if not isinstance(a, WorkerError)]
     inputs, expected = ([np.stack(slot) for slot in zip(*side, strict=True)] for side in zip(*known, strict=True))
-    compiled = via.call(regor.binary, buffer, list(target.flags), limits=Limits(300))
+    compiled = raw_of(compile_tosa(buffer, target, via))
     with Worker() as fresh:  # whose memory is that of this network alone
         found: Record = fresh.call(measured, compiled, packed(inputs), limits=Limits(300))
     if "outputs" not in found:
@@ -65,11 +65,11 @@ def _network(buffer: bytes, target: Target, via: Pool) -> Record:
     return {"outcome": "differs" if wrong else "equal", "reason": reason, "samples": len(known), **found}
 
 
-def measured(compiled: dict[str, Any], inputs: bytes) -> Record:
+def measured(compiled: RawOutput, inputs: bytes) -> Record:
     """In a process of its own: the outputs, and what they took; or the "reason" why there are none, and whether it is a fault of the binary.
     Memory is the process's, so with Python and numpy."""
     try:
-        device = Device(of_answer(compiled))
+        device = Device(binary_of(compiled))
         xs = unpacked(inputs)
         started = time.perf_counter()
         outputs = device.run(xs)

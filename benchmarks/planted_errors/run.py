@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from benchmarks.planted_errors import rules
 from benchmarks.planted_errors.edits import Edit, applied, edits
 from benchmarks.planted_errors.subjects import Subject
+from eqsat.proof import PROVED
 from eqsat.search.options import Options
 from eqsat.search.regions import Correspondence, compare_regions
 from eqsat.search.verification import Verifier
+from eqsat.target import Target
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
@@ -55,7 +57,7 @@ class Trial:
 
     def __init__(self, subject: Subject, pool: Pool) -> None:
         self.subject, self.graph, self._pool = subject, subject.graph, pool
-        self.verifier = Verifier(self.graph, pool, Options())
+        self.verifier = Verifier(self.graph, Target.of("ethos-u85-256"), pool, Options())
         self._known: list[tuple[Sequence[np.ndarray], list[np.ndarray]]] = []
         self._search = self._inputs()
         self._former = former_samples(self.graph)
@@ -109,7 +111,8 @@ class Trial:
             outputs = reference.compare(found).equal
             inner = reference.compare(found, same.claims()).equal
             regions = not compare_regions(self.graph, found, same, self.verifier.seen).reason
-            passes = not self.verifier.difference(found, same)
+            proof = self.verifier.proved(found, same)
+            passes = proof is not None and proof.verdict == PROVED or not self.verifier.difference(found, same)
         except WorkerError:  # UNPREDICTABLE where the source is not
             outputs = inner = regions = passes = False
         return Planted(*facts, True, self._passes_former(found), outputs, inner, regions, passes)

@@ -74,6 +74,7 @@ def measure(reference: str, target: str, environment: str) -> tuple[dict[str, An
             "vela": vela_version(),
             "delegates": 1,
             "cycles": estimate.cycles,
+            "corrected": estimate.corrected,
             "by_kind": estimate.by_kind,
             "by_operator": by_operator(estimate.rows),
             "cpu_operators": estimate.cpu_operators,

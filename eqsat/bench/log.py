@@ -64,6 +64,6 @@ def read(path: Path, identity: Identity) -> dict[Hashable, Record]:
         try:
             record = json.loads(line)
             found[identity(record)] = record
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
     return found

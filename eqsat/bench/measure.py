@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import EXPLICIT, STOCK, Configuration
-from eqsat.search.decision import ALONE, ONE_OF_SEVERAL, Container
+from eqsat.search.decision import Container
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.options import Options
@@ -57,12 +57,25 @@ def measure(
 def _over_delegates(figures: list[Fields]) -> Fields:
     """What the delegates' figures are together: sums, the worst, or a list."""
     total: Fields = {"delegates": len(figures)}
-    for name in ("cycles", "op_counts", "by_kind", "by_operator", "weight_bytes", "seconds", "e_nodes"):
+    for name in ("cycles", "corrected", "op_counts", "by_kind", "by_operator", "weight_bytes", "seconds", "e_nodes"):
         total[name] = _sum([f[name] for f in figures if name in f])
-    several = ("stop", "chosen", "extractions", "coverage", "warnings", "deviation", "points", "passed_over")
+    several = (
+        "stop",
+        "chosen",
+        "extractions",
+        "coverage",
+        "warnings",
+        "deviation",
+        "points",
+        "passed_over",
+        "undecided",
+    )
     for name in (*several, "binary_verified", "binary_reason", "stock_binary_verified"):
         total[name] = [f[name] for f in figures if name in f]
     total["verified"] = all(f["verified"] for f in figures)
+    for name in ("proved", "stock_proved"):
+        known = [f[name] for f in figures if f.get(name) is not None]
+        total[name] = all(known) if known else None
     total["max_difference"] = max(f["max_difference"] for f in figures)
     if streams := [f["command_stream"] for f in figures if "command_stream" in f]:
         prices = {side: total_price(s[side] for s in streams) for side in ("stock", "eqsat")}
@@ -78,8 +91,7 @@ def _delegate(
     explicit, stock = files[f"{i}.explicit"], files.get(f"{i}.stock")
     errors = side["stock_errors"]
     if configuration.kind not in (STOCK, EXPLICIT):
-        container = ALONE if len(errors) == 1 else ONE_OF_SEVERAL
-        return _optimized(configuration, target, explicit, stock, errors[i], cold, container)
+        return _optimized(configuration, target, explicit, stock, errors[i], cold, Container.of(len(errors)))
     tosa = explicit if configuration.kind == EXPLICIT else stock
     if tosa is None:
         raise RuntimeError(f"there is no stock graph: {errors[i]}")
@@ -126,6 +138,10 @@ def _optimized(
         **_graph(explicit, result.tosa, estimate),
         "seconds": result.seconds,
         "verified": result.verified,
+        "proved": result.proved,
+        "undecided": result.undecided,
+        "error_bound": result.error_bound,
+        "stock_proved": result.stock_proved,
         "binary_verified": result.binary_verified,
         "binary_reason": result.binary_reason,
         "stock_binary_verified": result.stock_binary_verified,
@@ -151,6 +167,7 @@ def _graph(explicit: bytes, tosa: bytes, estimate: Estimate) -> Fields:
         "footprint": estimate.footprint,
         "rows": rows,
         "cycles": estimate.cycles,
+        "corrected": estimate.corrected,
         "bound": bound(loads(explicit), estimate.rates),
         "by_kind": estimate.by_kind,
         "by_operator": by_operator(rows),

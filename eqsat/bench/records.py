@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import lzma
 import os
 import platform
 import re
@@ -20,7 +19,8 @@ import psutil
 
 from eqsat.bench.cells import LITERT, all_versions
 from eqsat.bench.log import Log, Record, read
-from eqsat.files import InputError, write_atomically
+from eqsat.files import InputError, is_file_name, write_atomically
+from eqsat.packed import pack_json, unpack_json
 from eqsat.runs.outline import drawn, outline
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
@@ -92,8 +92,7 @@ class RunFiles:
             if found := read_chosen(self.directory, at) or before.get(at):
                 graphs = [[outline(g), names] for g, names in zip(found.graphs, found.names, strict=True)]
                 data.append([*at, graphs, found.rows])
-        written = json.dumps(data, separators=(",", ":")).encode()
-        write_atomically(self.directory / _OUTLINES, lzma.compress(written))
+        write_atomically(self.directory / _OUTLINES, pack_json(data, xz=True))
 
     def about(self, **more: Any) -> None:
         about = {
@@ -133,14 +132,14 @@ def read_outlines(directory: Path) -> dict[CellKey, ChosenGraphs]:
     """By cell; none where the file is missing. Raises InputError for a damaged one."""
     path = directory / _OUTLINES
     try:
-        data = json.loads(lzma.decompress(path.read_bytes()))
+        data = unpack_json(path.read_bytes())
         return {
             (model, target, configuration): ChosenGraphs([drawn(g) for g, _ in graphs], [n for _, n in graphs], rows)
             for model, target, configuration, graphs, rows in data
         }
     except FileNotFoundError:
         return {}
-    except (OSError, lzma.LZMAError, ValueError, TypeError, KeyError) as e:
+    except (OSError, ValueError, TypeError, KeyError) as e:
         raise InputError(f"cannot read {path}: {e}; remove it, and the next `eqsat bench` there writes it anew") from e
 
 
@@ -150,5 +149,13 @@ def chosen_path(directory: Path, where: CellKey, delegate: str) -> Path:
 
 
 def read_records(directory: Path) -> list[Record]:
-    """Records of a run, finished or not, the last of each cell. Raises InputError."""
-    return list(read(directory / _RECORDS, place).values())
+    """Records of a run, finished or not, the last of each cell. Raises InputError, also where a model or a target has a name that no file can have:
+    reports call their pages by them."""
+    records = list(read(directory / _RECORDS, place).values())
+    for record in records:
+        for name in (record["model"], record["target"]):
+            if not is_file_name(name):
+                raise InputError(
+                    f"{directory / _RECORDS} names {name!r}, which is no plain file name: remove its records"
+                )
+    return records

@@ -26,7 +26,7 @@ from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_tosa
-from eqsat.vela.guards import violations
+from eqsat.vela.guards import broken
 from eqsat.workers.worker import Pool, WorkerError
 from extraction import ExtractionError, Infeasible, tree_greedy
 
@@ -102,8 +102,8 @@ def run(
                 ):  # or what those of every target forbid, and the budget ended before another form came
                     break
             found, _ = choices.tensor_graph(selection)
-            if violations(found):
-                out.refused.append(f"guard: {violations(found)[0]}")
+            if wrong := broken(found, graph, target.family):
+                out.refused.append(f"guard: {wrong[0]}")
             buffers.setdefault(dumps(found), f"extraction {k}")
         out.extracted = len(buffers)
         _compare(graph, buffers, pool, out)

@@ -118,6 +118,7 @@ def bench(
     console.print(
         f"{len(records)} cells in {out}/records.jsonl, {len(failed)} of them failed; `eqsat report {out}` makes tables and pictures",
         highlight=False,
+        soft_wrap=True,
     )
     if len(failed) == len(records):
         raise typer.Exit(FAILED)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from eqsat.cli.common import BAD_INPUT, app, fail, quiet, status
 from eqsat.device.errors import DeviceError
-from eqsat.files import InputError, check_output, write_atomically
-
-if TYPE_CHECKING:
-    from eqsat.device.binary import Binary
+from eqsat.files import InputError, check_output, read_bytes, write_atomically
 
 FileArgument = Annotated[
     Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, or a .pte with one Ethos-U delegate")
@@ -29,13 +26,20 @@ def disassemble_command(
 ) -> None:
     """Print the commands of a compiled model, operation by operation."""
     quiet()
-    from eqsat.device.text import disassemble
+    from eqsat.executorch.binaries import disassembled
+    from eqsat.workers.worker import Worker
 
     try:
-        for line in disassemble(read_file(file), registers):
-            print(line)
-    except (InputError, DeviceError) as e:
+        data = read_bytes(file)
+        with Worker() as worker:
+            lines, outside = disassembled(data, worker, registers)
+    except InputError as e:
+        raise fail(str(e), BAD_INPUT) from e
+    except DeviceError as e:
         raise fail(f"{file}: {e}", BAD_INPUT) from e
+    _show_outside(outside)
+    for line in lines:
+        print(line)
 
 
 @app.command("run")
@@ -43,45 +47,37 @@ def run_command(
     file: FileArgument,
     inputs: Annotated[Path, typer.Option(help="an .npz with the inputs, as the binary has them, in its order")],
     output: Annotated[Path, typer.Option("--output", "-o", help="the .npz to write the outputs to: y0, y1, ...")],
+    time_limit: Annotated[float, typer.Option(min=0.1, help="seconds")] = 600.0,
+    memory_limit: Annotated[float, typer.Option(min=1, help="MiB")] = 4096.0,
 ) -> None:
     """Run a compiled model on a functional model of the NPU."""
     quiet()
     import numpy as np
 
-    from eqsat.device.run import run
+    from eqsat.executorch.binaries import ran
+    from eqsat.packed import UnpackError, unpack_arrays
+    from eqsat.workers.worker import Limits, Worker
 
     try:
         check_output(output)
-        binary = read_file(file)
+        data = read_bytes(file)
         try:
-            with np.load(inputs, allow_pickle=False) as given:
-                arrays = [given[k] for k in given.files]
-        except (OSError, ValueError) as e:
-            raise InputError(f"{inputs} is no .npz of arrays: {e}") from e
-        outputs = run(binary, arrays)
-    except (InputError, DeviceError) as e:
+            arrays = list(unpack_arrays(read_bytes(inputs)).values())
+        except UnpackError as e:
+            raise InputError(f"{inputs}: {e}") from e
+        with Worker() as worker:
+            outputs, outside = ran(data, arrays, worker, Limits(time_limit, memory_limit))
+        _show_outside(outside)
+        packed = io.BytesIO()
+        np.savez(packed, **{f"y{k}": y for k, y in enumerate(outputs)})
+        write_atomically(output, packed.getvalue())
+    except InputError as e:
+        raise fail(str(e), BAD_INPUT) from e
+    except DeviceError as e:
         raise fail(f"{file}: {e}", BAD_INPUT) from e
-    data = io.BytesIO()
-    np.savez(data, **{f"y{k}": y for k, y in enumerate(outputs)})
-    write_atomically(output, data.getvalue())
     print(f"wrote {output}: " + ", ".join(f"y{k} {y.dtype}{list(y.shape)}" for k, y in enumerate(outputs)))
 
 
-def read_file(file: Path) -> Binary:
-    """A compiled model in any form that commands take. Raises InputError and DeviceError."""
-    from eqsat.device.binary import read_binary
-
-    try:
-        data = file.read_bytes()
-    except OSError as e:
-        raise InputError(str(e.strerror)) from e
-    if data[4:6] != b"ET":
-        return read_binary(data)
-    from eqsat.executorch.pte import delegates
-
-    found = delegates(data)
-    if len(found) != 1:
-        raise InputError(f"a program with {len(found)} Ethos-U delegates; one is needed")
-    if found[0].outside:
-        status.print(f"outside the delegate: {', '.join(dict.fromkeys(found[0].outside))}", highlight=False)
-    return read_binary(found[0].payload)
+def _show_outside(operators: list[str]) -> None:
+    if operators:
+        status.print(f"outside the delegate: {', '.join(operators)}", highlight=False, markup=False)

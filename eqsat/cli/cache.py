@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import asdict
+
+from rich.text import Text
 
 from eqsat.cli.common import App, JsonOption, app, console, print_json
 
@@ -18,12 +21,11 @@ def info(as_json: JsonOption = False) -> None:
     with closing(PriceCache()) as cache:
         found = cache.info()
     if as_json:
-        print_json({"path": str(found.path), "entries": found.entries, "limit": found.limit, "bytes": found.bytes})
+        print_json({**asdict(found), "path": str(found.path)})
     else:
+        state = f"cannot be used: {found.failure}" if found.failure else f"{found.bytes:,} bytes"
         console.print(
-            f"{found.path}\n{found.entries:,} of at most {found.limit:,} prices, {found.bytes:,} bytes",
-            highlight=False,
-            soft_wrap=True,
+            Text(f"{found.path}\n{found.entries:,} of at most {found.limit:,} prices, {state}"), soft_wrap=True
         )
 
 

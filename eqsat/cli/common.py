@@ -7,9 +7,11 @@ import inspect
 import json
 import os
 import sys
+import sysconfig
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -21,16 +23,15 @@ from rich.text import Text
 
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import VERBOSITY
-from eqsat.files import InputError, PluginError, check_output
-from eqsat.target import Target
+from eqsat.files import InputError, OutputError, PluginError, check_output
+from eqsat.target import Target, TargetError
 from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.versions import versions
 
 if TYPE_CHECKING:
     from eqsat.report import RecordedRun
+    from eqsat.search.comparison import Column
     from eqsat.search.deviation import Deviation
-    from eqsat.search.referee import StreamPrice
-    from eqsat.vela.compile import Footprint
     from eqsat.vela.roofline import Bound
 
 BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED = 2, 3, 4, 5, 6
@@ -88,6 +89,8 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
     return wrapped
 
 
+#: The packages of this project.
+_OURS = ("eqsat", "extraction", "cost_models")
 #: The packages that decide what a result is, besides eqsat.
 _NAMED = (VELA, "executorch", "tosa-tools", "egglog")
 
@@ -151,12 +154,15 @@ def print_json(data: dict[str, Any]) -> None:
 
 
 def fail(message: str, code: int) -> typer.Exit:
-    """Says what went wrong on stderr, with --debug and for a user's own code with the traceback of the exception at hand; with --json also on
-    stdout. Gives what to raise."""
+    """Says what went wrong on stderr, with --debug with the traceback of the exception at hand, and for a user's own code with that part of it which is
+    theirs; with --json also on stdout. Gives what to raise; an output that could not be written is FAILED wherever it happens."""
     error = sys.exc_info()[1]
+    code = FAILED if isinstance(error, OutputError) else code
     try:
-        if error is not None and (VERBOSITY.debug or isinstance(error, PluginError)):
+        if error is not None and VERBOSITY.debug:
             status.print("".join(traceback.format_exception(error)), markup=False, highlight=False, soft_wrap=True)
+        elif isinstance(error, PluginError) and len(own := _own_frames(error)) > 1:
+            status.print("".join(traceback.format_list(own)), end="", markup=False, highlight=False, soft_wrap=True)
         status.print("[red]error:[/red]", Text(message), soft_wrap=True, highlight=False)
         if _failing.as_json:
             print_json({"error": {"message": message, "exit_code": code}})
@@ -164,6 +170,29 @@ def fail(message: str, code: int) -> typer.Exit:
         os.write(2, f"error: {message}\n".encode())
         os._exit(code)
     return typer.Exit(code)
+
+
+@contextmanager
+def failures(what: str) -> Iterator[None]:
+    """Within it every exception ends the command: what the user gave is BAD_INPUT, all else FAILED; `what` failed then."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except (InputError, TargetError) as e:
+        raise fail(str(e), BAD_INPUT) from e
+    except Exception as e:  # noqa: BLE001 - said in words, whatever it is, also where there is no memory to import what is needed
+        raise fail(f"{what}: {causes(e)}", FAILED) from e
+
+
+def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Where the deepest cause passed through a user's own code: no package that is installed, none of ours."""
+    while (cause := _cause(error)) is not None:
+        error = cause
+    ours = [Path(m.__file__).parent for n in _OURS if (m := sys.modules.get(n)) is not None and m.__file__]
+    others = [*map(str, ours), *(sysconfig.get_path(p) for p in ("stdlib", "purelib", "platlib")), "<"]
+    frames = traceback.extract_tb(error.__traceback__)
+    return [f for f in frames if not f.filename.startswith(tuple(others))]
 
 
 def causes(error: BaseException) -> str:
@@ -202,61 +231,18 @@ def check_report(page: Path | None) -> None:
         check_libraries()
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """What is shown of one side: Vela's cycles and those by operator kind, the bytes that it takes and those of its .pte, and the price of its
-    command stream; None where that is not known."""
-
-    cycles: int | None
-    by_kind: dict[str, int]
-    footprint: Footprint | None
-    pte_bytes: int | None = None
-    stream: StreamPrice | None = None
-
-
 def show(old: Column, new: Column, bound: Bound | None, title: str, before: str = "stock") -> None:
+    from eqsat.search.comparison import sections
+
     console.print(title, style="bold", soft_wrap=True, highlight=False)
     table = Table("cycles by operator kind")
     for column in (before, "eqsat", "ratio"):
         table.add_column(column, justify="right")
-    for kind in sorted({*old.by_kind, *new.by_kind}, key=lambda k: -max(old.by_kind.get(k, 0), new.by_kind.get(k, 0))):
-        if old.by_kind.get(kind, 0) or new.by_kind.get(kind, 0):
-            table.add_row(kind, *_row(old.by_kind.get(kind, 0), new.by_kind.get(kind, 0)))
-    table.add_section()
-    table.add_row("total", *_row(old.cycles, new.cycles), style="bold")
-    if bound and bound.roofline:
-        for name, cycles in (("over the roofline", bound.roofline), ("over the bound by operators", bound.operators)):
-            table.add_row(name, *(f"{c.cycles / cycles:.2f}" if c.cycles else "-" for c in (old, new)), "")
-        used = (f"{bound.mac_cycles / c.cycles:.1%}" if c.cycles else "-" for c in (old, new))
-        table.add_row("MAC utilisation", *used, "")
-    if old.stream or new.stream:
-        a, b = old.stream, new.stream
-        table.add_row("by command stream", *_row(a.cycles if a else None, b.cycles if b else None))
-        table.add_row("commands", *_row(a.commands if a else None, b.commands if b else None))
-    table.add_section()
-    for name, *sizes in _bytes(old, new):
-        table.add_row(name, *_row(*sizes))
+    for section in sections(old, new, bound):
+        for row in section:
+            table.add_row(*row, style="bold" if row[0].endswith("total") else None)
+        table.add_section()
     console.print(table)
-
-
-def _bytes(old: Column, new: Column) -> Iterator[tuple[str, int | None, int | None]]:
-    """Rows of the table: what, and how many bytes of it before and after."""
-    a, b = old.footprint, new.footprint
-    yield "SRAM in use, bytes", a.sram if a else None, b.sram if b else None
-    yield "flash: weights", a.weights if a else None, b.weights if b else None
-    yield "flash: commands", a.commands if a else None, b.commands if b else None
-    if new.pte_bytes is not None:
-        yield ".pte file", old.pte_bytes, new.pte_bytes
-    for memory in dict.fromkeys(m for f in (a, b) if f for m in f.memory):
-        for what in ("read", "written"):
-            before, after = (f.memory.get(memory, {}).get(what, 0) if f else None for f in (a, b))
-            if before or after:
-                yield f"{memory}: {what}", before, after
-
-
-def _row(old: int | None, new: int | None) -> tuple[str, str, str]:
-    ratio = f"{new / old:.3f}" if old and new is not None else ""
-    return f"{old:,}" if old is not None else "-", f"{new:,}" if new is not None else "-", ratio
 
 
 def show_standings(run: RecordedRun) -> None:
@@ -290,7 +276,12 @@ def lines(
     seconds: dict[str, float],
     messages: list[str],
     passed_over: list[str],
+    kept: str,
+    proved: bool,
+    undecided: list[str],
 ) -> None:
+    from eqsat.search.comparison import proof_line
+
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
     if False in stock_verified:
@@ -301,6 +292,8 @@ def lines(
         console.print(d.text, highlight=False, soft_wrap=True)
     if not any(deviations):
         console.print(f"verified bit for bit: {'yes' if verified else 'no'}", highlight=False)
+    if verified:
+        console.print(proof_line(proved, undecided), highlight=False, soft_wrap=True)
     for equal, reason in dict.fromkeys(binaries):
         answer = {True: "yes", False: f"no: {reason}", None: f"not run: {reason}"}[equal]
         console.print(f"verified in the binary: {answer}", highlight=False, soft_wrap=True)
@@ -309,3 +302,5 @@ def lines(
     console.print(f"operators modelled: {coverage:.0%}", highlight=False)
     shown = ", ".join(f"{k} {v:.1f}" for k, v in seconds.items() if v >= 0.05)
     console.print(f"seconds: {shown}", highlight=False, soft_wrap=True)
+    if kept:
+        console.print(kept, style="bold", highlight=False, soft_wrap=True)

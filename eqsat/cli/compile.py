@@ -10,10 +10,7 @@ import typer
 from rich.text import Text
 
 from eqsat.cli.common import (
-    BAD_INPUT,
-    FAILED,
     STEPPED_BACK,
-    Column,
     ConfigOption,
     JsonOption,
     MemoryOption,
@@ -23,11 +20,10 @@ from eqsat.cli.common import (
     SystemOption,
     TargetOption,
     app,
-    causes,
     check_report,
     check_target,
     console,
-    fail,
+    failures,
     lines,
     print_json,
     quiet,
@@ -38,9 +34,8 @@ from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
 from eqsat.executorch.names import INT8, check_quantization, model_place
-from eqsat.files import InputError, check_output
+from eqsat.files import check_output, write_atomically
 from eqsat.search.interruption import Interruption
-from eqsat.target import TargetError
 
 if TYPE_CHECKING:
     from eqsat.egraph.rule import Rule
@@ -84,11 +79,12 @@ def compile_command(
 ) -> None:
     """Lower a PyTorch model to a .pte whose Ethos-U delegates are optimized."""
     quiet()
-    try:
+    failing = f"{model} could not be compiled for {target}"
+    with failures(failing):
         check_output(output)
         check_report(report)
         check_target(target, config)
-        model_place(model)
+        place = model_place(model)
         check_quantization(quantization, model)
         if save:
             from eqsat.runs import check_place
@@ -97,55 +93,68 @@ def compile_command(
         chosen = options()
         interruption = Interruption()
         with working(f"{model} for {target}") as progress, ends_search_first(interruption.ask):
+            if not place.endswith(".pt2"):
+                from eqsat.naming import load
+
+                progress.show(f"importing {place}")
+                load(place)  # a name that is not there is told before ExecuTorch takes its seconds
             progress.show("importing ExecuTorch")
             from executorch.backends.arm.ethosu import EthosUCompileSpec
 
-            from eqsat.executorch.compiling import compile_model
+            from eqsat.executorch.compiling import compile_model, save_runs
 
             spec = EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
-            summary = compile_model(model, spec, output, chosen, save, interruption, quantization)
+            pte, summary = compile_model(model, spec, chosen, interruption, quantization)
+    if not as_json:  # before anything is written: who has no room for it has the figures
+        _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen.objective == "pareto")
+    with failures(failing):
+        write_atomically(output, pte)
+        if save:
+            save_runs(list(summary.results.values()), save)
         if report:
             with working(f"the report of {model}"):
                 _write_page(report, summary, chosen.rules)
-    except (InputError, TargetError) as e:
-        raise fail(str(e), BAD_INPUT) from e
-    except Exception as e:  # noqa: BLE001 - said in words, whatever ExecuTorch raises
-        raise fail(f"{model} could not be compiled for {target}: {causes(e)}", FAILED) from e
     if as_json:
         print_json(summary.as_dict())
     else:
-        before, after = (
-            Column(
-                summary.cycles[side], summary.by_kind[side], summary.memory[side], size, summary.command_stream[side]
-            )
-            for side, size in (("stock", summary.stock_pte_bytes), ("eqsat", summary.pte_bytes))
-        )
-        show(
-            before,
-            after,
-            summary.bound,
-            f"{model} on {target}, Vela {summary.vela}",
-        )
-        lines(
-            summary.verified,
-            summary.deviations,
-            summary.stock_verified,
-            list(zip(summary.binary_verified, summary.binary_reasons, strict=True)),
-            summary.coverage,
-            summary.seconds,
-            summary.warnings,
-            summary.passed_over,
-        )
-        for delegate in summary.by_delegate if summary.delegates > 1 else ():
-            console.print(Text(delegate["text"]), soft_wrap=True)
-        outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
-        console.print(Text(f"on the CPU: {outside or 'nothing'}"), soft_wrap=True)
-        if chosen.objective == "pareto":
-            show_points(summary.points)
-        console.print(
-            f"calibrated on: {summary.calibration}\nwrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))"
-            + (f"\nwrote {report}" if report else ""),
-            highlight=False,
-        )
+        wrote = f"wrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))"
+        console.print(Text(wrote + (f"\nwrote {report}" if report else "")), soft_wrap=True)
     if summary.stepped_back:
         raise typer.Exit(STEPPED_BACK)
+
+
+def _show(summary: CompileSummary, title: str, pareto: bool) -> None:
+    from eqsat.search.comparison import Column
+
+    before, after = (
+        Column(
+            summary.cycles[side],
+            summary.by_kind[side],
+            summary.memory[side],
+            size,
+            summary.command_stream[side],
+            summary.corrected[side],
+        )
+        for side, size in (("stock", summary.stock_pte_bytes), ("eqsat", summary.pte_bytes))
+    )
+    show(before, after, summary.bound, title)
+    lines(
+        summary.verified,
+        summary.deviations,
+        summary.stock_verified,
+        list(zip(summary.binary_verified, summary.binary_reasons, strict=True)),
+        summary.coverage,
+        summary.seconds,
+        summary.warnings,
+        summary.passed_over,
+        summary.kept[0] if summary.delegates == 1 and summary.kept else "",
+        summary.proved,
+        summary.undecided,
+    )
+    for delegate in summary.by_delegate if summary.delegates > 1 else ():
+        console.print(Text(delegate["text"]), soft_wrap=True)
+    outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
+    console.print(Text(f"on the CPU: {outside or 'nothing'}"), soft_wrap=True)
+    if pareto:
+        show_points(summary.points)
+    console.print(f"calibrated on: {summary.calibration}", highlight=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eqsat.cli.common import BAD_INPUT, FAILED, app, fail, quiet
-from eqsat.files import InputError
+from eqsat.files import InputError, read_bytes
 from eqsat.target import Target, TargetError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _row(place: Path, line: dict[str, str], via: Worker) -> _Row:
     """Raises InputError, TargetError, DeviceError and WorkerError."""
     from cost_models.command_stream import price
     from cost_models.measured import Measurement
-    from eqsat.cli.binaries import read_file
+    from eqsat.executorch.binaries import read
     from eqsat.vela.compile import compile_tosa
 
     file, target = place / line["file"], Target.of(line["target"])
@@ -91,15 +91,12 @@ def _row(place: Path, line: dict[str, str], via: Worker) -> _Row:
         cycles = 0
     if cycles < 1:
         raise InputError(f"{line['file']}: {line['cycles']!r} is no number of cycles")
-    vela = None
+    data, vela = read_bytes(file), None
     if file.suffix == ".tosa":
-        try:
-            estimate = compile_tosa(file.read_bytes(), target, via)
-        except OSError as e:
-            raise InputError(f"{file}: {e.strerror or e}") from e
+        estimate = compile_tosa(data, target, via)
         stream, vela = estimate.stream, estimate.cycles
     else:
-        stream = read_file(file).stream
+        stream = read(data)[0].stream
     found = price(stream, target)
     return _Row(
         Measurement(line["file"], target.family.name, found.commands, found.cycles, cycles), target.accelerator, vela

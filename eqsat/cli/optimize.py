@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
 from eqsat.cli.common import (
-    BAD_INPUT,
     FAILED,
     STEPPED_BACK,
-    Column,
     ConfigOption,
     JsonOption,
     MemoryOption,
@@ -20,11 +19,11 @@ from eqsat.cli.common import (
     SystemOption,
     TargetOption,
     app,
-    causes,
     check_report,
     check_target,
     console,
     fail,
+    failures,
     lines,
     print_json,
     quiet,
@@ -36,7 +35,11 @@ from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
 from eqsat.files import InputError, check_output, read_bytes, write_atomically
 from eqsat.search.interruption import Interruption
-from eqsat.target import Target, TargetError
+from eqsat.target import Target
+
+if TYPE_CHECKING:
+    from eqsat.search.optimizer import Result
+    from eqsat.search.options import Options
 
 
 @app.command()
@@ -56,31 +59,24 @@ def optimize(
 ) -> None:
     """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant) and never costs more."""
     quiet()
-    try:
+    failing = f"{source} could not be optimized for {target}"
+    with failures(failing):
         check_output(output)
         check_report(report)
         check_target(target, config)
+        if source.suffix == ".pt2" or (":" in str(source) and not source.exists()):
+            raise InputError(f"{source} is a PyTorch model: did you mean `eqsat compile`?")
         buffer = read_bytes(source)
         from eqsat import runs
 
         if save:
             runs.check_place(save)
         chosen = options()
-        from eqsat.search.optimizer import optimize_tosa
-        from eqsat.tosa.flatbuffer import TosaError
-        from eqsat.workers.worker import WorkerError
-
-        try:
-            interruption = Interruption()
-            with working(f"{source} for {target}"), ends_search_first(interruption.ask):
-                compiled_for = Target.of(target, system_config=system_config, memory_mode=memory_mode, config=config)
-                result = optimize_tosa(
-                    buffer, compiled_for, options=chosen, name=str(source), interruption=interruption
-                )
-        except TosaError as e:
-            raise InputError(str(e)) from e
-        except WorkerError as e:
-            raise fail(f"{source} cannot be compiled for {target}: {e}; nothing was written", FAILED) from e
+        compiled_for = Target.of(target, system_config=system_config, memory_mode=memory_mode, config=config)
+        result = _optimized(source, buffer, compiled_for, chosen)
+    if not as_json:  # before anything is written: who has no room for it has the figures
+        _show(result, f"{source} on {target}, Vela {result.vela}", chosen.objective == "pareto")
+    with failures(failing):
         write_atomically(output, result.tosa)
         if save and (result.run is not None or not result.interrupted):
             runs.save(result, save)
@@ -89,56 +85,62 @@ def optimize(
 
             with working(f"the report of {source}"):
                 write_page(report, result, title=source.name, rules=chosen.rules)
-    except (InputError, TargetError) as e:
-        raise fail(str(e), BAD_INPUT) from e
-    except typer.Exit:
-        raise
-    except Exception as e:  # noqa: BLE001 - said in words, also where there is no memory to import what is needed
-        raise fail(f"{source} could not be optimized for {target}: {causes(e)}", FAILED) from e
-    record = result.record()
     if as_json:
-        before = {"stock_cycles": result.explicit_cycles, "stock_by_kind": result.explicit_by_kind}
-        print_json(
-            {
-                "model": str(source),
-                "target": target,
-                "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles},
-                "passed_over": result.passed_over,
-                **{k: v for k, v in record.items() if k != "cycles"},
-                "command_stream": {
-                    "stock": record["command_stream"]["explicit"],
-                    "eqsat": record["command_stream"]["eqsat"],
-                },
-                **before,  # a file's own graph is what there would be without eqsat
-            }
-        )
+        print_json({"model": str(source), "target": target, **_record(result)})
     else:
-        show(
-            Column(
-                result.explicit_cycles,
-                result.explicit_by_kind,
-                result.explicit_footprint,
-                stream=result.command_stream["explicit"],
-            ),
-            Column(result.cycles, result.by_kind, result.footprint, stream=result.command_stream["eqsat"]),
-            result.bound,
-            f"{source} on {target}, Vela {result.vela}",
-            before="before",
-        )
-        binaries = [(result.binary_verified, result.binary_reason)]
-        lines(
-            result.verified,
-            [result.deviation],
-            [],
-            binaries,
-            result.coverage,
-            result.seconds,
-            result.warnings,
-            [result.passed_over],
-        )
-        if chosen.objective == "pareto":
-            show_points([record["points"]])
         wrote = f"wrote {output} ({len(result.tosa)} bytes)" + (f"\nwrote {report}" if report else "")
-        console.print(wrote, highlight=False)
+        console.print(Text(wrote), soft_wrap=True)
     if not (result.searched or result.interrupted):
         raise typer.Exit(STEPPED_BACK)
+
+
+def _optimized(source: Path, buffer: bytes, target: Target, options: Options) -> Result:
+    """Raises InputError; Exit where Vela refuses the file."""
+    from eqsat.search.optimizer import optimize_tosa
+    from eqsat.tosa.flatbuffer import TosaError
+    from eqsat.workers.worker import WorkerError
+
+    interruption = Interruption()
+    try:
+        with working(f"{source} for {target.accelerator}"), ends_search_first(interruption.ask):
+            return optimize_tosa(buffer, target, options=options, name=str(source), interruption=interruption)
+    except TosaError as e:
+        raise InputError(str(e)) from e
+    except WorkerError as e:
+        raise fail(f"{source} cannot be compiled for {target.accelerator}: {e}; nothing was written", FAILED) from e
+
+
+def _record(result: Result) -> dict[str, Any]:
+    """A file's own graph is what there would be without eqsat, and is called stock's."""
+    record = result.record()
+    streams = record["command_stream"]
+    return {
+        **record,
+        "cycles": {"stock": result.explicit_cycles, "eqsat": result.cycles},
+        "corrected": {"stock": result.explicit_corrected, "eqsat": result.corrected},
+        "passed_over": result.passed_over,
+        "kept": result.kept,
+        "command_stream": {"stock": streams["explicit"], "eqsat": streams["eqsat"]},
+        "stock_cycles": result.explicit_cycles,
+        "stock_corrected": result.explicit_corrected,
+        "stock_by_kind": result.explicit_by_kind,
+    }
+
+
+def _show(result: Result, title: str, pareto: bool) -> None:
+    show(*result.columns(), result.bound, title, before="before")
+    lines(
+        result.verified,
+        [result.deviation],
+        [],
+        [(result.binary_verified, result.binary_reason)],
+        result.coverage,
+        result.seconds,
+        result.warnings,
+        [result.passed_over],
+        result.kept,
+        result.proved,
+        result.undecided,
+    )
+    if pareto:
+        show_points([result.record()["points"]])

@@ -73,7 +73,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="by which total graphs rank: vela; command-stream: the price of the commands, see the page on binaries"
+                help="by which total graphs rank: vela, its corrected one; command-stream: the price of the commands, see the page on binaries"
             ),
         ],
         "vela",
@@ -86,14 +86,20 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "max_sram": (
         Annotated[
-            str, typer.Option(help="bytes of SRAM that a delegate may use; stock: as many as stock's graph does; any")
+            str,
+            typer.Option(
+                help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%: more than stock's graph does; stock: as much; any"
+            ),
         ],
         "stock",
     ),
     "max_flash": (
         Annotated[
             str,
-            typer.Option(help="bytes of commands and weights of a delegate; stock: a .pte 1% larger than stock's; any"),
+            typer.Option(
+                help="commands and weights of a delegate: bytes, 64K, 1M; +4K, 5%: a .pte so much larger than stock's; "
+                "stock: 1% or 4 KiB larger; any"
+            ),
         ],
         "stock",
     ),
@@ -142,8 +148,11 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _make(user_rules: list[str] | None, **values: Any) -> Options:
     from eqsat.checking import user_rules as own
+    from eqsat.search.limit import AS_STOCK, parse
     from eqsat.search.options import Options
 
+    for field in AS_STOCK:
+        parse(values[field], field, called=f"--{field.replace('_', '-')}")
     return Options(
         **{_FIELDS.get(name, name): value for name, value in values.items()}, rules=own.load_all(user_rules or ())
     )

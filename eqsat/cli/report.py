@@ -37,7 +37,7 @@ def report(
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
     show_standings(new)
-    console.print(f"wrote {written[1]} and {written[0].name} beside it", highlight=False)
+    console.print(f"wrote {written[1]} and {written[0].name} beside it", highlight=False, soft_wrap=True)
     if comparison:
         console.print(markdown(comparison), markup=False, highlight=False, soft_wrap=True)
         if comparison.regressions:

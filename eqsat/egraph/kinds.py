@@ -127,9 +127,8 @@ def op(*names: str, name: str = "", per_channel: bool = False) -> Kind:
     RESCALE, with a scale for each index of the last axis. Raises RuleError for names that the table lacks, or that are encoded differently."""
     for unknown in (n for n in names if n not in OPS):
         near = difflib.get_close_matches(unknown, OPS)
-        raise RuleError(
-            f"the op table has no operator {unknown!r}" + (f"; did you mean {' or '.join(near)}?" if near else "")
-        )
+        remedy = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(OPS))}"
+        raise RuleError(f"the op table has no operator {unknown!r}; {remedy}")
     made = {constructor_of(n, OPS[n].operands, per_channel and n == "rescale") for n in names}
     if len(made) != 1 or not made <= OPERANDS.keys():
         raise RuleError(f"no one kind of e-node holds {', '.join(names)}: {', '.join(sorted(made))}")

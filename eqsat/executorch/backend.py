@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from executorch.backends.arm.arm_vela import VelaCompileResult
 from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
 from executorch.backends.arm.tosa.backend import TOSABackend
 from executorch.exir._serialize._named_data_store import NamedDataStore
@@ -24,11 +25,13 @@ from executorch.exir.backend.backend_details import BackendDetails, PreprocessRe
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
+from eqsat.device.binary import read_binary
+from eqsat.device.compile import binary_of
 from eqsat.executorch import debug
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import PluginError
 from eqsat.fx.arm import ForkError, lower
-from eqsat.search.decision import ALONE, ONE_OF_SEVERAL, Container
+from eqsat.search.decision import Container
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target
@@ -80,7 +83,7 @@ def _preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec])
     session = session_of(compile_specs)
     if session is None:
         return _arm_preprocess(edge_program, compile_specs)
-    return _optimized(edge_program, compile_specs, session, f"delegate/{len(session.delegates)}", ONE_OF_SEVERAL)
+    return _optimized(edge_program, compile_specs, session, f"delegate/{len(session.delegates)}", Container.of(None))
 
 
 def _preprocess_multimethod(
@@ -103,8 +106,7 @@ def _preprocess_multimethod(
             name = f"{method}/{index}"
             place = {"delegate": name, "number": done, "total": total, "stage": "lowering"}
             logger.info("delegate %d of %d: %s", done, total, name, extra=place)
-            container = ALONE if total == 1 else ONE_OF_SEVERAL
-            out[method].append(_optimized(program, specs, session, name, container))
+            out[method].append(_optimized(program, specs, session, name, Container.of(total)))
     return out
 
 
@@ -116,8 +118,10 @@ def _optimized(
     delegate = Delegate(name)
     session.delegates.append(delegate)
     try:
-        delegate.result = _result(edge_program, compile_specs, spec, session, name, container)
-        for w in delegate.result.warnings:
+        result = _result(edge_program, compile_specs, spec, session, name, container)
+        compiled = _compiled(result, spec, session)
+        delegate.result = result
+        for w in result.warnings:
             warnings.warn(f"{name}: {w}", EqsatWarning, stacklevel=2)
     except PluginError:
         raise
@@ -129,19 +133,31 @@ def _optimized(
             EqsatWarning,
             stacklevel=2,
         )
-    if delegate.result is None:
         return _arm_preprocess(edge_program, compile_specs)
-    started = time.perf_counter()
-    compiled = EthosUBackend._compile_tosa_flatbuffer(delegate.result.tosa, spec)
-    session.add_seconds("vela", time.perf_counter() - started)
     store = NamedDataStore()
     for block in compiled.external_blocks:
         store.add_named_data(block.key, block.payload, alignment=block.alignment, external_tag=block.placement)
     return PreprocessResult(
         processed_bytes=compiled.processed_bytes,
         data_store_output=store.get_named_data_store_output() if compiled.external_blocks else None,
-        debug_handle_map=_debug_handles(delegate.result),
+        debug_handle_map=_debug_handles(result),
     )
+
+
+class ShippedError(Exception):
+    """What ExecuTorch compiles is not what was measured and run."""
+
+
+def _compiled(result: Result, spec: EthosUCompileSpec, session: Session) -> VelaCompileResult:
+    """What ExecuTorch's own call of Vela makes of the chosen graph. Raises ShippedError where it is not what was run."""
+    started = time.perf_counter()
+    compiled = EthosUBackend._compile_tosa_flatbuffer(result.tosa, spec)
+    session.add_seconds("vela", time.perf_counter() - started)
+    external = {block.key: block.payload for block in compiled.external_blocks}
+    shipped, run = read_binary(compiled.processed_bytes, external), result.raw
+    if run is None or not shipped.computes_as(binary_of(run)):
+        raise ShippedError("the commands or constants of the delegate are not those that were measured and run")
+    return compiled
 
 
 def _debug_handles(result: Result) -> dict[str, tuple[int, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from eqsat.executorch.loading import load_program
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
-from eqsat.files import InputError, write_atomically
+from eqsat.files import InputError, OutputError
 from eqsat.search.deviation import Deviation
 from eqsat.search.interruption import Interruption
 from eqsat.search.options import Options
@@ -38,20 +38,25 @@ logger = logging.getLogger(__name__)
 class CompileSummary:
     """What `eqsat compile` reports: cycles by the version `vela` of Vela over all delegates (stock is None if ExecuTorch's own graph failed), by
     operator kind, bytes of memory and the prices of the command streams (None where not all delegates have them), cycles that the model needs at least, whether every delegate
-    equals its reference to the bit or by how much a tolerant one does not, seconds by stage; by_delegate: name, cycles, the graph that was
+    equals its reference to the bit, whether that is proved for every input and where not, the probability that a proof is wrong, or by how much a tolerant one does not, seconds by stage; by_delegate: name, cycles, the graph that was
     chosen, Vela's table of it with the origins of its operators, and the error where eqsat stepped back; cpu_operators: those that no delegate has, with their number;
     interrupted: a search was ended before it was done; results: by the names of delegates, not in `as_dict`."""
 
     model: str
     target: str
     cycles: dict[str, int | None]
+    corrected: dict[str, int | None]
     by_kind: dict[str, dict[str, int]]
     memory: dict[str, Footprint | None]
     bound: Bound | None
     verified: bool
+    proved: bool
+    undecided: list[str]
+    error_bound: float
     deviations: list[Deviation | None]
     chosen: list[str]
     stock_verified: list[bool | None]
+    stock_proved: list[bool | None]
     binary_verified: list[bool | None]
     binary_reasons: list[str]
     stock_binary_verified: list[bool | None]
@@ -65,6 +70,7 @@ class CompileSummary:
     seconds: dict[str, float]
     points: list[list[dict[str, Any]]] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
     by_delegate: list[dict[str, Any]] = field(default_factory=list)
@@ -81,14 +87,12 @@ class CompileSummary:
 def compile_model(
     model: str,
     spec: EthosUCompileSpec,
-    output: Path,
     options: Options,
-    save: Path | None = None,
     interruption: Interruption | None = None,
     quantization: str = INT8,
-) -> CompileSummary:
-    """Lowers `model`, a float module of which is quantized in one of QUANTIZATIONS, writes the .pte to `output` and gives the figures. save: where to save the run; of several delegates each gets
-    a directory in there, by number. interruption: what ends the searches early. Raises InputError; others come from ExecuTorch."""
+) -> tuple[bytes, CompileSummary]:
+    """(the .pte, figures) of `model`, a float module of which is quantized in one of QUANTIZATIONS. interruption: what ends the searches early. Raises
+    InputError; others come from ExecuTorch."""
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     program, calibration = load_program(model, spec, quantization)
@@ -104,15 +108,13 @@ def compile_model(
         seconds["to_executorch"] = time.perf_counter() - lowered
     if not session.results and not session.stepped_back:
         raise InputError(f"no part of {model} can run on {spec.target}: the partitioner found no delegate")
-    write_atomically(output, buffer)
-    if save is not None:
-        _save(session, save)
     results = session.results
     before, after = _footprints(session)
-    return CompileSummary(
+    return buffer, CompileSummary(
         model=model,
         target=spec.target,
         cycles={"stock": session.stock_cycles, "eqsat": session.cycles},
+        corrected={"stock": session.stock_corrected, "eqsat": session.corrected},
         by_kind={
             "stock": _total(r.stock_by_kind for r in results),
             "eqsat": _total(r.by_kind for r in results),
@@ -120,9 +122,13 @@ def compile_model(
         memory={"stock": before, "eqsat": after},
         bound=Bound.together(r.bound for r in results) if session.complete else None,
         verified=session.complete and all(r.verified for r in results),
+        proved=session.complete and all(r.proved for r in results),
+        undecided=[u for r in results for u in r.undecided],
+        error_bound=min(1.0, sum(r.error_bound for r in results)) if session.complete else 1.0,
         deviations=[r.deviation for r in results],
         chosen=[r.chosen for r in results],
         stock_verified=[r.stock_verified for r in results],
+        stock_proved=[r.stock_proved for r in results],
         binary_verified=[r.binary_verified for r in results],
         binary_reasons=[r.binary_reason for r in results],
         stock_binary_verified=[r.stock_binary_verified for r in results],
@@ -139,6 +145,7 @@ def compile_model(
         seconds={k: round(v, 3) for k, v in {**seconds, **_seconds(session)}.items()},
         points=[[p.record() for p in r.points] for r in results],
         passed_over=[r.passed_over for r in results],
+        kept=[r.kept for r in results],
         warnings=[str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
         by_delegate=[_delegate(d) for d in session.delegates],
         cpu_operators=outside,
@@ -153,6 +160,8 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
         "name": delegate.name,
         "stock_cycles": r.stock_cycles if r else None,
         "cycles": r.cycles if r else None,
+        "stock_corrected": r.stock_corrected if r else None,
+        "corrected": r.corrected if r else None,
         "chosen": r.chosen if r else "stock",
         "error": delegate.error,
         "table": r.table if r else [],
@@ -169,16 +178,16 @@ def _footprints(session: Session) -> tuple[Footprint | None, Footprint | None]:
     return whole, Footprint.together(r.footprint for r in session.results)
 
 
-def _save(session: Session, place: Path) -> None:
-    """Saves the run of each delegate; of several each in a directory of its number; none where the search was interrupted before it found
+def save_runs(results: Sequence[Result], place: Path) -> None:
+    """Saves the runs of delegates; of several each in a directory of its number; none where the search was interrupted before it found
     a graph. Raises InputError."""
-    several = len(session.results) > 1
+    several = len(results) > 1
     if several:
         try:
             place.mkdir(exist_ok=True)
         except OSError as e:
-            raise InputError(f"cannot make {place}: {e.strerror or e}; choose a writable place with --save") from e
-    for i, result in enumerate(session.results):
+            raise OutputError(f"cannot make {place}: {e.strerror or e}; choose a writable place with --save") from e
+    for i, result in enumerate(results):
         if result.interrupted and result.run is None:
             continue
         runs.save(result, place / str(i) if several else place)

@@ -15,6 +15,7 @@ from executorch.backends.arm.tosa.partitioner import TOSAPartitioner
 from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
 from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.utils._pytree import tree_leaves
 
 from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
@@ -27,12 +28,31 @@ _ENABLING = threading.Lock()
 
 def why_not(program: ExportedProgram) -> str:
     """Why nothing of a program can go to an Ethos-U and what to do about it, "" if it looks as it should."""
-    values = [n.meta.get("val") for n in program.graph.nodes]
-    if any(isinstance(v, torch.Tensor) and not all(isinstance(s, int) for s in v.shape) for v in values):
+    nodes = program.graph.nodes
+    if any(_has_symbols(n) for n in nodes if n.op == "placeholder"):
         return "it has dynamic shapes: export it with fixed shapes (no dynamic_shapes=)"
-    if not any("dequantize_per" in str(n.target) for n in program.graph.nodes if n.op == "call_function"):
+    is_float = any(v.is_floating_point() for n in nodes for v in _tensors(n))
+    if is_float and not any("dequantize_per" in str(n.target) for n in nodes if n.op == "call_function"):
         return "it is a float model: quantize it (prepare_pt2e, calibrate, convert_pt2e) and export it again"
     return ""
+
+
+def _tensors(node: torch.fx.Node) -> list[torch.Tensor]:
+    """The values of a node."""
+    return [v for v in tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
+
+
+def _has_symbols(node: torch.fx.Node) -> bool:
+    return not all(isinstance(size, int) for v in _tensors(node) for size in v.shape)
+
+
+def _nothing_taken(program: ExportedProgram) -> str:
+    """Why the partitioner took no operator of a program."""
+    if reason := why_not(program):
+        return reason
+    if any(map(_has_symbols, program.graph.nodes)):
+        return "shapes in it depend on values, as nonzero's do, and an Ethos-U takes fixed shapes only"
+    return "the partitioner takes none of its operators; logging.getLogger('executorch.backends.arm') says why at level INFO"
 
 
 def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
@@ -42,9 +62,7 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
     if session is not None:
         session.programs += 1
         if not result.partition_tags:
-            reason = why_not(exported_program) or (
-                "the partitioner takes none of its operators; logging.getLogger('executorch.backends.arm') says why at level INFO"
-            )
+            reason = _nothing_taken(exported_program)
             warnings.warn(
                 f"no part of the program goes to {self.compile_spec.target}: {reason}", EqsatWarning, stacklevel=2
             )

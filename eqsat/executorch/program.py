@@ -47,16 +47,22 @@ _LEAST_GAIN = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What becomes of a program: Vela's total cycles over all delegates by stock ExecuTorch's lowering and by eqsat's (None: no delegate,
-    or one that failed), and the ops that stay outside the delegates."""
+    """What becomes of a program: cycles over all delegates by stock ExecuTorch's lowering and by eqsat's, each by Vela's own total and by the corrected
+    one (None: no delegate, or one that failed), and the ops that stay outside the delegates."""
 
     stock: int | None
     eqsat: int | None
+    stock_corrected: int | None
+    eqsat_corrected: int | None
     outside: int
+
+    @property
+    def totals(self) -> tuple[int | None, ...]:
+        return self.stock, self.eqsat, self.stock_corrected, self.eqsat_corrected
 
     def no_worse_than(self, other: Lowered) -> bool:
         return self.outside <= other.outside and all(
-            b is None or a is not None and a <= b for a, b in ((self.stock, other.stock), (self.eqsat, other.eqsat))
+            b is None or a is not None and a <= b for a, b in zip(self.totals, other.totals)
         )
 
 
@@ -213,8 +219,7 @@ def _optimized(
         report.lowered = old, now
         if not now.no_worse_than(old):
             raise _SteppedBack("lowered, the rewritten program is worse", expected=True)
-        same = (old.stock, old.eqsat, old.outside) == (now.stock, now.eqsat, now.outside)
-        if same and not simpler and not (now.stock is now.eqsat is None and gains):
+        if old == now and not simpler and not (now.stock is now.eqsat is None and gains):
             raise _SteppedBack("lowered, the rewritten program costs the same", expected=True)
     report.changed = True
     return new
@@ -229,7 +234,13 @@ def lowered(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         edge, session = lower_with_session(program, spec, options=options)
-    return Lowered(session.stock_cycles, session.cycles, sum(cpu_operators(edge).values()))
+    return Lowered(
+        session.stock_cycles,
+        session.cycles,
+        session.stock_corrected,
+        session.corrected,
+        sum(cpu_operators(edge).values()),
+    )
 
 
 def _example(source: Source) -> tuple[torch.Tensor, ...]:

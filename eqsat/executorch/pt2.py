@@ -12,7 +12,7 @@ import contextlib
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from torch.export.pt2_archive.constants import (
 )
 
 from eqsat.files import InputError, read_bytes
+from eqsat.packed import check_zip
 
 _MODEL = f"{MODELS_DIR}model.json"
 _CONSTANTS = f"{CONSTANTS_DIR}model_constants_config.json"
@@ -43,6 +44,7 @@ def load(path: Path) -> ExportedProgram:
     """The program that `torch.export.save` wrote. Raises InputError for a damaged file and for one that could run code."""
     data = read_bytes(path)
     try:
+        check_zip(data)
         reader = PT2ArchiveReader(io.BytesIO(data))
         reason = _unsafe(reader)
     except Exception as e:  # noqa: BLE001 - truncated archives raise many things
@@ -83,11 +85,18 @@ def _unsafe(reader: PT2ArchiveReader) -> str:
             stack.extend(item)
         elif isinstance(item, dict):
             if "expr_str" in item or item.get("range_constraints"):
-                return "has dynamic shapes: export it with fixed shapes (no dynamic_shapes=)"
+                return _symbolic(item.get("range_constraints", {}))
             if "target" in item and "inputs" in item and not _is_operator(item["target"]):
                 return f"calls {item['target']!r}, which is no operator that PyTorch knows here: import what registers it, or export again"
             stack.extend(item.values())
     return ""
+
+
+def _symbolic(ranges: Mapping[str, Any]) -> str:
+    """Why a program with symbols in its shapes is refused; ranges: of the symbols. PyTorch calls those that values decide u0, u1 and on."""
+    if ranges and all(name.startswith("u") for name in ranges):
+        return "has shapes that depend on values, as nonzero's do, whose expressions are not read from a file: give file.py:callable, or leave those operators out"
+    return "has dynamic shapes: export it with fixed shapes (no dynamic_shapes=)"
 
 
 def _is_operator(target: str) -> bool:

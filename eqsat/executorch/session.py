@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,13 +27,14 @@ class Delegate:
     error: str = ""
 
     def __str__(self) -> str:
-        """Its name, Vela's cycles before and after, which graph was chosen."""
+        """Its name, corrected cycles before and after, which graph was chosen, and what there is to know: that it differs, why nothing was gained, what more memory would gain."""
         r = self.result
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
-        before = "-" if r.stock_cycles is None else f"{r.stock_cycles:,}"
-        more = f"; with more memory: {r.passed_over}" if r.passed_over else ""
-        return f"{self.name}: {before} -> {r.cycles:,} cycles ({r.chosen}){more}"
+        before = "-" if r.stock_corrected is None else f"{r.stock_corrected:,}"
+        equal = r.verified and r.binary_verified is not False
+        more = ["" if equal else "not verified", r.kept, f"with more memory: {r.passed_over}" if r.passed_over else ""]
+        return "; ".join([f"{self.name}: {before} -> {r.corrected:,} cycles ({r.chosen})", *filter(None, more)])
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -68,12 +70,25 @@ class Session:
     @property
     def cycles(self) -> int | None:
         """Vela's cycles over all delegates as chosen, None if they are not complete."""
-        return sum(r.cycles for r in self.results) if self.complete else None
+        return self._sum(r.cycles for r in self.results)
 
     @property
     def stock_cycles(self) -> int | None:
         """Vela's cycles over all delegates as stock ExecuTorch lowers them, None if one of those failed too."""
-        known = [r.stock_cycles for r in self.results if r.stock_cycles is not None]
+        return self._sum(r.stock_cycles for r in self.results)
+
+    @property
+    def corrected(self) -> int | None:
+        """As `cycles`, of the corrected totals."""
+        return self._sum(r.corrected for r in self.results)
+
+    @property
+    def stock_corrected(self) -> int | None:
+        """As `stock_cycles`, of the corrected totals."""
+        return self._sum(r.stock_corrected for r in self.results)
+
+    def _sum(self, totals: Iterable[int | None]) -> int | None:
+        known = [t for t in totals if t is not None]
         return sum(known) if self.complete and len(known) == len(self.results) else None
 
     def __str__(self) -> str:

@@ -41,6 +41,8 @@ def headline(e: Explanation) -> list[str]:
         out.append(
             f"Vela's cycles: {stock}explicit layout {cycles(r['explicit_cycles'])}, chosen {cycles(r['cycles'])} ({e.run.chosen})"
         )
+        if r.get("corrected", r["cycles"]) != r["cycles"]:
+            out.append(f"Corrected: explicit layout {cycles(r['explicit_corrected'])}, chosen {cycles(r['corrected'])}")
     before, now = (
         {
             k: sum((o.cycles if side == "before" else o.cycles_now) or 0 for o in e.ops.values() if o.verdict == k)

@@ -68,13 +68,15 @@ class Summary:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A configuration on a target, by model: cycles over those of the better peer (of stock and LiteRT, where a run has both), over the roofline, and
-    over the bound by operators; the share of cycles that the MACs need at the full rate; and bytes of SRAM in use and of the .pte over the
-    baseline's."""
+    over the bound by operators; corrected cycles over stock's and over those of the better peer; the share of cycles that the MACs need at the full rate; and
+    bytes of SRAM in use and of the .pte over the baseline's."""
 
     target: str
     configuration: str
     models: int
     peer: dict[str, float]
+    corrected: dict[str, float]
+    corrected_peer: dict[str, float]
     roofline: dict[str, float]
     operators: dict[str, float]
     utilisation: dict[str, float]
@@ -84,19 +86,20 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Opinions:
-    """Cycles of a configuration over stock's on a target by model, by Vela's totals and by the prices of the command streams, of the models that have both;
-    and the same of the number of commands."""
+    """Cycles of a configuration over stock's on a target by model, by Vela's totals, by the corrected ones (of records that have them) and by the prices of
+    the command streams, of the models that have those; and the same of the number of commands."""
 
     target: str
     configuration: str
     vela: dict[str, float]
+    corrected: dict[str, float]
     stream: dict[str, float]
     commands: dict[str, float]
 
     @property
     def opposed(self) -> tuple[str, ...]:
-        """Models that gain by Vela and lose by their commands."""
-        return tuple(m for m, x in self.stream.items() if x > 1 > self.vela[m])
+        """Models that gain by the corrected total, or Vela's own where there is no other, and lose by their commands."""
+        return tuple(m for m, x in self.stream.items() if x > 1 > self.corrected.get(m, self.vela[m]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +205,12 @@ class RecordedRun:
                     )
         return out
 
-    def peer(self, model: str, target: str) -> Record | None:
-        """The better of stock and LiteRT, which counts where it leaves nothing to the CPU; None if there is no LiteRT in this run."""
+    def peer(self, model: str, target: str, total: str = "cycles") -> Record | None:
+        """The better of stock and LiteRT by a total, which counts where it leaves nothing to the CPU; None if there is no LiteRT in this run."""
         if LITERT not in self.configurations:
             return None
         peers = (self._whole(model, target, c) for c in (STOCK, LITERT))
-        return min((p for p in peers if p), key=lambda p: p["cycles"], default=None)
+        return min((p for p in peers if p and total in p), key=lambda p: p[total], default=None)
 
     def _whole(self, model: str, target: str, configuration: str) -> Record | None:
         """The record if it has figures and leaves nothing to the CPU."""
@@ -249,7 +252,9 @@ class RecordedRun:
             for c in self.configurations:
                 models = [m for m in self.models if self.get(m, target, c)]
                 figures = (
-                    {m: self._over_peer(m, target, c) for m in models},
+                    {m: self._over_peer(m, target, c, "cycles") for m in models},
+                    {m: self.to_baseline(m, target, c, corrected) for m in models},
+                    {m: self._over_peer(m, target, c, "corrected") for m in models},
                     {m: self.over(m, target, c) for m in models},
                     {m: self.over(m, target, c, "operators") for m in models},
                     {m: self.utilisation(m, target, c) for m in models},
@@ -261,9 +266,9 @@ class RecordedRun:
                     out.append(Standing(target, c, len(models), *known))
         return out
 
-    def _over_peer(self, model: str, target: str, configuration: str) -> float | None:
-        record, peer = self._whole(model, target, configuration), self.peer(model, target)
-        return record["cycles"] / peer["cycles"] if record and peer else None
+    def _over_peer(self, model: str, target: str, configuration: str, total: str) -> float | None:
+        record, peer = self._whole(model, target, configuration), self.peer(model, target, total)
+        return record[total] / peer[total] if record and peer and total in record else None
 
     def opinions(self) -> list[Opinions]:
         """Of every configuration on every target whose records have prices of command streams, stock's among them."""
@@ -271,6 +276,7 @@ class RecordedRun:
         for target in self.targets:
             for c in self.optimized:
                 vela, stream, commands = dict[str, float](), dict[str, float](), dict[str, float]()
+                known = {m: r for m in self.models if (r := self.to_baseline(m, target, c, corrected)) is not None}
                 for m in self.models:
                     record, stock = self.get(m, target, c), self.get(m, target, STOCK)
                     prices = (record or {}).get("command_stream") or {}
@@ -280,7 +286,7 @@ class RecordedRun:
                             prices["eqsat"][k] / prices["stock"][k] for k in ("cycles", "commands")
                         )
                 if vela:
-                    out.append(Opinions(target, c, vela, stream, commands))
+                    out.append(Opinions(target, c, vela, {m: known[m] for m in vela if m in known}, stream, commands))
         return out
 
     def excess(self, target: str, configuration: str) -> list[Excess]:
@@ -340,6 +346,11 @@ def sram(record: Record) -> int | None:
     """Bytes of SRAM in use at once, at most."""
     found = record.get("memory", {}).get("Sram")
     return found["peak"] if found else None
+
+
+def corrected(record: Record) -> int | None:
+    """Corrected cycles; None of a record from before there were such."""
+    return record.get("corrected")
 
 
 def pte_bytes(record: Record) -> int | None:

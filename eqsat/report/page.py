@@ -129,6 +129,9 @@ def _tiles(d: Sides) -> list[tuple[str, str, str]]:
     first, after, record = d.first, d.after, d.record
     least = record["bound"]
     out = [("cycles", number(after.cycles), _was(first.cycles if first else None, after.cycles, number, first))]
+    if after.corrected != after.cycles or first and first.corrected != first.cycles:
+        was = _was(first.corrected if first else None, after.corrected, number, first)
+        out.append(("corrected cycles", number(after.corrected), was))
     for name, which in (("SRAM in use", "peak"), ("flash: commands and weights", "flash")):
         old, new = (getattr(s, which) if s else None for s in (first, after))
         out.append((f"{name}, KiB", kib(new), _was(old, new, kib, first)))

@@ -14,7 +14,7 @@ _SIZE = 5.6, 3.4
 
 
 def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
-    """Vela's cycles of every choice that was compiled, and what it was predicted to cost, by round."""
+    """Corrected cycles of every choice that was compiled, and what it was predicted to cost, by round."""
     if not extractions:
         return ""
 
@@ -26,8 +26,8 @@ def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
             axes.scatter(at, [e["cycles"] for e in own], s=30, color=colour, label=extractor, zorder=3)
             axes.scatter(at, [e["predicted"] for e in own], s=30, facecolors="none", edgecolors=colour, zorder=2)
         for style, side in zip(("--", ":"), sides.before):
-            if side.cycles is not None:
-                axes.axhline(side.cycles, color="#888888", linewidth=1, linestyle=style, label=side.name)
+            if side.corrected is not None:
+                axes.axhline(side.corrected, color="#888888", linewidth=1, linestyle=style, label=side.name)
         axes.set(xlabel="round; hollow: the predicted cost", ylabel="cycles")
         axes.set_xlim(0.5, max(e["round"] for e in extractions) + 1.5)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -40,7 +40,7 @@ def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
 
 def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
     """Cycles against SRAM: the Pareto set, and what there was before; "" where that is one point."""
-    known = [(s.name, s.cycles, s.peak) for s in sides.before if s.cycles is not None and s.peak is not None]
+    known = [(s.name, s.corrected, s.peak) for s in sides.before if s.corrected is not None and s.peak is not None]
     if len(points) + len(known) < 2:
         return ""
 

@@ -32,12 +32,14 @@ def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Mapp
 @dataclass(frozen=True)
 class Side:
     """One graph of a delegate: "stock", "explicit", or, as chosen, "eqsat". rows: Vela's table with the origins of each operator and what it needs at
-    least, empty where it is not known; footprint: as `Footprint` has it, as JSON."""
+    least, empty where it is not known; corrected: cycles that decide, of a run from before there were such Vela's own; footprint: as `Footprint` has it, as
+    JSON."""
 
     name: str
     tosa: bytes
     rows: Sequence[Mapping[str, Any]]
     cycles: int | None
+    corrected: int | None
     by_kind: Mapping[str, int]
     footprint: Mapping[str, Any] | None
 
@@ -93,6 +95,7 @@ class Sides:
                 graphs[which],
                 table(graphs[which], tables.get(which, ())),
                 record[f"{which}_cycles"],
+                record.get(f"{which}_corrected", record[f"{which}_cycles"]),
                 record[f"{which}_by_kind"],
                 record[f"{which}_footprint"],
             )
@@ -100,7 +103,15 @@ class Sides:
             if which in graphs and record[f"{which}_cycles"] is not None
         ]
         rows = table(graphs["chosen"], record["table"])
-        after = Side(record["chosen"], graphs["chosen"], rows, record["cycles"], record["by_kind"], record["footprint"])
+        after = Side(
+            record["chosen"],
+            graphs["chosen"],
+            rows,
+            record["cycles"],
+            record.get("corrected", record["cycles"]),
+            record["by_kind"],
+            record["footprint"],
+        )
         return Sides(name or (run.name if run else ""), tuple(before), after, record, run)
 
     @property

@@ -31,6 +31,8 @@ def standings(run: RecordedRun) -> ReportTable:
                 str(s.models),
                 _mean(to_stock.values()),
                 _mean(s.peer.values()),
+                _mean(s.corrected.values()),
+                _mean(s.corrected_peer.values()),
                 _worst(s, to_stock),
                 _mean(s.roofline.values()),
                 _mean(s.operators.values()),
@@ -41,12 +43,24 @@ def standings(run: RecordedRun) -> ReportTable:
         )
     return ReportTable(
         "Where configurations stand",
-        "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock and, where it leaves nothing to the CPU, LiteRT. "
+        "Geometric means over the models. Cycles to stock's, and to the better peer's: of stock and, where it leaves nothing to the CPU, LiteRT; by Vela's "
+        "own totals, and by the corrected ones, which decide. "
         "The worst model is that of the peers, or of stock where there are none. Cycles over the roofline (the largest of MACs, weight bytes, and "
         "bytes in and out, at the full rates that Vela has configured) and over the tighter bound by operators (of each the larger of MACs and "
         "weight bytes, added up). MACs: the share of all cycles that they need at the full rate, a plain mean. SRAM in use and .pte file to stock's.",
         (
-            *("target", "configuration", "models", "to stock", "to peer", "worst", "roofline", "operators"),
+            *(
+                "target",
+                "configuration",
+                "models",
+                "to stock",
+                "to peer",
+                "corrected",
+                "corrected to peer",
+                "worst",
+                "roofline",
+                "operators",
+            ),
             *("MACs", "SRAM", ".pte"),
         ),
         tuple(rows),
@@ -55,19 +69,19 @@ def standings(run: RecordedRun) -> ReportTable:
 
 
 def opinions(run: RecordedRun) -> ReportTable:
-    """Vela's totals beside the prices of the command streams, geometric means over the models that have both."""
+    """Vela's totals and the corrected ones beside the prices of the command streams, geometric means over the models that have both."""
     rows = [
         (
             *(o.target, o.configuration, ", ".join(o.opposed) or "-", str(len(o.vela))),
-            *(_mean(ratios.values()) for ratios in (o.vela, o.stream, o.commands)),
+            *(_mean(ratios.values()) for ratios in (o.vela, o.corrected, o.stream, o.commands)),
         )
         for o in run.opinions()
     ]
     return ReportTable(
         "By their commands",
-        "On U55 and U65, to stock's, geometric means over the models: cycles by Vela's total; cycles of the command stream, command by command "
-        "(the page on binaries says how); commands. The named models gain by Vela and lose by their commands.",
-        ("target", "configuration", "opposed", "models", "by Vela", "by commands", "commands"),
+        "To stock's, geometric means over the models: cycles by Vela's total and by the corrected one; cycles of the command stream, command by command "
+        "(the page on binaries says how); commands. The named models gain by the corrected total and lose by their commands.",
+        ("target", "configuration", "opposed", "models", "by Vela", "corrected", "by commands", "commands"),
         tuple(rows),
         words=3,
     )

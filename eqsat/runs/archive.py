@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eqsat.files import InputError, beside, placing
+from eqsat.files import InputError, OutputError, beside, check_directory, is_file_name, placing
 
 MANIFEST = "manifest.json"
 
@@ -31,7 +31,7 @@ def _seal(content: Mapping[str, Any]) -> str:
 def write(place: Path, form: str, version: int, info: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
     """Writes the archive beside `place` and renames it there; an older archive of the same format is replaced.
 
-    Raises InputError if `place` is something else or cannot be written.
+    Raises InputError if `place` is something else, OutputError if it cannot be written.
     """
     place = Path(os.path.abspath(place))
     check_place(place, form)
@@ -58,17 +58,14 @@ def write(place: Path, form: str, version: int, info: Mapping[str, Any], files: 
                     os.replace(place, old)
                 os.replace(new, place)
     except OSError as e:
-        raise InputError(f"cannot write {place}: {e.strerror or e}; choose a writable place") from e
+        raise OutputError(f"cannot write {place}: {e.strerror or e}; choose a writable place") from e
 
 
 def check_place(place: Path, form: str) -> None:
     """Refuses a place that cannot become an archive, before the long work starts. Raises InputError."""
     if place.exists() and not (is_archive(place, form) or (place.is_dir() and not any(place.iterdir()))):
         raise InputError(f"{place} exists and is no {form}: choose another place")
-    if not place.absolute().parent.is_dir():
-        raise InputError(
-            f"the directory {place.absolute().parent} does not exist: make it first or choose another place"
-        )
+    check_directory(place.absolute().parent)
 
 
 def is_archive(place: Path, form: str) -> bool:
@@ -101,7 +98,7 @@ def read(place: Path, form: str, version: int) -> tuple[dict[str, Any], dict[str
         raise broken(f"{MANIFEST} was edited")
     files = {}
     for name, (size, digest) in listed.items():
-        if Path(name).name != name:
+        if not is_file_name(name):
             raise broken(f"{MANIFEST} names a file elsewhere")
         try:
             files[name] = (place / name).read_bytes()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict
@@ -15,6 +12,7 @@ import numpy as np
 from cost_models.protocol import Price
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.egraph.engine import Iteration, Saturation
+from eqsat.packed import pack_arrays, pack_json, unpack_arrays, unpack_json
 from eqsat.search.candidates import Candidate
 from eqsat.search.choice import Choices
 from eqsat.tensor.graph import TensorGraph
@@ -23,14 +21,6 @@ from eqsat.tensor.types import Attrs, Const, Type
 from extraction import io as choice_io
 
 EGRAPH, CONSTANTS, CHOICE_GRAPH = "egraph.json.gz", "constants.npz", "choice-graph.json.gz"
-
-
-def pack(data: Any) -> bytes:
-    return gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 6, mtime=0)
-
-
-def unpack(data: bytes) -> Any:
-    return json.loads(gzip.decompress(data))
 
 
 def plain(v: Any, constant: Callable[[Const], None]) -> Any:
@@ -96,17 +86,16 @@ def write(choices: Choices) -> dict[str, bytes]:
     }
     data["attrs"] = [[[name, plain(v, w.constant)] for name, v in attrs] for attrs in w.attrs]
     data["moves"] = [[m.in_shape, m.out_shape, m.axes] for m in w.moves]
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **w.constants)
-    return {EGRAPH: pack(data), CONSTANTS: buffer.getvalue(), CHOICE_GRAPH: pack(choice_io.to_json(choices.graph))}
+    choice_graph = choice_io.to_json(choices.graph)
+    return {EGRAPH: pack_json(data), CONSTANTS: pack_arrays(w.constants), CHOICE_GRAPH: pack_json(choice_graph)}
 
 
 def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
     """The choices (and in them the e-graph) of `write`. Raises what a damaged file raises: KeyError, ValueError and their like."""
-    data = unpack(files[EGRAPH])
+    data = unpack_json(files[EGRAPH])
     attrs = _attributes(data["attrs"], files[CONSTANTS])
     frozen = _frozen(data, attrs, source)
-    graph = choice_io.from_json(unpack(files[CHOICE_GRAPH]))
+    graph = choice_io.from_json(unpack_json(files[CHOICE_GRAPH]))
     chosen = data["choices"]
     candidates = _candidates(chosen, frozen, attrs)
     n_classes = len(chosen["classes"])
@@ -119,8 +108,7 @@ def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
 
 def _attributes(rows: list[Any], stored: bytes) -> list[Attrs]:
     """Attribute lists, by the number that e-nodes and steps name them with; `stored`: the file of constants."""
-    with np.load(io.BytesIO(stored), allow_pickle=False) as archive:
-        constants = {digest: const(digest, archive[digest]) for digest in archive.files}
+    constants = {digest: const(digest, data) for digest, data in unpack_arrays(stored).items()}
     return [tuple((name, value(v, constants.__getitem__)) for name, v in pairs) for pairs in rows]
 
 

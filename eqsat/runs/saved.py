@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from eqsat.packed import pack_json, unpack_json
 from eqsat.runs import archive, codec
 from eqsat.runs.archive import ArchiveError
 from eqsat.search.result import Result
@@ -36,7 +37,7 @@ def save(what: Run | Result, place: str | Path) -> None:
         "versions": run.versions,
     }
     files = {f"{k}.tosa": v for k, v in run.graphs.items()}
-    files["tables.json.gz"] = codec.pack({k: list(rows) for k, rows in run.tables.items()})
+    files["tables.json.gz"] = pack_json({k: list(rows) for k, rows in run.tables.items()})
     archive.write(Path(place), FORMAT, VERSION, info, {**files, **codec.write(run.choices)})
 
 
@@ -56,7 +57,7 @@ def load(place: str | Path) -> Run:
             info["rules"],
             info["options"],
             info["result"],
-            codec.unpack(files["tables.json.gz"]),
+            unpack_json(files["tables.json.gz"]),
             info["versions"],
         )
         if run.choice:  # a run that was priced anew has none

@@ -12,7 +12,7 @@ Where the fastest graph needs more memory than it may, there are further rounds 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
@@ -47,15 +47,45 @@ def alternatives(search: Search, frozen: Frozen) -> list[Compiled]:
         return _found(search, frozen, model)
     finally:
         prices.close()
+        _tell_of(prices, search)
+
+
+def _tell_of(prices: PriceCache, search: Search) -> None:
+    """Warns, once, where prices cannot be kept."""
+    warning = f"prices are measured anew each time: {prices.path}: {prices.failure}"
+    if prices.failure and warning not in search.warnings:
+        search.warnings.append(warning)
 
 
 def _found(search: Search, frozen: Frozen, model: CostModel) -> list[Compiled]:
     with search.pricing():
-        compiled = CompiledChoices(search, build(frozen, model).without_copies())
+        choices = build(frozen, model).without_copies()
+    return _compiled(CompiledChoices(search, choices))
+
+
+def without(search: Search, c: Compiled, forbidden: Collection[int]) -> list[Compiled]:
+    """What greedy extraction finds in the e-graph of a candidate, at the prices known by now, without some choice nodes.
+
+    Raises as `alternatives` does.
+    """
+    assert c.choices is not None
+    graph = c.choices.graph
+    choices = replace(
+        c.choices, graph=replace(graph, forbidden=graph.forbidden | frozenset(forbidden))
+    ).without_copies()
+    greedy = replace(search, decide=lambda: search.decision, options=replace(search.options, extractor=_GREEDY))
+    return _compiled(CompiledChoices(greedy, choices))
+
+
+def _compiled(compiled: CompiledChoices) -> list[Compiled]:
+    search = compiled.search
     try:
         _Rounds(compiled).run()
-        MemoryRounds(compiled).run()
-        CopyRounds(compiled).run()
+        aims = search.decision.aims
+        for limits in aims:
+            MemoryRounds(compiled, limits).run()
+        for limits in aims:
+            CopyRounds(compiled, limits).run()
     except SearchInterrupted:
         pass
     except Infeasible as e:

@@ -12,7 +12,7 @@ reader, and the candidate's own only where the outside world reads it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cost_models.fusion import SUMS
@@ -24,8 +24,8 @@ from eqsat.target import Family
 from eqsat.target.broadcasts import merged
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import infer
-from eqsat.tensor.types import GraphError, Steps, attrs_of
-from eqsat.vela.guards import breaks_if_activated, misplaced
+from eqsat.tensor.types import Attrs, GraphError, Steps, attrs_of
+from eqsat.vela.guards import breaks_if_activated, misplaced, rescales_to_zeros
 from extraction.derivation import derived
 
 #: Times what a unit is priced at that is wrong with some readers: it is chosen where there is no other form, which moves little.
@@ -121,13 +121,18 @@ def reachable(frozen: Frozen, roots: Sequence[int]) -> list[int]:
 def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list[Candidate]:
     """All candidates for `classes`, in their order, with prices. Raises PluginError for a price below 0."""
     position = {c: i for i, c in enumerate(classes)}
-    units = list(_enumerated(frozen, classes, model.target.family))
+    family = model.target.family
+    units = list(_enumerated(frozen, classes, family))
     priced = [unit for _, unit in units]
     prices = checked(model.price(priced), priced, model)
+    source = frozen.source
+    given = {source.nodes[n].attrs for n in source.live() if source.nodes[n].op == "rescale"}
     copies = copying.prices(priced, model) if model.in_cycles else {}
     out: list[Candidate] = []
     for (e, unit), price in zip(units, prices, strict=True):
-        found = Candidate(e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price), unit)
+        found = Candidate(
+            e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price, given, family), unit
+        )
         out.append(found)
         if found.usable:
             out.extend(replace(found, price=p, copied=k) for k, p in copying.variants(unit, found.price, copies))
@@ -170,8 +175,11 @@ def _in_few_commands(unit: Unit) -> Unit:
     return replace(unit, operands=operands, result=infer(unit.op, unit.steps[0][1], operands))
 
 
-def _legal(unit: Unit, price: Price) -> Price:
+def _legal(unit: Unit, price: Price, given: Collection[Attrs], family: Family) -> Price:
+    """The price under the guards. given: attributes of the source's own RESCALEs, which no guard forbids."""
     if misplaced(unit.op, unit.operands, unit.result):
+        return replace(price, cycles=math.inf)
+    if rescales_to_zeros(unit.op, unit.operands, unit.result, family) and unit.steps[0][1] not in given:
         return replace(price, cycles=math.inf)
     if len(unit.steps) == 1 and breaks_if_activated(unit.op, unit.steps[0][1], unit.operands):
         return replace(price, cycles=_AVOIDED * price.cycles)

@@ -44,7 +44,7 @@ class CompiledChoices:
         if compiled is None:
             return compiled, False
         gap = found.gap if math.isfinite(found.gap) else None
-        cycles = compiled.estimate.cycles
+        cycles = compiled.estimate.corrected
         logger.info("%s cycles by %s, round %d", f"{cycles:,}", extractor, number, extra={"cycles": cycles})
         self.search.extractions.append(Extracted(extractor, number, float(found.cost), cycles, gap))
         if not is_new:

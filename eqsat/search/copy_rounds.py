@@ -27,9 +27,8 @@ _MOST = 12
 class CopyRounds:
     """Goes on from the fastest graph, and from the fastest that fits."""
 
-    def __init__(self, compiled: CompiledChoices) -> None:
-        self.compiled = compiled
-        self.limits: MemoryLimits = compiled.search.decision.limits
+    def __init__(self, compiled: CompiledChoices, limits: MemoryLimits) -> None:
+        self.compiled, self.limits = compiled, limits
 
     def run(self) -> None:
         self.compiled.choices = self.compiled.choices.with_copies()

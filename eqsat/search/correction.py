@@ -44,12 +44,12 @@ def corrected(choices: Choices, written: Written, rows: Sequence[Mapping[str, An
 
 
 def _cycles(graph: TensorGraph, rows: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """{node: cycles} of the rows that are named after a tensor of the graph."""
+    """{node: corrected cycles} of the rows that are named after a tensor of the graph."""
     numbers = {name: n for n, name in written_names(graph).items()}
     out: dict[int, int] = {}
     for row in rows:
         if (n := numbers.get(row["name"])) is not None:
-            out[n] = out.get(n, 0) + int(row["op_cycles"])
+            out[n] = out.get(n, 0) + int(row["corrected"])
     return out
 
 

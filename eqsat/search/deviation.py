@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqsat.tensor.allowed import ANY
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.real import evaluate
@@ -58,7 +59,7 @@ def natural(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[np
 
     return [
         [
-            normal(d.type) if DType.of(d.type.dtype).is_activation and d.low is None else x
+            normal(d.type) if DType.of(d.type.dtype).is_activation and d.allowed == ANY else x
             for d, x in zip(given, uniform(given, rng), strict=True)
         ]
         for _ in range(trials)

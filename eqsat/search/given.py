@@ -42,7 +42,7 @@ class Given:
         """Raises TosaError if `explicit` cannot be read."""
         self.search = search
         self.reference = loads(explicit, name)
-        self.checks = Checks(self.reference, search.target, search.pool, search.options)
+        self.checks = Checks(self.reference, search.target, search.pool, search.options, search.warnings)
         self.buffers = {"explicit": explicit}
         self.compiled: dict[str, Compiled] = {}
         self.refusals: dict[str, WorkerError] = {}
@@ -69,7 +69,7 @@ class Given:
             self.search.warnings.append(f"{_REFUSED[which]}: {read.compiled}")
             return
         self.compiled[which] = read.compiled
-        cycles = read.compiled.estimate.cycles
+        cycles = read.compiled.estimate.corrected
         logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
 
     def _stock(self, stock: Stock) -> _Read:

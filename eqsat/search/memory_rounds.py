@@ -44,8 +44,8 @@ _STEP, _MOST = 0.9, 8
 class MemoryRounds:
     """Goes on from the graphs that were found by cycles, and adds to them."""
 
-    def __init__(self, compiled: CompiledChoices) -> None:
-        self.compiled, self.search = compiled, compiled.search
+    def __init__(self, compiled: CompiledChoices, limits: MemoryLimits) -> None:
+        self.compiled, self.search, self.limits = compiled, compiled.search, limits
         self.most = EFFORTS[self.search.options.effort].memory_rounds
         self.repaired: list[Compiled] = []
         self.prices = MemoryPrices(compiled.choices, self.search.target)
@@ -62,7 +62,7 @@ class MemoryRounds:
     def _fit(self) -> None:
         """Looks for a graph within the limits that is about as fast as the fastest: prices on memory rise as long as none fits and then fall, by ever
         less, since what is learnt of commands from each graph changes which prices do."""
-        limits, learnt = self.search.decision.limits, set[bytes]()
+        limits, learnt = self.limits, set[bytes]()
         share, factor, fitted, fruitless = 0.0, _FACTOR, False, 0
         for number in range(self.most):
             over, best = self._over(), self._fastest_that_fits()
@@ -86,13 +86,13 @@ class MemoryRounds:
         for number in range(self.most, 2 * self.most):
             if self._over() is None or misses == _MISSES:
                 return
-            self._learn(self.search.decision.limits, learnt)
+            self._learn(self.limits, learnt)
             misses = 0 if self._repaired(number) else misses + 1
 
     def _repaired(self, number: int) -> bool:
         """Changes a graph that exceeds the limit of flash only so far that it fits; False if that gives nothing new. Where a byte is worth about the same
         everywhere in a graph, a price on it changes either nothing or all of it."""
-        limits = self.search.decision.limits
+        limits = self.limits
         known, fastest = self.compiled.graphs, self._fastest()
         if limits.flash is None or fastest is None:
             return False
@@ -125,7 +125,7 @@ class MemoryRounds:
         pool, seen, is_fresh = set[int](), list[Mapping[int, int]](), False
         near: Compiled | None = None
         for number in range(_SOLVED):
-            over, limits = self._over(), self.search.decision.limits
+            over, limits = self._over(), self.limits
             if over is None or limits.flash is None or over.flash <= limits.flash:
                 return
             self._learn(limits, learnt)
@@ -156,7 +156,7 @@ class MemoryRounds:
         found = set[int]()
         for share in _SHARES:
             with self.search.extracting():
-                charged = self.prices.charged(self.choices, _rates(over, self.search.decision.limits, share))
+                charged = self.prices.charged(self.choices, _rates(over, self.limits, share))
                 for extraction in self._priced(charged):
                     found.update(extraction.choice.values())
         return found
@@ -167,7 +167,7 @@ class MemoryRounds:
         among = pool.union(*(c.choice.values() for c in self.compiled.graphs))
         others = frozenset(n for n in range(known) if n not in among)
         with self.search.extracting():
-            budgets = self.prices.budgets(self.choices, near, self.search.decision.limits)
+            budgets = self.prices.budgets(self.choices, near, self.limits)
             seconds = min(_SECONDS, self.search.options.time_limit)
             return within(replace(graph, forbidden=graph.forbidden | others), budgets, time_limit=seconds)
 
@@ -178,7 +178,7 @@ class MemoryRounds:
 
     def _shrink(self) -> None:
         """Looks for graphs that need less SRAM than the best so far, a step at a time, until prices that make SRAM all that counts find none."""
-        decision, best, learnt = replace(self.search.decision, objective=SRAM), None, set[bytes]()
+        decision, best, learnt = replace(self.search.decision, objective=SRAM, limits=self.limits), None, set[bytes]()
         shares: list[float] = []
         for number in range(2 * self.most, 2 * self.most + min(self.most, _MOST)):
             least = min(self.compiled.graphs, key=lambda c: decision.rank(c.figures), default=None)
@@ -202,16 +202,16 @@ class MemoryRounds:
 
     def _fastest(self) -> Compiled | None:
         """Of those that fit."""
-        limits = self.search.decision.limits
+        limits = self.limits
         return min((c for c in self.compiled.graphs if limits.fits(c.figures)), key=lambda c: c.figures, default=None)
 
     def _fastest_that_fits(self) -> float:
         """Cycles, inf if none fits."""
-        return fastest_that_fits(self.compiled.graphs, self.search.decision.limits)
+        return fastest_that_fits(self.compiled.graphs, self.limits)
 
     def _over(self) -> Figures | None:
         """What a graph that fits is looked for from, if none that fits is about as fast as the fastest: one that is fast and exceeds little."""
-        limits, known = self.search.decision.limits, self.compiled.graphs
+        limits, known = self.limits, self.compiled.graphs
         if fits_nearly(known, limits):
             return None
         over = [c.figures for c in known if not limits.fits(c.figures)]

@@ -1,7 +1,7 @@
 """Saturate, extract, verify: the whole story.
 
 The TOSA with explicit layout is the reference for meaning. The candidates are stock ExecuTorch's graph, the explicit graph
-itself and what extraction finds; Vela's total on the whole graph ranks them, and the first in that order that equals the
+itself and what extraction finds; Vela's corrected total of the whole graph ranks them, and the first in that order that equals the
 reference to the bit on the TOSA reference model is the answer. Whatever fails costs a candidate, never the result; also the explicit
 graph itself, which Vela may refuse (a TRANSPOSE that U55 has no room for).
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +22,7 @@ from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.egraph.rule import Rule
 from eqsat.files import PluginError
 from eqsat.rules import tolerant
-from eqsat.search.alternatives import alternatives
+from eqsat.search.alternatives import alternatives, without
 from eqsat.search.decision import ALONE, Container, Decision, MemoryLimits
 from eqsat.search.effort import EFFORTS
 from eqsat.search.given import Given, Stock
@@ -35,14 +35,28 @@ from eqsat.search.referee import disagreement
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
 from eqsat.search.search import Search
-from eqsat.search.verification import Answer, Compiled, first_equal, pareto_set, rank
+from eqsat.search.verification import (
+    Answer,
+    Checks,
+    Compiled,
+    Judged,
+    first_equal,
+    pareto_set,
+    rank,
+    tell,
+    verify_offers,
+)
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.roofline import bound, over_bound
 from eqsat.workers.worker import Pool
+from extraction import Infeasible
 
 #: There is no second e-graph with forms that need less memory where the first has more e-nodes: it would take as long again.
 _MOST_E_NODES = 15_000
+#: Where Vela compiles a candidate wrongly that is better than the answer by more than this share, the search goes on without what is
+#: at fault, so many times at most.
+_BEHIND, _REPAIRS = 0.01, 3
 
 __all__ = ["Result", "optimize_tosa"]
 
@@ -81,11 +95,13 @@ def optimize_tosa(
             interrupted = _is_interrupted(search, found)
             decision = search.decision
             candidates = [*given.compiled.values(), *found]
+            answer = _answer(candidates, search, given.checks)
+            if answer is None:
+                raise given.refusals["explicit"]
             with search.clock.stage("verify"):
-                answer = first_equal(candidates, given.checks, decision, search.warnings)
-        if answer is None:
-            raise given.refusals["explicit"]
-    result = _result(given, search, frozen, candidates, answer, interrupted)
+                verify_offers(candidates, answer, given.checks, decision)
+                tell(answer, candidates, given.checks, decision)
+        result = _result(given, search, frozen, candidates, answer, interrupted)
     run = _run(name, given, search, candidates, answer.best, result)
     result.run = replace(run, result=result.record()) if run else None
     return result
@@ -96,8 +112,8 @@ def _decision(given: Given, search: Search, container: Container) -> Decision:
     with search.clock.stage("given graphs"):
         given.wait()
     footprints = {n: c.estimate.footprint for n, c in given.compiled.items()}
-    cycles = {n: c.figures.cycles for n, c in given.compiled.items()}
-    return Decision.of(search.options, footprints, cycles, container)
+    figures = {n: c.figures for n, c in given.compiled.items()}
+    return Decision.of(search.options, footprints, figures, container)
 
 
 @contextmanager
@@ -157,8 +173,9 @@ def _with_less_memory(given: Given, search: Search, found: Sequence[Compiled]) -
     """What a second e-graph has, by greedy extraction: prices are known by now, and what it is about is memory."""
     if not found or not EFFORTS[search.options.effort].less_memory:
         return []
-    limits = search.decision.limits  # which are known once the given graphs are compiled
-    more = rules_for_less([*given.compiled.values(), *found], limits)
+    aims = search.decision.aims  # which are known once the given graphs are compiled
+    wanted = [rules_for_less([*given.compiled.values(), *found], limits) for limits in aims]
+    more = list(dict.fromkeys(rule for rules in wanted for rule in rules))
     if not more:
         return []
     frozen = _saturated(given.reference, search, more)
@@ -166,6 +183,41 @@ def _with_less_memory(given: Given, search: Search, found: Sequence[Compiled]) -
         return []
     again = replace(search, decide=lambda: search.decision, options=replace(search.options, extractor="dag_greedy"))
     return [replace(c, more=tuple(more)) for c in alternatives(again, frozen)]
+
+
+def _answer(candidates: list[Compiled], search: Search, checks: Checks) -> Answer | None:
+    """The first candidate that may be the answer.
+
+    Where Vela compiles a better one wrongly, the search goes on without the choices at which the wrong binaries begin
+    to differ; what it finds is added to the candidates.
+    """
+    known = 0
+    for _ in range(_REPAIRS):
+        with search.clock.stage("verify"):
+            answer = first_equal(candidates, checks, search.decision)
+        wrong, known = checks.miscompiled[known:], len(checks.miscompiled)
+        more = _without(wrong, answer, search) if answer else []
+        if not more:
+            return answer
+        candidates += more
+    with search.clock.stage("verify"):
+        return first_equal(candidates, checks, search.decision)
+
+
+def _without(wrong: Sequence[tuple[Compiled, Judged]], answer: Answer, search: Search) -> list[Compiled]:
+    """Candidates without the choices at which binaries go wrong that are better than the answer's by more than `_BEHIND`."""
+    found: list[Compiled] = []
+    forbidden: dict[int, tuple[Compiled, set[int]]] = {}
+    for c, judged in wrong:
+        if c.choices is None or not search.decision.is_better(c.figures, answer.best.figures, by=_BEHIND):
+            continue
+        origin = c.choices.tensor_graph(c.choice)[1]
+        if judged.culprit in origin:
+            forbidden.setdefault(id(c.choices), (c, set()))[1].add(origin[judged.culprit])
+    for c, nodes in forbidden.values():
+        with _never_worse(search), suppress(Infeasible):  # there may be no other form of what is at fault
+            found += [replace(f, tolerant=c.tolerant, more=c.more) for f in without(search, c, nodes)]
+    return found
 
 
 def _is_interrupted(search: Search, found: Sequence[Compiled]) -> bool:
@@ -190,6 +242,9 @@ def _result(
     interrupted: bool,
 ) -> Result:
     best, located = answer.best, with_locations(answer.best, given.buffers["explicit"])
+    with search.clock.stage("verify"):
+        stock_verified, stock_proved, stock_binary = given.checks.stock(candidates)
+    proof = answer.proof
     explicit, stock = given.compiled.get("explicit"), given.compiled.get("stock")
     counts = given.reference.op_counts()
     names = dict.fromkeys(o.attr("tosa").lower() for o in given.reference.nodes if o.op == "opaque")
@@ -200,7 +255,7 @@ def _result(
     }
     streams = {"stock": priced.get("stock"), "explicit": priced.get("explicit"), "eqsat": priced[best.name]}
     if before := stock or explicit:
-        cycles = before.estimate.cycles, best.estimate.cycles
+        cycles = before.estimate.corrected, best.estimate.corrected
         if warning := disagreement(cycles, (streams[before.name], streams["eqsat"])):
             search.warnings.append(warning)
     return Result(
@@ -210,12 +265,19 @@ def _result(
         cycles=best.estimate.cycles,
         stock_cycles=stock.estimate.cycles if stock else None,
         explicit_cycles=explicit.estimate.cycles if explicit else None,
+        corrected=best.estimate.corrected,
+        stock_corrected=stock.estimate.corrected if stock else None,
+        explicit_corrected=explicit.estimate.corrected if explicit else None,
         verified=answer.verified,
         deviation=best.deviation,
-        stock_verified=answer.stock_verified,
+        stock_verified=stock_verified,
+        proved=answer.is_proved,
+        undecided=[f"{o.operator}: {o.reason}" for o in proof.undecided] if proof else [],
+        error_bound=proof.error_bound if proof else float(best.name != "explicit"),
+        stock_proved=stock_proved,
         binary_verified=answer.binary.equal,
         binary_reason=answer.binary.reason,
-        stock_binary_verified=answer.stock_binary.equal if answer.stock_binary else None,
+        stock_binary_verified=stock_binary.equal if stock_binary else None,
         command_stream=streams,
         referee=search.options.referee,
         by_kind=best.estimate.by_kind,
@@ -238,6 +300,7 @@ def _result(
         table=table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates)),
         seconds=search.clock.seconds,
         warnings=search.warnings,
+        raw=best.estimate.raw,
     )
 
 

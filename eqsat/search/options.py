@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import cost_models
 import extraction
+from cost_models.cache import check_place
 from cost_models.command_stream import PER_COMMAND
 from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
@@ -16,6 +18,7 @@ from eqsat.files import InputError
 from eqsat.naming import naming
 from eqsat.rules.presets import PRESETS
 from eqsat.search.effort import DEFAULT_EFFORT, EFFORTS
+from eqsat.search.limit import AS_STOCK, STOCK, parse
 from eqsat.search.spellings import for_target
 from eqsat.target import Target
 
@@ -24,13 +27,12 @@ NUMERICS = ("exact", "tolerant")
 CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
 #: By which total graphs are ranked: Vela's, or the price of their command streams.
 VELA, COMMAND_STREAM = REFEREES = ("vela", "command-stream")
-#: A limit on memory that is no number: what stock's graph needs, or any.
-STOCK, ANY = "stock", "any"
-
 
 #: Fields of `Options` that effort decides unless they are given, and what stands for that until the options are made.
 _OF_EFFORT = ("budget", "extractor", "time_limit", "rounds", "binary_time_limit")
 _BY_EFFORT: Any = None
+#: Fields that are numbers and have no other check.
+_NUMBERS = ("time_limit", "rounds", "trials", "tolerance", "binary_time_limit", "command_cycles")
 
 
 class OptionError(InputError):
@@ -52,11 +54,13 @@ class Options:
     numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
     rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles of stock's graph, and
     as many for all others that are compared (0: binaries are not run).
-    max_sram: bytes of SRAM that each delegate may use, "stock" (no more than stock's graph does, or the given graph where there is no stock) or "any".
+    max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M"; "+16K" or "5%", so much more than stock's graph uses, or the given
+    graph where there is no stock; "stock", no more than that; or "any".
     objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides by cycles, but also looks for
     less SRAM and verifies the whole Pareto set (`Result.points`).
-    max_flash: the same for its commands and weights in the .pte; "stock" allows a .pte that is 1% larger than stock's.
-    referee: "vela", or "command-stream": graphs rank by the price of their command streams (`cost_models/command_stream.py`).
+    max_flash: the same for its commands and weights; "+4K" and "5%" are of the whole .pte, of which several delegates share what is added; "stock"
+    allows the larger of 1% and 4 KiB.
+    referee: "vela", graphs rank by its corrected total; or "command-stream", by the price of their command streams (`cost_models/command_stream.py`).
     command_cycles: cycles of each command in that price, besides what it computes or moves.
     """
 
@@ -93,9 +97,13 @@ class Options:
         ):
             if name not in known:
                 raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
-        for what, limit in (("max_sram", self.max_sram), ("max_flash", self.max_flash)):
-            if limit not in (STOCK, ANY) and not str(limit).isdecimal():
-                raise OptionError(f"{what} is {limit!r}: give a number of bytes, {STOCK} or {ANY}")
+        for name in _NUMBERS:
+            if not isinstance(value := getattr(self, name), Real):
+                raise OptionError(f"{name} is {value!r}: give a number")
+        for field in AS_STOCK:
+            parse(getattr(self, field), field)
+        if self.cache is not None:
+            check_place(Path(self.cache))
         if self.command_cycles < 0:
             raise OptionError(f"{self.command_cycles:g} cycles for a command: give 0 or more")
         if self.trials < 1:

@@ -23,17 +23,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from math import prod
+from operator import and_
 
 import numpy as np
 
 from eqsat.egraph.encoding import Frozen
 from eqsat.search.choice import Choices
+from eqsat.search.region_values import Leaf, Side, Variable, before_a_scale, difference, moved, on_all_codes, read
+from eqsat.tensor.alignment import patterns, reach
+from eqsat.tensor.allowed import ANY
+from eqsat.tensor.asked import asked
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move
-from eqsat.tensor.ops import evaluate_op
-from eqsat.tensor.samples import INDEPENDENT, Domain, domains, sample
+from eqsat.tensor.points import points
+from eqsat.tensor.samples import INDEPENDENT, Domain, sample
 from eqsat.tosa.reference import Claim
 
 #: Samples per region: at least, at most, and the elements to compute (multiply-accumulates count as such) that decide between.
@@ -120,12 +126,6 @@ def compare_regions(
     return _Cutter(source, found, same, seen, seed).run()
 
 
-#: A free value at a boundary: of a class that both graphs compute, or of a node that only the source has.
-Variable = tuple[str, int]
-#: What is read there: a variable, or a Move of it.
-Leaf = tuple[Variable, Move | None]
-
-
 @dataclass(slots=True)
 class _Region:
     """What lies between a pair of nodes and a boundary. source, found: nodes to compute, in order."""
@@ -145,7 +145,7 @@ class _Cutter:
         self.family: dict[int, int] = {}
         for c, (origin, _) in self.moved.items():
             self.family[origin] = self.family.get(origin, 0) | sum(1 << t for t in self.members[c])
-        self.given = dict(zip(source.inputs, domains(source), strict=True))
+        self.asked = asked(source)
         #: {node of the source: all that it depends on and itself, as bits}
         self.below: dict[int, int] = {}
         for n in source.live():
@@ -248,7 +248,7 @@ class _Cutter:
     def _is_hidden(self, cls: int) -> bool:
         """Whether it is unknown within which limits the values of a class lie that cannot have all those of its dtype."""
         first = self.members[self.moved[cls][0]][0]
-        return DType.of(self.source.nodes[first].dtype).is_accumulator and self.seen(first) is None
+        return DType.of(self.source.nodes[first].dtype).is_accumulator and self._limits(first) is None
 
     def _region(self, n: int, s: int, banned: set[int]) -> _Region:
         """The region of a pair above the classes that are not banned."""
@@ -287,39 +287,47 @@ class _Cutter:
         return (("class", origin), whole) if whole else (("class", cls), move)
 
     def _sampled(self, region: _Region, n: int, s: int, move: Move | None, rng: np.random.Generator) -> str:
-        variables = self._domains(region)
-        work = sum(_work(self.source, t) for t in region.source) + sum(_work(self.found, v) for v in region.found)
-        for k in range(max(_FEWEST, min(_MOST, _WORK // max(1, work)))):
+        sides = (
+            Side(self.source, s, region.source, region.source_leaves),
+            Side(self.found, n, region.found, region.found_leaves),
+        )
+        variables = self._domains(sides)
+        work = sum(_work(side.graph, t) for side in sides for t in side.nodes)
+        if differs := on_all_codes(sides, variables):
+            return differs
+        # where all codes were compared only their places are left
+        most = _FEWEST if differs == "" else max(_FEWEST, min(_MOST, _WORK // max(1, work)))
+        for k in range(most):
             drawn = dict(zip(variables, sample(list(variables.values()), INDEPENDENT + k, rng), strict=True))
-            want = _moved(_value(self.source, s, region.source, _read(region.source_leaves, drawn)), move)
-            got = _value(self.found, n, region.found, _read(region.found_leaves, drawn))
-            if want.shape != got.shape:
-                return f"its shape is {got.shape}, expected {want.shape}"
-            wrong = want != got
-            if wrong.any():
-                at = tuple(int(i) for i in np.argwhere(wrong)[0])
-                return f"{int(wrong.sum())} of {wrong.size} elements, as {got[at]} instead of {want[at]} at {at}"
+            want, got = (side.values(read(side.leaves, drawn)) for side in sides)
+            if differs := difference(moved(want[s], move), got[n]) or before_a_scale(sides, want, got, move):
+                return differs
         return ""
 
-    def _domains(self, region: _Region) -> dict[Variable, Domain]:
-        """What each variable is drawn from: INT32 and INT48 from what was seen, so that sums do not overflow."""
+    def _domains(self, sides: Sequence[Side]) -> dict[Variable, Domain]:
+        """What each variable is drawn from: INT32 and INT48 from what sums can be or, of others, what was seen, so that sums do not overflow."""
+        leaves = [(points(s.graph, s.nodes), patterns(s.graph, s.nodes), s.leaves) for s in sides]
         out: dict[Variable, Domain] = {}
-        points: dict[Variable, set[int]] = {}
-        for graph, nodes, leaves in (
-            (self.source, region.source, region.source_leaves),
-            (self.found, region.found, region.found_leaves),
-        ):
-            for reader in (graph.nodes[t] for t in nodes):
-                for i in set(reader.inputs) & leaves.keys():
-                    points.setdefault(leaves[i][0], set()).update(dict(reader.attrs).get("in_zp", ()))
-        for x, _ in (*region.source_leaves.values(), *region.found_leaves.values()):
+        for x in dict.fromkeys(x for side in sides for x, _ in side.leaves.values()):
             nodes = [x[1]] if x[0] == "node" else self.members[x[1]]
-            given = next((self.given[n] for n in nodes if n in self.given), None)
             t = self.source.type(nodes[0])
-            limits = self.seen(nodes[0]) if DType.of(t.dtype).is_accumulator else None
+            is_input = any(self.source.nodes[n].op == "input" for n in nodes)
+            limits = self._limits(nodes[0]) if DType.of(t.dtype).is_accumulator and not is_input else None
             low, high = limits or (None, None)
-            out[x] = given or Domain(t, low, high, tuple(sorted(points.get(x, ()))))
+            at_leaves = [(p, q, n, m) for p, q, at in leaves for n, (variable, m) in at.items() if variable == x]
+            out[x] = Domain(
+                t,
+                low,
+                high,
+                tuple(dict.fromkeys(v for p, _, n, _ in at_leaves for v in p.get(n, ()))),
+                reduce(and_, (self.asked.get(n, ANY) for n in nodes)),
+                tuple(m.inverse().apply(a) if m else a for _, q, n, m in at_leaves for a in q.get(n, ())),
+            )
         return out
+
+    def _limits(self, node: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Of the values of a node of the source."""
+        return reach(self.source, node) or self.seen(node)
 
 
 def _above(graph: TensorGraph, root: int, is_leaf: Callable[[int], bool]) -> list[int]:
@@ -345,27 +353,6 @@ def _work(graph: TensorGraph, n: int) -> int:
     elif node.op == "matmul":
         window = graph.nodes[node.inputs[0]].shape[-1]
     return _CALL + graph.type(n).elements * window + sum(graph.type(i).elements for i in node.inputs)
-
-
-def _value(graph: TensorGraph, n: int, nodes: Sequence[int], leaves: Mapping[int, np.ndarray]) -> np.ndarray:
-    """The value of node n. Raises GraphError for operators without semantics in numpy."""
-    values = dict(leaves)
-
-    def read(i: int) -> np.ndarray:
-        return graph.nodes[i].attr("value").data if graph.nodes[i].op == "const" else values[i]
-
-    for k in nodes:
-        node = graph.nodes[k]
-        values[k] = evaluate_op(node.op, node.attrs, [read(i) for i in node.inputs], graph.type(k))
-    return read(n)
-
-
-def _read(leaves: Mapping[int, Leaf], drawn: Mapping[Variable, np.ndarray]) -> dict[int, np.ndarray]:
-    return {n: _moved(drawn[x], move) for n, (x, move) in leaves.items()}
-
-
-def _moved(x: np.ndarray, move: Move | None) -> np.ndarray:
-    return x if move is None else move.apply(x)
 
 
 def _movement(graph: TensorGraph, node: Node) -> Move | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from html import escape
 from typing import Any
 
 from eqsat.files import InputError
+from eqsat.search.comparison import Column, Row, as_html, as_text, proof_line, sections
 from eqsat.search.decision import Figures, MemoryLimits, more
 from eqsat.search.deviation import Deviation
 from eqsat.search.options import COMMAND_STREAM
@@ -14,13 +16,14 @@ from eqsat.search.run import Run
 from eqsat.tosa.locations import Origins, read
 from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
+from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Bound
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
     """One choice that was compiled whole: who found it in which round (from the second on, prices are corrected), its cost in cycles
-    as the cost model sees it, Vela's cycles, and the proved relative gap of the extraction (None: no bound)."""
+    as the cost model sees it, its corrected cycles by Vela, and the proved relative gap of the extraction (None: no bound)."""
 
     extractor: str
     round: int
@@ -48,12 +51,16 @@ class Point:
 @dataclass(slots=True)
 class Result:
     """Outcome for one graph. Cycles are the totals of the version `vela` of Vela; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
+    corrected: the same without what Vela is known to charge for nothing (`eqsat/vela/broadcasts.py`), which decides.
 
     footprint: bytes of memory, and that of the others; limits: what it may need; points: the Pareto set of all graphs that were compiled, by cycles,
     without those that are known to differ. bound: cycles that the input needs at least.
     table: Vela's table of the result, a row per operator that runs, with the `origins` of each as far as the input tells them.
     explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
-    verified: equal to the reference to the bit. stock_verified: the same of the stock graph, None if it was not compared.
+    verified: equal to the reference to the bit: proved, or on samples.
+    proved: equal to it for every input on which it does not overflow itself (docs/proofs.md). undecided: the operators at which the proof ended, and why; the result was compared on samples then.
+    error_bound: the probability that "proved" is wrong is at most that. stock_proved: the same of the stock graph, None where that was not tried.
+    stock_verified: the same of the stock graph, None if it was not compared.
     binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference does (None: they could
     not be run, or there was no time; binary_reason says which, and where they differ). stock_binary_verified: the same of the stock graph.
     command_stream: prices of the command streams of the "stock", the "explicit" and the chosen graph ("eqsat"), None where there is none, or its
@@ -62,6 +69,7 @@ class Result:
     accepts; if not, `warnings` say why, and the command line ends with exit code 4. run: all that was known, to save
     (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`); None if not `searched`.
     interrupted: the search was ended before it was done (`Interruption`), and this is the best that was found until then.
+    raw: Vela's raw output for the result, which is what was run.
     """
 
     tosa: bytes = field(repr=False)
@@ -70,9 +78,16 @@ class Result:
     cycles: int
     stock_cycles: int | None
     explicit_cycles: int | None
+    corrected: int
+    stock_corrected: int | None
+    explicit_corrected: int | None
     verified: bool
     deviation: Deviation | None
     stock_verified: bool | None
+    proved: bool
+    undecided: list[str]
+    error_bound: float
+    stock_proved: bool | None
     binary_verified: bool | None
     binary_reason: str
     stock_binary_verified: bool | None
@@ -99,11 +114,50 @@ class Result:
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
+    raw: RawOutput | None = field(default=None, repr=False, compare=False)
     run: Run | None = field(default=None, repr=False, compare=False)
+
+    def columns(self) -> tuple[Column, Column]:
+        """Figures of what there would be without eqsat, stock's graph or else the given one, and of the answer."""
+        streams = self.command_stream
+        if self.stock_cycles is None:
+            figures = self.explicit_cycles, self.explicit_by_kind, self.explicit_footprint
+            old = Column(*figures, stream=streams.get("explicit"), corrected=self.explicit_corrected)
+        else:
+            figures = self.stock_cycles, self.stock_by_kind, self.stock_footprint
+            old = Column(*figures, stream=streams.get("stock"), corrected=self.stock_corrected)
+        new = Column(self.cycles, self.by_kind, self.footprint, stream=streams.get("eqsat"), corrected=self.corrected)
+        return old, new
+
+    def _table(self) -> tuple[Row, list[list[Row]]]:
+        name = "before" if self.stock_cycles is None else "stock"
+        return Row("cycles by operator kind", name, "eqsat", "ratio"), sections(*self.columns(), self.bound)
+
+    def verdicts(self) -> list[str]:
+        """A line each: whether it is verified, as a graph and as a binary; why nothing was gained; what more memory would gain; warnings."""
+        answer = {True: "yes", False: f"no: {self.binary_reason}", None: f"not run: {self.binary_reason}"}
+        out = [f"warning: {w}" for w in self.warnings]
+        out.append(
+            self.deviation.text if self.deviation else f"verified bit for bit: {'yes' if self.verified else 'no'}"
+        )
+        if self.verified:
+            out.append(proof_line(self.proved, self.undecided))
+        out.append(f"verified in the binary: {answer[self.binary_verified]}")
+        if self.passed_over:
+            out.append(f"with more memory: {self.passed_over}")
+        return [*out, *filter(None, [self.kept])]
+
+    def __str__(self) -> str:
+        """The table that `eqsat optimize` prints, and what it says below."""
+        return "\n\n".join([as_text(*self._table()), "\n".join(self.verdicts())])
+
+    def _repr_html_(self) -> str:
+        """The same, in notebooks."""
+        return as_html(*self._table()) + "".join(f"<p>{escape(line)}</p>" for line in self.verdicts())
 
     def record(self) -> dict[str, Any]:
         """The figures, as JSON holds them."""
-        return asdict(replace(self, run=None, tosa=b"", explicit=b"", points=[])) | {
+        return asdict(replace(self, run=None, raw=None, tosa=b"", explicit=b"", points=[])) | {
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
             "points": [p.record() for p in self.points],
@@ -116,11 +170,37 @@ class Result:
 
     @property
     def passed_over(self) -> str:
-        """What the fastest graph that needs more memory than it may would have bought, "" if that is nothing. It was not verified."""
+        """What the fastest graph that needs more memory than it may would have bought, "" if that is nothing.
+
+        It was verified, or the text says that it was not.
+        """
         price = self.command_stream["eqsat"] if self.referee == COMMAND_STREAM else None
-        own = Figures.of(price.cycles if price else self.cycles, self.footprint)
-        over = [p.figures for p in self.points if not p.fits and p.figures.cycles < own.cycles]
-        return more(min(over), own) if over else ""
+        own = Figures.of(price.cycles if price else self.corrected, self.footprint, self.cycles)
+        over = [p for p in self.points if not p.fits and p.figures.cycles < own.cycles]
+        if not over:
+            return ""
+        fastest = min(over, key=lambda p: p.figures)
+        return more(fastest.figures, own) + ("" if fastest.verified else " (not verified)")
+
+    @property
+    def cycles_before(self) -> int | None:
+        """Those that there would be without eqsat: of stock's graph, of the given one where there is no other; None where Vela refuses both."""
+        return self.explicit_cycles if self.stock_cycles is None else self.stock_cycles
+
+    @property
+    def kept(self) -> str:
+        """Why nothing was gained and which graph is the answer, "" where something was."""
+        before = self.cycles_before
+        if self.chosen == "eqsat" or before is None or self.cycles < before:
+            return ""
+        graph = "stock's graph is kept" if self.chosen == "stock" else "the given graph is kept"
+        if not (self.searched or self.interrupted):
+            return f"no alternatives were found: {graph}"
+        if self.passed_over:
+            return f"nothing faster fits into the memory that it may need: {graph}"
+        if min((before, *(e.cycles for e in self.extractions))) < self.cycles:
+            return f"what takes fewer cycles was not used, as warnings say: {graph}"
+        return f"nothing faster was found: {graph}"
 
     def run_or_error(self) -> Run:
         """The run. Raises InputError with the reason why there is none."""

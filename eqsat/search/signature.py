@@ -10,16 +10,10 @@ from __future__ import annotations
 
 import math
 
-from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.graph import TensorGraph, unread
 
 #: Leaves, and what may have further results, which are read by node.
 _NOT_COMPUTED = ("input", "const", "opaque")
-
-
-def unread(graph: TensorGraph) -> list[int]:
-    """Positions of the inputs that neither an operator nor an output reads."""
-    readers, outputs = graph.readers(), set(graph.outputs)
-    return [k for k, i in enumerate(graph.inputs) if not readers[i] and i not in outputs]
 
 
 def with_inputs_read(

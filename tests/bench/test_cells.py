@@ -49,7 +49,7 @@ def test_plugins_of_a_configuration_are_found_by_the_same_names_and_are_part_of_
         ("eqsat:presets=none", "preset"),
         ("eqsat:preset=nope", "nope"),
         ("eqsat:rounds=many", "number"),
-        ("eqsat:max-sram=much", "number of bytes, stock or any"),
+        ("eqsat:max-sram=much", "max_sram is 'much': give a number of bytes"),
         ("eqsat:extractor=diligent", "no extractor is called 'diligent'"),
         ("eqsat:user-rules=absent.py", "absent.py does not exist"),
     ],

@@ -47,6 +47,7 @@ def test_records_of_a_real_model(zoo_run):
     for r in (stock, explicit, eqsat):
         assert r["verified"] is True and r["delegates"] == 1 and r["vela"] == version("ethos-u-vela")
         assert sum(r["by_kind"].values()) == sum(o["cycles"] for o in r["by_operator"].values()) == r["cycles"]
+        assert 0 < r["corrected"] <= r["cycles"]
         assert r["memory"]["Sram"]["peak"] > 0 and r["memory"]["Sram"]["written"] > 0 and r["encoded_weight_bytes"] > 0
         assert r["seconds"].keys() <= set(STAGES) and r["seconds"]["lowering"] > 0 and r["peak_mib"] > 0
         assert r["op_counts"]["conv2d"] >= 2 and r["weight_bytes"] > 0

@@ -16,7 +16,7 @@ from tests.graphs import transposed_relus
 
 pytestmark = pytest.mark.slow
 
-OPTIONS = {"extractor": "dag_greedy", "time_limit": 1.0}
+OPTIONS = {"extractor": "dag_greedy", "time_limit": 1.0, "max_flash": "1%"}
 
 
 def test_columns() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.vela_defects import DEFECTS, Defect, activation_of_several_images, equal_weights, lost_output, verdict
 from eqsat.target import Target
-from eqsat.target.families import U85
+from eqsat.target.families import U55, U85
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import facts
 from eqsat.vela.guards import violations
@@ -44,17 +44,17 @@ def test_what_vela_does_not_take_for_others(defect: Defect, accelerator: str, wo
 
 
 def test_a_guard_names_equal_weights_with_other_biases() -> None:
-    assert "other biases" in violations(equal_weights())[0]
+    assert "other biases" in violations(equal_weights(), U55)[0]
     g = equal_weights()
     last = next(n for n in reversed(range(len(g.nodes))) if g.nodes[n].op == "rescale")
     g.nodes[last] = replace(
         g.nodes[last], attrs=tuple((k, (35,) if k == "shift" else v) for k, v in g.nodes[last].attrs)
     )
-    assert violations(g) == []
+    assert violations(g, U55) == []
 
 
 def test_a_guard_names_several_images_where_vela_mixes_them_up() -> None:
-    assert len(violations(activation_of_several_images())) == facts().images_mixed_up
+    assert len(violations(activation_of_several_images(), U55)) == facts().images_mixed_up
 
 
 @pytest.mark.skipif(VELA not in ("5.1", "5.2"), reason="not measured with this version of Vela")

@@ -1,6 +1,8 @@
 """The command line as a user meets it."""
 
 import json
+import os
+import resource
 import subprocess
 import sys
 from importlib.metadata import version
@@ -17,7 +19,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from tests.cost_models import a16w8
-from tests.graphs import finish, recomputed, rescale
+from tests.graphs import finish, products, recomputed, transpose
 
 ROOT = Path(__file__).parents[2]
 PIXEL_SHUFFLE = f"{ROOT / 'benchmarks/models/pixel_shuffle.py'}:model"
@@ -94,6 +96,18 @@ def test_optimize_a_tosa_file(tmp_path):
     assert record["command_stream"]["eqsat"]["commands"] < record["command_stream"]["stock"]["commands"]
 
 
+def test_both_totals_are_told(tmp_path):
+    source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
+    source.write_bytes(dumps(products(False)))
+    arguments = ("optimize", source, "-t", "ethos-u55-128", "-o", out)
+    record = json.loads(run(*arguments, "--json").stdout)
+    assert record["corrected"].keys() == record["cycles"].keys() == {"stock", "eqsat"}
+    assert record["corrected"]["stock"] == record["stock_corrected"] < 0.5 * record["cycles"]["stock"]
+    assert all(record[k]["eqsat"] <= record[k]["stock"] for k in ("cycles", "corrected"))
+    shown = run(*arguments).output
+    assert "corrected total" in shown and f"{record['corrected']['stock']:,}" in shown
+
+
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 def test_the_referee_is_an_option(target, tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
@@ -124,11 +138,11 @@ def test_memory_decides_and_the_pareto_set_is_shown(tmp_path):
 
 def test_where_no_alternative_is_found_the_exit_code_says_so(tmp_path):
     g = TensorGraph()
-    finish(g, rescale(g, g.add_input("x", (1, 4, 4, 8), "INT32"), "INT32", shift=(31,)))
+    finish(g, transpose(g, g.add_input("x", (1, 3, 5, 7), "INT32"), 0, 3, 1, 2))  # U55 has none of INT32
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(dumps(g))
-    result = run("optimize", source, "-t", "ethos-u85-256", "-o", out)
-    assert result.exit_code == 4 and "no form of RESCALE" in " ".join(result.output.split())
+    result = run("optimize", source, "-t", "ethos-u55-128", "-o", out)
+    assert result.exit_code == 4 and "has a price" in " ".join(result.output.split())
     assert out.is_file()
 
 
@@ -176,6 +190,30 @@ def test_the_time_limit_is_that_of_an_extraction(tmp_path):
     assert run(*call, 7).exit_code == 0 and runs.load(saved).options["time_limit"] == 7
 
 
+def test_a_cache_that_cannot_be_used_is_told_once(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "file"))
+    (tmp_path / "in.tosa").write_bytes(pair_of_transposes())
+    result = run("optimize", tmp_path / "in.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--json")
+    assert result.exit_code == 0, result.output
+    told = [w for w in json.loads(result.stdout)["warnings"] if "prices are measured anew each time" in w]
+    assert len(told) == 1 and str(tmp_path / "file") in told[0]
+    assert "cannot be used: " in run("cache", "info").output.replace("\n", " ")
+    assert json.loads(run("cache", "info", "--json").stdout)["failure"]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_last_line_says_why_nothing_was_gained(tmp_path, as_json):
+    g = TensorGraph()
+    x = g.add_input("x", (1, 4, 4, 8), "INT8")
+    (tmp_path / "in.tosa").write_bytes(dumps(finish(g, g.add_with("clamp", (x,), makers.clamp("INT8", 0, 9)))))
+    more = ["--json"] if as_json else []
+    result = run("optimize", tmp_path / "in.tosa", "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", *more)
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)["kept"] if as_json else result.stdout.splitlines()[-2]
+    assert said == "nothing faster was found: the given graph is kept"
+
+
 def test_versions_are_printed():
     result = run("--version")
     assert result.exit_code == 0 and result.output.startswith(
@@ -198,16 +236,22 @@ def test_rules_are_listed():
         (("compile", "model", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("neither",)),
         (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}/no/x.pte"), ("does not exist", "-o")),
         (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}"), ("is a directory",)),
+        (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "/proc/x.pte"), ("cannot write to /proc", "-o")),
+        (("optimize", "none.tosa", "-t", "ethos-u55-128", "-o", "/proc/x.tosa"), ("cannot write to /proc", "-o")),
         (("compile", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "--config", "no.ini", "-o", "{tmp}/x.pte"), ("no.ini",)),
         (("compile", "{tmp}/bad.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("bad.pt2", "save it again")),
         (("compile", "{tmp}/float.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("float model", "quantize")),
         (("compile", "{tmp}/dynamic.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("dynamic shapes",)),
         (("optimize", "{tmp}/none.tosa", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("none.tosa", "cannot read")),
-        (("optimize", "{tmp}/bad.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("bad.pt2", "no TOSA flatbuffer")),
+        (("optimize", "{tmp}/bad", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("bad", "no TOSA flatbuffer")),
+        (("optimize", "{tmp}/bad.pt2", "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("bad.pt2", "`eqsat compile`")),
+        (("optimize", PIXEL_SHUFFLE, "-t", "ethos-u55-128", "-o", "{tmp}/x.tosa"), ("py:model", "`eqsat compile`")),
+        (("compile", "x.tosa", "-t", "ethos-u55-128", "-o", "{tmp}/x.pte"), ("x.tosa", "`eqsat optimize`")),
     ],
 )
 def test_bad_input_is_one_line_that_names_it(tmp_path, args, words):
-    (tmp_path / "bad.pt2").write_bytes(b"PK\x03\x04 truncated")
+    for name in ("bad", "bad.pt2"):
+        (tmp_path / name).write_bytes(b"PK\x03\x04 truncated")
     if "float" in str(args) or "dynamic" in str(args):
         x = torch.randn(2, 3)
         dims = {"input": {0: torch.export.Dim("n", min=2, max=8)}}
@@ -222,6 +266,41 @@ def test_bad_input_is_one_line_that_names_it(tmp_path, args, words):
     assert message.startswith("error:") and all(w in message for w in words), message
     assert [p for p in sorted(tmp_path.iterdir()) if p.suffix in (".pte",) or "x.tosa" in p.name] == []
     assert sorted(tmp_path.iterdir()) == sorted({*before, *(p for p in tmp_path.iterdir() if p.suffix == ".pt2")})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [(), ("--json",), ("--save", "run")])
+def test_a_disk_that_fails_costs_the_files_and_not_the_figures(tmp_path, more):
+    """Every write of more than 100 bytes fails."""
+    (tmp_path / "in.tosa").write_bytes(pair_of_transposes())
+    (tmp_path / "out.tosa").write_bytes(b"precious")
+    command = [sys.executable, "-m", "eqsat.cli", "optimize", "in.tosa", "-t", "ethos-u85-256", "-o", "out.tosa", *more]
+    limit = (100, 100)
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+    assert done.returncode == 3 and "error: cannot write out.tosa" in done.stderr
+    assert (tmp_path / "out.tosa").read_bytes() == b"precious"
+    if "--json" in more:
+        assert json.loads(done.stdout)["error"]["exit_code"] == 3
+    else:
+        assert "verified bit for bit: yes" in done.stdout and "wrote" not in done.stdout
+
+
+def test_a_misspelt_callable_is_told_before_executorch_is_imported(tmp_path):
+    (tmp_path / "mine.py").write_text("def model(): ...\n")
+    code = (
+        "import sys; from typer.testing import CliRunner; from eqsat.cli.app import app\n"
+        "r = CliRunner().invoke(app, ['compile', 'mine.py:modle', '-t', 'ethos-u85-256', '-o', 'x.pte'])\n"
+        "print(r.exit_code, 'executorch' in sys.modules, r.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("2 False error: mine.py has no 'modle'")
 
 
 def test_an_existing_output_survives_a_failure(tmp_path):

@@ -97,13 +97,27 @@ def test_the_library_logs_too(source: Path, caplog: pytest.LogCaptureFixture) ->
     assert any(hasattr(r, "cycles") for r in caplog.records)
 
 
-def test_a_users_code_that_fails_shows_its_traceback(source: Path, tmp_path: Path) -> None:
+def test_a_users_code_that_fails_is_one_line(source: Path, tmp_path: Path) -> None:
     call = ("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
     result = run(*call, "--cost-model", "tests.planted_costs:Raises", "--json")
     assert result.exit_code == 2 and not (tmp_path / "out.tosa").exists()
-    assert "Traceback" in result.stderr and "return 1 / (unit.result.bytes" in result.stderr
     error = json.loads(result.stdout)["error"]
-    assert error["exit_code"] == 2 and "tests.planted_costs:Raises" in error["message"]
+    assert error["exit_code"] == 2 and "planted_costs.py:" in error["message"]
+    assert result.stderr.splitlines()[-1] == f"error: {error['message']}" and "File " not in result.stderr
+    whole = run(*call, "--cost-model", "tests.planted_costs:Raises", "--debug").stderr
+    assert "Traceback" in whole and "return 1 / (unit.result.bytes" in whole
+
+
+def test_a_users_code_that_fails_deep_down_shows_its_own_frames(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "deep.py").write_text(
+        "from cost_models.op_count import OpCount\n\n"
+        "def looked_up(unit):\n    return {}[unit]\n\n"
+        "class Deep(OpCount):\n    def cycles(self, unit):\n        return looked_up(unit)\n"
+    )
+    call = ("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa", "--cost-model")
+    shown = run(*call, f"{tmp_path / 'deep.py'}:Deep").stderr
+    frames = [line for line in shown.splitlines() if line.startswith('  File "')]
+    assert len(frames) == 2 and all("deep.py" in f for f in frames) and "Traceback" not in shown
 
 
 def test_debug_shows_tracebacks(tmp_path: Path) -> None:

@@ -52,3 +52,10 @@ def test_options_arrive() -> None:
 def test_an_unknown_name_is_bad_input() -> None:
     with pytest.raises(InputError, match="no preset of rules is called 'nope'"):
         made("--rules", "nope")
+
+
+def test_limits_of_memory_are_called_as_they_were_typed() -> None:
+    assert made("--max-flash", "5%", "--max-sram", "+16K").max_flash == "5%"
+    for option in ("--max-sram", "--max-flash"):
+        with pytest.raises(InputError, match=f"^{option} is '64Q'"):
+            made(option, "64Q")

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from cost_models.cache import PriceCache, default_path
+from eqsat.files import InputError
+from eqsat.search.options import Options
 
 WRITER = """
 import sys
@@ -61,7 +63,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     assert reopened(path, *keys) == {k: float(k[1:]) for k in keys}
 
 
-@pytest.mark.parametrize("content", [b"no database at all " * 99, b"SQLite format 3\0" + b"\xff" * 5000])
+@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0" + b"\xff" * 5000])
 def test_a_corrupted_file_is_replaced(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "p"
     path.write_bytes(content)
@@ -70,6 +72,23 @@ def test_a_corrupted_file_is_replaced(tmp_path: Path, content: bytes) -> None:
     assert cache.get(["a"]) == {"a": 3}
     cache.close()
     assert reopened(path, "a") == {"a": 3}
+
+
+@pytest.mark.parametrize("content", [b"a year of work\n" * 100, b"x", bytes(5000)])
+def test_a_file_that_is_something_else_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    path = tmp_path / "prices.sqlite"
+    path.write_bytes(content)
+    for make in (PriceCache, lambda p: Options(cache=p), lambda p: Options(cache=str(p))):
+        with pytest.raises(InputError, match="prices.sqlite is no file of prices"):
+            make(path)
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
+    cache = PriceCache()
+    cache.put({"a": 1})
+    assert cache.get(["a"]) == {} and "is no file of prices" in cache.failure
+    cache.close()
+    assert path.read_bytes() == content and [p.name for p in tmp_path.iterdir()] == ["prices.sqlite"]
 
 
 def test_a_file_damaged_inside_is_replaced_or_empty(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import cost_models.machine
 from cost_models.command_stream import StreamPrice, _Clock, price
+from cost_models.machine import machine_of
 from eqsat.device.compile import compile_binary
 from eqsat.device.errors import DeviceError
 from eqsat.target import Target
@@ -16,11 +18,11 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
-from eqsat.vela.facts import facts
+from eqsat.vela.facts import KNOWN, facts
 from eqsat.workers.worker import Pool
 from tests.device.ethos_u85.pieces import PIECES as U85_PIECES
 from tests.device.graphs import PIECES, of
-from tests.graphs import conv, finish, rescale, transpose
+from tests.graphs import conv, finish, products, rescale, transpose
 
 SHAPE = (1, 24, 20, 32)
 
@@ -77,6 +79,8 @@ def test_one_command_costs_what_vela_says(accelerator: str, pool: Pool) -> None:
         assert computing.commands == 1
         if facts().table_by_default and name != "table" and target.family is not U85:
             assert computing.cycles <= 1.02 * vela, name
+        elif facts().joined_writes and target.core.cores > 1:  # bursts of several cores, which 5.2 no longer has
+            assert found.cycles >= 0.998 * vela, name
         elif target.family is U85:
             assert found.cycles == pytest.approx(vela, rel=0.002), name
         else:
@@ -102,6 +106,36 @@ def test_kinds_add_up_and_copies_hide_behind_what_is_computed(pool: Pool) -> Non
     slow = _priced(graph, target, pool, per_command=5000)
     hidden = found.by_kind["copy"].commands * 5000 - (slow.by_kind["copy"].cycles - found.by_kind["copy"].cycles)
     assert hidden > 0
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+@pytest.mark.parametrize("by", [(1, 1, 1, 48), (1, 1, 32, 48), (1, 32, 32, 1)])
+def test_an_operand_that_broadcasts_is_read_once_a_block(accelerator: str, by: tuple[int, ...], pool: Pool) -> None:
+    """So that it costs the same wherever it lies, but for its bytes; the corrected total says the same of it."""
+    target = Target.of(accelerator)
+    as_it_is, staged = (products(copied, (1, 32, 32, 48), by) for copied in (False, True))
+    found = _priced(as_it_is, target, pool)
+    corrected = compile_graph(as_it_is, target, pool).corrected
+    if facts().table_by_default and target.family is not U85:
+        assert found.cycles <= 1.02 * corrected
+    else:
+        assert found.cycles == pytest.approx(corrected, rel=0.02)
+    assert found.by_kind["elementwise"].cycles < 1.4 * _priced(staged, target, pool).by_kind["elementwise"].cycles
+
+
+@pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-1024"])
+def test_a_stream_costs_the_same_whichever_vela_is_installed(
+    accelerator: str, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = Target.of(accelerator)
+    streams = [compile_binary(dumps(g), target, pool).stream for g in (of(*PIECES), products(False))]
+    prices = []
+    for facts_of_one in KNOWN.values():
+        monkeypatch.setattr(cost_models.machine, "facts", lambda one=facts_of_one: one)
+        machine_of.cache_clear()
+        prices.append([price(s, target) for s in streams])
+    machine_of.cache_clear()
+    assert len(prices) > 1 and all(p == prices[0] for p in prices)
 
 
 def test_waits_order_the_two_queues() -> None:

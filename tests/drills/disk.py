@@ -82,7 +82,7 @@ def full_output(place: Path) -> DrillOutcome:
         fill(disk)
         code, _, err, left = _optimize(place, out)
         whole = out.read_bytes() == b"precious" and sorted(p.name for p in disk.iterdir()) == ["filler", "out.tosa"]
-    return code == 2 and clear_error(
+    return code == 3 and clear_error(
         err
     ) and whole and not left, f"exit code {code}: {message(err)}; the old file is {'whole' if whole else 'damaged'}"
 

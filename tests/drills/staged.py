@@ -39,6 +39,7 @@ def _announced(module: Any, name: str, stage: str) -> None:
 
 
 def _prepare() -> None:
+    import eqsat.cli.compile
     import eqsat.cli.optimize
     import eqsat.executorch.compiling
     import eqsat.executorch.loading
@@ -57,7 +58,7 @@ def _prepare() -> None:
     _announced(extraction.exact, "reduce", "search")
     _announced(eqsat.executorch.loading, "quantize", "quantizing")
     _announced(eqsat.executorch.compiling, "lower_with_session", "lowering")
-    _announced(eqsat.executorch.compiling, "write_atomically", "write")
+    _announced(eqsat.cli.compile, "write_atomically", "write")
     _announced(eqsat.cli.optimize, "write_atomically", "write")
     from executorch.exir import EdgeProgramManager
 

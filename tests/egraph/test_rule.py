@@ -120,6 +120,8 @@ def test_a_concat_inside_a_right_side_needs_its_type() -> None:
 def test_an_operator_that_the_table_lacks_is_refused() -> None:
     with pytest.raises(RuleError, match=r"no operator 'conv3d'; did you mean .*conv2d"):
         op("conv3d")
+    with pytest.raises(RuleError, match="no operator 'softmax'; there are abs, add, .*transpose_conv2d"):
+        op("softmax")
     with pytest.raises(RuleError, match="no one kind of e-node holds add, clamp"):
         op("add", "clamp")
 

@@ -24,7 +24,10 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 import eqsat
 from eqsat.executorch.backend import ENABLED, mark, session_of
+from eqsat.executorch.loading import load_program
+from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
+from eqsat.files import InputError
 from eqsat.naming import load
 
 TARGET = "ethos-u85-256"
@@ -239,6 +242,39 @@ def test_a_program_with_nothing_for_the_npu_warns() -> None:
         stock_lowering(torch.export.export(module, (x,)), partitioner=[ArmPartitioner(EthosUCompileSpec(TARGET))])
     with pytest.warns(eqsat.EqsatWarning, match="nothing was lowered"), eqsat.enabled():
         pass
+
+
+class And(torch.nn.Module):
+    def forward(self, x, y):
+        return torch.bitwise_and(x, y)
+
+
+class Nonzero(torch.nn.Module):
+    def forward(self, x):
+        return torch.nonzero(x)
+
+
+def whole_numbers() -> torch.Tensor:
+    return torch.arange(-6, 6, dtype=torch.int32).reshape(3, 4)
+
+
+@pytest.mark.slow
+def test_a_program_of_integers_needs_no_quantization(tmp_path) -> None:
+    x = whole_numbers()
+    torch.export.save(torch.export.export(And(), (x, x + 1)), tmp_path / "and.pt2")
+    program, _ = load_program(str(tmp_path / "and.pt2"), EthosUCompileSpec(TARGET))
+    _, session = eqsat.lower_with_session(program, TARGET)
+    assert session.complete and why_not(torch.export.export(And(), (x > 0, x < 0))) == ""
+
+
+@pytest.mark.slow
+def test_shapes_that_depend_on_values_are_called_so(tmp_path) -> None:
+    program = torch.export.export(Nonzero(), (whole_numbers(),))
+    with pytest.warns(eqsat.EqsatWarning, match="shapes in it depend on values"):
+        lowered_alone(program, TARGET)
+    torch.export.save(program, tmp_path / "nonzero.pt2")
+    with pytest.raises(InputError, match="shapes that depend on values"):
+        load_program(str(tmp_path / "nonzero.pt2"), EthosUCompileSpec(TARGET))
 
 
 @pytest.mark.parametrize(

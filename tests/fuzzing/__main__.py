@@ -12,7 +12,19 @@ from tests.fuzzing.reading import Tally, run
 from tests.fuzzing.table import markdown
 
 #: Inputs of the other formats, per input of TOSA's.
-_SHARE = {"tosa": 1.0, "search": 0.01, "choice-graph": 0.05, "run": 0.02, "prices": 0.02, "records": 0.02, "pt2": 0.01}
+_SHARE = {
+    "tosa": 1.0,
+    "search": 0.01,
+    "choice-graph": 0.05,
+    "run": 0.02,
+    "prices": 0.02,
+    "records": 0.02,
+    "pt2": 0.01,
+    "outlines": 0.02,
+    "raw": 0.01,
+    "payload": 0.01,
+    "pte": 0.005,
+}
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import random
 import re
 import shutil
@@ -17,7 +18,8 @@ from pathlib import Path
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import TosaError, dumps, loads
-from tests.fuzzing.corpus import finish, graphs
+from tests.fuzzing import compiled
+from tests.fuzzing.corpus import finish, graphs, pointwise, products, wide
 from tests.fuzzing.mutate import BLIND, mutated
 
 
@@ -210,11 +212,15 @@ def _write_prices(place: Path) -> None:
 
 def _read_prices(data: bytes, place: Path) -> str:
     from cost_models.cache import PriceCache
+    from eqsat.files import InputError
 
     for old in place.glob("prices*"):
         old.unlink()
     (place / "prices.sqlite").write_bytes(data)
-    cache = PriceCache(place / "prices.sqlite")
+    try:
+        cache = PriceCache(place / "prices.sqlite")
+    except InputError as e:
+        return error_class(e)
     found = cache.get(list(_PRICES))
     cache.put({"new": 1.0})
     cache.info()
@@ -282,6 +288,33 @@ def _read_program(data: bytes, place: Path) -> str:
     return "accepted"
 
 
+def _write_outlines(place: Path) -> None:
+    from eqsat.runs.outline import outline
+
+    made = [outline(g) for g in (pointwise(), products(), wide())]
+    data = [[f"m{i}", "ethos-u85-256", "eqsat", [[o, {"n1": 1}]], [[{"name": "n1"}]]] for i, o in enumerate(made)]
+    (place / "outlines").write_bytes(json.dumps(data).encode())
+
+
+def _damage_outlines(r: random.Random, corpus: Sequence[bytes]) -> tuple[bytes, str]:
+    """Before it is packed, as damage to a packed file is always seen, and one time in four after it."""
+    packed = r.randrange(4) == 0
+    data, how = mutated(r, [lzma.compress(d) for d in corpus] if packed else corpus, BLIND)
+    return data if packed else lzma.compress(data, preset=0), how
+
+
+def _read_outlines(data: bytes, place: Path) -> str:
+    from eqsat.bench.records import read_outlines
+    from eqsat.files import InputError
+
+    (place / "outlines.json.xz").write_bytes(data)
+    try:
+        read_outlines(place)
+    except InputError as e:
+        return error_class(e)
+    return "accepted"
+
+
 def _blind(r: random.Random, corpus: Sequence[bytes]) -> tuple[bytes, str]:
     return mutated(r, corpus, BLIND)
 
@@ -296,5 +329,9 @@ FORMATS = {
         Format("prices", _write_prices, _blind, _read_prices),
         Format("records", _write_records, _blind, _read_records),
         Format("pt2", _write_programs, _blind, _read_program),
+        Format("outlines", _write_outlines, _damage_outlines, _read_outlines),
+        Format("raw", compiled.write_raw, compiled.damage_raw, compiled.read),
+        Format("payload", compiled.write_payloads, _blind, compiled.read),
+        Format("pte", compiled.write_programs, _blind, compiled.read),
     )
 }

@@ -31,7 +31,17 @@ def test_the_corpus_has_every_operator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "inputs"), [("tosa", 2000), ("search", 40), ("choice-graph", 300), ("prices", 100), ("records", 100)]
+    ("name", "inputs"),
+    [
+        ("tosa", 2000),
+        ("search", 40),
+        ("choice-graph", 300),
+        ("prices", 100),
+        ("records", 100),
+        ("outlines", 100),
+        ("raw", 60),
+        ("payload", 60),
+    ],
 )
 def test_damaged_files_give_named_errors(name: str, inputs: int, tmp_path: Path) -> None:
     tally = fuzzed(name, inputs, tmp_path)

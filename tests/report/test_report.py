@@ -167,10 +167,22 @@ def test_damaged_outlines_are_named(zoo_run, tmp_path):
     kept = tmp_path / "kept"
     shutil.copytree(zoo_run, kept, ignore=shutil.ignore_patterns("chosen"))
     data = (kept / "outlines.json.xz").read_bytes()
-    for damaged in (data[: len(data) // 2], b"", lzma.compress(b'[["a"]]')):
+    bomb = lzma.compress(b"[" + b"0," * (8 << 20) + b"0]")
+    for damaged in (data[: len(data) // 2], b"", lzma.compress(b'[["a"]]'), bomb):
         (kept / "outlines.json.xz").write_bytes(damaged)
         result = CliRunner().invoke(app, ["report", str(kept), "-o", str(tmp_path / "report")])
         assert result.exit_code == 2 and "outlines.json.xz" in result.output
+
+
+@pytest.mark.parametrize("name", ["../escaped", "a/b", "..", "", "/tmp/x", 7, None])
+@pytest.mark.parametrize("which", ["model", "target"])
+def test_a_name_in_a_record_is_no_path(tmp_path, which, name):
+    run, record = tmp_path / "run", {"model": "m", "target": TARGET, "configuration": "stock", "cycles": 7}
+    run.mkdir()
+    (run / "records.jsonl").write_text(json.dumps({**record, which: name}) + "\n")
+    result = CliRunner().invoke(app, ["report", str(run), "-o", str(tmp_path / "pages")])
+    assert result.exit_code == 2 and "no plain file name" in result.output
+    assert [p.name for p in tmp_path.iterdir()] == ["run"] and [p.name for p in run.iterdir()] == ["records.jsonl"]
 
 
 def test_a_directory_without_records_names_the_remedy(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from eqsat.report.data import RecordedRun
 from eqsat.report.tables import bounds, excess, opinions, standings, tables
+from eqsat.report.write import headline
 
 TARGET = "ethos-u55-128"
 BOUND = {"macs": 1000, "weight_bytes": 10, "io_bytes": 10, "mac_cycles": 8.0, "roofline": 10.0, "operators": 20.0}
@@ -57,13 +58,33 @@ def test_the_better_peer_is_of_those_that_leave_nothing_to_the_cpu() -> None:
     assert eqsat.sram == {"a": 0.5, "b": 2.0, "c": 1.0} and eqsat.pte == {"a": 0.25, "b": 1.0, "c": 1.0}
 
 
+def test_corrected_totals_stand_beside_velas() -> None:
+    """The better peer by one total is not that by the other."""
+    run = run_of(
+        record("a", "stock", 100, corrected=50),
+        record("a", "litert", 80, corrected=80, cpu_operators=0),
+        record("a", "eqsat", 60, corrected=40),
+        record("b", "stock", 100),  # of before there were corrected ones
+        record("b", "eqsat", 60),
+    )
+    (eqsat,) = (s for s in run.standings() if s.configuration == "eqsat")
+    assert eqsat.peer == {"a": 0.75, "b": 0.6}
+    assert eqsat.corrected == {"a": 0.8} and eqsat.corrected_peer == {"a": 0.8}
+    assert not any("corrected cycles" in line for line in headline(run))
+    whole_run = run_of(*(r for r in run.records.values() if r["model"] == "a"))
+    assert any("corrected cycles" in line for line in headline(whole_run))
+
+
 def test_standings_in_words() -> None:
     rows = {row[1]: row for row in standings(whole()).rows}
-    assert rows["stock"][2:] == ("3", "-", "1.260", "2.000 a", "10.000", "5.000", "8.0%", "1.000", "1.000")
-    assert rows["eqsat"][2:6] == ("3", "0.660", "0.832", "0.900 c") and rows["eqsat"][9:] == ("1.000", "0.630")
-    assert rows["litert"][2] == "2" and rows["litert"][5] == "1.000 a"  # its bound is that of the model's other cells
+    assert rows["stock"][2:] == ("3", "-", "1.260", "-", "-", "2.000 a", "10.000", "5.000", "8.0%", "1.000", "1.000")
+    assert rows["eqsat"][2:8] == ("3", "0.660", "0.832", "-", "-", "0.900 c") and rows["eqsat"][11:] == (
+        "1.000",
+        "0.630",
+    )
+    assert rows["litert"][2] == "2" and rows["litert"][7] == "1.000 a"  # its bound is that of the model's other cells
     alone = standings(run_of(record("a", "stock", 100), record("a", "eqsat", 90)))
-    assert [row[3:] for row in alone.rows] == [("-",) * 8, ("0.900", "-", "0.900 a", *("-",) * 5)]
+    assert [row[3:] for row in alone.rows] == [("-",) * 10, ("0.900", "-", "-", "-", "0.900 a", *("-",) * 5)]
 
 
 def test_columns_are_aligned_and_markdown_has_as_many() -> None:
@@ -109,16 +130,16 @@ def _streams(stock: tuple[int, int], eqsat: tuple[int, int]) -> dict[str, Any]:
 
 def test_models_that_lose_by_their_commands_are_named() -> None:
     run = run_of(
-        record("a", "stock", 100),
-        record("b", "stock", 100),
+        record("a", "stock", 100, corrected=80),
+        record("b", "stock", 100, corrected=80),
         record("c", "stock", 100),
-        record("a", "eqsat", 50, **_streams((400, 100), (100, 10))),
-        record("b", "eqsat", 50, **_streams((100, 10), (400, 40))),
+        record("a", "eqsat", 50, corrected=60, **_streams((400, 100), (100, 10))),
+        record("b", "eqsat", 50, corrected=60, **_streams((100, 10), (400, 40))),
         record("c", "eqsat", 50, command_stream={"stock": None, "eqsat": None}),
     )
     (found,) = run.opinions()
     assert found.opposed == ("b",) and found.vela == {"a": 0.5, "b": 0.5}
     shown = opinions(run)
-    assert shown.rows == ((TARGET, "eqsat", "b", "2", "0.500", "1.000", "0.632"),)
+    assert shown.rows == ((TARGET, "eqsat", "b", "2", "0.500", "0.750", "1.000", "0.632"),)
     assert shown in tables(run)
     assert opinions(whole()).rows == () and opinions(whole()) not in tables(whole())

@@ -73,7 +73,7 @@ def test_the_choice_means_what_the_source_means(source, model: VelaGroups) -> No
     choices = choices_of(graph, model)
     found, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert_equal(graph, found)
-    assert violations(found) == []
+    assert violations(found, model.target.family) == []
     assert compile_graph(found, model.target, model.pool).cycles > 0
     steps = {n: found.nodes[n].op for n in origin}
     assert all(steps[n] in [op for op, _ in choices.candidates[c].steps] for n, c in origin.items())
@@ -99,7 +99,7 @@ def test_every_choice_means_the_same(source, model: VelaGroups) -> None:
 
 def test_widening_rescales_stand_once_per_reader(model: VelaGroups) -> None:
     graph = shared_rescale()
-    assert violations(graph)
+    assert violations(graph, Target.of("ethos-u55-128").family)
     choices = choices_of(graph, model)
     found, _ = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     wide = [n for n in found.live() if found.nodes[n].op == "rescale" and found.nodes[n].dtype == "INT32"]
@@ -107,7 +107,7 @@ def test_widening_rescales_stand_once_per_reader(model: VelaGroups) -> None:
     assert (
         min(NormalForm.of(choices.graph).price) >= 0
     )  # what fuses into several readers is free, not paid back by each
-    assert violations(found) == []
+    assert violations(found, model.target.family) == []
 
 
 def test_a_useless_pair_of_transposes_is_not_chosen(model: VelaGroups) -> None:

@@ -51,7 +51,7 @@ def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
     written = graph, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert changed(choices, corrected(choices, written, [])[0]) == [] and not corrected(choices, written, [])[1]
     for n in (*graph.outputs, next(n for n in origin if n not in graph.outputs)):
-        rows = [{"name": written_names(graph)[n], "op_cycles": 10**6}]
+        rows = [{"name": written_names(graph)[n], "corrected": 10**6}]
         after, may_differ = corrected(choices, written, rows)
         assert may_differ and changed(choices, after) == [origin[n]] and after.graph.cost[origin[n]] <= 10**6
         again, may_differ = corrected(after, written, rows)

@@ -50,3 +50,11 @@ def test_without_effort_nothing_is_searched(tmp_path: Path) -> None:
     assert none.verified and some.verified and some.cycles < none.cycles <= none.explicit_cycles
     assert {e.extractor for e in none.extractions + some.extractions} == {"dag_greedy"}
     assert none.e_nodes < some.e_nodes
+
+
+@pytest.mark.parametrize(
+    "field", ["time_limit", "rounds", "trials", "tolerance", "binary_time_limit", "command_cycles"]
+)
+def test_a_number_is_no_text(field: str) -> None:
+    with pytest.raises(OptionError, match=f"{field} is '5': give a number"):
+        Options(**{field: "5"})

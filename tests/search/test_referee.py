@@ -17,6 +17,7 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import Estimate, compile_graph
+from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Rates
 from eqsat.workers.worker import Pool
 from tests.graphs import finish, residual, transpose, transposed_relus
@@ -73,7 +74,7 @@ def test_the_referee_that_is_asked_for_ranks(pool: Pool, options: Options) -> No
             # the second is made costlier than the first by Vela's total, and stays what its commands cost
             estimate = replace(estimate, cycles=estimate.cycles * (1 if graph is one else 100))
             found.append(Compiled("eqsat", graph, dumps(graph), estimate, judged=judge.decisive(estimate)))
-        ranks.append([c.graph is one for c in in_order(found, Decision())])
+        ranks.append([c.graph is one for c in in_order(found, Decision(), lambda c: False)])
     assert ranks == [[True, False], [False, True]]
 
 
@@ -104,7 +105,16 @@ def test_a_referee_or_price_that_there_is_not(options: Options) -> None:
 
 
 def test_a_stream_that_nobody_knows_has_no_price_and_cannot_decide(options: Options) -> None:
-    estimate = Estimate(5, (), {}, Rates(128, 1.0, 8.0), stream=b"COP1" + bytes([9, 0, 0, 0]))
+    raw = RawOutput(
+        stream=b"COP1" + bytes([9, 0, 0, 0]),
+        read_only=b"",
+        scratch=0,
+        scratch_fast=0,
+        inputs=[],
+        outputs=[],
+        operators=[],
+    )
+    estimate = Estimate(5, (), {}, Rates(128, 1.0, 8.0), raw=raw)
     assert Referee(U55, options).price(estimate) is None
     with pytest.raises(OptionError, match="cannot price a graph"):
         Referee(U55, replace(options, referee="command-stream")).decisive(estimate)

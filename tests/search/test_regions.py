@@ -181,3 +181,18 @@ def test_no_sound_extraction_is_refused(seed: int) -> None:
         assert len(classes) > 0
         outcome = compare_regions(graph, found, correspondence(frozen, found, classes), seen(graph))
         assert outcome.reason == "" and outcome.same + outcome.compared > 0
+
+
+def test_all_codes_of_what_is_read_in_two_places_are_not_all_there_is() -> None:
+    """Where x and x moved are compared, no tensor of one value shows which is which."""
+
+    def graph(swapped: bool) -> tuple[TensorGraph, list[int]]:
+        g = TensorGraph()
+        x = g.add_input("x", (1, 4, 4), "INT8")
+        y = transpose(g, x, 0, 2, 1)
+        wide = [g.add("cast", [v], dtype="INT32") for v in (x, y)]
+        z = g.add("select", [g.add("greater", wide), *((y, x) if swapped else (x, y))])
+        return finish(g, z), [x]
+
+    assert not differs(graph(False)[0], graph(False)[0], {0: 0})
+    assert differs(graph(False)[0], graph(True)[0], {0: 0})

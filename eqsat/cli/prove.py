@@ -1,0 +1,128 @@
+"""`eqsat prove`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from eqsat.cli.common import BAD_INPUT, JsonOption, app, console, fail, print_json, quiet
+from eqsat.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.versions import versions
+
+if TYPE_CHECKING:
+    from eqsat.proof import Counterexample, Proof
+
+#: Exit codes by verdict.
+DIFFERENT, UNDECIDED = 1, 5
+#: What a verdict depends on besides the files.
+_PACKAGES = ("eqsat", "tosa-tools", "numpy")
+
+FileArgument = Annotated[Path | None, typer.Argument(help="a .tosa file (TOSA 1.0 flatbuffer)")]
+
+
+@app.command("prove")
+def prove_command(
+    one: FileArgument = None,
+    other: FileArgument = None,
+    *,
+    certificate: Annotated[
+        Path | None, typer.Option(help="also write what was proved, of which files and how: a JSON file")
+    ] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(help="prove again what this certificate says, at new random points, in place of files"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="of the random point (default: a new one)")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Decide whether two TOSA graphs are equal for every input: exit code 0 if so, 1 with an input on which they differ, 5 if undecided."""
+    quiet()
+    try:
+        paths = _paths(one, other, check)
+        if certificate is not None:
+            check_output(certificate)
+        data = read_bytes(paths[0]), read_bytes(paths[1])
+        proof = _proof(paths, data, seed)
+        if certificate is not None:
+            from eqsat.proof.certificate import certificate as written
+
+            text = json.dumps(written(proof, paths, data, certificate, versions(_PACKAGES)), indent=1)
+            write_atomically(certificate, text.encode() + b"\n")
+    except InputError as e:
+        raise fail(str(e), BAD_INPUT) from e
+    if as_json:
+        print_json(_as_json(proof))
+    else:
+        _show(proof, paths)
+    raise typer.Exit({"proved": 0, "different": DIFFERENT, "undecided": UNDECIDED}[proof.verdict])
+
+
+def _paths(one: Path | None, other: Path | None, check: Path | None) -> tuple[Path, Path]:
+    """The files to compare. Raises InputError."""
+    if check is None:
+        if one is None or other is None:
+            raise InputError("give two .tosa files, or a certificate with --check")
+        return one, other
+    if one is not None:
+        raise InputError("--check takes its files from the certificate: give none")
+    from eqsat.proof.certificate import CertificateError, files_of
+
+    try:
+        return files_of(json.loads(read_bytes(check)), check)
+    except ValueError as e:
+        message = str(e) if isinstance(e, CertificateError) else f"{check} is no certificate: it is not JSON"
+        raise InputError(message) from e
+
+
+def _proof(paths: tuple[Path, Path], data: tuple[bytes, bytes], seed: int | None) -> Proof:
+    """Raises InputError."""
+    from eqsat.proof import SignatureError, prove
+    from eqsat.tosa import TosaError, loads
+
+    try:
+        graphs = [loads(d, str(p)) for d, p in zip(data, paths)]
+        return prove(graphs[0], graphs[1], seed=seed)
+    except TosaError as e:
+        raise InputError(str(e)) from e
+    except SignatureError as e:
+        raise InputError(f"{paths[0]} and {paths[1]} cannot be compared: {e}") from e
+
+
+def _as_json(proof: Proof) -> dict[str, Any]:
+    return {
+        "proved": proof.verdict == "proved",
+        "verdict": proof.verdict,
+        "undecided": [{"operator": u.operator, "node": u.node, "reason": u.reason} for u in proof.undecided],
+        "error_bound": proof.error_bound,
+        "seeds": list(proof.seeds),
+        "seconds": proof.seconds,
+        "counterexample": _witness(proof.counterexample) if proof.counterexample else None,
+    }
+
+
+def _witness(c: Counterexample) -> dict[str, Any]:
+    return {
+        "inputs": [x.tolist() for x in c.inputs],
+        "output": c.output,
+        "index": list(c.index),
+        "expected": c.expected,
+        "found": c.found,
+    }
+
+
+def _show(proof: Proof, paths: tuple[Path, Path]) -> None:
+    if proof.verdict == "proved":
+        line = f"proved: equal for every input, but for a probability below {proof.error_bound:.1g}"
+    elif proof.counterexample:
+        line = f"different: {proof.counterexample.text} (the input: --json)"
+    else:
+        line = "undecided: no proof, and no input on which they differ was found"
+    console.print(Text(line), soft_wrap=True)
+    if not proof.counterexample:
+        for u in proof.undecided:
+            console.print(Text(f"  at {u.operator} of {paths[1]}: {u.reason}"), soft_wrap=True)
+    console.print(f"seconds: {proof.seconds:.1f}", highlight=False)

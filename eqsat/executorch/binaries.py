@@ -1,0 +1,76 @@
+"""Compiled models in files, read and run in a process of their own with limits of time and memory: a damaged file may want any amount of either,
+and Vela's decoder of weights ends the process that it fails in.
+
+The functions whose names begin with `in_worker` are called there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.device.binary import Binary, read_binary
+from eqsat.device.errors import DeviceError
+from eqsat.device.run import run
+from eqsat.device.text import disassemble
+from eqsat.files import InputError
+from eqsat.tosa.model import packed, unpacked
+from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
+
+#: Of reading and running a file: wall seconds, MiB of the process.
+LIMITS = Limits(600.0, 4096.0)
+
+
+def disassembled(data: bytes, via: Worker | Pool, registers: bool = False) -> tuple[list[str], list[str]]:
+    """(lines, operators outside the delegate) of a compiled model in any form that `read` takes. Raises DeviceError."""
+    answer = _answer(in_worker_disassemble, data, registers, via=via, limits=LIMITS)
+    return answer["lines"], answer["outside"]
+
+
+def ran(
+    data: bytes, inputs: Sequence[np.ndarray], via: Worker | Pool, limits: Limits = LIMITS
+) -> tuple[list[np.ndarray], list[str]]:
+    """(outputs, operators outside the delegate) of one sample. Raises DeviceError."""
+    answer = _answer(in_worker_run, data, packed(inputs), via=via, limits=limits)
+    return unpacked(answer["outputs"]), answer["outside"]
+
+
+def _answer(function: Callable[..., Any], *args: Any, via: Worker | Pool, limits: Limits) -> dict[str, Any]:
+    try:
+        answer: dict[str, Any] = via.call(function, *args, limits=limits)
+    except WorkerError as e:
+        raise DeviceError(f"{e}: the file is damaged, or takes more than it may") from e
+    if "error" in answer:
+        raise DeviceError(answer["error"])
+    return answer
+
+
+def in_worker_disassemble(data: bytes, registers: bool) -> dict[str, Any]:
+    try:
+        binary, outside = read(data)
+        return {"lines": list(disassemble(binary, registers)), "outside": outside}
+    except (InputError, DeviceError) as e:
+        return {"error": str(e)}
+
+
+def in_worker_run(data: bytes, inputs: bytes) -> dict[str, Any]:
+    try:
+        binary, outside = read(data)
+        return {"outputs": packed(run(binary, unpacked(inputs))), "outside": outside}
+    except (InputError, DeviceError) as e:
+        return {"error": str(e)}
+
+
+def read(data: bytes) -> tuple[Binary, list[str]]:
+    """(a compiled model, operators outside its delegate): Vela's raw output, a delegate's payload, or a .pte with one delegate. Raises
+    InputError, DeviceError."""
+    if data[4:6] != b"ET":
+        return read_binary(data), []
+    from eqsat.executorch.pte import delegates
+
+    found = delegates(data)
+    if len(found) != 1:
+        raise InputError(f"a program with {len(found)} Ethos-U delegates; one is needed")
+    return read_binary(found[0].payload), list(dict.fromkeys(found[0].outside))

@@ -1,0 +1,112 @@
+"""What there was before beside what an optimization gives: the rows of every table of it, in the terminal, in Python and in notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import NamedTuple
+
+from eqsat.search.referee import StreamPrice
+from eqsat.vela.compile import Footprint
+from eqsat.vela.roofline import Bound
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is shown of one side: Vela's cycles and those by operator kind, the bytes that it takes and those of its .pte, the price of its
+    command stream, and the corrected cycles; None where that is not known."""
+
+    cycles: int | None
+    by_kind: dict[str, int]
+    footprint: Footprint | None
+    pte_bytes: int | None = None
+    stream: StreamPrice | None = None
+    corrected: int | None = None
+
+
+class Row(NamedTuple):
+    """What, before and after, and after by before, as they are shown."""
+
+    what: str
+    old: str
+    new: str
+    ratio: str
+
+
+def sections(old: Column, new: Column, bound: Bound | None) -> list[list[Row]]:
+    """Cycles by operator kind; in all, and what they compare with; bytes."""
+    kinds = sorted({*old.by_kind, *new.by_kind}, key=lambda k: -max(old.by_kind.get(k, 0), new.by_kind.get(k, 0)))
+    cycles = [(k, old.by_kind.get(k, 0), new.by_kind.get(k, 0)) for k in kinds]
+    return [[_row(*c) for c in cycles if any(c[1:])], list(_totals(old, new, bound)), list(_bytes(old, new))]
+
+
+def _totals(old: Column, new: Column, bound: Bound | None) -> Iterator[Row]:
+    yield _row("total", old.cycles, new.cycles)
+    if any(c.corrected != c.cycles for c in (old, new)):
+        yield _row("corrected total", old.corrected, new.corrected)
+    if bound and bound.roofline:
+        for name, least in (("over the roofline", bound.roofline), ("over the bound by operators", bound.operators)):
+            yield Row(name, _over(old, least), _over(new, least), "")
+        yield Row("MAC utilisation", _used(old, bound), _used(new, bound), "")
+    a, b = old.stream, new.stream
+    if a or b:
+        yield _row("by command stream", a.cycles if a else None, b.cycles if b else None)
+        yield _row("commands", a.commands if a else None, b.commands if b else None)
+
+
+def _over(side: Column, least: float) -> str:
+    return f"{side.cycles / least:.2f}" if side.cycles else "-"
+
+
+def _used(side: Column, bound: Bound) -> str:
+    return f"{bound.mac_cycles / side.cycles:.1%}" if side.cycles else "-"
+
+
+def _bytes(old: Column, new: Column) -> Iterator[Row]:
+    a, b = old.footprint, new.footprint
+    yield _row("SRAM in use, bytes", a.sram if a else None, b.sram if b else None)
+    yield _row("flash: weights", a.weights if a else None, b.weights if b else None)
+    yield _row("flash: commands", a.commands if a else None, b.commands if b else None)
+    if new.pte_bytes is not None:
+        yield _row(".pte file", old.pte_bytes, new.pte_bytes)
+    for memory in dict.fromkeys(m for f in (a, b) if f for m in f.memory):
+        for what in ("read", "written"):
+            before, after = (f.memory.get(memory, {}).get(what, 0) if f else None for f in (a, b))
+            if before or after:
+                yield _row(f"{memory}: {what}", before, after)
+
+
+def _row(what: str, old: int | None, new: int | None) -> Row:
+    ratio = f"{new / old:.3f}" if old and new is not None else ""
+    before, after = (f"{n:,}" if n is not None else "-" for n in (old, new))
+    return Row(what, before, after, ratio)
+
+
+def proof_line(proved: bool, undecided: Sequence[str]) -> str:
+    """Says whether a verified result is proved equal for every input, and where the proof ended."""
+    if proved:
+        return "proved for every input: yes"
+    where = f", undecided at {'; '.join(undecided)}" if undecided else ""
+    return f"proved for every input: no, compared on samples{where}"
+
+
+def as_text(head: Row, parts: list[list[Row]]) -> str:
+    """A table, its sections apart."""
+    widths = [max(len(r[i]) for r in (head, *(r for part in parts for r in part))) for i in range(len(head))]
+
+    def line(row: Row) -> str:
+        first, *rest = (cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths)))
+        return "  ".join([first, *rest]).rstrip()
+
+    return "\n\n".join("\n".join(map(line, part)) for part in [[head, *parts[0]], *parts[1:]] if part)
+
+
+def as_html(head: Row, parts: list[list[Row]]) -> str:
+    """The same for a notebook."""
+
+    def cells(row: Row, tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>"
+
+    bodies = "".join(f"<tbody>{''.join(cells(r, 'td') for r in part)}</tbody>" for part in parts)
+    return f"<table><thead>{cells(head, 'th')}</thead>{bodies}</table>"

@@ -1,0 +1,47 @@
+"""Limits on memory as users write them: 65536, "64K", "+4K", "5%", "stock", "any"."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from eqsat.files import InputError
+
+#: A limit that is no number: what "stock" allows (`AS_STOCK`), or any.
+STOCK, ANY = "stock", "any"
+#: Bytes of a unit, by its first letter.
+_UNITS = {"K": 1 << 10, "M": 1 << 20}
+_BYTES = re.compile(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)([KM])(?:iB)?", re.IGNORECASE)
+_SHARE = re.compile(r"\+?([0-9]+(?:\.[0-9]+)?)%")
+
+
+class Growth(NamedTuple):
+    """By how much more than stock's graph needs: the larger of a share of that and a number of bytes."""
+
+    share: float = 0.0
+    bytes: int = 0
+
+
+#: What "stock" allows, by the field of `Options`. 1% of a small .pte is less than the commands of one more operator; 4 KiB are little on any device.
+AS_STOCK = {"max_sram": Growth(), "max_flash": Growth(0.01, 4 << 10)}
+
+
+def parse(given: int | str, field: str, called: str = "") -> int | Growth | None:
+    """Bytes, or more than stock's graph needs; None: any number.
+
+    field: of `Options`; called: its name for the user, if it has another one there. Raises InputError.
+    """
+    text = str(given).strip()
+    if text == ANY:
+        return None
+    if text == STOCK:
+        return AS_STOCK[field]
+    if share := _SHARE.fullmatch(text):
+        return Growth(share=float(share[1]) / 100)
+    if found := _BYTES.fullmatch(text.removeprefix("+")):
+        plain, number, unit = found.groups()
+        size = int(plain) if plain else int(float(number) * _UNITS[unit.upper()])
+        return Growth(bytes=size) if text.startswith("+") else size
+    raise InputError(
+        f"{called or field} is {given!r}: give a number of bytes (65536, 64K, 1M), how much more than stock's (+4K, 5%), {STOCK} or {ANY}"
+    )
