@@ -21,13 +21,15 @@ class Facts:
     without an activation as one with a TABLE (`activationPerfIndex` in ethos_u55_performance.cpp); so a CLAMP that does nothing makes the
     one before it cheaper. free_resize: on U85 a RESIZE takes the NPU no cycle, only what it reads and writes counts. joined_writes: on U85, too, a
     burst has what all cores write side by side (`Family.joined_writes`). broadcasts_by_element: U55 and U65 charge an elementwise operator one read for
-    each element of its result for an operand that broadcasts (MeasureElementAccess in ethos_u55_performance.cpp), which `broadcasts.py` corrects."""
+    each element of its result for an operand that broadcasts (MeasureElementAccess in ethos_u55_performance.cpp), which `broadcasts.py` corrects. pieces_as_wholes: each piece of a dilated convolution is
+    charged as a whole one, which `pieces.py` corrects."""
 
     images_mixed_up: bool
     table_by_default: bool
     free_resize: bool
     joined_writes: bool
     broadcasts_by_element: bool
+    pieces_as_wholes: bool
 
 
 #: By the first version that they are true of.
@@ -38,6 +40,7 @@ KNOWN = {
         free_resize=True,
         joined_writes=True,
         broadcasts_by_element=True,
+        pieces_as_wholes=True,
     ),
     (5, 2): Facts(
         images_mixed_up=False,
@@ -45,6 +48,7 @@ KNOWN = {
         free_resize=False,
         joined_writes=False,
         broadcasts_by_element=True,
+        pieces_as_wholes=True,
     ),
 }
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypedDict
 
 from eqsat.target import Target
-from eqsat.vela.broadcasts import corrected
+from eqsat.vela import broadcasts, pieces
 from eqsat.vela.facts import facts
 
 
@@ -133,7 +133,7 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
 
 
 def _rows(tables: dict[str, Any], bursts: Mapping[str, int], results: Mapping[str, str] | None) -> list[dict[str, Any]]:
-    """Vela's table by operator, with the corrected cycles of each ("corrected", `broadcasts.py`), the cycles in which it computes or writes
+    """Vela's table by operator, with the corrected cycles of each ("corrected", `broadcasts.py`, `pieces.py`), the cycles in which it computes or writes
     ("busy_cycles") and the bytes of SRAM in use meanwhile, of its encoded weights, and of its commands; of a TOSA file each row with its `source`."""
     if "perf" not in tables:
         return []
@@ -145,11 +145,7 @@ def _rows(tables: dict[str, Any], bursts: Mapping[str, int], results: Mapping[st
     details, blocks = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"])
     for row, given in zip(rows, t.data):
         whole = dict(zip(t.header, given))
-        row["corrected"] = (
-            corrected(whole, details[given[number]], blocks.get(given[number], {}), bursts)
-            if bursts
-            else int(whole["op_cycles"])
-        )
+        row["corrected"] = _corrected(whole, details[given[number]], blocks.get(given[number], {}), bursts)
         row["busy_cycles"] = min(int(row["npu_cycles"]), busy.get(given[number], int(row["npu_cycles"])))
         row["sram_bytes"] = int(given[used])
         row["weight_bytes"] = weights.get(given[number], 0)
@@ -159,6 +155,14 @@ def _rows(tables: dict[str, Any], bursts: Mapping[str, int], results: Mapping[st
         for row, given in zip(rows, t.data):
             row["source"] = results.get(given[source_id], "")
     return rows
+
+
+def _corrected(
+    row: Mapping[str, str], details: Mapping[str, str], blocks: Mapping[str, str], bursts: Mapping[str, int]
+) -> int:
+    """Cycles of a row without what Vela is known to charge for nothing."""
+    cycles = broadcasts.corrected(row, details, blocks, bursts) if bursts else int(row["op_cycles"])
+    return min(cycles, pieces.corrected_piece(row, details)) if facts().pieces_as_wholes else cycles
 
 
 def _by_id(table: Any) -> dict[str, dict[str, str]]:

@@ -1,0 +1,45 @@
+"""Corrected totals: what the pieces of a dilated convolution are charged."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.traps.graphs import GRAPHS, UNCHANGED
+from cost_models.command_stream import price
+from eqsat.target import Target
+from eqsat.vela.compile import Estimate, compile_graph
+from eqsat.vela.facts import facts
+from eqsat.vela.pieces import corrected_piece
+from eqsat.workers.worker import Worker
+
+TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+
+
+def compiled(name: str, target: str, worker: Worker) -> Estimate:
+    return compile_graph(GRAPHS[name]((32, 32, 48), UNCHANGED), Target.of(target), worker)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_dilated_convolution_costs_about_what_its_commands_do(target: str, worker: Worker) -> None:
+    """By Vela's own total of 5.2 thirteen times as much, in sixteen pieces."""
+    found = compiled("convolution 3x3, dilated by 4", target, worker)
+    by_commands = price(found.stream, Target.of(target)).cycles
+    assert by_commands / 1.5 < found.corrected < 1.5 * by_commands
+    if facts().pieces_as_wholes:
+        assert len(found.operators) == 16 and found.cycles > 10 * found.corrected
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_not_cut_is_charged_as_it_is(target: str, worker: Worker) -> None:
+    found = compiled("convolution 3x3", target, worker)
+    assert found.corrected == found.cycles
+
+
+def test_a_piece_waits_for_its_weights_as_a_whole_does() -> None:
+    row = {"operator": "Conv2D", "op_cycles": "1000"}
+    piece = {"ofm_slice_h": "7", "ofm_strides_h": "4", "ofm_slice_w": "8", "ofm_strides_w": "1"}
+    waits = {"weight_buffering": "Single", "weight_transfer_cycles": "300"}
+    assert corrected_piece(row, piece) == int(1000 * 2 / 7)
+    assert corrected_piece(row, piece | waits) == 300 + int(700 * 2 / 7)
+    assert corrected_piece(row, piece | waits | {"weight_pre_buffer": "1"}) == int(1000 * 2 / 7)
+    assert corrected_piece(row | {"operator": "MaxPool"}, piece) == 1000
