@@ -1,0 +1,163 @@
+"""Whether what is promised of every answer holds: of random graphs, and of networks whose limits are relaxed.
+
+    python -m benchmarks.never_worse --graphs 300 --zoo RUN/graphs --out benchmarks/results/never_worse
+
+Random graph k has the seed k and the k-th of the targets in turn; each goes through the whole optimizer, as `eqsat optimize` does it.
+It is dearer where one of its totals, its SRAM or its .pte is above that of the file, beyond what the limits grant.
+Of each network the answer within the default limits stands beside those with one limit relaxed, which may take no more cycles.
+`graphs.jsonl` and `limits.jsonl` have a line for each; an interrupted run goes on where it stopped, unless the sources have changed.
+Exit code 1 where something is worse, or a binary was not judged and no warning says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ablation import DelegateGraph
+from benchmarks.ablation import graphs as saved_graphs
+from benchmarks.about import write_about
+from eqsat.bench.cells import measuring_fingerprint
+from eqsat.bench.log import Log
+from eqsat.checking.random_graphs import random_graph
+from eqsat.search.decision import Figures
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.options import Options
+from eqsat.search.result import Result
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.workers.worker import WorkerError
+
+ROOT = Path(__file__).parents[1]
+TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+#: Which limits are relaxed, by the name of the line.
+RELAXED = {
+    "default": Options(),
+    "max_sram": Options(max_sram="any"),
+    "max_flash": Options(max_flash="any"),
+    "both": Options(max_sram="any", max_flash="any"),
+}
+_PACKAGES = ("eqsat", "ethos-u-vela", "tosa-tools", "egglog")
+
+
+def record_of(result: Result) -> dict[str, Any]:
+    """What is promised of an answer, and its figures: cycles of both totals, bytes."""
+    fits = result.limits.fits(Figures.of(result.corrected, result.footprint, result.cycles))
+    return {
+        "chosen": result.chosen,
+        "cycles": result.cycles,
+        "corrected": result.corrected,
+        "given": result.explicit_cycles,
+        "given_corrected": result.explicit_corrected,
+        "fits": fits,
+        "verified": result.verified,
+        "proved": result.proved,
+        "binary_verified": result.binary_verified,
+        "warnings": list(result.warnings),
+    }
+
+
+def faults(record: dict[str, Any]) -> list[str]:
+    """In words, what is promised and does not hold of one answer to a file of its own."""
+    found = []
+    if record["cycles"] > record["given"] or record["corrected"] > record["given_corrected"]:
+        found.append("dearer than the file")
+    if not record["fits"]:
+        found.append("above the limits")
+    if not record["verified"]:
+        found.append("not verified")
+    if record["binary_verified"] is None and not record["warnings"]:
+        found.append("a binary that was not judged, and no warning")
+    if record["binary_verified"] is False and not record["warnings"]:
+        found.append("a wrong binary, and no warning")
+    return found
+
+
+def of_random_graphs(log: Log, count: int) -> None:
+    """Adds the records of graphs 0 to `count` - 1; of those that Vela refuses the reason."""
+    for seed in range(count):
+        target = TARGETS[seed % len(TARGETS)]
+        if (seed, target) in log.records:
+            continue
+        try:
+            found = record_of(optimize_tosa(dumps(random_graph(seed)), target))
+            record = {**found, "faults": faults(found)}
+        except WorkerError as e:
+            record = {"refused": str(e), "faults": []}
+        log.add({"seed": seed, "target": target, **record, "sources": measuring_fingerprint()})
+
+
+def of_networks(log: Log, graphs: Iterable[DelegateGraph]) -> None:
+    """Adds the records of graphs, each with each of RELAXED."""
+    for graph in graphs:
+        default: dict[str, Any] | None = None
+        for name, options in RELAXED.items():
+            at = (graph.model, graph.delegate, graph.target, name)
+            if at not in log.records:
+                result = optimize_tosa(
+                    graph.explicit.read_bytes(), graph.target, stock=graph.stock.read_bytes(), options=options
+                )
+                found = {**record_of(result), "stock": result.stock_cycles, "stock_corrected": result.stock_corrected}
+                worse = (
+                    [] if default is None or found["corrected"] <= default["corrected"] else ["worse than the default"]
+                )
+                identity = {"model": graph.model, "delegate": graph.delegate, "target": graph.target, "limits": name}
+                log.add({**identity, **found, "faults": worse, "sources": measuring_fingerprint()})
+            if name == "default":
+                default = log.records[at]
+
+
+def summary(graphs: Sequence[dict[str, Any]], networks: Sequence[dict[str, Any]]) -> str:
+    """A paragraph of Markdown for each."""
+    judged = [r for r in graphs if "refused" not in r]
+    lines = [
+        "# Never worse",
+        "",
+        f"* {len(graphs)} random graphs, {len(graphs) - len(judged)} of which Vela refuses. Of the others "
+        f"{sum(bool(r['faults']) for r in judged)} have a fault; {sum(r['chosen'] == 'eqsat' for r in judged)} are answered by a graph of "
+        f"eqsat's; proved {sum(bool(r['proved']) for r in judged)}; binary verified "
+        f"{sum(r['binary_verified'] is True for r in judged)}, not judged and told so "
+        f"{sum(r['binary_verified'] is None for r in judged)}, wrong and told so {sum(r['binary_verified'] is False for r in judged)}.",
+        f"* {len({(r['model'], r['target']) for r in networks})} networks on a target, limits relaxed one by one: "
+        f"{sum(bool(r['faults']) for r in networks)} of {sum(r['limits'] != 'default' for r in networks)} answers are worse than the default's.",
+    ]
+    named = [
+        (r.get("model", r.get("seed")), r["target"], r.get("limits", ""), f)
+        for r in (*graphs, *networks)
+        for f in r["faults"]
+    ]
+    return "\n".join([*lines, *(f"* {name} {target} {limits}: {fault}" for name, target, limits, fault in named), ""])
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", type=int, default=0)
+    parser.add_argument("--zoo", type=Path, help="directory of MODEL.DELEGATE.TARGET.{explicit,stock}.tosa")
+    parser.add_argument("--models", default="", help="only these of the directory, comma-separated")
+    parser.add_argument("--target", default="", help="only this one of the directory")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/never_worse")
+    args = parser.parse_args(argv)
+    args.out.mkdir(parents=True, exist_ok=True)
+
+    def is_current(record: dict[str, Any]) -> bool:
+        return bool(record.get("sources") == measuring_fingerprint())
+
+    graphs = Log(args.out / "graphs.jsonl", itemgetter("seed", "target"), is_current)
+    networks = Log(args.out / "limits.jsonl", itemgetter("model", "delegate", "target", "limits"), is_current)
+    of_random_graphs(graphs, args.graphs)
+    if args.zoo:
+        wanted = saved_graphs(args.zoo, [m for m in args.models.split(",") if m], [t for t in [args.target] if t])
+        of_networks(networks, wanted)
+    every = list(graphs.records.values()), list(networks.records.values())
+    text = summary(*every)
+    write_about(args.out, _PACKAGES)
+    (args.out / "table.md").write_text(text)
+    print(text)
+    return int(any(r["faults"] for records in every for r in records))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The benchmark of what is promised of every answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import never_worse
+from eqsat.tosa.flatbuffer import dumps
+from tests.graphs import channel_shuffle
+
+KEPT = {
+    "cycles": 5,
+    "corrected": 5,
+    "given": 5,
+    "given_corrected": 5,
+    "fits": True,
+    "verified": True,
+    "binary_verified": True,
+    "warnings": [],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({}, None),
+        ({"cycles": 6}, "dearer"),
+        ({"corrected": 6}, "dearer"),
+        ({"fits": False}, "above"),
+        ({"verified": False}, "not verified"),
+        ({"binary_verified": None}, "not judged"),
+        ({"binary_verified": None, "warnings": ["told"]}, None),
+        ({"binary_verified": False}, "wrong binary"),
+    ],
+)
+def test_what_is_a_fault(change: dict, fault: str | None) -> None:
+    found = never_worse.faults(KEPT | change)
+    assert [f for f in found if fault is None or fault not in f] == [] and bool(found) == (fault is not None)
+
+
+@pytest.mark.slow
+def test_it_runs_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = dumps(channel_shuffle())
+    zoo = tmp_path / "graphs"
+    zoo.mkdir()
+    for kind in ("explicit", "stock"):
+        (zoo / f"shuffle.0.ethos-u85-256.{kind}.tosa").write_bytes(graph)
+    asked = ["--graphs", "2", "--zoo", str(zoo), "--out", str(tmp_path / "out")]
+    assert never_worse.main(asked) == 0
+    lines = [json.loads(line) for line in (tmp_path / "out/limits.jsonl").read_text().splitlines()]
+    assert [line["limits"] for line in lines] == list(never_worse.RELAXED)
+    assert lines[0]["corrected"] < lines[0]["stock_corrected"]
+    before = (tmp_path / "out/graphs.jsonl").read_text()
+    assert never_worse.main(asked) == 0 and (tmp_path / "out/graphs.jsonl").read_text() == before
+    assert "2 random graphs" in capsys.readouterr().out
