@@ -5,12 +5,17 @@ A line `<!-- generated: NAME -->` of a page is replaced by what PARTS[NAME] give
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eqsat.vela.defects import Defect
 
 ROOT = Path(__file__).parent.parent
 _MARK = re.compile(r"^<!-- generated: (.+) -->$", re.M)
@@ -128,6 +133,41 @@ def efforts() -> str:
     return _table(head, ((str(i), EFFORTS[i].summary, *row) for i, row in enumerate(written)))
 
 
+def defects(seen: bool) -> str:
+    """A row per defect of Vela, of those that binaries show or of those that others reported."""
+    from benchmarks.vela_defects import GRAPHS
+    from eqsat.vela.defects import DEFECTS
+
+    rows = []
+    for d in (d for d in DEFECTS if d.seen == seen):
+        graph, binary = (" ".join(part.split()) for part in (GRAPHS[d.name].__doc__ or "").split("\n\n"))
+        rows.append((f"`{d.name}`: {graph}", binary, *_where(d), _remedy(d)))
+    return _table(("graph", "what the binary does", "families", "versions", "remedy"), rows)
+
+
+def _where(defect: Defect) -> tuple[str, str]:
+    """Families and versions."""
+    from eqsat.target import FAMILIES
+
+    families = ", ".join(f.name.upper() for f in FAMILIES if f.commands in defect.families)
+    bounds = (("from", defect.since), ("before", defect.until))
+    return families, " ".join(f"{word} {'.'.join(map(str, v))}" for word, v in bounds if v) or "all"
+
+
+def _remedy(defect: Defect) -> str:
+    from eqsat.vela.defects import Copy, Guard
+
+    match defect.remedy:
+        case Guard(factor=math.inf):
+            return "forbidden"
+        case Guard(factor=factor):
+            return f"avoided: priced {factor:g} times"
+        case Copy():
+            return "a copy"
+        case _:
+            return "none"
+
+
 def commands() -> str:
     """A section per command with its help, arguments and options."""
     import typer
@@ -184,6 +224,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "efforts": efforts,
     "rooms": rooms,
+    "defects of Vela": partial(defects, True),
+    "defects reported elsewhere": partial(defects, False),
     **{
         f"results of {d}": partial(results, d)
         for d in ("benchmarks/results", "benchmarks/extraction/results", "benchmarks/cost_models/results")

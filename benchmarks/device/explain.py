@@ -1,4 +1,4 @@
-"""Which known defect of Vela (`benchmarks/vela_defects.py`) makes a graph's binary differ: by the part of the graph that has its pattern, compiled by itself.
+"""Which known defect of Vela (`eqsat/vela/defects.py`) makes a graph's binary differ: by the part of the graph that has its pattern, compiled by itself.
 
 A pattern is a chain of operators, each reading the one before, moves between them or not: "slice > rescale:INT32" is a SLICE and a RESCALE to INT32 of it;
 or operators that read one tensor: "reduce_min + reshape".
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 
-from benchmarks.vela_defects import DEFECTS, Defect
 from eqsat.checking.shrink import fragment, shrink
 from eqsat.target import Target
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.types import GraphError
+from eqsat.vela.defects import DEFECTS, Defect
 
 #: Between the operators of a pattern.
 _MOVES = frozenset({"reshape", "transpose", "identity"})
@@ -27,7 +27,7 @@ def explained(
 ) -> tuple[str, TensorGraph]:
     """(name of a defect or "", the smallest graph that still differs) for one that does. vela: its version, as "5.2"; only what that version was
     seen to do on the target counts."""
-    possible = [d for d in DEFECTS if vela in d.wrong_on(target)]
+    possible = [d for d in DEFECTS if d.seen and d.is_in(target.family, vela)]
     for defect in possible:
         for part in parts(defect, graph):
             if differs(part):
@@ -39,7 +39,7 @@ def explained(
 def parts(defect: Defect, graph: TensorGraph) -> Iterator[TensorGraph]:
     """What has a pattern of the defect, each part as a graph of its own."""
     readers = graph.readers()
-    for pattern in defect.patterns:
+    for pattern in filter(None, defect.patterns.split(", ")):
         find = _beside if " + " in pattern else _chains
         for nodes in find(graph, readers, pattern):
             part = _alone(graph, readers, nodes)

@@ -1,4 +1,4 @@
-"""What differs between versions of Vela and is not asked of it at run time: one table, which `tests/vela/test_facts.py` holds against the
+"""What differs between versions of Vela in its estimate and is not asked of it at run time: one table, which `tests/vela/test_facts.py` holds against the
 Vela that is installed, so that a version of which it is not true is found out.
 """
 
@@ -12,6 +12,8 @@ from eqsat.versions import versions
 
 #: The package's name on PyPI.
 PACKAGE = "ethos-u-vela"
+#: Its first two numbers, as (5, 2).
+Version = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,14 @@ def version() -> str:
     return versions([PACKAGE])[PACKAGE]
 
 
+def numbers(version: str) -> Version:
+    """(5, 2) of "5.2.0"; () of what has no numbers, which is older than all."""
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:2])
+
+
 def facts_of(version: str) -> Facts:
     """Those of the newest version that is known and not newer; of one that is older than all the first."""
-    numbers = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
-    return KNOWN[max((v for v in KNOWN if v <= numbers), default=min(KNOWN))]
+    return KNOWN[max((v for v in KNOWN if v <= numbers(version)), default=min(KNOWN))]
 
 
 @cache

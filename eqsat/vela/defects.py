@@ -1,0 +1,175 @@
+"""What Vela compiles wrongly: a record per defect, which guards, copies, prices, the page of defects and the study read.
+
+A defect that a new version mends gets an `until`; one that it brings is a record here, and its smallest graph a function of the study,
+`python -m benchmarks.vela_defects`, which says of which records the installed version differs. What Vela's estimate does is in `facts.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from eqsat.target import Family
+from eqsat.vela import patterns
+from eqsat.vela.facts import Version, numbers, version
+from eqsat.vela.patterns import Operator, Places
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The remedy that a graph with the defect replaces another only if its binary was found to be right.
+
+    words: say to users what is wrong.
+    places: finds the defect in a graph.
+    operator: says whether an operator has the defect, by itself or with some readers.
+    factor: what the price of such an operator is multiplied by; inf forbids it.
+    """
+
+    words: str
+    places: Places
+    operator: Callable[[Operator], bool] | None = None
+    factor: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The remedy that the last node of a place reads, as first operand, a copy of what the first one computes.
+
+    A place of one node is an output that is copied.
+    """
+
+    places: Places
+
+
+Remedy = Guard | Copy
+_R = TypeVar("_R", Guard, Copy)
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """name: that of the smallest graph, a function of `benchmarks/vela_defects.py`.
+    families: those that have it, by `Family.commands`.
+    patterns: where it may be in other graphs (`benchmarks/device/explain.py`), ", " between; none where random graphs have not met it.
+    since, until: the first version that has it and the first one that has not; None: all that were tried.
+    remedy: what keeps it from answers; None: only the run of their binaries.
+    seen: whether binaries show it on the functional model; if not, others reported it.
+    """
+
+    name: str
+    families: tuple[int, ...]
+    patterns: str = ""
+    since: Version | None = None
+    until: Version | None = None
+    remedy: Remedy | None = None
+    seen: bool = True
+
+    def is_in(self, family: Family, vela: str) -> bool:
+        """Whether a version has it on a family; of one that was not tried what holds of the nearest that was."""
+        at = numbers(vela)
+        return (
+            family.commands in self.families
+            and (self.since is None or at >= self.since)
+            and (self.until is None or at < self.until)
+        )
+
+
+_U55_U65, _U85, _ALL = (1,), (2,), (1, 2)
+_COMPARISONS = "equal|greater|greater_equal|reduce_all|reduce_any|logical_and|logical_not|logical_or|logical_xor"
+_MAXIMA = "max_pool2d|maximum|select|reduce_max|reduce_min|bitwise_not"
+
+DEFECTS: tuple[Defect, ...] = (
+    # first, for patterns of others are in its graphs too
+    Defect("minimum_beside_another_shape", _U55_U65, "reduce_min + reshape|transpose"),
+    Defect(
+        "equal_weights",
+        _ALL,
+        remedy=Guard(
+            "convolutions of equal weights and scales with other biases (Vela gives them the first one's)",
+            patterns.equal_weights,
+        ),
+    ),
+    Defect(
+        "activation_of_several_images",
+        _ALL,
+        "conv2d > rescale > clamp|table",
+        until=(5, 2),
+        remedy=Guard(
+            "a pointwise convolution of several images with an activation behind it (Vela mixes them up)",
+            patterns.activated_images,
+            patterns.is_pointwise_of_images,
+            factor=4.0,
+        ),
+    ),
+    Defect(
+        "lost_output",
+        _ALL,
+        "transpose|reshape > transpose, reshape > transpose > transpose, reshape > transpose > table > transpose",
+        remedy=Copy(patterns.lost_outputs),
+    ),
+    Defect(
+        "wide_rescale",
+        _U55_U65,
+        seen=False,
+        remedy=Guard(
+            "RESCALE from INT32 to INT32 (Vela emits zeros on U55)", patterns.wide_rescales, patterns.is_wide_rescale
+        ),
+    ),
+    Defect("sum_with_itself", _U55_U65, seen=False),
+    Defect("sum_of_equal_scales", _U55_U65, seen=False),
+    Defect("sum_of_large_scales", _U55_U65, seen=False),
+    Defect(
+        "shared_rescale",
+        _U55_U65,
+        seen=False,
+        remedy=Guard(
+            "one RESCALE to INT32 read by several operators (executorch issue 21415)", patterns.shared_rescales
+        ),
+    ),
+    Defect("shared_rescale_of_unlike_readers", _U55_U65, seen=False),
+    Defect("shared_rescale_of_a_mean", _U55_U65, seen=False),
+    Defect("scaled_maximum", _U55_U65, "max_pool2d|reduce_max > rescale", until=(5, 2)),
+    Defect("padded_convolution_of_a_slice", _ALL, "slice > conv2d|depthwise_conv2d|avg_pool2d|max_pool2d"),
+    Defect("wide_rescale_of_a_slice", _U55_U65, "slice > rescale:INT32", since=(5, 2)),
+    Defect("wide_rescale_of_a_pad", _U55_U65, "pad > rescale:INT32", since=(5, 2)),
+    Defect("constant_first", _U55_U65, "add|sub|mul|maximum|minimum:INT32"),
+    Defect("unsigned_rescale", _ALL, "rescale > rescale", since=(5, 2)),
+    Defect("transposed_convolution_with_output_padding", _U55_U65, "transpose_conv2d", since=(5, 2)),
+    Defect(
+        "maximum_of_a_slice",
+        _ALL,
+        "slice > reduce_max|reduce_min, reduce_max|reduce_min > concat|pad",
+        remedy=Copy(patterns.extrema_of_slices),
+    ),
+    Defect(
+        "sum_of_a_slice", _ALL, "slice > reduce_sum, slice > rescale > reduce_sum", remedy=Copy(patterns.sums_of_slices)
+    ),
+    Defect("product_of_a_slice", _U55_U65, "slice > matmul"),
+    Defect("channel_scales_behind_a_concat", _ALL, "concat|tile|pad > rescale", since=(5, 2)),
+    Defect("wide_rescale_of_a_concat", _U55_U65, "concat|tile > rescale:INT32", since=(5, 2)),
+    Defect("concat_of_a_wide_rescale", _U55_U65, "rescale > concat|pad", since=(5, 2)),
+    Defect("reshaped_slice", _ALL, "slice > transpose", until=(5, 2)),
+    Defect("part_of_the_weights", _U85, "conv2d|depthwise_conv2d > rescale > table > concat"),
+    Defect("wide_strides_of_a_slice", _U85, "slice > conv2d|depthwise_conv2d"),
+    Defect("mask_that_is_an_output", _U85, f"{_COMPARISONS} > select"),
+    Defect("negated_and_widened", _U85, "negate|bitwise_not:INT16 > rescale:INT32"),
+    Defect("maximum_to_unsigned", _U85, f"{_MAXIMA} > rescale", since=(5, 2)),
+    Defect(
+        "minimum_in_another_shape", _U55_U65, "reduce_min > reshape|transpose, reduce_min > reshape > reshape|transpose"
+    ),
+    Defect("widened_minimum", _U55_U65, "reduce_min > rescale", since=(5, 2)),
+    Defect("negated_to_unsigned", _ALL, "negate > rescale", since=(5, 2)),
+    Defect("zero_point_behind_an_empty_pad", _ALL, "pad > conv2d|depthwise_conv2d"),
+    Defect("activation_of_a_long_transpose", _U55_U65, "transpose > clamp|table"),
+    Defect("activation_of_a_flat_transpose", _U85, "transpose > clamp|table", until=(5, 2)),
+    Defect("clamps_around_a_transpose", _U85, "clamp > transpose > clamp"),
+    Defect("slice_of_fewer_axes", _U85, "slice > concat, slice > rescale"),
+    Defect("padded_depthwise_with_a_multiplier", _ALL, "depthwise_conv2d > rescale > pad"),
+)
+
+
+def remedies(kind: type[_R], family: Family, vela: str | None = None) -> list[_R]:
+    """The remedies of a kind against the defects that a version has on a family; of the Vela that is installed where none is given."""
+    vela = version() if vela is None else vela
+    return [d.remedy for d in DEFECTS if isinstance(d.remedy, kind) and d.is_in(family, vela)]

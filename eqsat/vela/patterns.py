@@ -1,0 +1,123 @@
+"""Where in a graph the defects are that `defects.py` has a remedy for; each place is nodes of which each reads the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import NamedTuple
+
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Attrs, Type
+
+Place = tuple[int, ...]
+Places = Callable[[TensorGraph], Iterator[Place]]
+
+
+class Operator(NamedTuple):
+    """An operator by itself, in a graph or as a candidate."""
+
+    op: str
+    attrs: Attrs
+    operands: tuple[Type, ...]
+    result: Type
+
+    @staticmethod
+    def of(graph: TensorGraph, n: int) -> Operator:
+        node = graph.nodes[n]
+        return Operator(node.op, node.attrs, tuple(graph.type(i) for i in node.inputs), graph.type(n))
+
+
+def is_pointwise_of_images(o: Operator) -> bool:
+    """Whether it is a CONV2D of several images that keeps the positions."""
+    if o.op != "conv2d" or o.operands[0].shape[0] == 1:
+        return False
+    attrs = dict(o.attrs)
+    return o.operands[1].shape[1:3] == attrs["stride"] == (1, 1) and not any(attrs["pad"])
+
+
+def activated_images(graph: TensorGraph) -> Iterator[Place]:
+    """Such convolutions with a CLAMP or a TABLE behind them, or behind their RESCALE."""
+    readers = graph.readers()
+    for n in (n for n in readers if is_pointwise_of_images(Operator.of(graph, n))):
+        behind = [r for q in readers[n] for r in (q, *(readers[q] if graph.nodes[q].op == "rescale" else ()))]
+        if any(graph.nodes[r].op in ("clamp", "table") for r in behind):
+            yield (n,)
+
+
+def is_wide_rescale(o: Operator) -> bool:
+    """Whether it is a RESCALE from INT32 to INT32."""
+    return o.op == "rescale" and all(DType.of(t.dtype).is_wide for t in (o.operands[0], o.result))
+
+
+def wide_rescales(graph: TensorGraph) -> Iterator[Place]:
+    """RESCALEs from INT32 to INT32."""
+    return ((n,) for n in graph.live() if is_wide_rescale(Operator.of(graph, n)))
+
+
+def shared_rescales(graph: TensorGraph) -> Iterator[Place]:
+    """RESCALEs to INT32 that several operators read."""
+    for n, reading in graph.readers().items():
+        if graph.nodes[n].op == "rescale" and graph.nodes[n].dtype == "INT32" and len(reading) > 1:
+            yield (n,)
+
+
+def equal_weights(graph: TensorGraph) -> Iterator[Place]:
+    """The first operator with weights that differs from another in nothing but biases among what Vela encodes: it finds encoded weights again by
+    weights and scales."""
+    readers, biases = graph.readers(), dict[tuple[Hashable, ...], Hashable]()
+    for n, reading in readers.items():
+        node = graph.nodes[n]
+        if OPS[node.op].kind != "mac" or len(node.inputs) < 3:
+            continue
+        weights, bias = (graph.nodes[i] for i in node.inputs[1:3])
+        if weights.op == bias.op == "const" and len(reading) == 1 and graph.nodes[reading[0]].op == "rescale":
+            key = (node.op, weights.shape, weights.attrs, _scales(graph.nodes[reading[0]]))
+            if biases.setdefault(key, bias.attrs) != bias.attrs:
+                yield (n,)
+                return
+
+
+def lost_outputs(graph: TensorGraph) -> Iterator[Place]:
+    """Outputs that are a TRANSPOSE or RESHAPE and that only TRANSPOSEs read, as a cache of keys that attention reads."""
+    readers = graph.readers()
+    for o in set(graph.outputs):
+        read_by = {graph.nodes[r].op for r in readers[o]}
+        if graph.nodes[o].op in ("transpose", "reshape") and read_by == {"transpose"}:
+            yield (o,)
+
+
+def sums_of_slices(graph: TensorGraph) -> Iterator[Place]:
+    """REDUCE_SUMs along the last axis, from the SLICE on that they read.
+
+    A RESCALE between multiplies by one, whatever its zero points, as ExecuTorch widens what it sums.
+    With another factor Vela does not take it into the sum.
+    """
+    for n in graph.live():
+        node = graph.nodes[n]
+        if node.op == "reduce_sum" and node.attr("axis") == len(node.shape) - 1:
+            place = _from_slice(graph, n, ("reshape", "rescale"))
+            if all(s == 1.0 for k in place if graph.nodes[k].op == "rescale" for s in _scales(graph.nodes[k])):
+                yield from filter(None, (place,))
+
+
+def extrema_of_slices(graph: TensorGraph) -> Iterator[Place]:
+    """REDUCE_MAXs and REDUCE_MINs, from the SLICE on that they read."""
+    found = (_from_slice(graph, n, ("reshape",)) for n in graph.live() if graph.nodes[n].op in _EXTREMA)
+    return filter(None, found)
+
+
+_EXTREMA = ("reduce_max", "reduce_min")
+
+
+def _from_slice(graph: TensorGraph, n: int, between: tuple[str, ...]) -> Place:
+    """From the SLICE that an operator reads, with nothing else between, up to the operator; empty where it reads none."""
+    place: Place = (graph.nodes[n].inputs[0], n)
+    while graph.nodes[place[0]].op in between:
+        place = (graph.nodes[place[0]].inputs[0], *place)
+    return place if graph.nodes[place[0]].op == "slice" else ()
+
+
+def _scales(rescale: Node) -> tuple[float, ...]:
+    """The factors of a RESCALE, exact: multipliers are below 2**31."""
+    return tuple(m * 2.0**-s for m, s in zip(rescale.attr("multiplier"), rescale.attr("shift"), strict=True))
