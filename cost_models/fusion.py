@@ -48,8 +48,7 @@ def _fused_rescale(reader: Unit, read: Unit) -> Fusion | None:
 
 def _written_in_place(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
     """An operand of a CONCAT that is computed: its operator writes it where it belongs, and only the others are copied. A producer that
-    others read too copies after all, which the table of the whole graph tells. The RESCALE of a TRANSPOSE_CONV2D does not fuse, and Vela 5.2
-    writes it to a wrong place where it has several shifts (`concat_of_a_wide_rescale` on the page of defects): nothing is saved."""
+    others read too copies after all, which the table of the whole graph tells. The RESCALE of a TRANSPOSE_CONV2D does not fuse: nothing is saved."""
     computed = (*MACS, *SUMS)
     fused = any(p.op in computed and p.op != "transpose_conv2d" for p in producers)
     if read.op in computed or read.op in ("rescale", *ACTIVATIONS) and fused:

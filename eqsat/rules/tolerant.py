@@ -69,7 +69,7 @@ def _joined(g: Call, f: Call, middle: Type) -> Call | None:
 @extern
 def joined(g: Rescale, f: Rescale, middle: Type) -> Rescale | None:
     """g after f as one RESCALE to INT8 or INT16, if f saturates where g does, or within the bound of it. Not to INT32: such a RESCALE
-    is for an operand of an elementwise op, and from INT32 to INT32 it gives zeros on U55 (see `eqsat/vela/guards.py`)."""
+    is for an operand of an elementwise op, and from INT32 to INT32 a guard forbids it on U55 (`eqsat/vela/defects.py`)."""
     return _joined(g, f, middle)
 
 

@@ -25,11 +25,10 @@ from eqsat.target.broadcasts import merged
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, GraphError, Steps, attrs_of
-from eqsat.vela.guards import breaks_if_activated, misplaced, rescales_to_zeros
+from eqsat.vela.defects import Guard, remedies
+from eqsat.vela.guards import guarded
+from eqsat.vela.patterns import Operator
 from extraction.derivation import derived
-
-#: Times what a unit is priced at that is wrong with some readers: it is chosen where there is no other form, which moves little.
-_AVOIDED = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +121,7 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
     """All candidates for `classes`, in their order, with prices. Raises PluginError for a price below 0."""
     position = {c: i for i, c in enumerate(classes)}
     family = model.target.family
+    guards = remedies(Guard, family)
     units = list(_enumerated(frozen, classes, family))
     priced = [unit for _, unit in units]
     prices = checked(model.price(priced), priced, model)
@@ -131,7 +131,7 @@ def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list
     out: list[Candidate] = []
     for (e, unit), price in zip(units, prices, strict=True):
         found = Candidate(
-            e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price, given, family), unit
+            e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price, given, guards), unit
         )
         out.append(found)
         if found.usable:
@@ -175,15 +175,11 @@ def _in_few_commands(unit: Unit) -> Unit:
     return replace(unit, operands=operands, result=infer(unit.op, unit.steps[0][1], operands))
 
 
-def _legal(unit: Unit, price: Price, given: Collection[Attrs], family: Family) -> Price:
+def _legal(unit: Unit, price: Price, given: Collection[Attrs], guards: Collection[Guard]) -> Price:
     """The price under the guards. given: attributes of the source's own RESCALEs, which no guard forbids."""
-    if misplaced(unit.op, unit.operands, unit.result):
-        return replace(price, cycles=math.inf)
-    if rescales_to_zeros(unit.op, unit.operands, unit.result, family) and unit.steps[0][1] not in given:
-        return replace(price, cycles=math.inf)
-    if len(unit.steps) == 1 and breaks_if_activated(unit.op, unit.steps[0][1], unit.operands):
-        return replace(price, cycles=_AVOIDED * price.cycles)
-    return price
+    operator = Operator(unit.op, unit.steps[0][1] if unit.steps else (), unit.operands, unit.result)
+    cycles = price.cycles if operator.attrs in given else guarded(price.cycles, operator, guards)
+    return price if cycles == price.cycles else replace(price, cycles=cycles)
 
 
 def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:

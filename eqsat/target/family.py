@@ -103,7 +103,6 @@ class Family:
     scaled_sums: ADD and SUB take operands of any scale; else of some (`cost_models/analytic.py`).
     blocked_elementwise: an elementwise op runs block by block and reads a constant operand anew for every output.
     rescales_wide: a RESCALE from or to INT32 is one operator; else a sum and a product.
-    zeroed_rescales: on a device a RESCALE from INT32 to INT32, or one to INT32 that several operators read, may give zeros (executorch issue 21415).
     multiplies_matrices: MATMUL is one operator per batch; else a product and a sum per column.
     products_outside: where it is not, the products wait in the memory outside, not in SRAM.
     summed_by_convolution: a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones.
@@ -129,7 +128,6 @@ class Family:
     scaled_sums: bool
     blocked_elementwise: bool
     rescales_wide: bool
-    zeroed_rescales: bool
     multiplies_matrices: bool
     products_outside: bool
     summed_by_convolution: bool

@@ -18,15 +18,13 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """images_mixed_up: a pointwise CONV2D of several images and the activation behind it become one operation that reads the images in one
-    order and writes them in another (`activation_of_several_images` on the page of defects). table_by_default: U55 and U65 price an operator
+    """table_by_default: U55 and U65 price an operator
     without an activation as one with a TABLE (`activationPerfIndex` in ethos_u55_performance.cpp); so a CLAMP that does nothing makes the
     one before it cheaper. free_resize: on U85 a RESIZE takes the NPU no cycle, only what it reads and writes counts. joined_writes: on U85, too, a
     burst has what all cores write side by side (`Family.joined_writes`). broadcasts_by_element: U55 and U65 charge an elementwise operator one read for
     each element of its result for an operand that broadcasts (MeasureElementAccess in ethos_u55_performance.cpp), which `broadcasts.py` corrects. pieces_as_wholes: each piece of a dilated convolution is
     charged as a whole one, which `pieces.py` corrects."""
 
-    images_mixed_up: bool
     table_by_default: bool
     free_resize: bool
     joined_writes: bool
@@ -37,7 +35,6 @@ class Facts:
 #: By the first version that they are true of.
 KNOWN = {
     (5, 1): Facts(
-        images_mixed_up=True,
         table_by_default=True,
         free_resize=True,
         joined_writes=True,
@@ -45,7 +42,6 @@ KNOWN = {
         pieces_as_wholes=True,
     ),
     (5, 2): Facts(
-        images_mixed_up=False,
         table_by_default=False,
         free_resize=False,
         joined_writes=False,

@@ -16,8 +16,7 @@ from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Type
-from eqsat.vela.guards import misplaced, violations
+from eqsat.vela.guards import violations
 from eqsat.workers.worker import Pool
 from tests.graphs import finish, rescale, reshape, transpose
 
@@ -62,20 +61,6 @@ def test_int48_sums_are_read_by_a_rescale_alone(pool: Pool) -> None:
     assert violations(g, TARGETS[1].family) == []
     record = run(g, 0, TARGETS[0], pool, RULES, random=12)
     assert record.failures == record.refused == [] and record.extracted > 1
-
-
-@pytest.mark.parametrize(
-    ("op", "operand", "result", "wrong"),
-    [
-        ("slice", "INT48", "INT48", True),
-        ("transpose", "INT48", "INT48", True),
-        ("rescale", "INT48", "INT16", False),
-        ("conv2d", "INT16", "INT48", False),
-        ("slice", "INT32", "INT32", False),
-    ],
-)
-def test_what_is_misplaced(op: str, operand: str, result: str, wrong: bool) -> None:
-    assert misplaced(op, [Type((1, 2), operand)], Type((1, 2), result)) is wrong
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.family.name)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Type
-from eqsat.vela.facts import facts
-from eqsat.vela.guards import breaks_if_activated, broken, violations
+from eqsat.vela.defects import Guard, remedies
+from eqsat.vela.guards import broken, guarded, misplaced, violations
+from eqsat.vela.patterns import Operator
 from tests.graphs import channel_shuffle, conv_graph, finish, relu, rescale, residual, transpose, transposed_relus
 
 U55, U85 = (Target.of(name).family for name in ("ethos-u55-128", "ethos-u85-256"))
@@ -71,10 +75,31 @@ def test_what_no_output_needs_is_not_looked_at() -> None:
     assert violations(g, U55) == []
 
 
-def test_pointwise_convolutions_of_several_images_break_with_an_activation_where_vela_mixes_them_up() -> None:
-    def breaks(images: int, kernel: int, stride: int = 1) -> bool:
-        operands = [Type((images, 4, 4, 8), "INT8"), Type((8, kernel, kernel, 8), "INT8"), Type((8,), "INT32")]
-        return breaks_if_activated("conv2d", makers.conv("INT8", stride=(stride, stride)), operands)
+@pytest.mark.parametrize(("vela", "mixed_up"), [("5.1.0", 4.0), ("5.2.0", 1.0)])
+def test_pointwise_convolutions_of_several_images_cost_more_where_vela_mixes_them_up(
+    vela: str, mixed_up: float
+) -> None:
+    def factor(images: int, kernel: int, stride: int = 1) -> float:
+        operands = Type((images, 4, 4, 8), "INT8"), Type((8, kernel, kernel, 8), "INT8"), Type((8,), "INT32")
+        attrs = makers.conv("INT8", stride=(stride, stride))
+        operator = Operator("conv2d", attrs, operands, infer("conv2d", attrs, operands))
+        return guarded(1.0, operator, remedies(Guard, U55, vela))
 
-    assert breaks(2, 1) == facts().images_mixed_up
-    assert not breaks(1, 1) and not breaks(2, 3) and not breaks(2, 1, 2)
+    assert factor(2, 1) == mixed_up
+    assert factor(1, 1) == factor(2, 3) == factor(2, 1, 2) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("op", "operand", "result", "wrong"),
+    [
+        ("slice", "INT48", "INT48", True),
+        ("transpose", "INT48", "INT48", True),
+        ("rescale", "INT48", "INT16", False),
+        ("conv2d", "INT16", "INT48", False),
+        ("slice", "INT32", "INT32", False),
+    ],
+)
+def test_what_is_misplaced(op: str, operand: str, result: str, wrong: bool) -> None:
+    operator = Operator(op, (), (Type((1, 2), operand),), Type((1, 2), result))
+    assert misplaced(operator) is wrong
+    assert math.isinf(guarded(1.0, operator, [])) is wrong
