@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -18,6 +18,7 @@ from eqsat.search.choice import Choices
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Attrs, Const, Type
+from eqsat.vela.defects import Copy
 from extraction import io as choice_io
 
 EGRAPH, CONSTANTS, CHOICE_GRAPH = "egraph.json.gz", "constants.npz", "choice-graph.json.gz"
@@ -90,8 +91,8 @@ def write(choices: Choices) -> dict[str, bytes]:
     return {EGRAPH: pack_json(data), CONSTANTS: pack_arrays(w.constants), CHOICE_GRAPH: pack_json(choice_graph)}
 
 
-def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
-    """The choices (and in them the e-graph) of `write`. Raises what a damaged file raises: KeyError, ValueError and their like."""
+def read(files: dict[str, bytes], source: TensorGraph, copies: Sequence[Copy]) -> Choices:
+    """The choices (and in them the e-graph) of `write`, with the copies that they need. Raises what a damaged file raises: KeyError, ValueError and their like."""
     data = unpack_json(files[EGRAPH])
     attrs = _attributes(data["attrs"], files[CONSTANTS])
     frozen = _frozen(data, attrs, source)
@@ -103,7 +104,7 @@ def read(files: dict[str, bytes], source: TensorGraph) -> Choices:
     if not fits or len(candidates) != graph.class_start[n_classes]:
         raise ValueError("the choice graph does not belong to the e-graph")
     shapes = {n: tuple(shape) for n, shape in chosen["shapes"]}
-    return Choices(graph, frozen, chosen["classes"], candidates, dict(chosen["last"]), shapes)
+    return Choices(graph, frozen, chosen["classes"], candidates, dict(chosen["last"]), shapes, copies)
 
 
 def _attributes(rows: list[Any], stored: bytes) -> list[Attrs]:

@@ -19,6 +19,8 @@ from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
+from eqsat.vela.defects import Copy, remedies
+from eqsat.vela.facts import PACKAGE
 
 FORMAT, VERSION = "eqsat-run", 2
 
@@ -47,12 +49,13 @@ def load(place: str | Path) -> Run:
     try:
         graphs = {name.removesuffix(".tosa"): data for name, data in files.items() if name.endswith(".tosa")}
         source = loads(graphs["explicit"], f"{place}/explicit.tosa")
+        target = Target(info["target"]["accelerator"], tuple(info["target"]["flags"]))
         run = Run(
             info["name"],
-            Target(info["target"]["accelerator"], tuple(info["target"]["flags"])),
+            target,
             graphs,
             info["chosen"],
-            codec.read(files, source),
+            codec.read(files, source, remedies(Copy, target.family, info["versions"][PACKAGE])),
             dict(info["choice"]),
             info["rules"],
             info["options"],

@@ -19,6 +19,7 @@ from eqsat.search.signature import with_inputs_read
 from eqsat.search.storage import view_costs
 from eqsat.search.writer import Written, write
 from eqsat.tensor.types import Shape
+from eqsat.vela.defects import Copy, remedies
 from extraction import ChoiceGraph, Extraction, check
 
 
@@ -27,6 +28,7 @@ class Choices:
     """A ChoiceGraph over the classes that the outputs can reach, followed by those of `storage.py`.
 
     classes: the e-class of each of the former; candidates: of each of their choice nodes. last, shapes: see `ViewCosts`.
+    copies: without which Vela would compile graphs wrongly.
     """
 
     graph: ChoiceGraph
@@ -35,6 +37,7 @@ class Choices:
     candidates: Sequence[Candidate]
     last: Mapping[int, int]
     shapes: Mapping[int, Shape]
+    copies: Sequence[Copy]
 
     def of_classes(self, choice: Mapping[int, int]) -> dict[int, int]:
         """The part of a choice that is about e-classes."""
@@ -60,9 +63,8 @@ class Choices:
         return write(self.frozen, self.classes, self.candidates, self._last_shapes(choice), choice)
 
     def tensor_graph(self, choice: Mapping[int, int]) -> Written:
-        """The same, in which every input that the source reads is read, also where nothing depends on it, and with copies of the SLICEs that Vela
-        would not read rightly."""
-        return with_inputs_read(*with_copies(*self.written(choice)), self.frozen.source)
+        """The same, in which every input that the source reads is read, also where nothing depends on it, and with `copies`."""
+        return with_inputs_read(*with_copies(*self.written(choice), self.copies), self.frozen.source)
 
     def _last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
         """{class: the last shape that its value is read in}, where that was chosen."""
@@ -114,4 +116,5 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     graph = ChoiceGraph.build(
         rows + views.rows, roots + views.roots, pair_costs=fusions(found, len(classes), model) | views.pairs
     )
-    return Choices(graph, frozen, classes, found, views.last, views.shapes)
+    copies = remedies(Copy, model.target.family)
+    return Choices(graph, frozen, classes, found, views.last, views.shapes, copies)

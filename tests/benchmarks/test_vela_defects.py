@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from benchmarks.vela_defects import GRAPHS, REFUSED_ELSEWHERE, equal_weights, is_wrong, lost_output, verdict
+from cost_models.op_count import OpCount
+from docs.generate import PARTS
+from eqsat.egraph.encoding import saturate
+from eqsat.search.choice import build
 from eqsat.target import Target
 from eqsat.target.families import U55
+from eqsat.tensor.graph import TensorGraph
+from eqsat.vela import defects
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.defects import DEFECTS, Defect, Guard
 from eqsat.vela.facts import version
 from eqsat.vela.guards import violations
+from eqsat.vela.patterns import Operator, Place
 from eqsat.workers.worker import Worker, WorkerError
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
@@ -66,3 +74,45 @@ def test_a_binary_that_has_lost_an_output_counts_as_refused(target: str, worker:
     assert e.value.refused
     g.outputs, g.output_names = g.outputs[:1], g.output_names[:1]
     assert compile_graph(g, Target.of(target), worker).cycles > 0
+
+
+def is_reverse(o: Operator) -> bool:
+    return o.op == "reverse"
+
+
+def reverses(graph: TensorGraph) -> Iterator[Place]:
+    return ((n,) for n in graph.live() if is_reverse(Operator.of(graph, n)))
+
+
+def reversed_sum_of_a_slice() -> TensorGraph:
+    """A REVERSE of what `sum_of_a_slice` has.
+
+    The binary leaves the order as it is.
+    """
+    g = GRAPHS["sum_of_a_slice"]()
+    g.outputs = [g.add("reverse", g.outputs, axis=1)]
+    return g
+
+
+@pytest.mark.parametrize(("vela", "is_new"), [("5.1.0", False), ("5.2.0", False), ("5.3.0", True)])
+def test_guards_copies_prices_and_the_page_follow_the_table(
+    vela: str, is_new: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A made-up version 5.3 sums slices rightly, and reverses nothing."""
+    guard = Guard("a REVERSE (Vela leaves it out)", reverses, is_reverse)
+    new = Defect("reversed_sum_of_a_slice", (1,), since=(5, 3), remedy=guard)
+    mended = [replace(d, until=(5, 3)) if d.name == "sum_of_a_slice" else d for d in DEFECTS]
+    monkeypatch.setattr(defects, "DEFECTS", (*mended, new))
+    monkeypatch.setattr(defects, "version", lambda: vela)
+    monkeypatch.setitem(GRAPHS, new.name, reversed_sum_of_a_slice)
+    graph = reversed_sum_of_a_slice()
+    assert (violations(graph, U55) == [guard.words]) == is_new
+
+    choices = build(saturate(graph, ()), OpCount(Target.of("ethos-u55-128")))
+    assert [c.usable for c in choices.candidates if c.enode.op == "reverse"] == [not is_new]
+    written, _ = choices.tensor_graph({c: choices.graph.class_nodes(c)[0] for c in range(len(choices.classes))})
+    assert ("depthwise_conv2d" in written.op_counts()) == (not is_new)
+
+    rows = {line.split("`")[1]: line for line in PARTS["defects of Vela"]().splitlines()[2:]}
+    assert rows["sum_of_a_slice"].endswith("| U55, U65, U85 | before 5.3 | a copy |")
+    assert rows[new.name].endswith("order as it is. | U55, U65 | from 5.3 | forbidden |")

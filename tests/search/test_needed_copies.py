@@ -13,10 +13,12 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
+from eqsat.vela.defects import Copy, remedies
 from eqsat.workers.worker import Worker, WorkerError
 from tests.graphs import finish, rescale
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+COPIES = remedies(Copy, Target.of(TARGETS[0]).family)
 
 
 def reduced(op: str, axis: int = 3, shift: int = 30, batch: int = 1) -> TensorGraph:
@@ -43,7 +45,7 @@ def cached() -> TensorGraph:
 @pytest.mark.parametrize("op", ["reduce_sum", "reduce_max"])
 def test_the_binary_is_wrong_without_a_copy_and_right_with_it(op: str, target: str, worker: Worker) -> None:
     graph = reduced(op)
-    copied, _ = with_copies(graph, {})
+    copied, _ = with_copies(graph, {}, COPIES)
     assert copied.op_counts()["depthwise_conv2d"] == 1
     for inputs in samples(domains(graph), 4):
         for a, b in zip(graph.evaluate(inputs), copied.evaluate(inputs), strict=True):
@@ -55,7 +57,7 @@ def test_the_binary_is_wrong_without_a_copy_and_right_with_it(op: str, target: s
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_output_that_vela_loses_is_a_copy(target: str, worker: Worker) -> None:
     graph = cached()
-    copied, _ = with_copies(graph, {})
+    copied, _ = with_copies(graph, {}, COPIES)
     assert copied.op_counts() == graph.op_counts() | {"depthwise_conv2d": 1, "rescale": 1}
     with pytest.raises(WorkerError, match="only 1 of 2 outputs"):
         compile_tosa(dumps(graph), Target.of(target), worker)
@@ -71,14 +73,14 @@ def test_an_output_that_vela_loses_is_a_copy(target: str, worker: Worker) -> Non
     ],
 )
 def test_others_stay_as_they_are(graph: TensorGraph) -> None:
-    assert with_copies(graph, {})[0] is graph
+    assert with_copies(graph, {}, COPIES)[0] is graph
 
 
 def test_the_copy_stands_for_the_slice() -> None:
     """By its origin it has the e-class of the SLICE, and what it costs is told of that choice."""
     graph = reduced("reduce_sum")
     origin = {n: 100 + n for n in graph.live() if graph.nodes[n].op not in ("input", "const")}
-    copied, after = with_copies(graph, origin)
+    copied, after = with_copies(graph, origin, COPIES)
     (cut,) = (n for n in graph.live() if graph.nodes[n].op == "slice")
     of = {op: {after[n] for n in after if copied.nodes[n].op == op} for op in ("slice", "depthwise_conv2d")}
     assert of == {"slice": {origin[cut]}, "depthwise_conv2d": {origin[cut]}}
