@@ -347,8 +347,9 @@ def wide_rescale_of_a_concat() -> TensorGraph:
 
 @_smallest
 def concat_of_a_wide_rescale() -> TensorGraph:
-    """CONCAT of a tensor (or PAD) and a RESCALE of INT32 to INT8 with several shifts, as it comes behind a TRANSPOSE_CONV2D.
+    """CONCAT of a tensor (or PAD) and a RESCALE of INT32 to INT8 that nothing takes in.
 
+    It has several shifts, as behind a TRANSPOSE_CONV2D, or a factor that is no power of two, behind an ADD.
     The parts of the second are written to the beginning, over the first.
     **Stock ExecuTorch's U-Net of the zoo is wrong with it, on U55 and U65.**
     """

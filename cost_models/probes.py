@@ -9,10 +9,11 @@ import numpy as np
 from cost_models.fusion import ACTIVATIONS, MACS, SUMS, is_noop, is_times_one
 from cost_models.pads import add_pad, has_pad
 from cost_models.protocol import Unit
-from eqsat.tensor import makers, rows
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, Const, Type, attrs_of
+from eqsat.vela import rows
 
 #: What is added up in a probe, and the dtype of the sums.
 _NARROW = "INT8"

@@ -30,7 +30,7 @@ from cost_models.unmeasured import copied, unmeasured
 from cost_models.windows import Windows, group_cycles
 from eqsat.target import Target
 from eqsat.target.staging import TransposeSteps, reordering, ways, written
-from eqsat.tensor import makers, rows
+from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
@@ -38,7 +38,7 @@ from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import GraphError, Shape, Steps, Type
 from eqsat.tosa import flatbuffer
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.vela import broadcasts, bursts, pieces, regor
+from eqsat.vela import broadcasts, bursts, pieces, regor, rows
 from eqsat.vela import facts as facts_by_version
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import facts

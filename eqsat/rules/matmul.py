@@ -2,7 +2,7 @@
 
 MATMUL multiplies [n, h, c] by [n, c, w]. A movement that keeps the three axes apart, reordering inside each, crosses it: what
 happens to n happens to both operands, h belongs to the left one, w to the right one, and c may be reordered in both at once.
-With its RESCALE it is also done row by row (`eqsat/tensor/rows.py`).
+With its RESCALE it is also done row by row (`eqsat/vela/rows.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from eqsat.egraph.terms import let, symbols
 from eqsat.rules.slicing import slice_call
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move, StridedAxis
-from eqsat.tensor.rows import fitting_zero_point
 from eqsat.tensor.types import Shape, Type, attrs_of
+from eqsat.vela.rows import fitting_zero_point
 
 #: Order of the atomic axes inside one dim, outermost first, as (size, stride within the dim).
 Inside = tuple[StridedAxis, ...]

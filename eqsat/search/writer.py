@@ -16,10 +16,10 @@ from eqsat.egraph.encoding import Frozen
 from eqsat.search import copying
 from eqsat.search.candidates import Candidate
 from eqsat.target.broadcasts import merged
-from eqsat.tensor import rows
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
+from eqsat.vela import rows
 
 #: A graph, and {node: the choice node that it is written for}.
 Written = tuple[TensorGraph, dict[int, int]]

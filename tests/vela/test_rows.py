@@ -13,9 +13,9 @@ from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import evaluate_op, infer
-from eqsat.tensor.rows import fitting_zero_point, written
 from eqsat.tensor.types import Attrs, GraphError, Type, attrs_of
 from eqsat.tosa import dumps
+from eqsat.vela.rows import fitting_zero_point, written
 from eqsat.workers.worker import Worker
 
 #: A factor that is no power of two: Vela treats those of sums of INT32 otherwise.

@@ -10,8 +10,8 @@ INT16, another zero point p' takes the place of p, and (p' - p) times the sum of
     all of them in a row    + (p' - p) * the sum of y - q over c      where p' is not p
                             rescaled to INT8                          [rows, n, columns]
 
-Each part is written where the CONCAT has it: rescaled where there is nothing to add, which Vela fuses into the sum; what is rescaled behind an ADD of
-INT32 it would write to a wrong place.
+Each part is written where the CONCAT has it: rescaled where there is nothing to add, which Vela fuses into the sum. Behind an ADD it does not, and the
+RESCALE is behind the CONCAT (`concat_of_a_wide_rescale` of `defects.py`).
 """
 
 from __future__ import annotations
