@@ -81,8 +81,8 @@ class Candidate:
 
     @property
     def is_widening(self) -> bool:
-        """A RESCALE to INT32, which is written once per reader: it fuses into each, and sharing one gives wrong results on U55
-        (pytorch/executorch issue 21415)."""
+        """A RESCALE to INT32, which is written once per reader: it fuses into each, and on U55 and U65 a guard forbids that
+        several share one (`eqsat/vela/defects.py`)."""
         return self.enode.op == "rescale" and DType.of(dict(self.enode.attrs)["dtype"]).is_accumulator
 
     @property

@@ -51,7 +51,7 @@ def is_wide_rescale(o: Operator) -> bool:
 
 
 def wide_rescales(graph: TensorGraph) -> Iterator[Place]:
-    """RESCALEs from INT32 to INT32."""
+    """Such RESCALEs."""
     return ((n,) for n in graph.live() if is_wide_rescale(Operator.of(graph, n)))
 
 
@@ -103,11 +103,8 @@ def sums_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 def extrema_of_slices(graph: TensorGraph) -> Iterator[Place]:
     """REDUCE_MAXs and REDUCE_MINs, from the SLICE on that they read."""
-    found = (_from_slice(graph, n, ("reshape",)) for n in graph.live() if graph.nodes[n].op in _EXTREMA)
-    return filter(None, found)
-
-
-_EXTREMA = ("reduce_max", "reduce_min")
+    extrema = (n for n in graph.live() if graph.nodes[n].op in ("reduce_max", "reduce_min"))
+    return filter(None, (_from_slice(graph, n, ("reshape",)) for n in extrema))
 
 
 def _from_slice(graph: TensorGraph, n: int, between: tuple[str, ...]) -> Place:

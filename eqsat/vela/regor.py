@@ -77,10 +77,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
 
 
 def _lost_outputs(model: Any, buffer: bytes) -> str:
-    """Says in words which outputs the binary lacks, "" if none.
-
-    Vela drops a TRANSPOSE that is an output where only another TRANSPOSE reads it (`lost_output` on the page of defects).
-    """
+    """Says in words which outputs the binary lacks, "" if none."""
     block = _block(buffer)
     wanted, there = len({block.Outputs(i) for i in range(block.OutputsLength())}), len(model.outputs)
     return f"its binary has only {there} of {wanted} outputs" if there < wanted else ""
