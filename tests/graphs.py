@@ -59,13 +59,16 @@ def relu(g: TensorGraph, x: int, zero: int = -128) -> int:
     return clamp(g, x, zero, 127)
 
 
-def conv(g: TensorGraph, x: int, channels: int, kernel: int = 1, *, stride: int = 1, seed: int = 0) -> int:
+def conv(
+    g: TensorGraph, x: int, channels: int, kernel: int = 1, *, stride: int = 1, dilation: int = 1, seed: int = 0
+) -> int:
     """INT8 CONV2D with "same" padding for stride 1, and its per-channel RESCALE to INT8."""
     rng = np.random.default_rng(seed)
-    depth, pad = g.nodes[x].shape[-1], (kernel - 1) // 2
+    depth, pad = g.nodes[x].shape[-1], (kernel - 1) // 2 * dilation
     w = g.add_const(rng.integers(-127, 128, (channels, kernel, kernel, depth)), "INT8")
     b = g.add_const(rng.integers(-500, 500, channels), "INT32")
-    y = g.add_with("conv2d", [x, w, b], makers.conv("INT8", pad=(pad,) * 4, stride=(stride,) * 2, in_zp=-3))
+    attrs = makers.conv("INT8", pad=(pad,) * 4, stride=(stride,) * 2, dilation=(dilation,) * 2, in_zp=-3)
+    y = g.add_with("conv2d", [x, w, b], attrs)
     scales = rng.integers(1 << 30, (1 << 31) - 1, channels)
     return rescale(g, y, "INT8", multiplier=[int(s) for s in scales], shift=[38] * channels, out_zp=-5)
 
