@@ -23,12 +23,12 @@ from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
 from eqsat.egraph.rule import Rule
 from eqsat.files import write_atomically
+from eqsat.options.limit import ANY, STOCK
+from eqsat.options.options import Options
 from eqsat.report.data import geometric_mean
 from eqsat.rules import FAMILIES, RULES
 from eqsat.rules.presets import PRESETS
-from eqsat.search.limit import ANY, STOCK
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 
 ALL = "all"

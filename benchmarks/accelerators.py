@@ -24,9 +24,9 @@ from benchmarks.about import as_text, write_about
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
 from eqsat.files import write_atomically
+from eqsat.options.options import Options
 from eqsat.report.data import geometric_mean
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import ACCELERATORS, FAMILIES, Target
 
 ROOT = Path(__file__).parent.parent

@@ -23,9 +23,9 @@ from typing import Any
 from benchmarks.about import as_text, write_about
 from eqsat.bench.log import Log
 from eqsat.files import write_atomically
-from eqsat.search.limit import ANY
+from eqsat.options.limit import ANY
+from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.search.origins import of_buffer
 from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.locations import Origin, text

@@ -31,8 +31,8 @@ from benchmarks.about import as_text, write_about
 from cost_models.cache import PriceCache
 from eqsat.bench.log import Log
 from eqsat.files import write_atomically
+from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
 from extraction import check

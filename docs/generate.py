@@ -114,7 +114,7 @@ def rooms() -> str:
 
 def efforts() -> str:
     """A row per effort with its budgets."""
-    from eqsat.search.effort import EFFORTS
+    from eqsat.options.effort import EFFORTS
 
     head = (
         "effort",

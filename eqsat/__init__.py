@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from eqsat.executorch.recipe import RecipeType
     from eqsat.executorch.session import EqsatWarning, Session
     from eqsat.files import PluginError
+    from eqsat.options.options import Options
     from eqsat.search.interruption import Interruption
     from eqsat.search.optimizer import Result, optimize_tosa
-    from eqsat.search.options import Options
     from eqsat.target import Target, TargetError
 
 __version__ = "0.2.0.dev0"
@@ -43,7 +43,7 @@ _HOME = {
     "Session": "eqsat.executorch.session",
     "optimize_tosa": "eqsat.search.optimizer",
     "Interruption": "eqsat.search.interruption",
-    "Options": "eqsat.search.options",
+    "Options": "eqsat.options.options",
     "PluginError": "eqsat.files",
     "Result": "eqsat.search.optimizer",
     "optimize": "eqsat.executorch.program",

@@ -14,7 +14,7 @@ def graphs(model: str, target: str) -> Iterator[tuple[str, bytes]]:
 
     from eqsat.executorch.loading import load_program
     from eqsat.executorch.lowering import lower_with_session
-    from eqsat.search.options import Options
+    from eqsat.options.options import Options
 
     spec = EthosUCompileSpec(target)
     program, _ = load_program(f"benchmarks.models.{model}:model" if model in ZOO else model, spec)

@@ -13,8 +13,8 @@ import cost_models
 from benchmarks.cost_models.metrics import compare
 from benchmarks.cost_models.sample import Sample, draw, saturated
 from cost_models.cache import PriceCache
+from eqsat.choice import choice
 from eqsat.egraph.encoding import Frozen
-from eqsat.search import choice
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.workers.worker import Pool

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cost_models import CostModel
+from eqsat.choice import choice
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.rules.presets import PRESETS
-from eqsat.search import choice
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.vela.guards import violations

@@ -16,9 +16,9 @@ import cost_models
 from benchmarks.models import ZOO
 from cost_models.cache import PriceCache
 from eqsat.bench.lowering import prepare
+from eqsat.choice import choice
 from eqsat.egraph.encoding import saturate
-from eqsat.search import choice
-from eqsat.search.options import Options
+from eqsat.options.options import Options
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.workers.worker import Pool

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.search.regions import Correspondence
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops.rescale import DOUBLE_ROUND, SINGLE_ROUND
 from eqsat.tensor.types import Attrs, Const, GraphError, attrs_of
+from eqsat.verification.regions import Correspondence
 
 #: Adds what stands for a node to a graph, given where the nodes of the old graph are in it; the new node.
 Build = Callable[[TensorGraph, Callable[[int], int]], int]

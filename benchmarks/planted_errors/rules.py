@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from eqsat.checking.random_prices import Bytes
+from eqsat.choice import choice
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.engine import Budget, EngineError
@@ -18,12 +19,11 @@ from eqsat.egraph.kinds import Axial, Binary, Clamp, Pad, Rescale, Slice, Ternar
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES
-from eqsat.search import choice
-from eqsat.search.regions import Correspondence, computed_classes, correspondence
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import GraphError, Type
+from eqsat.verification.regions import Correspondence, computed_classes, correspondence
 from extraction import ExtractionError, tree_greedy
 
 _BUDGET = Budget(nodes=1500, seconds=10.0)

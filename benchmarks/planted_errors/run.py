@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from benchmarks.planted_errors import rules
 from benchmarks.planted_errors.edits import Edit, applied, edits
 from benchmarks.planted_errors.subjects import Subject
+from eqsat.options.options import Options
 from eqsat.proof import PROVED
-from eqsat.search.options import Options
-from eqsat.search.regions import Correspondence, compare_regions
-from eqsat.search.verification import Verifier
 from eqsat.target import Target
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
+from eqsat.verification.regions import Correspondence, compare_regions
+from eqsat.verification.verification import Verifier
 from eqsat.workers.worker import Pool, WorkerError
 
 #: Constant planes, random planes and other samples of the search for an input on which an error shows.

@@ -20,7 +20,7 @@ from eqsat.naming import split
 from eqsat.versions import versions
 
 if TYPE_CHECKING:
-    from eqsat.search.options import Options
+    from eqsat.options.options import Options
 
 STOCK, EXPLICIT, LITERT, EQSAT = "stock", "stock-without-layout-passes", "litert", "eqsat"
 KINDS = (STOCK, EXPLICIT, LITERT, EQSAT)
@@ -54,7 +54,7 @@ class Configuration:
             raise InputError(
                 f"no configuration is called {text!r}: use {', '.join(KINDS)}, the last with options as in eqsat:preset=all,extractor=portfolio"
             )
-        from eqsat.search.options import Options  # reports read records without the optimizer
+        from eqsat.options.options import Options  # reports read records without the optimizer
 
         values = ((f.name, getattr(Options(), f.name)) for f in fields(Options))
         known = {name: type(value) for name, value in values if isinstance(value, (str, int, float))}
@@ -77,7 +77,7 @@ class Configuration:
     def optimizer_options(self, **more: Any) -> Options:
         """Raises InputError, also for rules that fail their check; PluginError."""
         from eqsat.checking import user_rules
-        from eqsat.search.options import Options
+        from eqsat.options.options import Options
 
         given = dict(self.options)
         rules = user_rules.load_all(filter(None, [given.pop(_USER_RULES, "")]))
@@ -88,8 +88,8 @@ class Configuration:
         if not self.options:
             return []
         from eqsat.checking import user_rules
-        from eqsat.search import plugins
-        from eqsat.search.options import Options
+        from eqsat.options import plugins
+        from eqsat.options.options import Options
 
         given = dict(self.options)
         rules = user_rules.places(filter(None, [given.pop(_USER_RULES, "")]))

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import EXPLICIT, STOCK, Configuration
-from eqsat.search.decision import Container
+from eqsat.options.decision import Container
+from eqsat.options.options import Options
+from eqsat.options.referee import total as total_price
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
-from eqsat.search.referee import total as total_price
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.reference import compare

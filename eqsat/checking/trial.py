@@ -14,11 +14,11 @@ import numpy as np
 
 from eqsat.checking.random_prices import Bytes
 from eqsat.checking.soundness import Unsound, check
+from eqsat.choice import choice
 from eqsat.egraph.engine import Budget, EngineError
 from eqsat.egraph.rule import Rule
-from eqsat.search import choice
+from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples

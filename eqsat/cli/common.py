@@ -31,8 +31,8 @@ from eqsat.versions import versions
 if TYPE_CHECKING:
     from eqsat.report import RecordedRun
     from eqsat.search.comparison import Column
-    from eqsat.search.deviation import Deviation
     from eqsat.vela.roofline import Bound
+    from eqsat.verification.deviation import Deviation
 
 BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED = 2, 3, 4, 5, 6
 

@@ -38,8 +38,8 @@ from eqsat.search.interruption import Interruption
 from eqsat.target import Target
 
 if TYPE_CHECKING:
+    from eqsat.options.options import Options
     from eqsat.search.optimizer import Result
-    from eqsat.search.options import Options
 
 
 @app.command()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from eqsat.search.options import Options
+    from eqsat.options.options import Options
 
 #: Makes the options of a command line. Raises InputError for a name that nobody has and for rules that fail their check.
 OptionsMaker = Callable[[], "Options"]
@@ -148,8 +148,8 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _make(user_rules: list[str] | None, **values: Any) -> Options:
     from eqsat.checking import user_rules as own
-    from eqsat.search.limit import AS_STOCK, parse
-    from eqsat.search.options import Options
+    from eqsat.options.limit import AS_STOCK, parse
+    from eqsat.options.options import Options
 
     for field in AS_STOCK:
         parse(values[field], field, called=f"--{field.replace('_', '-')}")

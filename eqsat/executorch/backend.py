@@ -31,7 +31,7 @@ from eqsat.executorch import debug
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import PluginError
 from eqsat.fx.arm import ForkError, lower
-from eqsat.search.decision import Container
+from eqsat.options.decision import Container
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target

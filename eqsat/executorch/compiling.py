@@ -19,14 +19,14 @@ from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import InputError, OutputError
-from eqsat.search.deviation import Deviation
+from eqsat.options.options import Options
+from eqsat.options.referee import StreamPrice, total
 from eqsat.search.interruption import Interruption
-from eqsat.search.options import Options
-from eqsat.search.referee import StreamPrice, total
 from eqsat.search.result import Result
 from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound
+from eqsat.verification.deviation import Deviation
 
 _Numeric = TypeVar("_Numeric", int, float)
 

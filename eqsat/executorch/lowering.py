@@ -25,8 +25,8 @@ from torch.export import ExportedProgram
 from eqsat.executorch.bookkeeping import less_bookkeeping
 from eqsat.executorch.partitioner import EthosUPartitioner, enabled
 from eqsat.executorch.session import Session
+from eqsat.options.options import Options
 from eqsat.search.interruption import Interruption
-from eqsat.search.options import Options
 
 #: One lowering at a time: PyTorch keeps what it knows of the graph at hand in globals of the process (torch/fx/traceback.py), so that two
 #: lowerings in threads break each other, eqsat or not.

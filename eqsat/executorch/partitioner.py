@@ -21,7 +21,7 @@ from eqsat.executorch.backend import ENABLED, intercept, mark, session_of
 from eqsat.executorch.constants import fold_constants
 from eqsat.executorch.reductions import reshape_sums
 from eqsat.executorch.session import EqsatWarning, Session, compile_spec_of
-from eqsat.search.options import Options, given_options
+from eqsat.options.options import Options, given_options
 
 _ENABLING = threading.Lock()
 

@@ -35,9 +35,9 @@ from eqsat.fx.lift import lift
 from eqsat.fx.moves import is_movement, moves_elements
 from eqsat.fx.program import Program, ProgramError, Source, read
 from eqsat.fx.run import compare, samples
+from eqsat.options.options import OptionError, Options, given_options
+from eqsat.options.plugins import plugin_error
 from eqsat.search.layout import cheapest_layout
-from eqsat.search.options import OptionError, Options, given_options
-from eqsat.search.plugins import plugin_error
 from eqsat.target import Target
 
 CHECKS = ("lower", "model")

@@ -19,7 +19,7 @@ from executorch.backends.arm.quantizer import get_symmetric_a16w8_quantization_c
 from executorch.backends.arm.recipes import ArmRecipeProvider, ArmRecipeType
 
 from eqsat.executorch.partitioner import EthosUPartitioner
-from eqsat.search.options import given_options
+from eqsat.options.options import given_options
 
 _BACKEND = "eqsat"
 _TAKEN = ("macs", "system_config", "memory_mode", "extra_flags", "config_ini", "options")

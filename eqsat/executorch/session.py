@@ -8,9 +8,9 @@ from typing import Any
 
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
+from eqsat.options.options import Options
 from eqsat.search.interruption import Interruption
 from eqsat.search.optimizer import Result
-from eqsat.search.options import Options
 from eqsat.target import Target
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eqsat.search.choice import Choices
+from eqsat.choice.choice import Choices
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
 from extraction import ExtractionError, Infeasible, InvalidExtraction, check, extract, reachable

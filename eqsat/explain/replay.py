@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from eqsat.choice.choice import Choices
 from eqsat.egraph.attributes import Call, LeafValue, constructor
 from eqsat.egraph.encoding import ENode
 from eqsat.egraph.engine import Budget, EngineError
 from eqsat.egraph.rule import Rule
 from eqsat.explain.chains import Chains, ExplainError
 from eqsat.explain.record import FOREVER, History, TableRow, is_enode, record
+from eqsat.options.spellings import for_target
 from eqsat.rules import footprint, tolerant
 from eqsat.rules.presets import PRESETS
-from eqsat.search.choice import Choices
-from eqsat.search.spellings import for_target
 from eqsat.target import Target
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.movement import Move

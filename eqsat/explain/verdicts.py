@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
+from eqsat.choice.choice import Choices
 from eqsat.explain.chains import ExplainError, Proof
 from eqsat.explain.record import FOREVER, TableRow
 from eqsat.explain.replay import Replay
 from eqsat.explain.words import enode_text, op_text, type_text, value_text
-from eqsat.search.choice import Choices
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tosa.locations import Origins

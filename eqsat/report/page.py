@@ -22,9 +22,9 @@ from eqsat.report.environment import environment, kib, number, ratio
 from eqsat.report.sides import Side, Sides
 from eqsat.report.table import ReportTable
 from eqsat.report.why import MOST_E_NODES, why
-from eqsat.search.deviation import Deviation
 from eqsat.search.result import Result
 from eqsat.search.run import Run
+from eqsat.verification.deviation import Deviation
 from eqsat.versions import commit, versions
 
 logger = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 The NPU runs strides above 3 and dilations above 2 as many convolutions, and fills its array with channels; which spelling
 suits it depends on its family and on what is around. So there are many spellings, and the rules are made with a function that
-leaves the few that can win: `rules(choose)`. For a target that is `eqsat/search/spellings.py`; `RULES` know no target and take those
+leaves the few that can win: `rules(choose)`. For a target that is `eqsat/options/spellings.py`; `RULES` know no target and take those
 with the fewest multiplications. Movements at both ends are left to the other families.
 """
 

@@ -2,7 +2,7 @@
 
 ExecuTorch spells a grouped convolution as a slice, a convolution and a RESCALE per group, and one concat. The same integers come from
 one convolution whose weights are zero outside the blocks of its groups, or from several that have a few groups each. Which of these are
-offered is for a function to choose: `rules(choose)`. For a target that is `eqsat/search/spellings.py`; `RULES` know no target and take all.
+offered is for a function to choose: `rules(choose)`. For a target that is `eqsat/options/spellings.py`; `RULES` know no target and take all.
 
 The operands of a concat are walked along from the first one, and all are merged at once: to merge any two neighbours would take a
 concat for each way to divide the operands, exponentially many.

@@ -2,7 +2,7 @@
 
 These rules are in no preset; `Options(numerics="tolerant")` adds them. Each states its bound in steps of its own result and
 checks it where it applies: a rewrite that could differ by more is not made. Bounds of rewrites that follow each other add
-up, so the optimizer also measures the whole graph (`eqsat/search/deviation.py`).
+up, so the optimizer also measures the whole graph (`eqsat/verification/deviation.py`).
 
 Several ops with constants per channel in a row (`Chain` of `eqsat/rules/chains.py`) round at each step; one convolution rounds
 once. Its bound is computed in all 256 points of every channel, and holds wherever no step inside saturates: those limits come from

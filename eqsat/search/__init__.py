@@ -1,1 +1,1 @@
-"""From an e-graph to the best graph: candidates, their prices, extraction, the writer, the optimizer."""
+"""One optimization from the graph that is given to its result: the whole story is in `optimizer.py`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-from eqsat.search.referee import StreamPrice
+from eqsat.options.referee import StreamPrice
 from eqsat.vela.compile import Footprint
 from eqsat.vela.roofline import Bound
 

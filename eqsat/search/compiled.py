@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import math
 
-from eqsat.search.choice import Choices
-from eqsat.search.correction import corrected
-from eqsat.search.options import OptionError
-from eqsat.search.regions import computed_classes
+from eqsat.choice.choice import Choices
+from eqsat.choice.correction import corrected
+from eqsat.choice.writer import Written
+from eqsat.options.options import OptionError
 from eqsat.search.result import Extracted
 from eqsat.search.search import Search
-from eqsat.search.verification import Compiled
-from eqsat.search.writer import Written
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
+from eqsat.verification.regions import computed_classes
+from eqsat.verification.verification import Compiled
 from eqsat.workers.worker import WorkerError
 from extraction import Extraction
 

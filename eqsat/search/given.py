@@ -8,10 +8,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from eqsat.search.search import Search
-from eqsat.search.verification import Checks, Compiled
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
 from eqsat.vela.compile import compile_tosa
+from eqsat.verification.verification import Checks, Compiled
 from eqsat.workers.worker import WorkerError
 
 logger = logging.getLogger(__name__)

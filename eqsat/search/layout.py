@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cost_models.layout import Layout
+from eqsat.choice.choice import build
 from eqsat.egraph.encoding import saturate
-from eqsat.search.choice import build
-from eqsat.search.options import Options
+from eqsat.options.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from extraction import extract

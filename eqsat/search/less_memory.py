@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from eqsat.egraph.rule import Rule
+from eqsat.options.decision import MemoryLimits
 from eqsat.rules import footprint
-from eqsat.search.decision import MemoryLimits
-from eqsat.search.verification import Compiled
+from eqsat.verification.verification import Compiled
 
 #: No more is looked for where a graph that fits is slower by this share at most.
 NEAR = 0.01

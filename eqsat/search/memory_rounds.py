@@ -9,14 +9,14 @@ from functools import partial
 
 import numpy as np
 
-from eqsat.search.choice import Choices
+from eqsat.choice.choice import Choices
+from eqsat.options.decision import Figures, MemoryLimits
+from eqsat.options.effort import EFFORTS
+from eqsat.options.options import CYCLES, SRAM
 from eqsat.search.compiled import CompiledChoices
-from eqsat.search.decision import Figures, MemoryLimits
-from eqsat.search.effort import EFFORTS
 from eqsat.search.less_memory import fastest_that_fits, fits_nearly
 from eqsat.search.memory import MemoryPrices, Rates
-from eqsat.search.options import CYCLES, SRAM
-from eqsat.search.verification import Compiled
+from eqsat.verification.verification import Compiled
 from extraction import Extraction, check, dag_greedy
 from extraction.within import GAP, within
 

@@ -21,21 +21,24 @@ from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.egraph.rule import Rule
 from eqsat.files import PluginError
+from eqsat.options.decision import ALONE, Container, Decision, MemoryLimits
+from eqsat.options.effort import EFFORTS
+from eqsat.options.options import Options, given_options
+from eqsat.options.plugins import plugin_error
+from eqsat.options.referee import disagreement
 from eqsat.rules import tolerant
 from eqsat.search.alternatives import alternatives, without
-from eqsat.search.decision import ALONE, Container, Decision, MemoryLimits
-from eqsat.search.effort import EFFORTS
 from eqsat.search.given import Given, Stock
 from eqsat.search.interruption import Interruption, SearchInterrupted
 from eqsat.search.less_memory import rules_for_less
-from eqsat.search.options import Options, given_options
 from eqsat.search.origins import table, with_locations
-from eqsat.search.plugins import plugin_error
-from eqsat.search.referee import disagreement
 from eqsat.search.result import Point, Result
 from eqsat.search.run import Run
 from eqsat.search.search import Search
-from eqsat.search.verification import (
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.vela.roofline import bound, over_bound
+from eqsat.verification.verification import (
     Answer,
     Checks,
     Compiled,
@@ -46,9 +49,6 @@ from eqsat.search.verification import (
     tell,
     verify_offers,
 )
-from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
-from eqsat.vela.roofline import bound, over_bound
 from eqsat.workers.worker import Pool
 from extraction import Infeasible
 

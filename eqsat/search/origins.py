@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from eqsat.choice.choice import Choices
 from eqsat.egraph.encoding import Frozen
-from eqsat.search.choice import Choices
-from eqsat.search.verification import Compiled
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, tensor_names
 from eqsat.tosa.locations import Origins, read, text, union
+from eqsat.verification.verification import Compiled
 
 _ALIKE = (
     ("transpose", "reshape"),

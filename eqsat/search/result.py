@@ -7,17 +7,17 @@ from html import escape
 from typing import Any
 
 from eqsat.files import InputError
+from eqsat.options.decision import Figures, MemoryLimits, more
+from eqsat.options.options import COMMAND_STREAM
+from eqsat.options.referee import StreamPrice
 from eqsat.search.comparison import Column, Row, as_html, as_text, proof_line, sections
-from eqsat.search.decision import Figures, MemoryLimits, more
-from eqsat.search.deviation import Deviation
-from eqsat.search.options import COMMAND_STREAM
-from eqsat.search.referee import StreamPrice
 from eqsat.search.run import Run
 from eqsat.tosa.locations import Origins, read
 from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Bound
+from eqsat.verification.deviation import Deviation
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 import cost_models
 from cost_models.cache import PriceCache
 from cost_models.protocol import CostModel
-from eqsat.search.choice import Choices, build
+from eqsat.choice.choice import Choices, build
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.versions import versions

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from eqsat.options.decision import Decision
+from eqsat.options.options import Options
+from eqsat.options.referee import Referee
 from eqsat.search.clock import Clock
-from eqsat.search.decision import Decision
 from eqsat.search.interruption import Interruption
-from eqsat.search.options import Options
-from eqsat.search.referee import Referee
 from eqsat.search.result import Extracted
 from eqsat.target import Target
 from eqsat.workers.worker import Pool

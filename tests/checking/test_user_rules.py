@@ -13,8 +13,8 @@ from eqsat import runs
 from eqsat.checking import user_rules
 from eqsat.cli.app import app
 from eqsat.files import InputError
+from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads

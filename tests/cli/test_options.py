@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from eqsat.cli.options import OPTIONS, OptionsMaker, takes_options
 from eqsat.files import InputError
-from eqsat.search.options import Options
+from eqsat.options.options import Options
 
 #: Fields of `Options` that are for programs: a saturation's limits, and what --user-rules brings.
 LEFT_OUT = {"budget", "rounds", "trials", "cache", "rules", "externs"}

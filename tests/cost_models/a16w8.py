@@ -25,7 +25,7 @@ def lowered(target: str) -> bytes:
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from eqsat.executorch.lowering import lower_with_session
-    from eqsat.search.options import Options
+    from eqsat.options.options import Options
 
     class Network(nn.Module):
         def __init__(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from cost_models.cache import PriceCache, default_path
 from eqsat.files import InputError
-from eqsat.search.options import Options
+from eqsat.options.options import Options
 
 WRITER = """
 import sys

@@ -110,8 +110,8 @@ def test_an_unknown_model_names_the_known_ones() -> None:
 
 def test_a_users_model_guides_the_optimizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the working directory, as a user of the command line has it."""
+    from eqsat.options.options import Options
     from eqsat.search.optimizer import optimize_tosa
-    from eqsat.search.options import Options
     from eqsat.tosa import dumps, loads
 
     (tmp_path / "my_costs.py").write_text(

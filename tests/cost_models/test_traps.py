@@ -15,9 +15,9 @@ import cost_models
 from cost_models.cache import PriceCache
 from cost_models.unit_graph import units_of
 from eqsat.egraph.encoding import saturate
+from eqsat.options.options import Options
 from eqsat.rules.presets import PRESETS
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph

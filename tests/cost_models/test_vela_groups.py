@@ -17,8 +17,8 @@ from cost_models.legality import legal_transpose
 from cost_models.probes import probe
 from cost_models.protocol import Unit
 from cost_models.vela_groups import VelaGroups
+from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.target.families import U55, U65, U85
 from eqsat.tensor.graph import TensorGraph

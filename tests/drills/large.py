@@ -101,7 +101,7 @@ def _quantized(name: str, target: str):
 def _lowered(program, spec, cache: Path) -> tuple[list[bytes], int]:
     """(the chosen TOSA of every delegate, through the one-line door, delegates that stepped back)."""
     from eqsat.executorch.lowering import lower_with_session
-    from eqsat.search.options import Options
+    from eqsat.options.options import Options
 
     _, session = lower_with_session(program, spec, options=Options(cache=cache))
     return [r.tosa for r in session.results], session.stepped_back

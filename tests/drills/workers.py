@@ -11,8 +11,8 @@ import numpy as np
 
 from eqsat.egraph.engine import Budget
 from eqsat.files import PluginError
+from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph

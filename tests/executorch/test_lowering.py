@@ -23,9 +23,9 @@ from eqsat.executorch import backend
 from eqsat.executorch.quantize import quantize
 from eqsat.fx import arm
 from eqsat.fx.forked import Forked, ForkError
-from eqsat.search.decision import ALONE
+from eqsat.options.decision import ALONE
+from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph

@@ -17,7 +17,7 @@ from eqsat.executorch.quantize import quantize
 from eqsat.fx.aten import name
 from eqsat.fx.program import read
 from eqsat.fx.run import compare, samples
-from eqsat.search.options import OptionError, Options
+from eqsat.options.options import OptionError, Options
 from eqsat.target import TargetError
 from tests.fx.programs import CASES, make, program
 from tests.planted import UNMOVED

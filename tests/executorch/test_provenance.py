@@ -15,8 +15,8 @@ from executorch.exir import to_edge_transform_and_lower
 
 import eqsat
 from eqsat.executorch.quantize import quantize
+from eqsat.options.options import Options
 from eqsat.search.optimizer import Result
-from eqsat.search.options import Options
 from eqsat.tosa import loads
 from eqsat.tosa.flatbuffer import tensor_names
 from eqsat.tosa.locations import read

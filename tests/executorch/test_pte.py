@@ -13,7 +13,7 @@ from eqsat.executorch.lowering import lower_with_session
 from eqsat.executorch.pte import delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.files import InputError
-from eqsat.search.options import Options
+from eqsat.options.options import Options
 from eqsat.tosa.reference import run_reference
 from eqsat.workers.worker import Worker
 

@@ -12,8 +12,8 @@ import pytest
 
 from eqsat.egraph.engine import Budget
 from eqsat.explain import ExplainError, Explanation, explain, view
+from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text

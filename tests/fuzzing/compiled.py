@@ -79,7 +79,7 @@ def write_programs(place: Path) -> None:
 
     import eqsat
     from eqsat.executorch.quantize import quantize
-    from eqsat.search.options import Options
+    from eqsat.options.options import Options
 
     torch.manual_seed(0)
     for target in TARGETS:

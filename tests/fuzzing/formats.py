@@ -102,10 +102,10 @@ def _operators(graph: TensorGraph) -> dict[str, int]:
 def _search(data: bytes, _: Path) -> str:
     """An accepted graph goes on to saturation and extraction, without Vela, which would refuse most of them."""
     from cost_models.op_count import OpCount
+    from eqsat.choice import choice
     from eqsat.egraph.encoding import saturate
     from eqsat.egraph.engine import Budget, EngineError
     from eqsat.rules.presets import PRESETS
-    from eqsat.search import choice
     from eqsat.target import Target
     from eqsat.tensor.types import GraphError
     from extraction import ExtractionError, extract
@@ -126,8 +126,8 @@ def _search(data: bytes, _: Path) -> str:
 def _saved_run(place: Path) -> Path:
     """A saved run of a small graph."""
     from eqsat import runs
+    from eqsat.options.options import Options
     from eqsat.search.optimizer import optimize_tosa
-    from eqsat.search.options import Options
     from eqsat.target import Target
 
     run = place / "run"

@@ -15,10 +15,10 @@ from eqsat import runs
 from eqsat.cli.app import app
 from eqsat.explain import explain
 from eqsat.files import InputError
+from eqsat.options.options import Options
 from eqsat.report import compiled, write_page
 from eqsat.report.sides import Sides
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.search.options import Options
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text

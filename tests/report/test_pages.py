@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from eqsat.options.options import Options
 from eqsat.report import RecordedRun, write, write_page
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from tests.report.browser import EXECUTABLE, Browser
 
 pytestmark = [

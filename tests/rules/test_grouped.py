@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from eqsat.egraph.encoding import saturate
+from eqsat.options.options import Options
 from eqsat.rules import grouped
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eqsat.options.spellings import for_target
 from eqsat.rules import RULES
 from eqsat.rules.matmul import ROWS, joined, separated
-from eqsat.search.spellings import for_target
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph

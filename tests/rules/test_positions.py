@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from eqsat.options.options import Options
 from eqsat.rules import positions
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from eqsat.cli.app import app
 from eqsat.egraph.encoding import ENode, Frozen
+from eqsat.options.options import OptionError, Options
 from eqsat.rules import RULES
 from eqsat.rules.presets import CATALOGUE, PRESETS
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads

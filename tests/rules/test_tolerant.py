@@ -13,17 +13,17 @@ from typer.testing import CliRunner
 
 from eqsat.cli.app import app
 from eqsat.egraph.encoding import Frozen, saturate
+from eqsat.options.options import OptionError, Options
 from eqsat.rules import RULES, tolerant
 from eqsat.rules.chains import integer_scale
 from eqsat.rules.tolerant import BOUND
-from eqsat.search.deviation import deviation
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import OptionError, Options
 from eqsat.target import Target
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import evaluate_op
 from eqsat.tosa import dumps, loads
+from eqsat.verification.deviation import deviation
 from eqsat.workers.worker import Worker
 from tests.graphs import conv, finish, relu, rescale, transpose
 from tests.rules.checks import data

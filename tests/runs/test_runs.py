@@ -15,10 +15,10 @@ import pytest
 
 from eqsat import runs
 from eqsat.files import InputError
+from eqsat.options.options import Options
 from eqsat.runs import archive
 from eqsat.runs.archive import ArchiveError
 from eqsat.search.optimizer import Result, optimize_tosa
-from eqsat.search.options import Options
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from tests.graphs import channel_shuffle

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.egraph.encoding import saturate
+from eqsat.options.options import Options
 from eqsat.rules import RULES
 from eqsat.search.alternatives import alternatives
-from eqsat.search.options import Options
 from eqsat.search.search import Search
 from eqsat.target import Target
 from eqsat.tosa import loads
 from eqsat.workers.worker import Pool, WorkerError
-from tests.search.test_choice import forked
+from tests.choice.test_choice import forked
 
 UPSCALE = Path(__file__).parents[2] / "examples/upscale.tosa"
 

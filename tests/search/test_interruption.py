@@ -12,9 +12,9 @@ import pytest
 
 from eqsat import runs
 from eqsat.files import InputError
+from eqsat.options.options import Options
 from eqsat.search.interruption import Interruption, SearchInterrupted
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.search.result import Result
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import Reference

@@ -11,9 +11,9 @@ import cost_models
 from cost_models.cache import PriceCache
 from cost_models.machine import machine_of
 from cost_models.protocol import Unit
+from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import saturate
-from eqsat.search.choice import Choices, build
-from eqsat.search.decision import MemoryLimits
+from eqsat.options.decision import MemoryLimits
 from eqsat.search.memory import MemoryPrices, Rates, stored
 from eqsat.target import Target
 from eqsat.tensor import makers

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from tests.graphs import ON_THE_NEWEST_VELA, finish, rescale

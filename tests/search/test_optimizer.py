@@ -10,11 +10,11 @@ import pytest
 
 from eqsat.egraph.engine import Budget
 from eqsat.files import PluginError
+from eqsat.options.decision import Figures
+from eqsat.options.options import Options
 from eqsat.search.comparison import sections
-from eqsat.search.decision import Figures
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
 from eqsat.search.result import Extracted, Point
 from eqsat.target import Target
 from eqsat.tensor import makers

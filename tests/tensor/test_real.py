@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from eqsat.search.deviation import deviation, natural
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.real import evaluate
 from eqsat.tensor.samples import Domain, domains
 from eqsat.tensor.types import GraphError, Type
+from eqsat.verification.deviation import deviation, natural
 from eqsat.workers.worker import Worker
 from tests.graphs import add, conv, finish, relu, rescale
 

@@ -1,0 +1,211 @@
+"""Candidates: the ways to compute each e-class that the outputs need, each with its price.
+
+    enumerate   every e-node that can be computed, as units that a cost model understands
+    price       by the cost model; what a guard forbids costs infinitely much
+    fuse        pairwise terms: what Vela saves when it computes two neighbours as one operator
+
+A Move is one candidate whose TOSA steps the cost model settles, and a second one where a single native TRANSPOSE does it, on targets
+where that can fuse into its producer. A CONCAT has others that copy operands by convolutions (`eqsat/choice/copying.py`). A widening RESCALE is written once for every reader: its price is a pairwise term of each
+reader, and the candidate's own only where the outside world reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cost_models.fusion import SUMS
+from cost_models.protocol import CostModel, Price, Unit
+from eqsat.choice import copying
+from eqsat.egraph.encoding import ENode, Frozen
+from eqsat.options.plugins import checked
+from eqsat.target import Family
+from eqsat.target.broadcasts import merged
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.ops import infer
+from eqsat.tensor.types import Attrs, GraphError, Steps, attrs_of
+from eqsat.vela.defects import Guard, remedies
+from eqsat.vela.guards import guarded
+from eqsat.vela.patterns import Operator
+from extraction.derivation import derived
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to compute an e-class. cls, operands: positions among the classes that can be chosen from. unit: what was priced
+    (None: of a loaded run). copied: places of the operands that its first steps copy."""
+
+    enode: ENode
+    cls: int
+    operands: tuple[int, ...]
+    price: Price
+    unit: Unit | None = None
+    copied: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> Steps:
+        """The TOSA operators that compute it, in order."""
+        return self.price.steps
+
+    @property
+    def cycles(self) -> float:
+        """Cycles alone, not fused with anything; inf where it must not be used."""
+        return self.price.cycles
+
+    @property
+    def priced(self) -> Unit:
+        """`unit`, of a run that was not loaded."""
+        assert self.unit is not None, "a loaded run's candidates are priced"
+        return self.unit
+
+    @property
+    def units(self) -> list[Unit]:
+        """`priced` and the copies of operands."""
+        copies = (copying.unit_of(self.priced.operands[k]) for k in self.copied)
+        return [self.priced, *(u for u in copies if u is not None)]
+
+    @property
+    def usable(self) -> bool:
+        return not math.isinf(self.cycles)
+
+    @property
+    def is_view(self) -> bool:
+        """A RESHAPE: another shape of its operand's value."""
+        return len(self.steps) == 1 and self.steps[0][0] == "reshape"
+
+    @property
+    def viewed_first(self) -> tuple[int, ...] | None:
+        """The shape that a movement views its operand in before it moves anything."""
+        return dict(self.steps[0][1])["shape"] if len(self.steps) > 1 and self.steps[0][0] == "reshape" else None
+
+    @property
+    def is_widening(self) -> bool:
+        """A RESCALE to INT32, which is written once per reader: it fuses into each, and on U55 and U65 a guard forbids that
+        several share one (`eqsat/vela/defects.py`)."""
+        return self.enode.op == "rescale" and DType.of(dict(self.enode.attrs)["dtype"]).is_accumulator
+
+    @property
+    def own_steps(self) -> Steps:
+        """`steps` without a view that its operand is read in, and without copies of operands."""
+        first = 1 if self.viewed_first else len(copying.STEPS) if self.copied else 0
+        return self.steps[first:]
+
+    @property
+    def as_they_are(self) -> list[int]:
+        """The operands that are not copied first."""
+        return [c for k, c in enumerate(self.operands) if k not in self.copied]
+
+    def with_more_cycles(self, excess: float) -> Candidate:
+        """The same for `excess` cycles more."""
+        return replace(self, price=replace(self.price, cycles=self.cycles + excess))
+
+
+def reachable(frozen: Frozen, roots: Sequence[int]) -> list[int]:
+    """Classes that roots and inputs need and that can be computed at all. Raises GraphError if a root cannot."""
+    computable = derived((e.cls, e.children) for nodes in frozen.classes for e in nodes)
+    if missing := [r for r in roots if r not in computable]:
+        raise GraphError(f"{len(missing)} output classes of the e-graph cannot be computed from the inputs")
+    seen = set(roots) | {frozen.handle[i] for i in frozen.source.inputs}
+    stack = list(seen)
+    while stack:
+        for e in frozen.classes[stack.pop()]:
+            if all(ch in computable for ch in e.children):
+                new = [ch for ch in e.children if ch not in seen]
+                seen.update(new)
+                stack.extend(new)
+    return sorted(seen)
+
+
+def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list[Candidate]:
+    """All candidates for `classes`, in their order, with prices. Raises PluginError for a price below 0."""
+    position = {c: i for i, c in enumerate(classes)}
+    family = model.target.family
+    guards = remedies(Guard, family)
+    units = list(_enumerated(frozen, classes, family))
+    priced = [unit for _, unit in units]
+    prices = checked(model.price(priced), priced, model)
+    source = frozen.source
+    given = {source.nodes[n].attrs for n in source.live() if source.nodes[n].op == "rescale"}
+    copies = copying.prices(priced, model) if model.in_cycles else {}
+    out: list[Candidate] = []
+    for (e, unit), price in zip(units, prices, strict=True):
+        found = Candidate(
+            e, position[e.cls], tuple(position[c] for c in e.children), _legal(unit, price, given, guards), unit
+        )
+        out.append(found)
+        if found.usable:
+            out.extend(replace(found, price=p, copied=k) for k, p in copying.variants(unit, found.price, copies))
+    return out
+
+
+def _enumerated(frozen: Frozen, classes: Sequence[int], family: Family) -> Iterator[tuple[ENode, Unit]]:
+    known = set(classes)
+    leaves = {e.cls: e for c in classes for e in frozen.classes[c] if e.op in ("input", "const")}
+    for e in (e for c in classes for e in frozen.classes[c]):
+        if known.issuperset(e.children):
+            yield from ((e, unit) for unit in _units(e, frozen, leaves, family))
+
+
+def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: Family) -> list[Unit]:
+    operands = tuple(frozen.type_of(c) for c in e.children)
+    result = frozen.type_of(e.cls)
+    if e.move is not None and e.move.is_view:
+        return [Unit((("reshape", attrs_of({"shape": e.move.out_shape})),), operands, result)]
+    read = [leaves.get(c) for c in e.children]
+    constants = tuple(dict(leaf.attrs)["value"] if leaf and leaf.op == "const" else None for leaf in read)
+    if e.move is None:
+        return [_in_few_commands(Unit(((e.op, e.attrs),), operands, result, constants))]
+    from_input = read[0] is not None and read[0].op == "input"
+    out = [Unit((), operands, result, constants, e.move, from_input)]
+    direct = e.move.direct()
+    if family.transposes.fused and direct is not None and family.transposes.native_of(direct) is not None:
+        out.append(Unit((("transpose", attrs_of({"perms": direct})),), operands, result, from_input=from_input))
+    return out
+
+
+def _in_few_commands(unit: Unit) -> Unit:
+    """A sum or product of INT32 as it is written (`eqsat/choice/writer.py`): in the shapes in which Vela makes few commands of it."""
+    if unit.op not in SUMS or not all(DType.of(t.dtype).is_wide for t in unit.operands):
+        return unit
+    shapes = merged([t.shape for t in unit.operands])
+    if shapes is None:
+        return unit
+    operands = tuple(replace(t, shape=s) for t, s in zip(unit.operands, shapes, strict=True))
+    return replace(unit, operands=operands, result=infer(unit.op, unit.steps[0][1], operands))
+
+
+def _legal(unit: Unit, price: Price, given: Collection[Attrs], guards: Collection[Guard]) -> Price:
+    """The price under the guards. given: attributes of the source's own RESCALEs, which no guard forbids."""
+    operator = Operator(unit.op, unit.steps[0][1] if unit.steps else (), unit.operands, unit.result)
+    cycles = price.cycles if operator.attrs in given else guarded(price.cycles, operator, guards)
+    return price if cycles == price.cycles else replace(price, cycles=cycles)
+
+
+def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
+    """Numbers of the candidates of each class."""
+    out: list[list[int]] = [[] for _ in range(n_classes)]
+    for n, c in enumerate(found):
+        out[c.cls].append(n)
+    return out
+
+
+def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dict[tuple[int, int], float]:
+    """{(reader, read): cycles that choosing both adds, mostly less than 0}."""
+    nodes = by_class(found, n_classes)
+    units = [c.priced for c in found]
+    operand_units = [[units[k] for cls in set(c.operands) for k in nodes[cls]] for c in found]
+    usable = [[m for m in members if found[m].usable] for members in nodes]
+    pairs: dict[tuple[int, int], float] = {}
+    for n, reader in ((n, c) for n, c in enumerate(found) if c.usable):
+        for m in (m for cls in set(reader.as_they_are) for m in usable[cls]):
+            read = found[m]
+            delta = read.cycles if read.is_widening else 0.0
+            fusion = model.fusion(units[n], units[m], operand_units[m])
+            if fusion is not None:
+                saved = fusion.of_reader * reader.cycles + fusion.of_read * read.cycles
+                # U55's transposes are estimated too low: a pair of them must not pay for itself by carrying what is between
+                delta -= min(saved, read.cycles) if units[m].op == "transpose" else saved
+            if delta:
+                pairs[n, m] = delta
+    return pairs

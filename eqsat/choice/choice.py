@@ -1,0 +1,120 @@
+"""From a saturated e-graph to a ChoiceGraph, and from a choice back to a TensorGraph.
+
+choices = build(frozen, model)                     # candidates, their prices, what Vela fuses, what views cost
+found = extract(choices.graph)                     # knows nothing of tensors
+graph, origin = choices.tensor_graph(found.choice)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cost_models.protocol import CostModel
+from eqsat.choice.candidates import Candidate, by_class, candidates, fusions, reachable
+from eqsat.choice.needed_copies import with_copies
+from eqsat.choice.signature import with_inputs_read
+from eqsat.choice.storage import view_costs
+from eqsat.choice.writer import Written, write
+from eqsat.egraph.encoding import Frozen
+from eqsat.tensor.types import Shape
+from eqsat.vela.defects import Copy, remedies
+from extraction import ChoiceGraph, Extraction, check
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """A ChoiceGraph over the classes that the outputs can reach, followed by those of `storage.py`.
+
+    classes: the e-class of each of the former; candidates: of each of their choice nodes. last, shapes: see `ViewCosts`.
+    copies: without which Vela would compile graphs wrongly.
+    """
+
+    graph: ChoiceGraph
+    frozen: Frozen
+    classes: Sequence[int]
+    candidates: Sequence[Candidate]
+    last: Mapping[int, int]
+    shapes: Mapping[int, Shape]
+    copies: Sequence[Copy]
+
+    def of_classes(self, choice: Mapping[int, int]) -> dict[int, int]:
+        """The part of a choice that is about e-classes."""
+        return {c: n for c, n in choice.items() if c < len(self.classes)}
+
+    def without_copies(self) -> Choices:
+        """The same in which no convolution copies operands of CONCATs."""
+        return replace(self, graph=replace(self.graph, forbidden=self.graph.forbidden | self._copying()))
+
+    def with_copies(self) -> Choices:
+        """The same in which convolutions may copy operands of CONCATs."""
+        return replace(self, graph=replace(self.graph, forbidden=self.graph.forbidden - self._copying()))
+
+    def _copying(self) -> frozenset[int]:
+        return frozenset(n for n, c in enumerate(self.candidates) if c.copied and c.usable)
+
+    def shape_of(self, cls: int) -> Shape:
+        """Shape of the value of a class that can be chosen from."""
+        return self.frozen.type_of(self.classes[cls]).shape
+
+    def written(self, choice: Mapping[int, int]) -> Written:
+        """The TensorGraph of a choice, with the source's inputs and outputs in order; and {node: choice node}."""
+        return write(self.frozen, self.classes, self.candidates, self._last_shapes(choice), choice)
+
+    def tensor_graph(self, choice: Mapping[int, int]) -> Written:
+        """The same, in which every input that the source reads is read, also where nothing depends on it, and with `copies`."""
+        return with_inputs_read(*with_copies(*self.written(choice), self.copies), self.frozen.source)
+
+    def _last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
+        """{class: the last shape that its value is read in}, where that was chosen."""
+        return {c: self.shapes[choice[names]] for c, names in self.last.items() if names in choice}
+
+    def relaxed(self, copied: bool) -> ChoiceGraph:
+        """The same with all views free or, if `copied`, with each of them and each operand of a CONCAT a copy, as it is where others read it too.
+        Greedy extraction sees what shapes cost only one reader at a time, and finds in these what it misses in `graph`; `settled` makes
+        their choices its own."""
+        copies = {(h, self.shapes[h]): -d for (_, h), d in self.graph.pair_costs.items() if h in self.shapes}
+        cost = self.graph.cost.copy()
+        cost[len(self.candidates) :] = 0
+        for n, candidate in enumerate(self.candidates):
+            if copied and candidate.is_view:
+                (operand,) = candidate.operands
+                names = self.graph.class_nodes(self.last[operand]) if operand in self.last else ()
+                shape = self.shape_of(operand)
+                cost[n] += max((copies.get((h, shape), 0.0) for h in names), default=0.0)
+        pairs = {k: d for k, d in self.graph.pair_costs.items() if k[1] not in self.shapes}
+        if copied:
+            pairs = {k: d for k, d in pairs.items() if self.candidates[k[0]].enode.op != "concat"}
+        return replace(self.graph, cost=cost, pair_costs=pairs)
+
+    def settled(self, choice: Mapping[int, int]) -> Extraction:
+        """A choice that names as last shape the one that would cost most."""
+        chosen, out = set(choice.values()), dict(choice)
+        for n, h in sorted(self.graph.pair_costs, key=lambda pair: -self.graph.pair_costs[pair]):
+            if h in self.shapes and n in chosen:
+                out[int(self.graph.node_class[h])] = h
+        return Extraction(out, check(self.graph, out), -math.inf, "feasible", [], 0.0, "dag_greedy")
+
+
+def build(frozen: Frozen, model: CostModel) -> Choices:
+    """Candidates with their prices. Raises GraphError if an output cannot be computed."""
+    root_classes = list(dict.fromkeys(frozen.handle[o] for o in frozen.source.outputs))
+    classes = reachable(frozen, root_classes)
+    position = {c: i for i, c in enumerate(classes)}
+    roots = [position[c] for c in root_classes]
+    found = candidates(frozen, classes, model)
+    views = view_costs([frozen.type_of(c).shape for c in classes], found, roots)
+    kept = set(roots)
+    rows: list[list[tuple[float, list[int]]]] = []
+    for cls, numbers in enumerate(by_class(found, len(classes))):
+        rows.append([])
+        for n in numbers:
+            c = found[n]
+            free = c.is_widening and c.usable and cls not in kept  # each of its readers pays for its own
+            rows[-1].append((0.0 if free else c.cycles, [*c.operands, *views.reads.get(n, ())]))
+    graph = ChoiceGraph.build(
+        rows + views.rows, roots + views.roots, pair_costs=fusions(found, len(classes), model) | views.pairs
+    )
+    copies = remedies(Copy, model.target.family)
+    return Choices(graph, frozen, classes, found, views.last, views.shapes, copies)

@@ -1,0 +1,77 @@
+"""Operands of a CONCAT that a depthwise convolution copies.
+
+Vela writes an operand of a CONCAT where it belongs if an operator computes it and nothing else reads it. What others read too, or a view of something, is
+copied, which its estimate has as a pooling: 0.5 to 1 cycle per element. A depthwise convolution 1x1 with weights of one gives the same values, writes them where
+they belong, and takes a half to a fifth of that where tensors are large. Which operands Vela copies is known only once a graph was compiled, so
+each CONCAT has candidates of both kinds, and those that copy are tried at last (`copy_rounds.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, combinations
+
+import numpy as np
+
+from cost_models.protocol import CostModel, Price, Unit
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import infer
+from eqsat.tensor.types import Array, Const, Steps, Type
+
+#: The operators of a copy.
+STEPS: Steps = (("depthwise_conv2d", makers.conv("INT8")), ("rescale", makers.by_one("INT8")))
+#: So many operands have candidates for each set of them that is copied; of more, for each by itself and for all.
+_ALL_SETS = 3
+
+
+def unit_of(t: Type) -> Unit | None:
+    """The convolution that copies a tensor, None where there is none: of one image of INT8."""
+    if t.dtype != "INT8" or len(t.shape) != 4 or t.shape[0] != 1:
+        return None
+    weights, bias = _constants(t)
+    operands = (t, Type(weights.shape, "INT8"), Type(bias.shape, "INT32"))
+    constants = (None, Const(weights, "INT8"), Const(bias, "INT32"))
+    op, attrs = STEPS[0]
+    return Unit(STEPS[:1], operands, infer(op, attrs, operands), constants)
+
+
+def _constants(t: Type) -> tuple[Array, Array]:
+    """Weights and bias."""
+    return np.ones((1, 1, t.shape[3], 1), np.int8), np.zeros(t.shape[3], np.int32)
+
+
+def prices(units: Sequence[Unit], model: CostModel) -> dict[Type, float]:
+    """{type: cycles of the convolution that copies it}, of all operands of the CONCATs among `units`."""
+    types = dict.fromkeys(t for u in units if u.op == "concat" for t in u.operands)
+    copies = {t: unit for t in types if (unit := unit_of(t)) is not None}
+    return {t: p.cycles for t, p in zip(copies, model.price(list(copies.values())), strict=True)}
+
+
+def variants(unit: Unit, price: Price, copies: Mapping[Type, float]) -> Iterator[tuple[tuple[int, ...], Price]]:
+    """For a CONCAT and its price: places of operands that a convolution copies, and the price with these, where that can win. copies: see `prices`."""
+    if unit.op != "concat":
+        return
+    saved = {
+        k: price.cycles * t.elements / unit.result.elements - copies[t]
+        for k, t in enumerate(unit.operands)
+        if t in copies
+    }
+    able = [k for k, cycles in saved.items() if cycles > 0]
+    for places in _sets(able):
+        cycles = max(0.0, price.cycles - sum(saved[k] for k in places))
+        yield places, replace(price, cycles=cycles, steps=(*STEPS, *price.steps))
+
+
+def _sets(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    sizes = range(1, len(places) + 1) if len(places) <= _ALL_SETS else (1, len(places))
+    return chain.from_iterable(combinations(places, size) for size in sizes)
+
+
+def emit(graph: TensorGraph, node: int) -> int:
+    """Adds a copy of a node."""
+    weights, bias = _constants(graph.type(node))
+    constants = graph.add_const(weights, "INT8"), graph.add_const(bias, "INT32")
+    (op, attrs), (rescale, scale) = STEPS
+    return graph.add_with(rescale, [graph.add_with(op, [node, *constants], attrs)], scale)

@@ -1,0 +1,70 @@
+"""What Vela's table of a whole graph teaches about prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+from eqsat.choice.choice import Choices
+from eqsat.choice.writer import Written
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import written_names
+
+#: A row of Vela's table that exceeds its price by this share and this many cycles corrects the price.
+_EXCESS, _EXCESS_CYCLES = 0.5, 1000
+
+
+def corrected(choices: Choices, written: Written, rows: Sequence[Mapping[str, Any]]) -> tuple[Choices, bool]:
+    """Choices in which units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they and what is fused into
+    them were priced at together cost as much more, without fusions that did not come about, as with a producer that others read too; and
+    whether the next extraction may differ for it."""
+    graph, origin = written
+    cycles, readers = _cycles(graph, rows), graph.readers()
+    cost, pairs, candidates = choices.graph.cost.copy(), dict(choices.graph.pair_costs), list(choices.candidates)
+    raised, missed = False, 0.0
+    for n in (n for n in origin if n in cycles):
+        group = _group(n, graph, origin, cycles, readers)
+        priced = sum(cost[c] for c in group) + sum(pairs.get(p, 0.0) for p in permutations(group, 2))
+        if candidates[origin[n]].is_widening:  # what its readers pay for it
+            priced += sum(pairs.get((origin[r], origin[n]), 0.0) for r in readers[n] if r in origin)
+        excess = cycles[n] - priced
+        if excess > _EXCESS * priced + _EXCESS_CYCLES:
+            cost[origin[n]] += excess
+            candidates[origin[n]] = candidates[origin[n]].with_more_cycles(excess)
+            raised = True
+        for m in graph.nodes[n].inputs:
+            bonus = -pairs.get((origin[n], origin.get(m, -1)), 0.0)
+            if len(readers[m]) > 1 and cycles[n] > _EXCESS * bonus > 0:
+                del pairs[origin[n], origin[m]]
+                missed += bonus
+    new = replace(choices, graph=replace(choices.graph, cost=cost, pair_costs=pairs), candidates=tuple(candidates))
+    return new, raised or missed > _EXCESS_CYCLES
+
+
+def _cycles(graph: TensorGraph, rows: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """{node: corrected cycles} of the rows that are named after a tensor of the graph."""
+    numbers = {name: n for n, name in written_names(graph).items()}
+    out: dict[int, int] = {}
+    for row in rows:
+        if (n := numbers.get(row["name"])) is not None:
+            out[n] = out.get(n, 0) + int(row["corrected"])
+    return out
+
+
+def _group(
+    n: int,
+    graph: TensorGraph,
+    origin: Mapping[int, int],
+    cycles: Mapping[int, int],
+    readers: Mapping[int, Sequence[int]],
+) -> set[int]:
+    """Choice nodes that the row of node `n` is of: what has no row of its own and only this reader is part of it."""
+    group, stack = {origin[n]}, list(graph.nodes[n].inputs)
+    while stack:
+        m = stack.pop()
+        if m in origin and m not in cycles and len(readers[m]) == 1:
+            group.add(origin[m])
+            stack.extend(graph.nodes[m].inputs)
+    return group

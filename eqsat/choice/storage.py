@@ -1,0 +1,116 @@
+"""What views cost, as classes that a ChoiceGraph gets beside those of the e-graph.
+
+Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp; `tests/choice/test_storage.py` asks): a tensor with one reader takes the
+shape that the RESHAPE gives it, but one with several readers is copied, in its own shape, for each RESHAPE to another one. So a value that
+is read in k shapes is copied k - 1 times if it is viewed from each shape to the next, in all of them but the last, and the
+producer's shape may be any of them (`eqsat/choice/writer.py` writes it so). Outputs of the graph count as readers here.
+
+Classes that views connect hold one value. For each shape that it may be read in there is a class with one node, which its readers need and
+which costs a copy in this shape; another class names the last shape, which costs nothing. A value that is computed twice, in
+two shapes, is charged one copy too much. Constants are viewed at no cost, and so is the widening RESCALE, which every reader has its own of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from networkx.utils import UnionFind
+
+from eqsat.choice.candidates import Candidate
+from eqsat.tensor.types import Shape
+
+#: {value: {shape: who reads it in this shape, as numbers of candidates; None is the outside world}}
+Readers = dict[int, dict[Shape, list[int | None]]]
+
+
+@dataclass(slots=True)
+class ViewCosts:
+    """rows: classes to append, pairs: {(node, node): delta}; reads: per node the classes to read beside its operands; roots: more roots.
+    last: {class: the class that names the last shape of its value}; shapes: {node of such a class: the shape}."""
+
+    rows: list[list[tuple[float, list[int]]]] = field(default_factory=list)
+    pairs: dict[tuple[int, int], float] = field(default_factory=dict)
+    reads: dict[int, list[int]] = field(default_factory=dict)
+    roots: list[int] = field(default_factory=list)
+    last: dict[int, int] = field(default_factory=dict)
+    shapes: dict[int, Shape] = field(default_factory=dict)
+
+
+def view_costs(shapes: Sequence[Shape], candidates: Sequence[Candidate], roots: Sequence[int]) -> ViewCosts:
+    """For classes of `shapes` and all that may be chosen for them."""
+    value_of = _values(len(shapes), candidates)
+    copies = _copies(shapes, candidates, value_of)
+    out, n_nodes = ViewCosts(), len(candidates)
+    for value, by_shape in _readers(shapes, candidates, roots, value_of).items():
+        if value in copies and len(by_shape) > 1:
+            _charge(out, value, by_shape, copies[value], len(shapes), n_nodes)
+            n_nodes += 2 * len(by_shape)
+    out.last = {c: out.last[value_of[c]] for c in range(len(shapes)) if value_of[c] in out.last}
+    return out
+
+
+def _copied(candidates: Sequence[Candidate]) -> Iterable[tuple[Candidate, float]]:
+    """Candidates that begin with a view, and the cycles where that is a copy."""
+    return ((c, c.price.copied) for c in candidates if c.price.copied is not None and c.usable)
+
+
+def _values(n_classes: int, candidates: Sequence[Candidate]) -> UnionFind:
+    """Classes that views connect."""
+    out = UnionFind(range(n_classes))
+    for c, _ in _copied(candidates):
+        if c.is_view:
+            out.union(c.cls, c.operands[0])
+    return out
+
+
+def _copies(
+    shapes: Sequence[Shape], candidates: Sequence[Candidate], value_of: UnionFind
+) -> dict[int, dict[Shape, float]]:
+    """{value: {shape: cycles of a copy in it}}, without values that are viewed at no cost."""
+    out: dict[int, dict[Shape, float]] = {}
+    for c, cycles in _copied(candidates):
+        operand = c.operands[0]
+        out.setdefault(value_of[operand], {})[shapes[operand]] = cycles
+    for c in candidates:
+        if c.is_widening or c.enode.op == "const":
+            out.pop(value_of[c.cls], None)
+    return out
+
+
+def _readers(
+    shapes: Sequence[Shape], candidates: Sequence[Candidate], roots: Iterable[int], value_of: UnionFind
+) -> Readers:
+    out: Readers = {}
+    for n, c in enumerate(candidates):
+        for operand in dict.fromkeys(c.operands) if not c.is_view else ():
+            by_shape = out.setdefault(value_of[operand], {})
+            by_shape.setdefault(c.viewed_first or shapes[operand], []).append(n)
+    for cls in roots:
+        out.setdefault(value_of[cls], {}).setdefault(shapes[cls], []).append(None)
+    return out
+
+
+def _charge(
+    out: ViewCosts,
+    value: int,
+    by_shape: Mapping[Shape, Sequence[int | None]],
+    copies: Mapping[Shape, float],
+    n_classes: int,
+    n_nodes: int,
+) -> None:
+    """Appends the classes of one value: the one that names its last shape has a node per shape, numbered from `n_nodes`; then each
+    shape has a class of its own with one node, which the last shape's node pays for."""
+    names, most = n_classes + len(out.rows), max(copies.values())
+    out.rows.append([(0.0, [])] * len(by_shape))
+    out.last[value] = names
+    for k, (shape, readers) in enumerate(by_shape.items()):
+        cls, cycles = n_classes + len(out.rows), copies.get(shape, most)
+        out.rows.append([(cycles, [names])])
+        out.pairs[n_nodes + len(by_shape) + k, n_nodes + k] = -cycles
+        out.shapes[n_nodes + k] = shape
+        for n in readers:
+            if n is None:
+                out.roots.append(cls)
+            else:
+                out.reads.setdefault(n, []).append(cls)

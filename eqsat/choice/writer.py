@@ -1,0 +1,164 @@
+"""The TensorGraph of a choice.
+
+A view of a value is no operator of its own: the value is made once, and each RESHAPE that its readers need is made from it. What is read in
+several shapes is viewed from each to the next, since Vela copies it for all of them but the last (`eqsat/choice/storage.py`).
+A widening RESCALE is made anew for each reader, so that a sum or product of two is written in the shapes in which Vela makes few commands
+of it: Vela fuses the RESCALEs through the views, and nothing is copied. Sums of INT48 are made anew for each RESCALE too: Vela does not take one that
+two RESCALEs read, as where a convolution without an activation is an operand of a convolution and of a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cost_models.fusion import SUMS
+from eqsat.choice import copying
+from eqsat.choice.candidates import Candidate
+from eqsat.egraph.encoding import Frozen
+from eqsat.target.broadcasts import merged
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Shape
+from eqsat.vela import rows
+
+#: A graph, and {node: the choice node that it is written for}.
+Written = tuple[TensorGraph, dict[int, int]]
+#: What an operator reads: the class of a value, the shape, and the choice node that the view is written for.
+Read = tuple[int, Shape, int]
+
+
+def write(
+    frozen: Frozen,
+    classes: Sequence[int],
+    candidates: Sequence[Candidate],
+    last_shapes: Mapping[int, Shape],
+    choice: Mapping[int, int],
+) -> Written:
+    """The graph of `choice` ({position in `classes`: number of a candidate}), with the source's inputs and outputs in order; last_shapes:
+    {position: the shape that its value is viewed in last}."""
+    writer = _GraphWriter(frozen, classes, candidates, last_shapes, choice)
+    writer.run()
+    return writer.graph, writer.origin
+
+
+class _GraphWriter:
+    def __init__(
+        self,
+        frozen: Frozen,
+        classes: Sequence[int],
+        candidates: Sequence[Candidate],
+        last_shapes: Mapping[int, Shape],
+        choice: Mapping[int, int],
+    ) -> None:
+        self.frozen, self.classes, self.last_shapes, self.choice = frozen, classes, last_shapes, choice
+        self.candidates = candidates
+        self.source = frozen.source
+        self.graph = TensorGraph(output_names=list(self.source.output_names))
+        self.origin: dict[int, int] = {}
+        position = {c: i for i, c in enumerate(classes)}
+        self.made: dict[int, int] = {}  # class of a value: its node
+        for i in self.source.inputs:
+            t, name = self.source.type(i), self.source.nodes[i].attr("name")
+            self.made[position[frozen.handle[i]]] = self.graph.add_input(name, t.shape, t.dtype)
+        self.roots = [position[frozen.handle[o]] for o in self.source.outputs]
+        self.wanted: dict[
+            int, dict[Shape, int]
+        ] = {}  # class of a value: the shapes that it is read in, and for which choice node
+        self.views: dict[tuple[int, Shape], int] = {}  # (class of a value, shape that it is read in): node
+
+    def run(self) -> None:
+        outputs = [self._read_of(self.choice[c], c) for c in self.roots]
+        self._find_shapes(outputs)
+        stack = [value for value, _, _ in reversed(outputs)]
+        while stack:
+            cls = stack[-1]
+            missing = [] if cls in self.made else [v for v, _, _ in self._reads(self.choice[cls]) if v not in self.made]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if cls not in self.made:
+                self.made[cls] = self._emit(cls)
+        self.graph.outputs = [self._node(read) for read in outputs]
+
+    def _find_shapes(self, outputs: Sequence[Read]) -> None:
+        """Fills in `wanted`. Of several readers of one shape the last output or, where there is none, the first operator counts."""
+        for value, shape, n in outputs:
+            self.wanted.setdefault(value, {})[shape] = n
+        queue = list(self.wanted)
+        for cls in queue:
+            for value, shape, n in self._reads(self.choice[cls]):
+                if value not in self.wanted:
+                    queue.append(value)
+                self.wanted.setdefault(value, {}).setdefault(shape, n)
+
+    def _chosen(self, cls: int) -> Candidate:
+        return self.candidates[self.choice[cls]]
+
+    def _shape(self, cls: int) -> Shape:
+        return self.frozen.type_of(self.classes[cls]).shape
+
+    def _value(self, cls: int) -> int:
+        """The class whose value `cls` is a view of."""
+        while self._chosen(cls).is_view:
+            cls = self._chosen(cls).operands[0]
+        return cls
+
+    def _read_of(self, n: int, cls: int) -> Read:
+        return self._value(cls), self._shape(cls), n
+
+    def _reads(self, n: int) -> list[Read]:
+        """Of the operands of a candidate. One that begins with a view has that view for itself."""
+        candidate = self.candidates[n]
+        if candidate.viewed_first:
+            return [(self._value(c), candidate.viewed_first, n) for c in candidate.operands]
+        if shapes := self._merged(candidate):
+            return [(self._value(c), s, n) for c, s in zip(candidate.operands, shapes, strict=True)]
+        return [self._read_of(n if self._value(c) == c else self.choice[c], c) for c in candidate.operands]
+
+    def _merged(self, candidate: Candidate) -> list[Shape] | None:
+        """The shapes of its operands in which it takes fewer commands and nothing more."""
+        read = [self._chosen(self._value(c)) for c in candidate.operands]
+        alone = all(c.is_widening or c.enode.op == "const" for c in read)
+        return merged([self._shape(c) for c in candidate.operands]) if alone and candidate.enode.op in SUMS else None
+
+    def _emit(self, cls: int) -> int:
+        """The node of a value whose operands are made."""
+        n = self.choice[cls]
+        candidate = self.candidates[n]
+        if candidate.enode.op == "const":
+            t = self.frozen.type_of(candidate.enode.cls)
+            return self.graph.add_const(dict(candidate.enode.attrs)["value"].data, t.dtype, t.shape)
+        nodes = [self._node(read) for read in self._reads(n)]
+        before = len(self.graph.nodes)
+        for k in candidate.copied:
+            nodes[k] = copying.emit(self.graph, nodes[k])
+        for op, attrs in candidate.own_steps:
+            nodes = [rows.written(self.graph, op, nodes, attrs)]
+        made = range(before, len(self.graph.nodes))
+        self.origin.update({k: n for k in made if self.graph.nodes[k].op != "const"})
+        return self._reshaped(nodes[0], self._shape(cls), n)
+
+    def _node(self, read: Read) -> int:
+        """The node of a value in a shape; its views are made from each shape to the next."""
+        cls, shape, n = read
+        if self._chosen(cls).is_widening or self._is_only_rescaled(cls):
+            return self._reshaped(self._emit(cls), shape, n)
+        if (cls, shape) not in self.views:
+            node, last, own = self.made[cls], self.last_shapes.get(cls), self._shape(cls)
+            for s, view in sorted(self.wanted[cls].items(), key=lambda item: (item[0] == last, item[0] != own)):
+                node = self.views[cls, s] = self._reshaped(node, s, view)
+        return self.views[cls, shape]
+
+    def _is_only_rescaled(self, cls: int) -> bool:
+        """Whether the values of a class are sums of products that nothing but their RESCALE may read."""
+        return (
+            DType.of(self.frozen.type_of(self.classes[cls]).dtype).only_rescaled
+            and self._chosen(cls).enode.op != "const"
+        )
+
+    def _reshaped(self, node: int, shape: Shape, n: int) -> int:
+        if self.graph.nodes[node].shape != shape:
+            node = self.graph.add("reshape", [node], shape=shape)
+            self.origin[node] = n
+        return node

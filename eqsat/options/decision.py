@@ -1,0 +1,190 @@
+"""Which of the compiled graphs is the answer, as far as cycles and memory go: the fastest of those that fit, by Vela's corrected total unless
+another referee is asked for, and never one that is dearer than stock's graph by Vela's own total.
+
+Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash. By default no more SRAM than stock's graph needs is
+allowed, and so much flash that the .pte is at most 1% or 4 KiB larger than stock's. So one graph always fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from eqsat.options.limit import STOCK, Growth, parse
+from eqsat.options.options import COMMAND_STREAM, CYCLES, SRAM, Options
+from eqsat.vela.compile import Footprint
+
+
+class Container(NamedTuple):
+    """What is around the commands and weights of a delegate.
+
+    fixed: bytes that a .pte has besides them, at least. padding: by how many more bytes than these the file may grow when they do, since what
+    follows them begins at a multiple of 128 bytes. share: which part of the bytes by which the file may grow is this delegate's.
+
+    Source: executorch 1.5, exir/_serialize/_program.py. A program with nothing but a call of a delegate takes 1,888 bytes on U85 and 2,000 on U55 and
+    U65; with a float input and output 2,512 and 2,640.
+    """
+
+    fixed: int
+    padding: int = 0
+    share: float = 1.0
+
+    @staticmethod
+    def of(delegates: int | None) -> Container:
+        """Around each of so many delegates of a .pte, which share what is fixed; None: it is not known of how many."""
+        if delegates == 1:
+            return ALONE
+        return Container(0, 127, 1 / delegates if delegates else 0.0)
+
+
+#: Around the only delegate of a .pte, and around its SRAM, of which there is nothing else.
+ALONE, _NOTHING = Container(1792), Container(0)
+
+
+class Figures(NamedTuple):
+    """What graphs are compared by: cycles by the referee, bytes of SRAM in use at once, bytes of commands and weights. vela_total: cycles as Vela
+    itself adds them up, which decide nothing but whether a graph is dearer than stock's."""
+
+    cycles: int
+    sram: int
+    flash: int
+    vela_total: int = 0
+
+    @staticmethod
+    def of(cycles: int, footprint: Footprint, vela_total: int) -> Figures:
+        return Figures(cycles, footprint.sram, footprint.payload, vela_total)
+
+    def beats(self, other: Figures) -> bool:
+        """Better in one of them, Vela's own total aside, and worse in none."""
+        return self[:3] != other[:3] and all(a <= b for a, b in zip(self[:3], other[:3]))
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimits:
+    """Bytes that an answer may need at most; None: any number."""
+
+    sram: int | None = None
+    flash: int | None = None
+
+    @staticmethod
+    def of(options: Options, given: Mapping[str, Footprint], container: Container = ALONE) -> MemoryLimits:
+        """What the options say, where the given graphs ("stock", "explicit") need what `given` says and `container` is around them: "stock" means
+        the explicit graph where there is no stock graph, and nothing where Vela refuses both."""
+        stock = given.get("stock") or given.get("explicit")
+        return MemoryLimits(
+            _bytes(parse(options.max_sram, "max_sram"), stock.sram if stock else None, _NOTHING),
+            _bytes(parse(options.max_flash, "max_flash"), stock.payload if stock else None, container),
+        )
+
+    def __str__(self) -> str:
+        limits = ((self.sram, "SRAM"), (self.flash, "flash"))
+        return " and ".join(f"{n:,} bytes of {what}" for n, what in limits if n is not None) or "any memory"
+
+    def and_of(self, other: MemoryLimits) -> MemoryLimits:
+        """The tighter of two limits, memory by memory."""
+        return MemoryLimits(_tighter(self.sram, other.sram), _tighter(self.flash, other.flash))
+
+    def excess(self, figures: Figures) -> float:
+        """By which share of the limits a graph exceeds them, 0 where it fits."""
+        return sum(
+            max(0, used - limit) / max(1, limit)
+            for used, limit in ((figures.sram, self.sram), (figures.flash, self.flash))
+            if limit is not None
+        )
+
+    def fits(self, figures: Figures) -> bool:
+        return self.excess(figures) == 0
+
+
+def _tighter(a: int | None, b: int | None) -> int | None:
+    return min((n for n in (a, b) if n is not None), default=None)
+
+
+def _bytes(limit: int | Growth | None, stock: int | None, container: Container) -> int | None:
+    """A limit in bytes, where stock's graph takes `stock` and `container` is around them; None: there is none."""
+    if not isinstance(limit, Growth):
+        return limit
+    if stock is None:
+        return None
+    grown = max(limit.share * (stock + container.fixed), limit.bytes * container.share)
+    return stock + max(0, int(grown) - container.padding)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the answer is chosen by: the objective, within the limits.
+
+    cycles: those of stock's graph, which an answer may take at most with the objective "sram" (None: any number).
+    vela_total: stock's by Vela's own total; an answer may not be dearer by it (None: it does not count).
+    default: the limits that there would be without options.
+    """
+
+    objective: str = CYCLES
+    limits: MemoryLimits = MemoryLimits()
+    cycles: int | None = None
+    vela_total: int | None = None
+    default: MemoryLimits = MemoryLimits()
+
+    @property
+    def aims(self) -> list[MemoryLimits]:
+        """The limits that graphs are looked for within: those of the answer and, where they allow more, the default ones first.
+
+        So more memory finds all that less memory does.
+        """
+        within = self.limits.and_of(self.default)
+        return [self.limits] if within == self.limits else [within, self.limits]
+
+    @staticmethod
+    def of(
+        options: Options,
+        footprints: Mapping[str, Footprint],
+        figures: Mapping[str, Figures],
+        container: Container = ALONE,
+    ) -> Decision:
+        """That of a run; footprints, figures: of stock's and of the explicit graph, as far as Vela takes them."""
+        before = figures.get("stock", figures.get("explicit"))
+        return Decision(
+            options.objective,
+            MemoryLimits.of(options, footprints, container),
+            before.cycles if before and options.objective == SRAM else None,
+            before.vela_total if before and options.referee != COMMAND_STREAM else None,
+            MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), footprints, container),
+        )
+
+    def is_better(self, a: Figures, b: Figures, by: float) -> bool:
+        """Whether a exceeds nothing more than b does and is better by the objective, by more than a share of its own."""
+        ours, theirs = self.rank(a), self.rank(b)
+        return ours[:2] <= theirs[:2] and (1 + by) * ours[2] < theirs[2]
+
+    def is_about_as_good(self, a: Figures, b: Figures, by: float) -> bool:
+        """Whether a exceeds nothing more than b does and is worse by the objective by a share of b's at most."""
+        ours, theirs = self.rank(a), self.rank(b)
+        return ours[:2] <= theirs[:2] and ours[2] <= (1 + by) * theirs[2]
+
+    def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
+        """What graphs are sorted by, the best first: by how much they exceed what they may need, whether Vela's own total is above stock's, then by
+        the objective."""
+        excess = self.limits.excess(figures)
+        dearer = self.vela_total is not None and figures.vela_total > self.vela_total
+        if self.objective != SRAM:
+            return excess, dearer, figures.cycles, figures.sram
+        if self.cycles is not None:
+            excess += max(0, figures.cycles - self.cycles) / max(1, self.cycles)
+        return excess, dearer, figures.sram, figures.cycles
+
+
+def front(figures: Sequence[Figures]) -> list[int]:
+    """The Pareto set: positions of those that no other one beats, by cycles; the first of equal ones."""
+    best = [i for i, f in enumerate(figures) if f not in figures[:i] and not any(other.beats(f) for other in figures)]
+    return sorted(best, key=lambda i: figures[i])
+
+
+def more(new: Figures, old: Figures) -> str:
+    """What a graph needs beyond another, for the user: "12,300 cycles fewer for 63.0 KiB more SRAM"."""
+    needs = [
+        f"{(a - b) / 1024:,.1f} KiB more {what}"
+        for what, a, b in (("SRAM", new.sram, old.sram), ("flash", new.flash, old.flash))
+        if a > b
+    ]
+    return f"{old.cycles - new.cycles:,} cycles fewer for {' and '.join(needs)}"

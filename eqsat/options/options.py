@@ -1,0 +1,133 @@
+"""What a user may set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+import cost_models
+import extraction
+from cost_models.cache import check_place
+from cost_models.command_stream import PER_COMMAND
+from eqsat.egraph.engine import Budget
+from eqsat.egraph.rule import Rule
+from eqsat.files import InputError
+from eqsat.naming import naming
+from eqsat.options.effort import DEFAULT_EFFORT, EFFORTS
+from eqsat.options.limit import AS_STOCK, STOCK, parse
+from eqsat.options.spellings import for_target
+from eqsat.rules.presets import PRESETS
+from eqsat.target import Target
+
+NUMERICS = ("exact", "tolerant")
+#: What a run looks for: few cycles, little SRAM, or the Pareto set of both.
+CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
+#: By which total graphs are ranked: Vela's, or the price of their command streams.
+VELA, COMMAND_STREAM = REFEREES = ("vela", "command-stream")
+
+#: Fields of `Options` that effort decides unless they are given, and what stands for that until the options are made.
+_OF_EFFORT = ("budget", "extractor", "time_limit", "rounds", "binary_time_limit")
+_BY_EFFORT: Any = None
+#: Fields that are numbers and have no other check.
+_NUMBERS = ("time_limit", "rounds", "trials", "tolerance", "binary_time_limit", "command_cycles")
+
+
+class OptionError(InputError):
+    """An option that nobody knows; the message names it and the known ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may set. Raises InputError for an unknown preset, extractor or cost model, and for fewer than one trial; PluginError where an
+    extractor's or cost model's own module cannot be imported.
+
+    effort: 0 to 3, which decides the budgets that are not given (`eqsat.options.effort.EFFORTS`): budget, extractor, time_limit, rounds,
+    binary_time_limit; 0 also leaves out all rules. `dataclasses.replace` keeps the budgets of the options that it is given.
+    preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`, `file.py:function` or `module:function`.
+    cost_model: of `cost_models.available()`, `file.py:Class` or `module:Class`. budget: limits of the
+    saturation, of which e-nodes, matches and passes decide alike on every machine. time_limit: seconds per
+    extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
+    trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache: file of measured prices (None: the user's cache).
+    numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
+    rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles of stock's graph, and
+    as many for all others that are compared (0: binaries are not run).
+    max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M"; "+16K" or "5%", so much more than stock's graph uses, or the given
+    graph where there is no stock; "stock", no more than that; or "any".
+    objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides by cycles, but also looks for
+    less SRAM and verifies the whole Pareto set (`Result.points`).
+    max_flash: the same for its commands and weights; "+4K" and "5%" are of the whole .pte, of which several delegates share what is added; "stock"
+    allows the larger of 1% and 4 KiB.
+    referee: "vela", graphs rank by its corrected total; or "command-stream", by the price of their command streams (`cost_models/command_stream.py`).
+    command_cycles: cycles of each command in that price, besides what it computes or moves.
+    """
+
+    preset: str = "all"
+    extractor: str = _BY_EFFORT
+    cost_model: str = "vela_groups"
+    rules: Sequence[Rule] = ()
+    budget: Budget = _BY_EFFORT
+    time_limit: float = _BY_EFFORT
+    rounds: int = _BY_EFFORT
+    trials: int = 6
+    cache: str | Path | None = None
+    numerics: str = "exact"
+    tolerance: float = 16
+    binary_time_limit: float = _BY_EFFORT
+    max_sram: int | str = STOCK
+    max_flash: int | str = STOCK
+    objective: str = CYCLES
+    referee: str = VELA
+    command_cycles: float = PER_COMMAND
+    effort: int = DEFAULT_EFFORT
+
+    def __post_init__(self) -> None:
+        if self.effort not in range(len(EFFORTS)):
+            raise OptionError(f"there is no effort {self.effort!r}; there are 0 to {len(EFFORTS) - 1}")
+        for name in _OF_EFFORT:
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(EFFORTS[self.effort], name))
+        for what, name, known in (
+            ("preset of rules", self.preset, PRESETS),
+            ("numerics", self.numerics, NUMERICS),
+            ("objective", self.objective, OBJECTIVES),
+            ("referee", self.referee, REFEREES),
+        ):
+            if name not in known:
+                raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
+        for name in _NUMBERS:
+            if not isinstance(value := getattr(self, name), Real):
+                raise OptionError(f"{name} is {value!r}: give a number")
+        for field in AS_STOCK:
+            parse(getattr(self, field), field)
+        if self.cache is not None:
+            check_place(Path(self.cache))
+        if self.command_cycles < 0:
+            raise OptionError(f"{self.command_cycles:g} cycles for a command: give 0 or more")
+        if self.trials < 1:
+            raise OptionError(f"{self.trials} trials: nothing would be compared; give at least 1")
+        with naming():
+            extraction.find(self.extractor)
+            cost_models.find(self.cost_model)
+
+    def record(self) -> dict[str, Any]:
+        """All of it but rules, which are code, and the place of the prices, as JSON holds it."""
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache")}
+        return {**named, "budget": asdict(self.budget)}
+
+    def identities(self, target: Target, more: Sequence[Rule] = ()) -> list[Rule]:
+        """The rules of the preset, of the user and more, for one saturation for a target; none where nothing is searched."""
+        if not EFFORTS[self.effort].searches:
+            return []
+        return for_target([*PRESETS[self.preset], *self.rules, *more], target)
+
+
+def given_options(options: Options | None) -> Options:
+    """Those that a caller gave, or the default ones. Raises TypeError for anything else."""
+    if options is None:
+        return Options()
+    if not isinstance(options, Options):
+        raise TypeError(f"options are eqsat.Options(...), not {type(options).__name__} {options!r:.40}")
+    return options

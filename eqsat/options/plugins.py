@@ -1,0 +1,105 @@
+"""Whose fault it is: code of the user's own that fails is reported as that, and is no reason to go on without it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import traceback
+from collections.abc import Iterator, Sequence
+
+import cost_models
+from cost_models.protocol import CostModel, Price, Unit
+from eqsat.files import PluginError
+from eqsat.naming import naming
+from eqsat.options.options import Options
+from eqsat.workers.worker import WorkerError
+from extraction import ChoiceGraph, Extraction, ExtractionError, InvalidExtraction, check, find
+from extraction.api import BUILT_IN, EXTRACTORS
+
+#: What a cost model has, see `CostModel`.
+_MEMBERS = (*CostModel.__annotations__, "price", "fusion", "total")
+
+
+def plugin_error(error: Exception, options: Options) -> PluginError | None:
+    """What to raise if `error` comes from the user's own code; None if it does not, or if a plug-in may well raise it (a solver that finds
+    nothing, a worker that died)."""
+    if isinstance(error, WorkerError | ExtractionError):
+        return None
+    owners = dict(_files(options))
+    cause: BaseException | None = error
+    while cause is not None:
+        for frame in reversed(traceback.extract_tb(cause.__traceback__)):
+            if frame.filename in owners:
+                return PluginError(
+                    f"{owners[frame.filename]} failed at {frame.filename}:{frame.lineno}: {type(cause).__name__}: {cause}"
+                )
+        cause = cause.__cause__
+    return None
+
+
+def places(options: Options) -> list[str]:
+    """The cost model and the extractor that are no part of eqsat, as `file.py:Name` or `module:Name`. Raises InputError."""
+    with naming():
+        return [
+            registry.place(name)
+            for registry, name in (
+                (cost_models.COST_MODELS, options.cost_model),
+                (EXTRACTORS, options.extractor),
+            )
+            if name not in registry.built_in
+        ]
+
+
+def _files(options: Options) -> Iterator[tuple[str, str]]:
+    """(file, what is in there) of all that is not eqsat's own."""
+    if options.cost_model not in cost_models.BUILT_IN:
+        yield _file(cost_models.find(options.cost_model)), f"the cost model {options.cost_model!r}"
+    if options.extractor not in BUILT_IN:
+        yield _file(find(options.extractor)), f"the extractor {options.extractor!r}"
+    for r in options.rules:
+        for f in r.functions:
+            fn = getattr(f, "fn", None)
+            if fn is not None and not fn.__module__.startswith("eqsat."):
+                yield _file(fn), f"the function {f.name!r} of the rule {r.name!r}"
+
+
+def _file(found: object) -> str:
+    code = found if inspect.isclass(found) or inspect.isroutine(found) else type(found)
+    return inspect.getfile(code)
+
+
+def made_cost_model(name: str, *given: object) -> CostModel:
+    """The cost model of this name, made with (target, pool, price cache). Raises PluginError for what is none."""
+    model = cost_models.find(name)(*given)
+    if missing := [member for member in _MEMBERS if not hasattr(model, member)]:
+        raise PluginError(
+            f"{name!r} is no cost model: it has no {', '.join(missing)}; `eqsat new cost-model` writes one that works"
+        )
+    return model
+
+
+def checked(prices: Sequence[Price], units: Sequence[Unit], model: CostModel) -> Sequence[Price]:
+    """The prices of units, which are 0 or more cycles, or inf. Raises PluginError."""
+    for price, unit in zip(prices, units, strict=True):
+        if math.isnan(price.cycles) or price.cycles < 0:
+            ops = ", ".join(name for name, _ in unit.steps)
+            raise PluginError(
+                f"the cost model {type(model).__name__} gives {price.cycles:g} cycles for {ops}: a price is 0 or more, or inf"
+            )
+    return prices
+
+
+def checked_extraction(found: object, graph: ChoiceGraph, extractor: str) -> Extraction:
+    """What an extractor gives: a valid choice with its cost. Raises PluginError where a user's own gives something else."""
+    if not isinstance(found, Extraction):
+        raise PluginError(f"the extractor {extractor!r} gives {type(found).__name__}, not an extraction.Extraction")
+    if extractor not in BUILT_IN:  # those are checked where they are made
+        try:
+            cost = check(graph, found.choice)
+        except InvalidExtraction as e:
+            raise PluginError(f"the extractor {extractor!r} gives no valid choice: {e}") from e
+        if not math.isclose(cost, found.cost, rel_tol=1e-6, abs_tol=1e-6):
+            raise PluginError(
+                f"the extractor {extractor!r} gives a choice of cost {cost:,g} and calls it {found.cost:,g}"
+            )
+    return found

@@ -1,0 +1,60 @@
+"""By which total compiled graphs rank: Vela's corrected one, or the price of their command streams, which is a second opinion where it does not decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cost_models.command_stream import StreamPrice, price
+from eqsat.device.errors import DeviceError
+from eqsat.options.options import COMMAND_STREAM, OptionError, Options
+from eqsat.target import Target
+from eqsat.vela.compile import Estimate
+
+__all__ = ["Referee", "StreamPrice", "disagreement", "total"]
+
+
+def total(prices: Iterable[StreamPrice | None]) -> StreamPrice | None:
+    """Of all delegates; None if that of one is not known."""
+    every = list(prices)
+    known = [p for p in every if p is not None]
+    return StreamPrice.together(known) if known and len(known) == len(every) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Referee:
+    """Of one optimization."""
+
+    target: Target
+    options: Options
+
+    def price(self, estimate: Estimate) -> StreamPrice | None:
+        """Of a compiled graph; None where its commands are not known."""
+        try:
+            return self._price(estimate)
+        except DeviceError:
+            return None
+
+    def decisive(self, estimate: Estimate) -> StreamPrice | None:
+        """The price by which a compiled graph ranks; None where that is Vela's corrected total. Raises OptionError where its commands are not known."""
+        if self.options.referee != COMMAND_STREAM:
+            return None
+        try:
+            return self._price(estimate)
+        except DeviceError as e:
+            raise OptionError(f"the referee {COMMAND_STREAM} cannot price a graph: {e}") from e
+
+    def _price(self, estimate: Estimate) -> StreamPrice:
+        """Raises DeviceError."""
+        return price(estimate.stream, self.target, self.options.command_cycles)
+
+
+def disagreement(cycles: tuple[int, int], prices: tuple[StreamPrice | None, StreamPrice | None]) -> str:
+    """What to tell the user where, from before to after, Vela's corrected total falls and the price of the command stream rises; else ""."""
+    before, after = prices
+    if before is None or after is None or cycles[1] >= cycles[0] or after.cycles <= before.cycles:
+        return ""
+    return (
+        f"Vela's corrected total falls from {cycles[0]:,} to {cycles[1]:,} cycles, but the price of the command stream rises from {before.cycles:,} to "
+        f"{after.cycles:,} ({before.commands:,} to {after.commands:,} commands): measure both, or try --referee {COMMAND_STREAM}"
+    )

@@ -1,0 +1,94 @@
+"""Vela's table of a whole graph corrects the prices of the next extraction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cost_models.cache import PriceCache
+from cost_models.vela_groups import VelaGroups
+from eqsat.choice.choice import Choices, build
+from eqsat.choice.correction import corrected
+from eqsat.egraph.encoding import saturate
+from eqsat.rules import RULES
+from eqsat.target import Target
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import Pool
+from extraction import extract
+from tests.graphs import add, channel_shuffle, conv, finish
+
+
+@pytest.fixture(params=["ethos-u55-128", "ethos-u85-256"])
+def model(request: pytest.FixtureRequest, pool: Pool, tmp_path: Path) -> Iterator[VelaGroups]:
+    cache = PriceCache(tmp_path / "prices")
+    yield VelaGroups(Target.of(request.param), pool, cache)
+    cache.close()
+
+
+def changed(before: Choices, after: Choices) -> list[int]:
+    """Choice nodes whose price differs, in the choice graph and in the candidates alike."""
+    nodes = np.flatnonzero(before.graph.cost != after.graph.cost).tolist()
+    assert nodes == [
+        n
+        for n, (old, new) in enumerate(zip(before.candidates, after.candidates, strict=True))
+        if old.cycles != new.cycles
+    ]
+    return nodes
+
+
+@pytest.mark.parametrize("name", ["y", "n7"])
+def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
+    """Of outputs too, which have the user's name; where that looks like ours, all of ours look otherwise."""
+    source = channel_shuffle()
+    source.output_names = [name]
+    choices = build(saturate(source, RULES), model)
+    written = graph, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
+    assert changed(choices, corrected(choices, written, [])[0]) == [] and not corrected(choices, written, [])[1]
+    for n in (*graph.outputs, next(n for n in origin if n not in graph.outputs)):
+        rows = [{"name": written_names(graph)[n], "corrected": 10**6}]
+        after, may_differ = corrected(choices, written, rows)
+        assert may_differ and changed(choices, after) == [origin[n]] and after.graph.cost[origin[n]] <= 10**6
+        again, may_differ = corrected(after, written, rows)
+        assert not may_differ and changed(after, again) == []
+
+
+@pytest.mark.slow
+def test_a_widening_rescale_that_is_an_operator_of_its_own_is_charged(model: VelaGroups, pool: Pool) -> None:
+    """It was expected to be part of the sum, which it is not beside the INT32 result of a convolution."""
+    g = TensorGraph()
+    x = g.add_with("clamp", [g.add_input("x", (1, 16, 16, 16), "INT16")], makers.clamp("INT16", 0))
+    weights = g.add_const(np.random.default_rng(0).integers(-127, 127, (16, 3, 3, 16)), "INT8")
+    conv = makers.conv("INT16", pad=(1, 1, 1, 1))
+    sums = g.add_with("conv2d", [x, weights, g.add_const(np.zeros(16), "INT48")], conv)
+    left = g.add_with("rescale", [sums], makers.rescale("INT32", 20000, 13, scale32=False))
+    right = g.add_with("rescale", [x], makers.rescale("INT32", 1 << 30, 19))
+    y = g.add_with("rescale", [g.add("add", (left, right))], makers.rescale("INT16", 1923147387, 42))
+    choices = build(saturate(finish(g, y), RULES), model)
+    for _ in range(3):
+        written = choices.tensor_graph(extract(choices.graph, "ilp").choice)
+        estimate = compile_graph(written[0], model.target, pool)
+        choices, may_differ = corrected(choices, written, estimate.rows)
+    assert not may_differ and written[0].op_counts()["mul"] == 1
+    assert estimate.cycles < compile_graph(g, model.target, pool).cycles
+
+
+def test_a_fusion_into_what_others_read_is_dropped(model: VelaGroups, pool: Pool) -> None:
+    g = TensorGraph()
+    y = conv(g, g.add_input("x", (1, 32, 32, 16), "INT8"), 16)
+    table = g.add("table", [y], table=tuple(k // 2 for k in range(-128, 128)))
+    choices = build(saturate(finish(g, add(g, y, table)), []), model)
+    found = extract(choices.graph, "ilp")
+    written = choices.tensor_graph(found.choice)
+    estimate = compile_graph(written[0], model.target, pool)
+    choices, may_differ = corrected(choices, written, estimate.rows)
+    assert may_differ
+    after = extract(choices.graph, "ilp")
+    assert after.choice == found.choice and found.cost < after.cost, "the same operators, the TABLE for its full price"
+    assert abs(after.cost - estimate.cycles) < abs(found.cost - estimate.cycles)
+    assert not corrected(choices, written, estimate.rows)[1]

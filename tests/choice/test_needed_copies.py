@@ -1,0 +1,87 @@
+"""Sums and maxima behind a SLICE read a copy of it, outputs that Vela loses are one: with that the binary is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqsat.choice.needed_copies import with_copies
+from eqsat.device.verification import verify
+from eqsat.target import Target
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.samples import domains, samples
+from eqsat.tosa import dumps
+from eqsat.vela.compile import compile_tosa
+from eqsat.vela.defects import Copy, remedies
+from eqsat.workers.worker import Worker, WorkerError
+from tests.graphs import finish, rescale
+
+TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+COPIES = remedies(Copy, Target.of(TARGETS[0]).family)
+
+
+def reduced(op: str, axis: int = 3, shift: int = 30, batch: int = 1) -> TensorGraph:
+    """Rows of a tensor, cut off and reduced along an axis; a CLAMP reads the SLICE too."""
+    g = TensorGraph()
+    x = g.add("slice", [g.add_input("x", (batch, 6, 8, 16), "INT8")], start=(0, 2, 0, 0), size=(batch, 4, 8, 16))
+    clamped = g.add_with("clamp", [x], makers.clamp("INT8", -50, 50))
+    if op == "reduce_max":
+        return finish(g, g.add_with(op, [x], makers.extremum(axis)), clamped)
+    total = g.add(op, [rescale(g, x, "INT32", shift=(shift,), in_zp=5)], axis=axis)
+    return finish(g, rescale(g, total, "INT8", shift=(34,)), clamped)
+
+
+def cached() -> TensorGraph:
+    """A tensor that leaves in another layout, and is read from there."""
+    g = TensorGraph()
+    x = g.add_with("clamp", [g.add_input("x", (1, 4, 4, 8), "INT8")], makers.clamp("INT8", 0, 90))
+    y = g.add("transpose", [x], perms=(0, 3, 1, 2))
+    again = g.add("transpose", [y], perms=(0, 2, 3, 1))
+    return finish(g, y, g.add_with("clamp", [again], makers.clamp("INT8", 0, 50)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("op", ["reduce_sum", "reduce_max"])
+def test_the_binary_is_wrong_without_a_copy_and_right_with_it(op: str, target: str, worker: Worker) -> None:
+    graph = reduced(op)
+    copied, _ = with_copies(graph, {}, COPIES)
+    assert copied.op_counts()["depthwise_conv2d"] == 1
+    for inputs in samples(domains(graph), 4):
+        for a, b in zip(graph.evaluate(inputs), copied.evaluate(inputs), strict=True):
+            assert np.array_equal(a, b)
+    found = [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)]
+    assert found == [False, True]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_output_that_vela_loses_is_a_copy(target: str, worker: Worker) -> None:
+    graph = cached()
+    copied, _ = with_copies(graph, {}, COPIES)
+    assert copied.op_counts() == graph.op_counts() | {"depthwise_conv2d": 1, "rescale": 1}
+    with pytest.raises(WorkerError, match="only 1 of 2 outputs"):
+        compile_tosa(dumps(graph), Target.of(target), worker)
+    assert verify(dumps(copied), Target.of(target), worker).equal is True
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        pytest.param(reduced("reduce_sum", axis=1), id="another axis"),
+        pytest.param(reduced("reduce_sum", shift=29), id="another factor"),
+        pytest.param(reduced("reduce_sum", batch=2), id="several images"),
+    ],
+)
+def test_others_stay_as_they_are(graph: TensorGraph) -> None:
+    assert with_copies(graph, {}, COPIES)[0] is graph
+
+
+def test_the_copy_stands_for_the_slice() -> None:
+    """By its origin it has the e-class of the SLICE, and what it costs is told of that choice."""
+    graph = reduced("reduce_sum")
+    origin = {n: 100 + n for n in graph.live() if graph.nodes[n].op not in ("input", "const")}
+    copied, after = with_copies(graph, origin, COPIES)
+    (cut,) = (n for n in graph.live() if graph.nodes[n].op == "slice")
+    of = {op: {after[n] for n in after if copied.nodes[n].op == op} for op in ("slice", "depthwise_conv2d")}
+    assert of == {"slice": {origin[cut]}, "depthwise_conv2d": {origin[cut]}}
+    assert set(after.values()) == set(origin.values())

@@ -1,0 +1,63 @@
+"""What views cost by the choice graph is what Vela copies."""
+
+from __future__ import annotations
+
+import pytest
+
+from cost_models.cache import PriceCache
+from cost_models.vela_groups import VelaGroups
+from eqsat.choice.choice import Choices, build
+from eqsat.egraph.encoding import saturate
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import Pool
+from extraction import extract
+from tests.graphs import clamp, finish, reshape
+
+A, B, C = (1, 8, 16, 32), (1, 4, 32, 32), (1, 16, 8, 32)
+
+
+def viewed(*shapes: tuple[int, ...]) -> TensorGraph:
+    """A value of shape A that is read in `shapes`, each time from A."""
+    g = TensorGraph()
+    x = clamp(g, g.add_input("x", A, "INT8"), -100, 90)
+    return finish(g, *(clamp(g, x if s == A else reshape(g, x, *s), -90, 80 - k) for k, s in enumerate(shapes)))
+
+
+def copies(choices: Choices, choice: dict[int, int]) -> float:
+    """What the choice is charged for shapes."""
+    shapes = {n for c, n in choice.items() if c >= len(choices.classes)}
+    return sum(choices.graph.cost[n] for n in shapes) + sum(
+        d for (n, m), d in choices.graph.pair_costs.items() if n in shapes and m in shapes
+    )
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, tmp_path) -> None:
+    model = VelaGroups(Target.of(target), pool, PriceCache(tmp_path / "prices"))
+    for shapes in ((A,), (B,), (B, B), (A, B), (A, C), (B, C), (A, B, C)):
+        graph = viewed(*shapes)
+        choices = build(saturate(graph, []), model)
+        found = extract(choices.graph)
+        written, _ = choices.tensor_graph(found.choice)
+        rows = [
+            int(r["op_cycles"])
+            for r in compile_graph(written, model.target, pool).rows
+            if r["operator"] == "MemoryCopy"
+        ]
+        assert len(rows) == len(set(shapes)) - 1
+        assert sum(rows) == pytest.approx(copies(choices, found.choice), rel=0.05, abs=1)
+
+
+def test_the_last_shape_is_the_costliest(pool: Pool, tmp_path) -> None:
+    """It is the only one that is not copied; the producer's shape can be it, too."""
+    model = VelaGroups(Target.of("ethos-u85-256"), pool, PriceCache(tmp_path / "prices"))
+    choices = build(saturate(viewed(A, B, C), []), model)
+    found = extract(choices.graph)
+    for copied in (False, True):
+        settled = choices.settled(extract(choices.relaxed(copied), "dag_greedy").choice)
+        assert settled.cost == pytest.approx(found.cost)
+    (last,) = (choices.shapes[n] for n in found.choice.values() if n in choices.shapes)
+    prices = {choices.shapes[h]: -d for (_, h), d in choices.graph.pair_costs.items() if h in choices.shapes}
+    assert prices[last] == max(prices.values())

@@ -1,0 +1,179 @@
+"""The answer is the fastest graph that fits into the memory that it may need, and what the rest would have bought is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eqsat import runs
+from eqsat.files import InputError
+from eqsat.options.decision import ALONE, Container, Decision, Figures, MemoryLimits, front, more
+from eqsat.options.options import Options
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.target import Target
+from eqsat.tosa import dumps, loads
+from eqsat.tosa.reference import compare
+from eqsat.vela.compile import Footprint, compile_tosa
+from eqsat.workers.worker import Worker
+from tests.graphs import ON_THE_NEWEST_VELA, recomputed
+
+U55 = Target.of("ethos-u55-128")
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    return Options(preset="none", extractor="dag_greedy", time_limit=2, rounds=1, cache=tmp_path / "prices")
+
+
+def footprint(sram: int, payload: int) -> Footprint:
+    return Footprint(sram, 0, payload, payload, {})
+
+
+@pytest.mark.slow
+def test_more_memory_is_looked_for_after_the_default_limits() -> None:
+    default = MemoryLimits(100, 50)
+    for limits, aims in (
+        (default, [default]),
+        (MemoryLimits(80, 50), [MemoryLimits(80, 50)]),
+        (MemoryLimits(), [default, MemoryLimits()]),
+        (MemoryLimits(80, 70), [MemoryLimits(80, 50), MemoryLimits(80, 70)]),
+    ):
+        assert Decision(limits=limits, default=default).aims == aims
+
+
+@ON_THE_NEWEST_VELA
+def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
+    options: Options, worker: Worker, tmp_path: Path
+) -> None:
+    given = dumps(recomputed())
+    result = optimize_tosa(given, U55, stock=given, options=options)
+    stock = compile_tosa(given, U55, worker)
+    assert result.footprint.sram == stock.footprint.sram and result.warnings == []
+    over = result.points[0]
+    assert not over.fits and over.figures.cycles < result.cycles and over.figures.sram > stock.footprint.sram
+    assert result.passed_over.startswith(f"{result.cycles - over.figures.cycles:,} cycles fewer for ")
+    assert "KiB more SRAM" in result.passed_over
+
+    runs.save(result, tmp_path / "run")
+    saved = [
+        compile_tosa((tmp_path / "run" / f"point-{i}.tosa").read_bytes(), U55, worker)
+        for i in range(len(result.points))
+    ]
+    assert [Figures.of(e.corrected, e.footprint, e.cycles) for e in saved] == [p.figures for p in result.points]
+
+    options = replace(options, max_flash="any")
+    free = optimize_tosa(given, U55, stock=given, options=replace(options, max_sram="any"))
+    assert (free.chosen, free.tosa, free.passed_over) == ("eqsat", over.tosa, "")
+    assert compare(recomputed(), loads(free.tosa), worker, seed=5).equal
+    exact = optimize_tosa(given, U55, stock=given, options=replace(options, max_sram=str(over.figures.sram)))
+    assert exact.tosa == over.tosa
+    short = optimize_tosa(given, U55, stock=given, options=replace(options, max_sram=over.figures.sram - 1))
+    assert short.footprint.sram == stock.footprint.sram
+
+
+@pytest.mark.slow
+@ON_THE_NEWEST_VELA
+def test_the_objective_decides_between_cycles_and_sram(options: Options) -> None:
+    given = dumps(recomputed())
+    options = replace(options, max_sram="any", max_flash="any")
+    fast = optimize_tosa(given, U55, stock=given, options=options)
+    small = optimize_tosa(given, U55, stock=given, options=replace(options, objective="sram"))
+    assert fast.cycles < small.cycles <= small.stock_cycles and small.footprint.sram < fast.footprint.sram
+    both = optimize_tosa(given, U55, stock=given, options=replace(options, objective="pareto"))
+    assert both.tosa == fast.tosa and len(both.points) > 1 and all(p.verified for p in both.points)
+    assert {p.figures.sram for p in both.points} >= {small.footprint.sram, fast.footprint.sram}
+
+
+def test_less_sram_may_not_cost_more_cycles_than_stock_takes() -> None:
+    decision = Decision("sram", MemoryLimits(100, 100), 50)
+    ranked = sorted(
+        [Figures(60, 1, 1), Figures(50, 20, 1), Figures(40, 30, 1), Figures(40, 10, 101)], key=decision.rank
+    )
+    assert ranked[:2] == [Figures(50, 20, 1), Figures(40, 30, 1)]
+    assert sorted(ranked, key=Decision("cycles", MemoryLimits(100, 100)).rank)[0] == Figures(40, 30, 1)
+
+
+@pytest.mark.parametrize("objective", ["cycles", "sram"])
+def test_an_answer_is_dearer_than_stocks_by_neither_total(objective: str) -> None:
+    """Of two that fit, the one that Vela's own total has above stock's is behind, however cheap it is by the other; memory comes first."""
+    stock = Figures(60, 20, 1, vela_total=90)
+    dearer, better, too_large = Figures(40, 10, 1, 91), Figures(50, 15, 1, 90), Figures(30, 101, 1, 50)
+    footprints = {"stock": footprint(100, 100)}
+    decision = Decision.of(Options(objective=objective), footprints, {"stock": stock})
+    assert sorted([too_large, dearer, stock, better], key=decision.rank) == [better, stock, dearer, too_large]
+    by_commands = Decision.of(Options(referee="command-stream"), footprints, {"stock": stock})
+    assert min([dearer, stock, better], key=by_commands.rank) == dearer
+
+
+def test_where_nothing_fits_the_closest_is_the_answer_with_a_warning(options: Options) -> None:
+    given = dumps(recomputed())
+    result = optimize_tosa(given, U55, options=replace(options, max_sram=1, max_flash="any"))
+    assert result.footprint.sram == min(p.figures.sram for p in result.points) > 1
+    assert any("no graph was found that fits into 1 bytes of SRAM" in w for w in result.warnings)
+
+
+LARGE, SMALL = {"stock": footprint(1000, 1_000_000)}, {"stock": footprint(1000, 2000)}
+
+
+def flash(limit: int | str, given: dict[str, Footprint], container: Container = ALONE) -> int | None:
+    """Bytes by which the payload may be larger than stock's."""
+    most = MemoryLimits.of(Options(max_flash=limit), given, container).flash
+    return None if most is None else most - given["stock"].payload
+
+
+def test_limits_are_stocks_unless_they_are_given() -> None:
+    given = {"explicit": footprint(900, 900), "stock": footprint(1000, 1_000_000)}
+    assert MemoryLimits.of(Options(), given, Container(3000)) == MemoryLimits(1000, 1_010_030)
+    assert MemoryLimits.of(Options(), given, Container(3000, 16)) == MemoryLimits(1000, 1_010_014)
+    assert MemoryLimits.of(Options(), {"explicit": footprint(900, 900)}) == MemoryLimits(900, 900 + 4096)
+    assert MemoryLimits.of(Options(), {}) == MemoryLimits.of(Options(max_sram="any", max_flash="any"), given)
+    assert MemoryLimits.of(Options(max_sram="64", max_flash=5), given) == MemoryLimits(64, 5)
+
+
+def test_a_small_pte_may_grow_by_4_kib_however_many_delegates_it_has() -> None:
+    assert flash("stock", SMALL) == flash("stock", SMALL, Container.of(1)) == 4096
+    assert flash("stock", SMALL, Container.of(3)) == 4096 // 3 - 127
+    assert 3 * (flash("stock", SMALL, Container.of(3)) + 127) <= 4096
+    assert flash("stock", LARGE, Container.of(3)) == 10_000 - 127
+    assert flash("stock", SMALL, Container.of(100)) == flash("stock", SMALL, Container.of(None)) == 0
+
+
+def test_limits_beyond_stocks() -> None:
+    assert flash("+4K", LARGE) == flash("+4096", LARGE) == 4096
+    assert flash("+8K", LARGE, Container.of(2)) == 4096 - 127
+    assert flash("5%", LARGE) == flash("+5%", LARGE) == int(0.05 * (1_000_000 + ALONE.fixed))
+    assert flash("0%", SMALL) == flash("+0", SMALL) == 0
+    sram = [MemoryLimits.of(Options(max_sram=m), SMALL, Container.of(2)).sram for m in ("+16K", "5%", "stock", "any")]
+    assert sram == [1000 + 16384, 1050, 1000, None]
+
+
+def test_limits_in_units() -> None:
+    for text, size in (("64K", 65536), ("64kib", 65536), ("1.5M", 3 << 19), ("2MiB", 2 << 20), (" 7 ", 7)):
+        assert MemoryLimits.of(Options(max_sram=text, max_flash=text), SMALL) == MemoryLimits(size, size)
+
+
+def test_by_how_much_a_graph_exceeds_its_limits() -> None:
+    limits = MemoryLimits(100, 200)
+    assert limits.fits(Figures(1, 100, 200)) and not limits.fits(Figures(1, 100, 201))
+    assert limits.excess(Figures(1, 150, 300)) == 1.0
+    assert MemoryLimits().fits(Figures(1, 10**9, 10**9)) and not MemoryLimits(0, 0).fits(Figures(1, 1, 0))
+
+
+@pytest.mark.parametrize("wrong", ["64Q", "1.5", "-1", -1, True, "most", "", "K", "+", "%", "+any", "-5%", "1e3", "٣"])
+def test_a_limit_is_a_number_or_a_word(wrong: str | int) -> None:
+    with pytest.raises(InputError, match="^max_sram is .*: give a number of bytes .65536, 64K, 1M.*stock or any"):
+        Options(max_sram=wrong)
+
+
+def test_what_more_memory_buys() -> None:
+    old = Figures(20_000, 1024, 4096)
+    assert more(Figures(7_700, 1024 + 63 * 1024, 4096), old) == "12,300 cycles fewer for 63.0 KiB more SRAM"
+    assert more(Figures(19_000, 2048, 4608), old) == "1,000 cycles fewer for 1.0 KiB more SRAM and 0.5 KiB more flash"
+
+
+def test_the_pareto_set_has_what_nothing_else_beats() -> None:
+    figures = [Figures(5, 5, 5), Figures(3, 9, 5), Figures(5, 5, 5), Figures(4, 9, 5), Figures(9, 1, 9)]
+    assert front(figures) == [1, 0, 4]
+    assert front([Figures(5, 5, 5, 1), Figures(4, 5, 5, 9)]) == [1]

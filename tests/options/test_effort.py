@@ -1,0 +1,60 @@
+"""Efforts decide the budgets that are not given, and what is searched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eqsat.bench.cells import Configuration
+from eqsat.options.effort import EFFORTS
+from eqsat.options.options import OptionError, Options
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.target import Target
+from eqsat.tosa import dumps
+from tests.graphs import transposed_relus
+
+U85 = Target.of("ethos-u85-256")
+
+
+@pytest.mark.parametrize("number", range(len(EFFORTS)))
+def test_an_effort_decides_the_budgets_that_are_not_given(number: int) -> None:
+    effort, options = EFFORTS[number], Options(effort=number)
+    budgets = (options.budget, options.extractor, options.time_limit, options.rounds, options.binary_time_limit)
+    assert budgets == (effort.budget, effort.extractor, effort.time_limit, effort.rounds, effort.binary_time_limit)
+    given = Options(effort=number, time_limit=7, extractor="ilp")
+    assert (given.time_limit, given.extractor, given.rounds) == (7, "ilp", effort.rounds)
+    assert options.record()["effort"] == number
+    assert Configuration.parse(f"eqsat:effort={number},rounds=5").optimizer_options() == replace(options, rounds=5)
+
+
+def test_the_default_is_the_second() -> None:
+    assert Options() == Options(effort=2)
+
+
+@pytest.mark.parametrize("wrong", [-1, 4, "2"])
+def test_another_effort_is_an_error(wrong: int) -> None:
+    with pytest.raises(OptionError, match="there is no effort"):
+        Options(effort=wrong)
+
+
+@pytest.mark.slow
+def test_without_effort_nothing_is_searched(tmp_path: Path) -> None:
+    given = dumps(transposed_relus())
+    none, some = (
+        optimize_tosa(given, U85, options=Options(effort=e, cache=tmp_path / "p", max_sram="any", max_flash="any"))
+        for e in (0, 1)
+    )
+    assert Options(effort=0).identities(U85) == [] and Options(effort=1).identities(U85)
+    assert none.verified and some.verified and some.cycles < none.cycles <= none.explicit_cycles
+    assert {e.extractor for e in none.extractions + some.extractions} == {"dag_greedy"}
+    assert none.e_nodes < some.e_nodes
+
+
+@pytest.mark.parametrize(
+    "field", ["time_limit", "rounds", "trials", "tolerance", "binary_time_limit", "command_cycles"]
+)
+def test_a_number_is_no_text(field: str) -> None:
+    with pytest.raises(OptionError, match=f"{field} is '5': give a number"):
+        Options(**{field: "5"})

@@ -1,0 +1,172 @@
+"""Graphs that Vela compiles wrongly are not the answer, and a user whose stock binary is wrong is told where."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from eqsat.device.compile import raw_of
+from eqsat.options.decision import Decision, MemoryLimits
+from eqsat.options.options import Options
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.target import Target
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.samples import domains, samples
+from eqsat.tosa import dumps
+from eqsat.vela.compile import compile_graph
+from eqsat.vela.guards import violations
+from eqsat.verification.binaries import Binaries
+from eqsat.verification.verification import Checks, Compiled, first_equal, tell, verify_offers
+from eqsat.workers.worker import Pool
+from tests.graphs import finish, relu, rescale, residual
+
+U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    return Options(time_limit=2, cache=tmp_path / "prices")
+
+
+def largest_of_rows(sliced_first: bool) -> TensorGraph:
+    """The largest of each of the last two rows. Vela compiles a REDUCE_MAX behind a SLICE wrongly (`docs/vela-defects.md`)."""
+    g = TensorGraph()
+    x = relu(g, g.add_input("x", (6, 10), "INT8"), -100)
+    maximum = makers.extremum(1)
+    if sliced_first:
+        return finish(g, g.add_with("reduce_max", [g.add("slice", (x,), start=(4, 0), size=(2, 10))], maximum))
+    return finish(g, g.add("slice", (g.add_with("reduce_max", [x], maximum),), start=(4, 0), size=(2, 1)))
+
+
+@pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
+def test_a_right_binary_is_said_to_be(target: Target, options: Options) -> None:
+    result = optimize_tosa(dumps(residual()), target, stock=dumps(residual()), options=options)
+    assert (result.binary_verified, result.binary_reason, result.stock_binary_verified) == (True, "", True)
+
+
+@pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
+def test_what_vela_compiles_wrongly_is_not_the_answer(target: Target, options: Options) -> None:
+    wrong, right = dumps(largest_of_rows(True)), dumps(largest_of_rows(False))
+    result = optimize_tosa(right, target, stock=wrong, options=options)
+    assert result.verified and result.binary_verified is True
+    assert result.stock_binary_verified is False
+    said = [w for w in result.warnings if "wrong" in w]
+    assert any("stock" in w and "reduce_max" in w and "output 0 differs" in w for w in said), result.warnings
+
+
+def test_a_wrong_stock_binary_is_told_where_the_graph_breaks_a_guard_and_is_not_wanted(
+    options: Options, pool: Pool
+) -> None:
+    right, wrong = largest_of_rows(False), largest_of_rows(True)
+    wide = rescale(wrong, wrong.outputs[0], "INT32")  # two read it, which is what the guard is about
+    sums = [rescale(wrong, wrong.add(op, [wide, wide]), "INT8") for op in ("add", "sub")]
+    wrong = finish(wrong, *wrong.outputs, *sums)
+    right_wide = [rescale(right, right.outputs[0], "INT32") for _ in range(4)]
+    right = finish(
+        right,
+        *right.outputs,
+        *(
+            rescale(right, right.add(op, pair), "INT8")
+            for op, pair in (("add", right_wide[:2]), ("sub", right_wide[2:]))
+        ),
+    )
+    assert violations(wrong, U55.family) and not violations(right, U55.family)
+    explicit, stock = (
+        Compiled(name, graph, dumps(graph), compile_graph(graph, U55, pool))
+        for name, graph in (("explicit", right), ("stock", wrong))
+    )
+    explicit = replace(explicit, estimate=replace(explicit.estimate, cycles=1))
+    warnings: list[str] = []
+    checks = Checks(right, U55, pool, options, warnings)
+    answer = first_equal([explicit, stock], checks, Decision())
+    assert answer is not None and answer.best is explicit
+    *_, stock_binary = checks.stock([explicit, stock])
+    assert stock_binary is not None and stock_binary.equal is False
+    assert [w for w in warnings if w.startswith("Vela compiles stock's graph wrongly: ")] == warnings != []
+
+
+def test_where_every_binary_is_wrong_the_user_is_told(options: Options, pool: Pool) -> None:
+    graph = largest_of_rows(True)
+    candidate = Compiled("explicit", graph, dumps(graph), compile_graph(graph, U55, pool))
+    warnings: list[str] = []
+    checks = Checks(graph, U55, pool, options, warnings)
+    answer = first_equal([candidate], checks, Decision())
+    assert answer is not None and answer.best is candidate and answer.verified and answer.binary.equal is False
+    tell(answer, [candidate], checks, Decision())
+    assert "the explicit graph is used though Vela compiles it wrongly: output 0 differs" in warnings[-1]
+
+
+def _candidate(name: str, graph: TensorGraph, cycles: int, pool: Pool) -> Compiled:
+    """A compiled graph that counts as taking `cycles`."""
+    estimate = replace(compile_graph(graph, U55, pool), cycles=cycles)
+    return Compiled(name, graph, dumps(graph), estimate)
+
+
+def test_once_a_candidate_is_compiled_wrongly_what_ships_is_run_whatever_the_budget_says(
+    options: Options, pool: Pool
+) -> None:
+    wrong, right = largest_of_rows(True), largest_of_rows(False)
+    checks = Checks(right, U55, pool, replace(options, binary_time_limit=1e-9), [])  # for one binary alone
+    candidates = [_candidate("eqsat", wrong, 1, pool), _candidate("eqsat", right, 2, pool)]
+    answer = first_equal(candidates, checks, Decision())
+    assert answer is not None and answer.best is candidates[1]
+    assert (answer.binary.equal, checks.binaries.verdict(candidates[1]).equal) == (True, None)
+
+
+def test_a_binary_that_was_run_is_preferred_to_one_of_about_the_same_cost_that_was_not(
+    options: Options, pool: Pool
+) -> None:
+    right = largest_of_rows(False)
+    for cycles, expected in ((1009, 1), (1011, 0)):
+        checks = Checks(right, U55, pool, replace(options, binary_time_limit=1e-9), [])
+        candidates = [_candidate("eqsat", right, n, pool) for n in (1000, cycles)]
+        assert checks.binaries.verdict(candidates[1]).equal, "the budget is for this one alone"
+        answer = first_equal(candidates, checks, Decision())
+        assert answer is not None and answer.best is candidates[expected]
+        tell(answer, candidates, checks, Decision())
+        assert any("could not be judged: no time was left" in w for w in checks.warnings) == (expected == 0)
+
+
+def test_what_is_offered_for_more_memory_was_verified(options: Options, pool: Pool) -> None:
+    wrong, right = largest_of_rows(True), largest_of_rows(False)
+    checks = Checks(right, U55, pool, options, [])
+    own = _candidate("explicit", right, 9, pool)
+    decision = Decision(limits=MemoryLimits(flash=own.figures.flash))
+    larger = [_candidate("eqsat", graph, cycles, pool) for graph, cycles in ((wrong, 1), (right, 2), (right, 3))]
+    for c in larger:
+        c.estimate = replace(c.estimate, binary=(1 << 20, 16))
+    answer = first_equal([own, *larger], checks, decision)
+    assert answer is not None and answer.best is own
+    verify_offers([own, *larger], answer, checks, decision)
+    assert [c.verified for c in larger] == [False, True, None]
+
+
+def test_the_operator_at_which_a_binary_goes_wrong(pool: Pool) -> None:
+    graph = largest_of_rows(True)
+    inputs = samples(domains(graph), 6, 0)
+    culprit = Binaries(U55, pool, 60).culprit(graph, inputs)
+    assert culprit is not None and graph.nodes[culprit].op == "reduce_max"
+    assert Binaries(U55, pool, 60).culprit(largest_of_rows(False), inputs) is None
+
+
+@pytest.mark.parametrize(
+    "target, seconds, reason",
+    [
+        (U55, 0, "binary_time_limit is 0"),
+        (U55, 1e-9, "no time was left"),
+    ],
+)
+def test_what_is_not_run_says_why(target: Target, seconds: float, reason: str, pool: Pool) -> None:
+    graph = residual()
+    binaries = Binaries(target, pool, seconds)
+    inputs = samples(domains(graph), 2, 0)
+    raw = raw_of(compile_graph(graph, target, pool))
+    binaries.verdict(graph, dumps(graph), raw, inputs)
+    found = binaries.verdict(graph, dumps(graph), raw, inputs)
+    assert found.equal is None and re.search(reason, found.reason)
+    if seconds:
+        assert binaries.verdict(graph, dumps(graph), raw, inputs, whatever_it_takes=True).equal

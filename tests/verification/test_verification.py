@@ -1,0 +1,177 @@
+"""Nothing that is wrong is the answer, and where nothing can be compared it is never costlier than stock's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eqsat.egraph.rule import Rule
+from eqsat.options.decision import Decision, MemoryLimits
+from eqsat.options.options import OptionError, Options
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.target import Target
+from eqsat.tensor import makers
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps, loads
+from eqsat.tosa.reference import compare
+from eqsat.vela.compile import Estimate
+from eqsat.vela.roofline import Rates
+from eqsat.verification.verification import Compiled, in_order, rank
+from eqsat.workers.worker import Worker
+from tests.graphs import finish, gather, relu, rescale, reshape, transpose
+from tests.planted import NOT_GREATER, UNCLAMPED
+from tests.verification.near_misses import PAIRS
+
+U85 = Target.of("ethos-u85-256")
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    return Options(time_limit=2, cache=tmp_path / "prices")
+
+
+def picked(transposes: bool = True) -> TensorGraph:
+    """Rows of x at positions that are an input; around it relus, between transposes that are of no use."""
+    g = TensorGraph()
+    y = g.add_input("x", (1, 8, 16), "INT8")
+    y = transpose(g, relu(g, transpose(g, y, 0, 2, 1)), 0, 2, 1) if transposes else relu(g, y)
+    return finish(g, relu(g, gather(g, y, g.add_input("index", (1, 4), "INT32")), -50))
+
+
+def overflowing(transposes: bool = True) -> TensorGraph:
+    """As `picked`, beside a sum that overflows whatever the inputs are."""
+    g = TensorGraph()
+    x = g.add_input("x", (1, 8, 16), "INT8")
+    y = transpose(g, relu(g, transpose(g, x, 0, 2, 1)), 0, 2, 1) if transposes else relu(g, x)
+    large = g.add_const(np.full((1, 8, 16), 2**31 - 1), "INT32")
+    wide = g.add("add", [g.add("cast", [x], dtype="INT32"), large])
+    return finish(g, relu(g, y, -50), g.add("add", [wide, large]))
+
+
+def test_positions_that_are_an_input_lose_no_gains(options: Options, worker: Worker) -> None:
+    """Drawn out of range, the reference model dies, and the costlier explicit graph was the answer."""
+    result = optimize_tosa(dumps(picked()), U85, stock=dumps(picked()), options=options)
+    assert (result.chosen, result.verified, result.warnings) == ("eqsat", True, [])
+    assert "transpose" not in loads(result.tosa).op_counts() and result.cycles < result.stock_cycles
+    assert compare(picked(), loads(result.tosa), worker, seed=5).equal
+
+
+def between_transposes(op: str, dtype: str, **attrs: object) -> TensorGraph:
+    """An operator on two inputs, as NHWC, of which one and the result are seen as NCHW and in blocks."""
+    g = TensorGraph()
+    x, y = g.add_input("x", (1, 16, 8, 8), dtype), g.add_input("y", (1, 64, 16), dtype)
+    z = reshape(g, transpose(g, x, 0, 2, 3, 1), 1, 64, 16)
+    z = transpose(g, g.add(op, [z, y], **attrs), 0, 2, 1)
+    return finish(g, transpose(g, reshape(g, z, 1, 4, 4, 8, 8), 0, 3, 1, 2, 4))
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        between_transposes("arithmetic_right_shift", "INT32", round=False),
+        pytest.param(between_transposes("logical_right_shift", "INT16"), marks=pytest.mark.slow),
+        pytest.param(between_transposes("intdiv", "INT32"), marks=pytest.mark.slow),
+    ],
+    ids=lambda g: next(iter(g.op_counts())),
+)
+def test_operands_that_are_an_input_lose_no_gains(graph: TensorGraph, options: Options) -> None:
+    """Amounts to shift by beyond the bits, and divisors of 0, left nothing to compare on."""
+    result = optimize_tosa(dumps(graph), U85, options=options)
+    assert (result.chosen, result.verified) == ("eqsat", True)
+    assert result.cycles < result.explicit_cycles
+    unjudged = (
+        "the functional model cannot run it" in result.binary_reason
+    )  # a logical shift whose result has the sign bit
+    assert result.binary_verified or unjudged and "logical_right_shift" in graph.op_counts(), result.binary_reason
+    assert len(result.warnings) == (not result.binary_verified)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [("not (k > x) as x > k", NOT_GREATER), ("a clamp behind a convolution dropped", UNCLAMPED)],
+    ids=lambda p: p if isinstance(p, str) else "",
+)
+def test_a_wrong_rule_that_few_inputs_show_is_refused(name: str, rule: Rule, options: Options) -> None:
+    """Wrong on one code of INT16, or for sums near their extremes alone: both were verified."""
+    (graph,) = (p.source for p in PAIRS if p.name == name)
+    result = optimize_tosa(dumps(graph), U85, options=replace(options, rules=(rule,)))
+    assert result.chosen == "explicit" and any("it differs from the graph" in w for w in result.warnings)
+
+
+def test_where_nothing_can_be_compared_stock_is_the_answer(options: Options) -> None:
+    stock = dumps(overflowing(transposes=False))
+    result = optimize_tosa(dumps(overflowing()), U85, stock=stock, options=options)
+    assert (result.chosen, result.verified, result.stock_verified, result.tosa) == ("stock", False, None, stock)
+    assert result.cycles == result.stock_cycles < result.explicit_cycles
+    assert "stock's graph is the result, which could not be verified" in result.warnings[-1]
+
+
+def test_where_nothing_can_be_compared_nothing_else_replaces_the_reference(options: Options) -> None:
+    explicit = dumps(overflowing())
+    result = optimize_tosa(explicit, U85, options=options)
+    assert (result.chosen, result.verified, result.tosa) == ("explicit", True, explicit)
+    *others, binary = result.warnings
+    assert others and all("it could not be verified" in w for w in others)
+    assert "the binary of the explicit graph could not be judged" in binary
+
+
+def test_the_result_says_whether_it_is_proved_for_every_input(options: Options) -> None:
+    result = optimize_tosa(dumps(picked()), U85, stock=dumps(picked(transposes=False)), options=options)
+    assert (result.verified, result.proved, result.stock_proved, result.undecided) == (True, True, True, [])
+    assert result.error_bound < 2**-60 and result.record()["proved"] is True
+    left = optimize_tosa(dumps(picked(transposes=False)), U85, options=replace(options, preset="none"))
+    assert (left.chosen, left.proved, left.error_bound, left.stock_proved) == ("explicit", True, 0.0, None)
+
+
+def test_a_wrong_rule_that_samples_do_not_show_is_refused(options: Options) -> None:
+    """A CLAMP behind a convolution dropped: it clips where an input agrees with the signs of the weights, which is rare."""
+    rng = np.random.default_rng(7)
+    weights = rng.integers(-40, 41, (16, 1, 1, 64))
+    shift = 30 + int(np.ceil(np.log2(np.abs(weights).reshape(16, -1).sum(1).max() * 128 / 120)))
+
+    def graph(clamped: bool) -> TensorGraph:
+        g = TensorGraph()
+        x = g.add_input("x", (1, 8, 8, 64), "INT8")
+        w, b = g.add_const(weights, "INT8"), g.add_const(np.zeros(16), "INT32")
+        y = rescale(
+            g, g.add_with("conv2d", [x, w, b], makers.conv("INT8")), "INT8", multiplier=(1 << 30,), shift=(shift,)
+        )
+        return finish(g, g.add_with("clamp", [y], makers.clamp("INT8", -70, 70)) if clamped else y)
+
+    result = optimize_tosa(dumps(graph(True)), U85, stock=dumps(graph(False)), options=options)
+    assert result.chosen != "stock" and result.stock_verified is not True and result.proved
+    (said,) = (w for w in result.warnings if "stock" in w)
+    assert "differs" in said
+
+
+@pytest.mark.parametrize("trials", [0, -1])
+def test_at_least_one_trial(trials: int, options: Options) -> None:
+    with pytest.raises(OptionError, match="at least 1"):
+        replace(options, trials=trials)
+
+
+def compiled(cycles: int, sram: int, tolerant: bool) -> Compiled:
+    estimate = Estimate(cycles, (), {"Sram": {"peak": sram, "read": 0, "written": 0}}, Rates(128, 1.0, 8.0), (16, 16))
+    return Compiled("eqsat", finish(TensorGraph()), b"", estimate, tolerant)
+
+
+def test_of_equal_cycles_the_exact_graph_wins_and_then_the_one_with_less_sram() -> None:
+    tolerant, large, small, slow = (compiled(*x) for x in ((5, 1, True), (5, 3, False), (5, 2, False), (6, 1, False)))
+    ranked = sorted([slow, tolerant, large, small], key=lambda c: rank(c, Decision()))
+    assert ranked == [small, large, tolerant, slow]
+    assert min(ranked, key=lambda c: rank(c, Decision("sram"))) is slow
+
+
+def test_stock_that_breaks_a_guard_is_not_preferred_for_its_memory() -> None:
+    decision = Decision(limits=MemoryLimits(sram=10))
+    stock, fast, slow = replace(compiled(7, 5, False), name="stock"), compiled(6, 20, False), compiled(8, 5, False)
+    assert in_order([slow, stock, fast], decision, lambda c: False) == [stock, slow, fast]
+    suspects = [stock].__contains__
+    assert in_order([fast, stock], decision, suspects) == [
+        fast,
+        stock,
+    ]  # both are wanted: less memory, and no wrong results
+    assert in_order([slow, stock, fast], decision, suspects)[0] is stock  # as by cycles alone, with a warning
