@@ -19,6 +19,7 @@ from functools import partial
 from cost_models.cache import PriceCache
 from cost_models.protocol import CostModel
 from eqsat.choice.choice import Choices, build
+from eqsat.choice.compiled import Compiled
 from eqsat.choice.unpriced import unpriced
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.plugins import checked_extraction, made_cost_model
@@ -27,7 +28,6 @@ from eqsat.search.copy_rounds import CopyRounds
 from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.memory_rounds import MemoryRounds
 from eqsat.search.search import Search
-from eqsat.verification.verification import Compiled
 from extraction import Extraction, Infeasible, check, extract
 
 _GREEDY = "dag_greedy"

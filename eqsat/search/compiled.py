@@ -6,6 +6,7 @@ import logging
 import math
 
 from eqsat.choice.choice import Choices
+from eqsat.choice.compiled import Compiled
 from eqsat.choice.correction import corrected
 from eqsat.choice.writer import Written
 from eqsat.options.options import OptionError
@@ -14,7 +15,6 @@ from eqsat.search.search import Search
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.verification.regions import computed_classes
-from eqsat.verification.verification import Compiled
 from eqsat.workers.worker import WorkerError
 from extraction import Extraction
 

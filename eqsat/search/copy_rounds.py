@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import MemoryLimits
 from eqsat.search.compiled import CompiledChoices
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
-from eqsat.verification.verification import Compiled
 from extraction import Extraction, check
 
 #: What such choices are called.

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from eqsat.choice.compiled import Compiled
 from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
 from eqsat.vela.compile import compile_tosa
-from eqsat.verification.verification import Checks, Compiled
+from eqsat.verification.verification import Checks
 from eqsat.workers.worker import WorkerError
 
 logger = logging.getLogger(__name__)

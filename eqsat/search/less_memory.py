@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from eqsat.choice.compiled import Compiled
 from eqsat.egraph.rule import Rule
 from eqsat.options.decision import MemoryLimits
 from eqsat.rules import footprint
-from eqsat.verification.verification import Compiled
 
 #: No more is looked for where a graph that fits is slower by this share at most.
 NEAR = 0.01

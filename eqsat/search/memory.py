@@ -18,12 +18,12 @@ from cost_models.machine import Machine, machine_of
 from cost_models.protocol import Unit
 from cost_models.weights import encoded
 from eqsat.choice.choice import Choices
+from eqsat.choice.compiled import Compiled
 from eqsat.choice.writer import Written
 from eqsat.options.decision import MemoryLimits
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate, InSram
-from eqsat.verification.verification import Compiled
 from extraction.within import Budget
 
 _CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "transpose_conv2d")

@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 
 from eqsat.choice.choice import Choices
+from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Figures, MemoryLimits
 from eqsat.options.effort import EFFORTS
 from eqsat.options.options import CYCLES, SRAM
 from eqsat.search.compiled import CompiledChoices
 from eqsat.search.less_memory import fastest_that_fits, fits_nearly
 from eqsat.search.memory import MemoryPrices, Rates
-from eqsat.verification.verification import Compiled
 from extraction import Extraction, check, dag_greedy
 from extraction.within import GAP, within
 

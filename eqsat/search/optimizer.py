@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
+from eqsat.choice.compiled import Compiled
 from eqsat.egraph.encoding import Frozen, saturate
 from eqsat.egraph.engine import TIME_LIMIT
 from eqsat.egraph.rule import Rule
@@ -41,7 +42,6 @@ from eqsat.vela.roofline import bound, over_bound
 from eqsat.verification.verification import (
     Answer,
     Checks,
-    Compiled,
     Judged,
     first_equal,
     pareto_set,
@@ -269,7 +269,7 @@ def _result(
         stock_corrected=stock.estimate.corrected if stock else None,
         explicit_corrected=explicit.estimate.corrected if explicit else None,
         verified=answer.verified,
-        deviation=best.deviation,
+        deviation=answer.deviation,
         stock_verified=stock_verified,
         proved=answer.is_proved,
         undecided=[f"{o.operator}: {o.reason}" for o in proof.undecided] if proof else [],
@@ -296,7 +296,7 @@ def _result(
         interrupted=interrupted,
         extractions=search.extractions,
         limits=search.decision.limits,
-        points=_points(candidates, search.decision.limits),
+        points=_points(candidates, given.checks, search.decision.limits),
         table=table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates)),
         seconds=search.clock.seconds,
         warnings=search.warnings,
@@ -304,9 +304,10 @@ def _result(
     )
 
 
-def _points(candidates: Sequence[Compiled], limits: MemoryLimits) -> list[Point]:
+def _points(candidates: Sequence[Compiled], checks: Checks, limits: MemoryLimits) -> list[Point]:
     """The Pareto set of what may replace the reference, as far as that is known."""
-    return [Point(c.name, c.figures, limits.fits(c.figures), c.verified, c.tosa) for c in pareto_set(candidates)]
+    possible = pareto_set(candidates, checks)
+    return [Point(c.name, c.figures, limits.fits(c.figures), checks.verified(c), c.tosa) for c in possible]
 
 
 def _run(

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from eqsat.choice.choice import Choices
+from eqsat.choice.compiled import Compiled
 from eqsat.egraph.encoding import Frozen
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, tensor_names
 from eqsat.tosa.locations import Origins, read, text, union
-from eqsat.verification.verification import Compiled
 
 _ALIKE = (
     ("transpose", "reshape"),

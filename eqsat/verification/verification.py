@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eqsat.choice.choice import Choices
+from eqsat.choice.compiled import Compiled
 from eqsat.device.compile import raw_of
 from eqsat.device.verification import Verdict
-from eqsat.egraph.rule import Rule
-from eqsat.options.decision import Decision, Figures, front
+from eqsat.options.decision import Decision, front
 from eqsat.options.options import PARETO, Options
-from eqsat.options.referee import StreamPrice
 from eqsat.proof import PROVED, Proof, Prover, SignatureError
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph, unread
 from eqsat.tensor.types import Array
 from eqsat.tosa.reference import Reference, Unjudged
-from eqsat.vela.compile import Estimate
 from eqsat.vela.guards import broken, violations
 from eqsat.verification.binaries import Binaries
 from eqsat.verification.deviation import Deviation, deviation
@@ -38,32 +35,6 @@ _OFFERS = 3
 _CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}
 
 
-@dataclass(slots=True)
-class Compiled:
-    """A whole graph that Vela compiled, for comparison with the others. name: "explicit", "stock" or "eqsat"; choices, choice: what it was
-    extracted from; classes: {node of the graph: the e-class that it computes}; deviation: of a tolerant graph, once it was measured;
-    verified: whether it may replace the reference, once that was found out; judged: the price of its command stream, where that decides; more:
-    the rules of its e-graph besides those of the options."""
-
-    name: str
-    graph: TensorGraph
-    tosa: bytes
-    estimate: Estimate
-    tolerant: bool = False
-    deviation: Deviation | None = None
-    verified: bool | None = None
-    judged: StreamPrice | None = None
-    more: Sequence[Rule] = ()
-    choices: Choices | None = None
-    choice: Mapping[int, int] = field(default_factory=dict)
-    classes: Mapping[int, int] = field(default_factory=dict)
-
-    @property
-    def figures(self) -> Figures:
-        cycles = self.estimate.corrected if self.judged is None else self.judged.cycles
-        return Figures.of(cycles, self.estimate.footprint, self.estimate.cycles)
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The graph to use.
@@ -71,12 +42,14 @@ class Answer:
     verified: it is the reference, or equal to it to the bit: proved, or on samples.
     binary: whether its binary computes what it says.
     proof: what is known of its equality for every input; None for the reference itself, and where none was tried.
+    deviation: by how much it differs, of a tolerant graph that is not equal to the bit.
     """
 
     best: Compiled
     verified: bool
     binary: Verdict
     proof: Proof | None = None
+    deviation: Deviation | None = None
 
     @property
     def is_proved(self) -> bool:
@@ -106,9 +79,9 @@ def in_order(
     return out
 
 
-def pareto_set(candidates: Sequence[Compiled]) -> list[Compiled]:
+def pareto_set(candidates: Sequence[Compiled], checks: Checks) -> list[Compiled]:
     """What may replace the reference, as far as that is known, and is beaten by none that may, by cycles."""
-    possible = [c for c in candidates if c.verified is not False]
+    possible = [c for c in candidates if checks.verified(c) is not False]
     return [possible[i] for i in front([c.figures for c in possible])]
 
 
@@ -121,7 +94,6 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     Where Vela compiled a candidate wrongly, the answer's own binary was run, whatever the budget says, or it is stock's graph.
     An explicit graph that breaks a guard is taken only if its binary was found to be right, or where there is nothing else,
     and stock's only where it is the best.
-    Fills in `verified` of the candidates that it compares.
     None: Vela refuses the explicit graph, and nothing else is equal.
     """
     fallbacks: list[Answer] = []
@@ -156,7 +128,7 @@ def _is_doubtful(found: Answer, checks: Checks) -> bool:
 def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks, decision: Decision) -> None:
     """Verifies what the user is told of beside the answer: the Pareto set, or the fastest graph that needs more memory."""
     if decision.objective == PARETO:
-        while other := next((c for c in pareto_set(candidates) if c.verified is None), None):
+        while other := next((c for c in pareto_set(candidates, checks) if checks.verified(c) is None), None):
             checks.compared(other)
         return
     own = answer.best.figures
@@ -164,10 +136,10 @@ def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks
         over = [
             c
             for c in candidates
-            if c.verified is not False and c.figures.cycles < own.cycles and not decision.limits.fits(c.figures)
+            if checks.verified(c) is not False and c.figures.cycles < own.cycles and not decision.limits.fits(c.figures)
         ]
         fastest = min(over, key=lambda c: c.figures, default=None)
-        if fastest is None or fastest.verified:
+        if fastest is None or checks.verified(fastest):
             return
         checks.compared(fastest)
 
@@ -184,12 +156,26 @@ def tell(answer: Answer, candidates: Sequence[Compiled], checks: Checks, decisio
         warnings.append(f"{called} is used though Vela compiles it wrongly: {answer.binary.reason}")
     elif answer.binary.equal is None and answer.verified and checks.binaries.run_at_all:
         warnings.append(f"the binary of {called} could not be judged: {answer.binary.reason}")
-    for given in (c for c in candidates if c.choices is None and c.verified is not False and c is not best):
+    for given in (c for c in candidates if c.choices is None and checks.verified(c) is not False and c is not best):
         if given.figures.cycles < best.figures.cycles and decision.limits.fits(given.figures) and checks.guards(given):
             warnings.append(
                 f"{_CALLED[given.name]}, {given.figures.cycles:,} cycles, was not used for {best.figures.cycles:,}: "
                 f"it breaks a guard ({checks.guards(given)[0]}), and its binary could not be judged"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """What a comparison of a candidate with the reference gave.
+
+    reason: why it may not replace the reference, or "" if it may.
+    proof: what is known for every input, None where none was tried.
+    deviation: by how much a tolerant candidate differs, None if it does not.
+    """
+
+    reason: str
+    proof: Proof | None = None
+    deviation: Deviation | None = None
 
 
 class Verifier:
@@ -199,38 +185,34 @@ class Verifier:
         self.graph, self._family, self._pool, self._options = graph, target.family, pool, options
         self._reference = pool.start(Reference, graph, pool, options.trials)
         self._prover = Prover(graph)
-        #: By the id of the candidate.
-        self.proofs: dict[int, Proof] = {}
         self._limits: dict[int, tuple[Array, Array] | None] = {}
 
     def reference(self) -> Reference:
         """The reference on its samples. Raises Unjudged."""
         return self._reference.result()
 
-    def unequal(self, c: Compiled) -> str:
-        """Why a candidate may not replace the reference, or "" if it may. Raises Unjudged where there is nothing to compare on."""
+    def equality(self, c: Compiled) -> Equality:
+        """Whether a candidate may replace the reference. Raises Unjudged where there is nothing to compare on."""
         if c.name != "stock" and (guards := broken(c.graph, self.graph, self._family)):
-            return f"it breaks a guard: {guards[0]}"
+            return Equality(f"it breaks a guard: {guards[0]}")
         if lost := set(unread(c.graph)) - set(unread(self.graph)):
-            return f"input {c.graph.nodes[c.graph.inputs[min(lost)]].attr('name')!r} would no longer be read"
+            return Equality(f"input {c.graph.nodes[c.graph.inputs[min(lost)]].attr('name')!r} would no longer be read")
+        proof = None
         try:
             if c.tolerant:
-                return self._far(c)
+                return self._nearness(c)
             same = correspondence(c.choices.frozen, c.graph, c.classes) if c.choices else None
             self.reference()  # a proof says nothing of a graph that overflows whatever its inputs are
             proof = self.proved(c.graph, same)
-            if proof is not None:
-                self.proofs[id(c)] = proof
-                if proof.verdict == PROVED:
-                    return ""
-                if proof.counterexample is not None:
-                    return f"it differs from the graph before layout passes: {proof.counterexample.text}"
-            reason = self.difference(c.graph, same)
+            if proof is not None and proof.verdict == PROVED:
+                return Equality("", proof)
+            shown = proof.counterexample if proof is not None else None
+            reason = shown.text if shown is not None else self.difference(c.graph, same)
         except Unjudged:
             raise
         except WorkerError as e:
-            return f"the reference model failed: {e}"
-        return f"it differs from the graph before layout passes: {reason}" if reason else ""
+            return Equality(f"the reference model failed: {e}", proof)
+        return Equality(f"it differs from the graph before layout passes: {reason}" if reason else "", proof)
 
     def proved(self, graph: TensorGraph, same: Correspondence | None = None) -> Proof | None:
         """What is known of the equality of a graph and the reference for every input; None where the checker fails."""
@@ -259,12 +241,12 @@ class Verifier:
             )
         return self._limits[node]
 
-    def _far(self, c: Compiled) -> str:
-        """Why a tolerant candidate is too far from the reference, or ""; fills in its deviation."""
+    def _nearness(self, c: Compiled) -> Equality:
+        """Whether a tolerant candidate is near enough to the reference."""
         found = deviation(self.graph, c.graph, self._pool, self._options.trials)
-        c.deviation = found if any(found.largest) else None
         far, most = max(found.largest), self._options.tolerance
-        return f"it differs from the exact graph by {far:g} steps, more than {most:g}" if far > most else ""
+        reason = f"it differs from the exact graph by {far:g} steps, more than {most:g}" if far > most else ""
+        return Equality(reason, deviation=found if any(found.largest) else None)
 
 
 class _Binaries:
@@ -276,7 +258,7 @@ class _Binaries:
     def __init__(self, verifier: Verifier, target: Target, pool: Pool, seconds: float) -> None:
         self._verifier, self._pool = verifier, pool
         self._of_stock, self._of_others = (Binaries(target, pool, seconds) for _ in range(2))
-        self._judged: dict[tuple[int, bool], Future[Judged]] = {}
+        self._judged: dict[tuple[Compiled, bool], Future[Judged]] = {}
 
     @property
     def run_at_all(self) -> bool:
@@ -285,7 +267,7 @@ class _Binaries:
 
     def begin(self, c: Compiled, whatever_it_takes: bool = False) -> Future[Judged]:
         """Judges the binary of a candidate, unless that was begun before."""
-        key = id(c), whatever_it_takes
+        key = c, whatever_it_takes
         if key not in self._judged:
             self._judged[key] = self._pool.start(self._judge, c, whatever_it_takes)
         return self._judged[key]
@@ -340,14 +322,15 @@ class Checks:
         self.warnings = warnings
         self.miscompiled: list[tuple[Compiled, Judged]] = []
         self._family = target.family
-        self._compared: dict[int, Answer | None] = {}
-        self._guards: dict[int, list[str]] = {}
+        self._equal: dict[Compiled, Equality] = {}
+        self._compared: dict[Compiled, Answer | None] = {}
+        self._guards: dict[Compiled, list[str]] = {}
 
     def guards(self, c: Compiled) -> list[str]:
         """What in a candidate breaks a guard, in words."""
-        if id(c) not in self._guards:
-            self._guards[id(c)] = violations(c.graph, self._family)
-        return self._guards[id(c)]
+        if c not in self._guards:
+            self._guards[c] = violations(c.graph, self._family)
+        return self._guards[c]
 
     def breaks_a_guard(self, c: Compiled) -> bool:
         return bool(self.guards(c))
@@ -357,25 +340,27 @@ class Checks:
         return self.breaks_a_guard(c) and self.binaries.verdict(c).equal is not True
 
     def compared(self, c: Compiled) -> Answer | None:
-        """The candidate as an answer, if it may replace the reference; None, with a warning, if it may not.
-
-        Fills in its `verified`.
-        """
-        if id(c) not in self._compared:
-            found = self._compared[id(c)] = self._compare(c)
-            c.verified = found is not None and found.binary.equal is not False
+        """The candidate as an answer, if it may replace the reference; None, with a warning, if it may not."""
+        if c not in self._compared:
+            found = self._compared[c] = self._compare(c)
             if found is not None and found.binary.equal is False:
                 self._warn_of_binary(c, False)
-        return self._compared[id(c)]
+        return self._compared[c]
+
+    def verified(self, c: Compiled) -> bool | None:
+        """Whether a candidate may replace the reference and is compiled rightly, as far as known; None before it was compared."""
+        if c not in self._compared:
+            return None
+        found = self._compared[c]
+        return found is not None and found.binary.equal is not False
 
     def run_in_any_case(self, found: Answer) -> Answer:
         """An answer whose binary was run though the budget is used up."""
         c = found.best
         binary = self.binaries.verdict(c, whatever_it_takes=True)
         if binary.equal is False:
-            c.verified = False
             self._warn_of_binary(c, True)
-        changed = self._compared[id(c)] = replace(found, binary=binary)
+        changed = self._compared[c] = replace(found, binary=binary)
         return changed
 
     def _warn_of_binary(self, c: Compiled, whatever_it_takes: bool) -> None:
@@ -389,16 +374,16 @@ class Checks:
         if c.name == "explicit":
             return Answer(c, True, binaries.verdict(c))
         try:
-            reason = self.verifier.unequal(c)
+            found = self._equal[c] = self.verifier.equality(c)
         except Unjudged as e:
             if c.name == "stock":
                 self.warnings.append(f"stock's graph is the result, which could not be verified: {e}")
                 return Answer(c, False, binaries.verdict(c))
-            reason = f"it could not be verified: {e}"
-        if reason:
-            self.warnings.append(f"{_CALLED[c.name]} was not used: {reason}")
+            found = Equality(f"it could not be verified: {e}")
+        if found.reason:
+            self.warnings.append(f"{_CALLED[c.name]} was not used: {found.reason}")
             return None
-        return Answer(c, c.deviation is None, binaries.verdict(c), self.verifier.proofs.get(id(c)))
+        return Answer(c, found.deviation is None, binaries.verdict(c), found.proof, found.deviation)
 
     def stock(self, candidates: Sequence[Compiled]) -> tuple[bool | None, bool | None, Verdict | None]:
         """(whether stock's graph equals the reference, whether that is proved, the verdict on its binary), each None if it is not known.
@@ -408,8 +393,9 @@ class Checks:
         stock = next((c for c in candidates if c.name == "stock"), None)
         if stock is None:
             return None, None, None
-        known, found = id(stock) in self._compared, self._compared.get(id(stock))
-        proof = self.verifier.proofs.get(id(stock)) if known else self.verifier.proved(stock.graph)
+        known, found = stock in self._compared, self._compared.get(stock)
+        equality = self._equal.get(stock)
+        proof = self.verifier.proved(stock.graph) if not known else equality.proof if equality else None
         proved = None if proof is None else proof.verdict == PROVED
         equal = (proved or None) if not known else found is not None and (found.verified or None)
         if not any(c is stock for c, _ in self.miscompiled):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cost_models.command_stream import KindPrice, StreamPrice
+from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
 from eqsat.options.options import OptionError, Options
 from eqsat.options.referee import Referee, disagreement, total
@@ -18,7 +19,7 @@ from eqsat.tosa import dumps
 from eqsat.vela.compile import Estimate, compile_graph
 from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Rates
-from eqsat.verification.verification import Compiled, in_order
+from eqsat.verification.verification import in_order
 from eqsat.workers.worker import Pool
 from tests.graphs import finish, residual, transpose, transposed_relus
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from eqsat.choice.compiled import Compiled
 from eqsat.device.compile import raw_of
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
@@ -20,7 +21,7 @@ from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.guards import violations
 from eqsat.verification.binaries import Binaries
-from eqsat.verification.verification import Checks, Compiled, first_equal, tell, verify_offers
+from eqsat.verification.verification import Checks, first_equal, tell, verify_offers
 from eqsat.workers.worker import Pool
 from tests.graphs import finish, relu, rescale, residual
 
@@ -136,13 +137,12 @@ def test_what_is_offered_for_more_memory_was_verified(options: Options, pool: Po
     checks = Checks(right, U55, pool, options, [])
     own = _candidate("explicit", right, 9, pool)
     decision = Decision(limits=MemoryLimits(flash=own.figures.flash))
-    larger = [_candidate("eqsat", graph, cycles, pool) for graph, cycles in ((wrong, 1), (right, 2), (right, 3))]
-    for c in larger:
-        c.estimate = replace(c.estimate, binary=(1 << 20, 16))
+    found = [_candidate("eqsat", graph, cycles, pool) for graph, cycles in ((wrong, 1), (right, 2), (right, 3))]
+    larger = [replace(c, estimate=replace(c.estimate, binary=(1 << 20, 16))) for c in found]
     answer = first_equal([own, *larger], checks, decision)
     assert answer is not None and answer.best is own
     verify_offers([own, *larger], answer, checks, decision)
-    assert [c.verified for c in larger] == [False, True, None]
+    assert [checks.verified(c) for c in larger] == [False, True, None]
 
 
 def test_the_operator_at_which_a_binary_goes_wrong(pool: Pool) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eqsat.choice.compiled import Compiled
 from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import OptionError, Options
@@ -19,7 +20,7 @@ from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Estimate
 from eqsat.vela.roofline import Rates
-from eqsat.verification.verification import Compiled, in_order, rank
+from eqsat.verification.verification import in_order, rank
 from eqsat.workers.worker import Worker
 from tests.graphs import finish, gather, relu, rescale, reshape, transpose
 from tests.planted import NOT_GREATER, UNCLAMPED

@@ -1,0 +1,42 @@
+"""A whole graph that Vela compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cost_models.command_stream import StreamPrice
+from eqsat.choice.choice import Choices
+from eqsat.egraph.rule import Rule
+from eqsat.options.decision import Figures
+from eqsat.tensor.graph import TensorGraph
+from eqsat.vela.compile import Estimate
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """A compiled graph, for comparison with the others, from which it differs by identity.
+
+    name: "explicit", "stock" or "eqsat".
+    tolerant: its e-graph has rules that save roundings.
+    judged: the price of its command stream, where that decides.
+    more: the rules of its e-graph besides those of the options.
+    choices, choice: what it was extracted from; None and empty for a given graph.
+    classes: {node of the graph: the e-class that it computes}.
+    """
+
+    name: str
+    graph: TensorGraph
+    tosa: bytes
+    estimate: Estimate
+    tolerant: bool = False
+    judged: StreamPrice | None = None
+    more: Sequence[Rule] = ()
+    choices: Choices | None = None
+    choice: Mapping[int, int] = field(default_factory=dict)
+    classes: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> Figures:
+        cycles = self.estimate.corrected if self.judged is None else self.judged.cycles
+        return Figures.of(cycles, self.estimate.footprint, self.estimate.cycles)
