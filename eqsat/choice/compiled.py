@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cost_models.command_stream import StreamPrice
 from eqsat.choice.choice import Choices
-from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Figures
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate
@@ -20,8 +19,7 @@ class Compiled:
     name: "explicit", "stock" or "eqsat".
     tolerant: its e-graph has rules that save roundings.
     judged: the price of its command stream, where that decides.
-    more: the rules of its e-graph besides those of the options.
-    choices, choice: what it was extracted from; None and empty for a given graph.
+    choices, choice: what it was extracted from, at the prices of that time; None and empty for a given graph.
     classes: {node of the graph: the e-class that it computes}.
     """
 
@@ -31,7 +29,6 @@ class Compiled:
     estimate: Estimate
     tolerant: bool = False
     judged: StreamPrice | None = None
-    more: Sequence[Rule] = ()
     choices: Choices | None = None
     choice: Mapping[int, int] = field(default_factory=dict)
     classes: Mapping[int, int] = field(default_factory=dict)

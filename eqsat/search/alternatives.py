@@ -1,7 +1,7 @@
 """Alternatives to a graph: what extraction finds in its e-graph, each compiled whole by Vela.
 
     search = Search(target, pool, options)
-    compiled = alternatives(search, frozen)
+    graphs = alternatives(search, frozen, decision).graphs
 
 Greedy extraction starts, also from choice graphs in which views are free or copies, and the extractor of the options goes on from the best
 that it found. Each of them runs for several rounds: Vela's table of one round's graph corrects the prices of the next.
@@ -12,20 +12,19 @@ Where the fastest graph needs more memory than it may, there are further rounds 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
 from cost_models.cache import PriceCache
-from cost_models.protocol import CostModel
 from eqsat.choice.choice import Choices, build
-from eqsat.choice.compiled import Compiled
 from eqsat.choice.unpriced import unpriced
 from eqsat.egraph.encoding import Frozen
+from eqsat.egraph.rule import Rule
+from eqsat.options.decision import Decision
 from eqsat.options.plugins import checked_extraction, made_cost_model
-from eqsat.search.compiled import CompiledChoices
 from eqsat.search.copy_rounds import CopyRounds
-from eqsat.search.interruption import SearchInterrupted
+from eqsat.search.explored import Explored, Rounds
 from eqsat.search.memory_rounds import MemoryRounds
 from eqsat.search.search import Search
 from extraction import Extraction, Infeasible, check, extract
@@ -38,16 +37,56 @@ _PROVED, _NEAR, _FAR = 0.001, 0.015, 0.05
 _BEFORE = 0.5
 
 
-def alternatives(search: Search, frozen: Frozen) -> list[Compiled]:
-    """Distinct graphs of an e-graph that Vela takes; where the search is interrupted, those that were found until then. Raises Infeasible if nothing can be extracted, WorkerError if
-    nothing can be priced, SearchInterrupted where nothing was found yet."""
+def alternatives(
+    search: Search,
+    frozen: Frozen,
+    decision: Decision,
+    *,
+    extractor: str = "",
+    more: Sequence[Rule] = (),
+    tolerant: bool = False,
+) -> Explored:
+    """What is found in an e-graph whose rules are `more` besides those of the options, by an extractor ("": that of the options).
+
+    Raises as `by_cycles`.
+    """
+    explored = by_cycles(search, frozen, extractor=extractor, more=more, tolerant=tolerant)
+    return improved(search, explored, decision)
+
+
+def by_cycles(
+    search: Search, frozen: Frozen, *, extractor: str = "", more: Sequence[Rule] = (), tolerant: bool = False
+) -> Explored:
+    """Distinct graphs of an e-graph that Vela takes, looked for by cycles alone; where the search is interrupted, those that were found until then.
+
+    Raises Infeasible if nothing can be extracted, WorkerError if nothing can be priced, SearchInterrupted where nothing was found yet.
+    """
     prices = PriceCache(search.options.cache)
     try:
         model = made_cost_model(search.options.cost_model, search.target, search.pool, prices)
-        return _found(search, frozen, model)
+        with search.pricing():
+            choices = build(frozen, model).without_copies()
     finally:
         prices.close()
         _tell_of(prices, search)
+    return _by_cycles(search, Explored(choices, more, tolerant), extractor or search.options.extractor)
+
+
+def improved(search: Search, explored: Explored, decision: Decision) -> Explored:
+    """What rounds by memory and with copies find besides, within each of the limits that a decision aims at."""
+    for rounds in (MemoryRounds, CopyRounds):
+        for limits in decision.aims:
+            explored = rounds(search, explored, replace(decision, limits=limits)).run()
+    return explored
+
+
+def without(search: Search, explored: Explored, forbidden: Collection[int], decision: Decision) -> Explored:
+    """What greedy extraction finds in an e-graph, at the prices known by now, without some choice nodes. Raises Infeasible."""
+    graph = explored.choices.graph
+    allowed = replace(graph, forbidden=graph.forbidden | frozenset(forbidden))
+    choices = replace(explored.choices, graph=allowed).without_copies()
+    found = _by_cycles(search, replace(explored, choices=choices, by_tosa={}), _GREEDY)
+    return improved(search, found, decision)
 
 
 def _tell_of(prices: PriceCache, search: Search) -> None:
@@ -57,54 +96,20 @@ def _tell_of(prices: PriceCache, search: Search) -> None:
         search.warnings.append(warning)
 
 
-def _found(search: Search, frozen: Frozen, model: CostModel) -> list[Compiled]:
-    with search.pricing():
-        choices = build(frozen, model).without_copies()
-    return _compiled(CompiledChoices(search, choices))
-
-
-def without(search: Search, c: Compiled, forbidden: Collection[int]) -> list[Compiled]:
-    """What greedy extraction finds in the e-graph of a candidate, at the prices known by now, without some choice nodes.
-
-    Raises as `alternatives` does.
-    """
-    assert c.choices is not None
-    graph = c.choices.graph
-    choices = replace(
-        c.choices, graph=replace(graph, forbidden=graph.forbidden | frozenset(forbidden))
-    ).without_copies()
-    greedy = replace(search, decide=lambda: search.decision, options=replace(search.options, extractor=_GREEDY))
-    return _compiled(CompiledChoices(greedy, choices))
-
-
-def _compiled(compiled: CompiledChoices) -> list[Compiled]:
-    search = compiled.search
+def _by_cycles(search: Search, explored: Explored, extractor: str) -> Explored:
     try:
-        _Rounds(compiled).run()
-        aims = search.decision.aims
-        for limits in aims:
-            MemoryRounds(compiled, limits).run()
-        for limits in aims:
-            CopyRounds(compiled, limits).run()
-    except SearchInterrupted:
-        pass
+        return _CycleRounds(search, explored, extractor).run()
     except Infeasible as e:
-        refused = unpriced(compiled.choices)
+        refused = unpriced(explored.choices)
         raise Infeasible(f"no form of {'; '.join(refused)} has a price" if refused else str(e)) from e
-    return [replace(c, choices=compiled.choices) for c in compiled.graphs]
 
 
-class _Rounds:
-    """By cycles alone."""
+class _CycleRounds(Rounds):
+    def __init__(self, search: Search, explored: Explored, extractor: str) -> None:
+        super().__init__(search, explored)
+        self.extractor = extractor
 
-    def __init__(self, compiled: CompiledChoices) -> None:
-        self.compiled, self.search = compiled, compiled.search
-
-    @property
-    def choices(self) -> Choices:
-        return self.compiled.choices
-
-    def run(self) -> None:
+    def _run(self) -> None:
         starts = []
         if self.choices.last:
             starts = [
@@ -112,10 +117,9 @@ class _Rounds:
                 for copied in (False, True)
             ]
         starts.append(self._rounds(_GREEDY, partial(self._again, _GREEDY)))
-        extractor = self.search.options.extractor
-        if extractor != _GREEDY:
+        if self.extractor != _GREEDY:
             best = min(starts, key=lambda found: check(self.choices.graph, found.choice))
-            self._rounds(extractor, lambda found, limit: self._again(extractor, found or best, limit))
+            self._rounds(self.extractor, lambda found, limit: self._again(self.extractor, found or best, limit))
 
     def _relaxed(self, choices: Choices, copied: bool, limit: float) -> Extraction:
         return choices.settled(extract(choices.relaxed(copied), _GREEDY, time_limit=limit).choice)
@@ -133,8 +137,8 @@ class _Rounds:
             share = 1.0 if number == options.rounds - 1 else _BEFORE
             with self.search.extracting():
                 found = extracted(found, share * options.time_limit)
-            best = min((c.figures.cycles for c in self.compiled.graphs), default=math.inf)
-            new, differs = self.compiled.add(found, extractor, number)
+            best = min((c.figures.cycles for c in self.graphs), default=math.inf)
+            new, differs = self._add(found, extractor, number)
             most = 1 + (_NEAR if found.gap > _PROVED else _FAR)
             in_vain = new is not None and new.figures.cycles > most * best
             if not differs or (in_vain and extractor != _GREEDY):

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from eqsat.choice.compiled import Compiled
-from eqsat.options.decision import MemoryLimits
-from eqsat.search.compiled import CompiledChoices
+from eqsat.search.explored import RoundsWithin
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
 from extraction import Extraction, check
@@ -24,15 +23,12 @@ _NAME = "copies"
 _MOST = 12
 
 
-class CopyRounds:
+class CopyRounds(RoundsWithin):
     """Goes on from the fastest graph, and from the fastest that fits."""
 
-    def __init__(self, compiled: CompiledChoices, limits: MemoryLimits) -> None:
-        self.compiled, self.limits = compiled, limits
-
-    def run(self) -> None:
-        self.compiled.choices = self.compiled.choices.with_copies()
-        known = self.compiled.graphs
+    def _run(self) -> None:
+        self.explored = replace(self.explored, choices=self.choices.with_copies())
+        known = self.graphs
         fitting = [c for c in known if self.limits.fits(c.figures)]
         starts = [min(graphs, key=lambda c: c.figures.cycles) for graphs in (known, fitting) if graphs]
         for start in {id(c): c for c in starts}.values():
@@ -57,12 +53,12 @@ class CopyRounds:
 
     def _with(self, start: Compiled, changed: Mapping[int, int]) -> Compiled | None:
         choice = {**start.choice, **changed}
-        cost = check(self.compiled.choices.graph, choice)
-        return self.compiled.add(Extraction(choice, cost, -math.inf, "feasible", [], 0.0, _NAME), _NAME, 0)[0]
+        cost = check(self.choices.graph, choice)
+        return self._add(Extraction(choice, cost, -math.inf, "feasible", [], 0.0, _NAME), _NAME, 0)[0]
 
     def _copied(self, start: Compiled) -> dict[int, int]:
         """{class: the candidate that copies by convolutions} of the CONCATs for which Vela copies operands, those first where it does so longest."""
-        choices = self.compiled.choices
+        choices = self.choices
         graph, origin = choices.tensor_graph(start.choice)
         copies = _copies(graph, start.estimate.rows)
         out = {}

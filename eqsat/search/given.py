@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from eqsat.choice.compiled import Compiled
+from eqsat.options.decision import Container, Decision
 from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
@@ -35,55 +36,68 @@ class _Read:
     compiled: Compiled | WorkerError
 
 
+#: By name ("explicit" and "stock"), the graphs that are being read and compiled.
+Coming = Mapping[str, Future[_Read]]
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
-    """reference: the explicit graph as it was read, which says what is to be computed; checks: what compares with it. By name ("explicit" and "stock"): buffers, graphs as
-    they were given; compiled, those that Vela takes; refusals, why it does not take the others."""
+    """The given graphs, by name ("explicit" and "stock").
 
-    def __init__(self, explicit: bytes, stock: Stock | None, search: Search, name: str) -> None:
-        """Raises TosaError if `explicit` cannot be read."""
-        self.search = search
-        self.reference = loads(explicit, name)
-        self.checks = Checks(self.reference, search.target, search.pool, search.options, search.warnings)
-        self.buffers = {"explicit": explicit}
-        self.compiled: dict[str, Compiled] = {}
-        self.refusals: dict[str, WorkerError] = {}
-        self._coming: dict[str, Future[_Read]] = {
-            "explicit": search.pool.start(self._compile, "explicit", explicit, self.reference)
-        }
-        if stock is not None:
-            self._coming["stock"] = search.pool.start(self._stock, stock)
+    buffers: as they were given; compiled: those that Vela takes; refusals: why it does not take the others.
+    """
 
-    def wait(self) -> None:
-        """Until both graphs are there and Vela has compiled them; what failed is told in the search's warnings."""
-        for which in list(self._coming):
-            try:
-                self._add(which, self._coming.pop(which).result())
-            except StockError as e:
-                self.search.warnings.append(f"stock ExecuTorch failed on this graph: {e}")
-            except TosaError as e:
-                self.search.warnings.append(f"stock's graph cannot be read: {e}")
+    buffers: Mapping[str, bytes]
+    compiled: Mapping[str, Compiled]
+    refusals: Mapping[str, WorkerError]
 
-    def _add(self, which: str, read: _Read) -> None:
-        self.buffers[which] = read.buffer
-        if isinstance(read.compiled, WorkerError):
-            self.refusals[which] = read.compiled
-            self.search.warnings.append(f"{_REFUSED[which]}: {read.compiled}")
-            return
-        self.compiled[which] = read.compiled
-        cycles = read.compiled.estimate.corrected
-        logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
+    @staticmethod
+    def of(coming: Coming, explicit: bytes, search: Search) -> Given:
+        """Waits until Vela has compiled both graphs; what failed is told in the search's warnings."""
+        buffers, compiled, refusals = {"explicit": explicit}, dict[str, Compiled](), dict[str, WorkerError]()
+        with search.clock.stage("given graphs"):
+            for which, future in coming.items():
+                try:
+                    read = future.result()
+                except StockError as e:
+                    search.warnings.append(f"stock ExecuTorch failed on this graph: {e}")
+                    continue
+                except TosaError as e:
+                    search.warnings.append(f"stock's graph cannot be read: {e}")
+                    continue
+                buffers[which] = read.buffer
+                if isinstance(read.compiled, WorkerError):
+                    refusals[which] = read.compiled
+                    search.warnings.append(f"{_REFUSED[which]}: {read.compiled}")
+                    continue
+                compiled[which] = read.compiled
+                cycles = read.compiled.estimate.corrected
+                logger.info("%s cycles, %s", f"{cycles:,}", which, extra={"cycles": cycles})
+        return Given(buffers, compiled, refusals)
 
-    def _stock(self, stock: Stock) -> _Read:
-        buffer = stock if isinstance(stock, bytes) else stock()
-        read = self._compile("stock", buffer, loads(buffer, "stock's TOSA"))
-        if isinstance(read.compiled, Compiled):
-            self.checks.binaries.begin(read.compiled)  # which every result tells of
-        return read
+    def decision(self, search: Search, container: Container) -> Decision:
+        """What answers are chosen by, which the given graphs say."""
+        footprints = {n: c.estimate.footprint for n, c in self.compiled.items()}
+        figures = {n: c.figures for n, c in self.compiled.items()}
+        return Decision.of(search.options, footprints, figures, container)
 
-    def _compile(self, which: str, buffer: bytes, graph: TensorGraph) -> _Read:
+
+def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock | None, checks: Checks) -> Coming:
+    """Begins to compile both graphs, and to run the binary of stock's. reference: the explicit graph as it was read."""
+
+    def compiled(which: str, buffer: bytes, graph: TensorGraph) -> _Read:
         try:
-            estimate = compile_tosa(buffer, self.search.target, self.search.pool)
+            estimate = compile_tosa(buffer, search.target, search.pool)
         except WorkerError as e:
             return _Read(buffer, e)
-        judged = self.search.referee.decisive(estimate)
-        return _Read(buffer, Compiled(which, graph, buffer, estimate, judged=judged))
+        return _Read(buffer, Compiled(which, graph, buffer, estimate, judged=search.referee.decisive(estimate)))
+
+    def read(stock: Stock) -> _Read:
+        buffer = stock if isinstance(stock, bytes) else stock()
+        found = compiled("stock", buffer, loads(buffer, "stock's TOSA"))
+        if isinstance(found.compiled, Compiled):
+            checks.binaries.begin(found.compiled)  # which every result tells of
+        return found
+
+    coming = {"explicit": search.pool.start(compiled, "explicit", explicit, reference)}
+    return coming if stock is None else {**coming, "stock": search.pool.start(read, stock)}

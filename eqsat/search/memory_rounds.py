@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
-from eqsat.options.decision import Figures, MemoryLimits
+from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.options.effort import EFFORTS
 from eqsat.options.options import CYCLES, SRAM
-from eqsat.search.compiled import CompiledChoices
+from eqsat.search.explored import Explored, RoundsWithin
 from eqsat.search.less_memory import fastest_that_fits, fits_nearly
 from eqsat.search.memory import MemoryPrices, Rates
+from eqsat.search.search import Search
 from extraction import Extraction, check, dag_greedy
 from extraction.within import GAP, within
 
@@ -41,23 +42,22 @@ _SECONDS = 4.0
 _STEP, _MOST = 0.9, 8
 
 
-class MemoryRounds:
+class MemoryRounds(RoundsWithin):
     """Goes on from the graphs that were found by cycles, and adds to them."""
 
-    def __init__(self, compiled: CompiledChoices, limits: MemoryLimits) -> None:
-        self.compiled, self.search, self.limits = compiled, compiled.search, limits
-        self.most = EFFORTS[self.search.options.effort].memory_rounds
+    def __init__(self, search: Search, explored: Explored, decision: Decision) -> None:
+        super().__init__(search, explored, decision)
+        self.most = EFFORTS[search.options.effort].memory_rounds
         self.repaired: list[Compiled] = []
-        self.prices = MemoryPrices(compiled.choices, self.search.target)
 
-    def run(self) -> None:
+    @cached_property
+    def prices(self) -> MemoryPrices:
+        return MemoryPrices(self.choices, self.search.target)
+
+    def _run(self) -> None:
         self._fit()
-        if self.search.decision.objective != CYCLES:
+        if self.decision.objective != CYCLES:
             self._shrink()
-
-    @property
-    def choices(self) -> Choices:
-        return self.compiled.choices
 
     def _fit(self) -> None:
         """Looks for a graph within the limits that is about as fast as the fastest: prices on memory rise as long as none fits and then fall, by ever
@@ -93,7 +93,7 @@ class MemoryRounds:
         """Changes a graph that exceeds the limit of flash only so far that it fits; False if that gives nothing new. Where a byte is worth about the same
         everywhere in a graph, a price on it changes either nothing or all of it."""
         limits = self.limits
-        known, fastest = self.compiled.graphs, self._fastest()
+        known, fastest = self.graphs, self._fastest()
         if limits.flash is None or fastest is None:
             return False
         fitting = fastest.figures
@@ -113,9 +113,9 @@ class MemoryRounds:
             choice = dag_greedy.improved_until(
                 charged, start.choice, lambda c: flash[list(c.values())].sum() <= most, time_limit=limit, seed=number
             )
-        before = len(self.compiled.by_tosa)
+        before = len(self.explored.by_tosa)
         self._with_memory([self._at_own_price(choice)], number)
-        return len(self.compiled.by_tosa) > before
+        return len(self.explored.by_tosa) > before
 
     def _solve(self, learnt: set[bytes]) -> None:
         """What is between graphs that fit and graphs that do not, whatever a byte is worth: an integer program takes flash as a budget. It chooses among what
@@ -129,7 +129,7 @@ class MemoryRounds:
             if over is None or limits.flash is None or over.flash <= limits.flash:
                 return
             self._learn(limits, learnt)
-            near = near or min(self.compiled.graphs, key=lambda c: limits.excess(c.figures))
+            near = near or min(self.graphs, key=lambda c: limits.excess(c.figures))
             found = self._within(near, pool) if pool else None
             if found is None or found.choice in seen:
                 if is_fresh:
@@ -141,7 +141,7 @@ class MemoryRounds:
                 return
             seen.append(found.choice)
             is_last = self._gains_nothing(found)
-            compiled, differs = self.compiled.add(found, _SOLVER, number)
+            compiled, differs = self._add(found, _SOLVER, number)
             if is_last:
                 return
             near, is_fresh = compiled or near, is_fresh and not differs
@@ -164,7 +164,7 @@ class MemoryRounds:
     def _within(self, near: Compiled, pool: set[int]) -> Extraction | None:
         """The cheapest choice within the limits among nodes of a pool and of the graphs that were compiled; views are free to choose."""
         graph, known = self.choices.graph, len(self.choices.candidates)
-        among = pool.union(*(c.choice.values() for c in self.compiled.graphs))
+        among = pool.union(*(c.choice.values() for c in self.graphs))
         others = frozenset(n for n in range(known) if n not in among)
         with self.search.extracting():
             budgets = self.prices.budgets(self.choices, near, self.limits)
@@ -173,15 +173,15 @@ class MemoryRounds:
 
     def _with_memory(self, extractions: Sequence[Extraction], number: int) -> list[Compiled]:
         """Those that Vela takes."""
-        compiled = [self.compiled.add(e, _NAME, number)[0] for e in extractions]
+        compiled = [self._add(e, _NAME, number)[0] for e in extractions]
         return [c for c in compiled if c]
 
     def _shrink(self) -> None:
         """Looks for graphs that need less SRAM than the best so far, a step at a time, until prices that make SRAM all that counts find none."""
-        decision, best, learnt = replace(self.search.decision, objective=SRAM, limits=self.limits), None, set[bytes]()
+        decision, best, learnt = replace(self.decision, objective=SRAM), None, set[bytes]()
         shares: list[float] = []
         for number in range(2 * self.most, 2 * self.most + min(self.most, _MOST)):
-            least = min(self.compiled.graphs, key=lambda c: decision.rank(c.figures), default=None)
+            least = min(self.graphs, key=lambda c: decision.rank(c.figures), default=None)
             if least is None or least is best and not shares:
                 return
             if least is not best:
@@ -196,22 +196,22 @@ class MemoryRounds:
 
     def _learn(self, limits: MemoryLimits, learnt: set[bytes]) -> None:
         """From the graphs that are not among those of `learnt`, which is filled up."""
-        for c in (c for tosa, c in self.compiled.by_tosa.items() if c and tosa not in learnt):
+        for c in (c for tosa, c in self.explored.by_tosa.items() if c and tosa not in learnt):
             self.prices.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate, limits)
-        learnt.update(self.compiled.by_tosa)
+        learnt.update(self.explored.by_tosa)
 
     def _fastest(self) -> Compiled | None:
         """Of those that fit."""
         limits = self.limits
-        return min((c for c in self.compiled.graphs if limits.fits(c.figures)), key=lambda c: c.figures, default=None)
+        return min((c for c in self.graphs if limits.fits(c.figures)), key=lambda c: c.figures, default=None)
 
     def _fastest_that_fits(self) -> float:
         """Cycles, inf if none fits."""
-        return fastest_that_fits(self.compiled.graphs, self.limits)
+        return fastest_that_fits(self.graphs, self.limits)
 
     def _over(self) -> Figures | None:
         """What a graph that fits is looked for from, if none that fits is about as fast as the fastest: one that is fast and exceeds little."""
-        limits, known = self.limits, self.compiled.graphs
+        limits, known = self.limits, self.graphs
         if fits_nearly(known, limits):
             return None
         over = [c.figures for c in known if not limits.fits(c.figures)]
@@ -220,7 +220,7 @@ class MemoryRounds:
     def _priced(self, charged: Choices) -> list[Extraction]:
         """What greedy extraction finds under other prices, at its own price: from the choices that were compiled before, too, whose memory is known;
         and with views free or copies."""
-        known = sorted((c.choice for c in self.compiled.graphs), key=lambda choice: check(charged.graph, choice))
+        known = sorted((c.choice for c in self.graphs), key=lambda choice: check(charged.graph, choice))
         greedy = partial(dag_greedy.extract, time_limit=self.search.options.time_limit, restarts=1)
         found = [greedy(charged.graph, starts=known[:_STARTS]).choice]
         if charged.last:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -48,7 +49,7 @@ class Point:
         return {"name": self.name, **self.figures._asdict(), "fits": self.fits, "verified": self.verified}
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class Result:
     """Outcome for one graph. Cycles are the totals of the version `vela` of Vela; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
     corrected: the same without what Vela is known to charge for nothing (`eqsat/vela/broadcasts.py`), which decides.
@@ -66,8 +67,7 @@ class Result:
     command_stream: prices of the command streams of the "stock", the "explicit" and the chosen graph ("eqsat"), None where there is none, or its
     commands are not known. referee: by which total candidates were ranked; the cycles of `points` are that referee's.
     deviation: of a tolerant result that is not equal to the bit. seconds: by stage. searched: extraction gave at least one graph that Vela
-    accepts; if not, `warnings` say why, and the command line ends with exit code 4. run: all that was known, to save
-    (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`); None if not `searched`.
+    accepts; if not, `warnings` say why, and the command line ends with exit code 4. known: what `run` is made of, without these figures.
     interrupted: the search was ended before it was done (`Interruption`), and this is the best that was found until then.
     raw: Vela's raw output for the result, which is what was run.
     """
@@ -115,7 +115,7 @@ class Result:
     warnings: list[str] = field(default_factory=list)
     vela: str = field(default_factory=vela_version)
     raw: RawOutput | None = field(default=None, repr=False, compare=False)
-    run: Run | None = field(default=None, repr=False, compare=False)
+    known: Run | None = field(default=None, repr=False, compare=False)
 
     def columns(self) -> tuple[Column, Column]:
         """Figures of what there would be without eqsat, stock's graph or else the given one, and of the answer."""
@@ -157,11 +157,19 @@ class Result:
 
     def record(self) -> dict[str, Any]:
         """The figures, as JSON holds them."""
-        return asdict(replace(self, run=None, raw=None, tosa=b"", explicit=b"", points=[])) | {
+        figures = asdict(replace(self, known=None, raw=None, tosa=b"", explicit=b"", points=[]))
+        del figures["known"]
+        return figures | {
             "tosa": len(self.tosa),
             "explicit": len(self.explicit),
             "points": [p.record() for p in self.points],
+            "run": None,
         }
+
+    @cached_property
+    def run(self) -> Run | None:
+        """All that was known, to save (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`); None if not `searched`."""
+        return replace(self.known, result=self.record()) if self.known else None
 
     @property
     def origins(self) -> dict[str, Origins]:

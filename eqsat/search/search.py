@@ -1,13 +1,11 @@
-"""What one optimization knows, from its first stage to its last."""
+"""The surroundings of one optimization: where it runs, and what it logs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 
-from eqsat.options.decision import Decision
 from eqsat.options.options import Options
 from eqsat.options.referee import Referee
 from eqsat.search.clock import Clock
@@ -18,23 +16,22 @@ from eqsat.workers.worker import Pool
 from extraction import stopping
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Search:
-    """Of one optimization. decide: says what the answer is chosen by, and is asked once; warnings: what went wrong, for the user; extractions: each choice that was
-    compiled; interruption: what ends it early."""
+    """One optimization, from its first stage to its last.
+
+    warnings: what went wrong, for the user.
+    extractions: each choice that was compiled.
+    interruption: what ends it early.
+    """
 
     target: Target
     pool: Pool
     options: Options
-    decide: Callable[[], Decision] = Decision
     clock: Clock = field(default_factory=Clock)
     warnings: list[str] = field(default_factory=list)
     extractions: list[Extracted] = field(default_factory=list)
     interruption: Interruption = field(default_factory=Interruption)
-
-    @cached_property
-    def decision(self) -> Decision:
-        return self.decide()
 
     @property
     def referee(self) -> Referee:

@@ -1,0 +1,127 @@
+"""What is known of one e-graph, and rounds that add to it: choices are compiled whole by Vela, whose tables correct the prices."""
+
+from __future__ import annotations
+
+import logging
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from eqsat.choice.choice import Choices
+from eqsat.choice.compiled import Compiled
+from eqsat.choice.correction import corrected
+from eqsat.choice.writer import Written
+from eqsat.egraph.rule import Rule
+from eqsat.options.decision import Decision
+from eqsat.options.options import OptionError
+from eqsat.search.interruption import SearchInterrupted
+from eqsat.search.result import Extracted
+from eqsat.search.search import Search
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.vela.compile import compile_tosa
+from eqsat.verification.regions import computed_classes
+from eqsat.workers.worker import WorkerError
+from extraction import Extraction
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Explored:
+    """What is known of one e-graph.
+
+    choices: with the prices as they are known by now.
+    more: the rules of the e-graph besides those of the options; tolerant: some of them save roundings.
+    by_tosa: each graph that was compiled, None where Vela refuses it.
+    """
+
+    choices: Choices
+    more: Sequence[Rule] = ()
+    tolerant: bool = False
+    by_tosa: Mapping[bytes, Compiled | None] = field(default_factory=dict)
+
+    @property
+    def graphs(self) -> list[Compiled]:
+        """Those that Vela takes, in the order in which they were found."""
+        return [c for c in self.by_tosa.values() if c]
+
+    def with_graph(self, tosa: bytes, compiled: Compiled | None) -> Explored:
+        """The same with one more graph."""
+        return replace(self, by_tosa={**self.by_tosa, tosa: compiled})
+
+
+class Rounds(ABC):
+    """Rounds that go on from what is known of an e-graph. explored: what is known by now."""
+
+    def __init__(self, search: Search, explored: Explored) -> None:
+        self.search, self.explored = search, explored
+
+    def run(self) -> Explored:
+        """What is known afterwards, or once the search is interrupted."""
+        with suppress(SearchInterrupted):
+            self.search.interruption.check()
+            self._run()
+        return self.explored
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Adds what is found. Raises SearchInterrupted."""
+
+    @property
+    def choices(self) -> Choices:
+        return self.explored.choices
+
+    @property
+    def graphs(self) -> list[Compiled]:
+        return self.explored.graphs
+
+    def _add(self, found: Extraction, extractor: str, number: int) -> tuple[Compiled | None, bool]:
+        """A choice compiled whole, None if Vela refuses it; and whether prices were corrected for it so that the next extraction may differ."""
+        written = self.choices.tensor_graph(found.choice)
+        buffer = dumps(written[0])
+        is_new = buffer not in self.explored.by_tosa
+        if is_new:
+            self.explored = self.explored.with_graph(buffer, self._compiled(written, buffer, found))
+        compiled = self.explored.by_tosa[buffer]
+        if compiled is None:
+            return compiled, False
+        gap = found.gap if math.isfinite(found.gap) else None
+        cycles = compiled.estimate.corrected
+        logger.info("%s cycles by %s, round %d", f"{cycles:,}", extractor, number, extra={"cycles": cycles})
+        self.search.extractions.append(Extracted(extractor, number, float(found.cost), cycles, gap))
+        if not is_new:
+            return compiled, False
+        choices, may_differ = corrected(self.choices, written, compiled.estimate.rows)
+        self.explored = replace(self.explored, choices=choices)
+        return compiled, may_differ
+
+    def _compiled(self, written: Written, buffer: bytes, found: Extraction) -> Compiled | None:
+        """None: Vela refuses it."""
+        try:
+            with self.search.clock.stage("vela"):
+                estimate = compile_tosa(buffer, self.search.target, self.search.pool)
+            judged = self.search.referee.decisive(estimate)
+        except (WorkerError, OptionError) as e:
+            self.search.warnings.append(f"a candidate was dropped: {e}")
+            return None
+        return Compiled(
+            "eqsat",
+            written[0],
+            buffer,
+            estimate,
+            tolerant=self.explored.tolerant,
+            judged=judged,
+            choices=self.choices,
+            choice=found.choice,
+            classes=computed_classes(self.choices, *written),
+        )
+
+
+class RoundsWithin(Rounds):
+    """Rounds that look for graphs within the limits of a decision."""
+
+    def __init__(self, search: Search, explored: Explored, decision: Decision) -> None:
+        super().__init__(search, explored)
+        self.decision, self.limits = decision, decision.limits

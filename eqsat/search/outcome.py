@@ -1,0 +1,134 @@
+"""What an optimization hands back: the figures of the given graphs and of the answer, and all that was known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eqsat.choice.compiled import Compiled
+from eqsat.egraph.encoding import Frozen
+from eqsat.options.decision import Decision
+from eqsat.options.referee import disagreement
+from eqsat.search.explored import Explored
+from eqsat.search.given import Given
+from eqsat.search.origins import table, with_locations
+from eqsat.search.repairs import graphs
+from eqsat.search.result import Point, Result
+from eqsat.search.run import Run
+from eqsat.search.search import Search
+from eqsat.tensor.graph import TensorGraph
+from eqsat.vela.roofline import bound, over_bound
+from eqsat.verification.verification import Answer, Checks, pareto_set, rank
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All that is known at the end of an optimization. name: of the graph; frozen: the last e-graph; interrupted: the search was ended early."""
+
+    name: str
+    search: Search
+    reference: TensorGraph
+    given: Given
+    decision: Decision
+    found: Sequence[Explored]
+    frozen: Frozen | None
+    interrupted: bool
+    answer: Answer
+    checks: Checks
+
+    @property
+    def candidates(self) -> list[Compiled]:
+        return [*self.given.compiled.values(), *graphs(self.found)]
+
+    def result(self) -> Result:
+        search, answer, best, frozen = self.search, self.answer, self.answer.best, self.frozen
+        with search.clock.stage("verify"):
+            stock_verified, stock_proved, stock_binary = self.checks.stock(self.candidates)
+        proof = answer.proof
+        explicit, stock = self.given.compiled.get("explicit"), self.given.compiled.get("stock")
+        counts = self.reference.op_counts()
+        names = dict.fromkeys(o.attr("tosa").lower() for o in self.reference.nodes if o.op == "opaque")
+        opaque = {name: counts.get(name, 0) for name in names}
+        priced = {
+            name: c.judged or search.referee.price(c.estimate)
+            for name, c in {c.name: c for c in (explicit, stock, best) if c}.items()
+        }
+        streams = {"stock": priced.get("stock"), "explicit": priced.get("explicit"), "eqsat": priced[best.name]}
+        if before := stock or explicit:
+            cycles = before.estimate.corrected, best.estimate.corrected
+            if warning := disagreement(cycles, (streams[before.name], streams["eqsat"])):
+                search.warnings.append(warning)
+        located, points = with_locations(best, self.given.buffers["explicit"]), self._points()
+        return Result(
+            tosa=located,
+            explicit=self.given.buffers["explicit"],
+            chosen=best.name,
+            cycles=best.estimate.cycles,
+            stock_cycles=stock.estimate.cycles if stock else None,
+            explicit_cycles=explicit.estimate.cycles if explicit else None,
+            corrected=best.estimate.corrected,
+            stock_corrected=stock.estimate.corrected if stock else None,
+            explicit_corrected=explicit.estimate.corrected if explicit else None,
+            verified=answer.verified,
+            deviation=answer.deviation,
+            stock_verified=stock_verified,
+            proved=answer.is_proved,
+            undecided=[f"{o.operator}: {o.reason}" for o in proof.undecided] if proof else [],
+            error_bound=proof.error_bound if proof else float(best.name != "explicit"),
+            stock_proved=stock_proved,
+            binary_verified=answer.binary.equal,
+            binary_reason=answer.binary.reason,
+            stock_binary_verified=stock_binary.equal if stock_binary else None,
+            command_stream=streams,
+            referee=search.options.referee,
+            by_kind=best.estimate.by_kind,
+            stock_by_kind=stock.estimate.by_kind if stock else {},
+            explicit_by_kind=explicit.estimate.by_kind if explicit else {},
+            footprint=best.estimate.footprint,
+            stock_footprint=stock.estimate.footprint if stock else None,
+            explicit_footprint=explicit.estimate.footprint if explicit else None,
+            bound=bound(self.reference, best.estimate.rates),
+            coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
+            opaque=opaque,
+            e_nodes=frozen.n_nodes if frozen else 0,
+            stop=frozen.saturation.stop if frozen else "interrupted" if self.interrupted else "failed",
+            candidates=len(self.candidates),
+            searched=bool(graphs(self.found)),
+            interrupted=self.interrupted,
+            extractions=search.extractions,
+            limits=self.decision.limits,
+            points=points,
+            table=table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates)),
+            seconds=search.clock.seconds,
+            warnings=search.warnings,
+            raw=best.estimate.raw,
+            known=self._run(located, points),
+        )
+
+    def _points(self) -> list[Point]:
+        """The Pareto set of what may replace the reference, as far as that is known."""
+        limits, checks = self.decision.limits, self.checks
+        possible = pareto_set(self.candidates, checks)
+        return [Point(c.name, c.figures, limits.fits(c.figures), checks.verified(c), c.tosa) for c in possible]
+
+    def _run(self, located: bytes, points: Sequence[Point]) -> Run | None:
+        """What was known, around the chosen candidate or, where another graph won, the best that extraction found."""
+        best, options, found = self.answer.best, self.search.options, graphs(self.found)
+        if not found:
+            return None
+        kept = best if best in found else min(found, key=lambda c: rank(c, self.decision))
+        home = next(e for e in self.found if kept in e.graphs)
+        return Run(
+            self.name,
+            self.search.target,
+            {**self.given.buffers, "chosen": located, **{f"point-{i}": p.tosa for i, p in enumerate(points)}},
+            best.name,
+            home.choices,
+            kept.choice,
+            [r.name for r in options.identities(self.search.target, home.more)],
+            options.record(),
+            tables={
+                c.name: over_bound(c.estimate.rows, c.tosa, c.estimate.rates)
+                for c in (*self.given.compiled.values(), kept)
+            },
+        )
