@@ -30,7 +30,7 @@ from eqsat.versions import versions
 
 if TYPE_CHECKING:
     from eqsat.report import RecordedRun
-    from eqsat.search.comparison import Column
+    from eqsat.search.figures import GraphFigures
     from eqsat.vela.roofline import Bound
     from eqsat.verification.deviation import Deviation
 
@@ -231,7 +231,7 @@ def check_report(page: Path | None) -> None:
         check_libraries()
 
 
-def show(old: Column, new: Column, bound: Bound | None, title: str, before: str = "stock") -> None:
+def show(old: GraphFigures, new: GraphFigures, bound: Bound | None, title: str, before: str = "stock") -> None:
     from eqsat.search.comparison import sections
 
     console.print(title, style="bold", soft_wrap=True, highlight=False)

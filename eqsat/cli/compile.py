@@ -46,11 +46,11 @@ def _write_page(page: Path, summary: CompileSummary, rules: Sequence[Rule]) -> N
     from eqsat.report import write_page
 
     outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
+    ours, stock = (summary.figures[side].pte_bytes for side in ("eqsat", "stock"))
     facts = {
         "on the CPU": outside or "nothing",
         "calibrated on": summary.calibration,
-        ".pte": f"{summary.pte_bytes:,} bytes"
-        + (f", {summary.stock_pte_bytes:,} by stock ExecuTorch" if summary.stock_pte_bytes else ""),
+        ".pte": f"{ours:,} bytes" + (f", {stock:,} by stock ExecuTorch" if stock else ""),
     }
     errors = [d["text"] for d in summary.by_delegate if d["error"]]
     write_page(page, summary.results, title=summary.model, rules=rules, facts=facts, warnings=errors)
@@ -117,27 +117,14 @@ def compile_command(
     if as_json:
         print_json(summary.as_dict())
     else:
-        wrote = f"wrote {output} ({summary.pte_bytes} bytes, {summary.delegates} delegate(s))"
+        wrote = f"wrote {output} ({len(pte)} bytes, {summary.delegates} delegate(s))"
         console.print(Text(wrote + (f"\nwrote {report}" if report else "")), soft_wrap=True)
     if summary.stepped_back:
         raise typer.Exit(STEPPED_BACK)
 
 
 def _show(summary: CompileSummary, title: str, pareto: bool) -> None:
-    from eqsat.search.comparison import Column
-
-    before, after = (
-        Column(
-            summary.cycles[side],
-            summary.by_kind[side],
-            summary.memory[side],
-            size,
-            summary.command_stream[side],
-            summary.corrected[side],
-        )
-        for side, size in (("stock", summary.stock_pte_bytes), ("eqsat", summary.pte_bytes))
-    )
-    show(before, after, summary.bound, title)
+    show(summary.figures["stock"], summary.figures["eqsat"], summary.bound, title)
     lines(
         summary.verified,
         summary.deviations,

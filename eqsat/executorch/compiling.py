@@ -20,10 +20,9 @@ from eqsat.executorch.names import INT8
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import InputError, OutputError
 from eqsat.options.options import Options
-from eqsat.options.referee import StreamPrice, total
+from eqsat.search.figures import GraphFigures
 from eqsat.search.interruption import Interruption
 from eqsat.search.result import Result
-from eqsat.vela.compile import Footprint
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound
 from eqsat.verification.deviation import Deviation
@@ -33,21 +32,23 @@ _Numeric = TypeVar("_Numeric", int, float)
 
 logger = logging.getLogger(__name__)
 
+#: Keys of `as_dict` that have a figure of each side.
+_TOLD = {name: name for name in ("cycles", "corrected", "by_kind")} | {
+    "memory": "footprint",
+    "command_stream": "stream",
+}
+
 
 @dataclass(slots=True)
 class CompileSummary:
-    """What `eqsat compile` reports: cycles by the version `vela` of Vela over all delegates (stock is None if ExecuTorch's own graph failed), by
-    operator kind, bytes of memory and the prices of the command streams (None where not all delegates have them), cycles that the model needs at least, whether every delegate
+    """What `eqsat compile` reports: the figures of "stock" and "eqsat" by the version `vela` of Vela over all delegates, cycles that the model needs at least, whether every delegate
     equals its reference to the bit, whether that is proved for every input and where not, the probability that a proof is wrong, or by how much a tolerant one does not, seconds by stage; by_delegate: name, cycles, the graph that was
     chosen, Vela's table of it with the origins of its operators, and the error where eqsat stepped back; cpu_operators: those that no delegate has, with their number;
     interrupted: a search was ended before it was done; results: by the names of delegates, not in `as_dict`."""
 
     model: str
     target: str
-    cycles: dict[str, int | None]
-    corrected: dict[str, int | None]
-    by_kind: dict[str, dict[str, int]]
-    memory: dict[str, Footprint | None]
+    figures: dict[str, GraphFigures]
     bound: Bound | None
     verified: bool
     proved: bool
@@ -60,13 +61,10 @@ class CompileSummary:
     binary_verified: list[bool | None]
     binary_reasons: list[str]
     stock_binary_verified: list[bool | None]
-    command_stream: dict[str, StreamPrice | None]
     coverage: float
     delegates: int
     stepped_back: int
     calibration: str
-    pte_bytes: int
-    stock_pte_bytes: int | None
     seconds: dict[str, float]
     points: list[list[dict[str, Any]]] = field(default_factory=list)
     passed_over: list[str] = field(default_factory=list)
@@ -79,9 +77,12 @@ class CompileSummary:
     results: dict[str, Result] = field(default_factory=dict, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        figures = asdict(replace(self, results={}))
-        del figures["results"]
-        return figures
+        record = asdict(replace(self, results={}))
+        del record["results"]
+        sides = record.pop("figures")
+        told = {key: {side: figures[name] for side, figures in sides.items()} for key, name in _TOLD.items()}
+        sizes = {"pte_bytes": sides["eqsat"]["pte_bytes"], "stock_pte_bytes": sides["stock"]["pte_bytes"]}
+        return record | told | sizes
 
 
 def compile_model(
@@ -109,17 +110,13 @@ def compile_model(
     if not session.results and not session.stepped_back:
         raise InputError(f"no part of {model} can run on {spec.target}: the partitioner found no delegate")
     results = session.results
-    before, after = _footprints(session)
+    stock, ours = session.figures("stock"), replace(session.figures("eqsat"), pte_bytes=len(buffer))
+    if stock.footprint and ours.footprint:
+        stock = replace(stock, pte_bytes=len(buffer) + stock.footprint.payload - ours.footprint.payload)
     return buffer, CompileSummary(
         model=model,
         target=spec.target,
-        cycles={"stock": session.stock_cycles, "eqsat": session.cycles},
-        corrected={"stock": session.stock_corrected, "eqsat": session.corrected},
-        by_kind={
-            "stock": _total(r.stock_by_kind for r in results),
-            "eqsat": _total(r.by_kind for r in results),
-        },
-        memory={"stock": before, "eqsat": after},
+        figures={"stock": stock, "eqsat": ours},
         bound=Bound.together(r.bound for r in results) if session.complete else None,
         verified=session.complete and all(r.verified for r in results),
         proved=session.complete and all(r.proved for r in results),
@@ -132,16 +129,10 @@ def compile_model(
         binary_verified=[r.binary_verified for r in results],
         binary_reasons=[r.binary_reason for r in results],
         stock_binary_verified=[r.stock_binary_verified for r in results],
-        command_stream={
-            side: total(r.command_stream[side] for r in results) if session.complete else None
-            for side in ("stock", "eqsat")
-        },
         coverage=min((r.coverage for r in results), default=0.0),
         delegates=len(results) + session.stepped_back,
         stepped_back=session.stepped_back + sum(not (r.searched or r.interrupted) for r in results),
         calibration=calibration,
-        pte_bytes=len(buffer),
-        stock_pte_bytes=len(buffer) + before.payload - after.payload if before and after else None,
         seconds={k: round(v, 3) for k, v in {**seconds, **_seconds(session)}.items()},
         points=[[p.record() for p in r.points] for r in results],
         passed_over=[r.passed_over for r in results],
@@ -167,15 +158,6 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
         "table": r.table if r else [],
         "text": str(delegate),
     }
-
-
-def _footprints(session: Session) -> tuple[Footprint | None, Footprint | None]:
-    """Those of stock's graphs and of the chosen ones, over all delegates."""
-    if not session.complete:
-        return None, None
-    stock = [r.stock_footprint for r in session.results if r.stock_footprint]
-    whole = Footprint.together(stock) if len(stock) == len(session.results) else None
-    return whole, Footprint.together(r.footprint for r in session.results)
 
 
 def save_runs(results: Sequence[Result], place: Path) -> None:

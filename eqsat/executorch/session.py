@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
 from eqsat.options.options import Options
+from eqsat.search.figures import GraphFigures
 from eqsat.search.interruption import Interruption
 from eqsat.search.optimizer import Result
 from eqsat.target import Target
@@ -67,29 +67,29 @@ class Session:
         """True if there are delegates and eqsat has a result for each."""
         return bool(self.delegates) and not self.stepped_back
 
+    def figures(self, side: str) -> GraphFigures:
+        """Those of a side, "stock" or "eqsat", over all delegates."""
+        return GraphFigures.together([r.figures[side] for r in self.results], self.complete)
+
     @property
     def cycles(self) -> int | None:
         """Vela's cycles over all delegates as chosen, None if they are not complete."""
-        return self._sum(r.cycles for r in self.results)
+        return self.figures("eqsat").cycles
 
     @property
     def stock_cycles(self) -> int | None:
         """Vela's cycles over all delegates as stock ExecuTorch lowers them, None if one of those failed too."""
-        return self._sum(r.stock_cycles for r in self.results)
+        return self.figures("stock").cycles
 
     @property
     def corrected(self) -> int | None:
         """As `cycles`, of the corrected totals."""
-        return self._sum(r.corrected for r in self.results)
+        return self.figures("eqsat").corrected
 
     @property
     def stock_corrected(self) -> int | None:
         """As `stock_cycles`, of the corrected totals."""
-        return self._sum(r.stock_corrected for r in self.results)
-
-    def _sum(self, totals: Iterable[int | None]) -> int | None:
-        known = [t for t in totals if t is not None]
-        return sum(known) if self.complete and len(known) == len(self.results) else None
+        return self.figures("stock").corrected
 
     def __str__(self) -> str:
         """A line per delegate."""

@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 
-from eqsat.options.referee import StreamPrice
-from eqsat.vela.compile import Footprint
+from eqsat.search.figures import GraphFigures
 from eqsat.vela.roofline import Bound
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """What is shown of one side: Vela's cycles and those by operator kind, the bytes that it takes and those of its .pte, the price of its
-    command stream, and the corrected cycles; None where that is not known."""
-
-    cycles: int | None
-    by_kind: dict[str, int]
-    footprint: Footprint | None
-    pte_bytes: int | None = None
-    stream: StreamPrice | None = None
-    corrected: int | None = None
 
 
 class Row(NamedTuple):
@@ -34,14 +19,14 @@ class Row(NamedTuple):
     ratio: str
 
 
-def sections(old: Column, new: Column, bound: Bound | None) -> list[list[Row]]:
+def sections(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> list[list[Row]]:
     """Cycles by operator kind; in all, and what they compare with; bytes."""
     kinds = sorted({*old.by_kind, *new.by_kind}, key=lambda k: -max(old.by_kind.get(k, 0), new.by_kind.get(k, 0)))
     cycles = [(k, old.by_kind.get(k, 0), new.by_kind.get(k, 0)) for k in kinds]
     return [[_row(*c) for c in cycles if any(c[1:])], list(_totals(old, new, bound)), list(_bytes(old, new))]
 
 
-def _totals(old: Column, new: Column, bound: Bound | None) -> Iterator[Row]:
+def _totals(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> Iterator[Row]:
     yield _row("total", old.cycles, new.cycles)
     if any(c.corrected != c.cycles for c in (old, new)):
         yield _row("corrected total", old.corrected, new.corrected)
@@ -55,15 +40,15 @@ def _totals(old: Column, new: Column, bound: Bound | None) -> Iterator[Row]:
         yield _row("commands", a.commands if a else None, b.commands if b else None)
 
 
-def _over(side: Column, least: float) -> str:
+def _over(side: GraphFigures, least: float) -> str:
     return f"{side.cycles / least:.2f}" if side.cycles else "-"
 
 
-def _used(side: Column, bound: Bound) -> str:
+def _used(side: GraphFigures, bound: Bound) -> str:
     return f"{bound.mac_cycles / side.cycles:.1%}" if side.cycles else "-"
 
 
-def _bytes(old: Column, new: Column) -> Iterator[Row]:
+def _bytes(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
     a, b = old.footprint, new.footprint
     yield _row("SRAM in use, bytes", a.sram if a else None, b.sram if b else None)
     yield _row("flash: weights", a.weights if a else None, b.weights if b else None)

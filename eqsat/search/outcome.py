@@ -10,6 +10,7 @@ from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.referee import disagreement
 from eqsat.search.explored import Explored
+from eqsat.search.figures import GraphFigures
 from eqsat.search.given import Given
 from eqsat.search.origins import table, with_locations
 from eqsat.search.repairs import graphs
@@ -49,26 +50,18 @@ class Outcome:
         counts = self.reference.op_counts()
         names = dict.fromkeys(o.attr("tosa").lower() for o in self.reference.nodes if o.op == "opaque")
         opaque = {name: counts.get(name, 0) for name in names}
-        priced = {
-            name: c.judged or search.referee.price(c.estimate)
-            for name, c in {c.name: c for c in (explicit, stock, best) if c}.items()
-        }
-        streams = {"stock": priced.get("stock"), "explicit": priced.get("explicit"), "eqsat": priced[best.name]}
+        figures = self._figures()
         if before := stock or explicit:
+            old, new = figures[before.name], figures["eqsat"]
             cycles = before.estimate.corrected, best.estimate.corrected
-            if warning := disagreement(cycles, (streams[before.name], streams["eqsat"])):
+            if warning := disagreement(cycles, (old.stream, new.stream)):
                 search.warnings.append(warning)
         located, points = with_locations(best, self.given.buffers["explicit"]), self._points()
         return Result(
             tosa=located,
             explicit=self.given.buffers["explicit"],
             chosen=best.name,
-            cycles=best.estimate.cycles,
-            stock_cycles=stock.estimate.cycles if stock else None,
-            explicit_cycles=explicit.estimate.cycles if explicit else None,
-            corrected=best.estimate.corrected,
-            stock_corrected=stock.estimate.corrected if stock else None,
-            explicit_corrected=explicit.estimate.corrected if explicit else None,
+            figures=figures,
             verified=answer.verified,
             deviation=answer.deviation,
             stock_verified=stock_verified,
@@ -79,14 +72,7 @@ class Outcome:
             binary_verified=answer.binary.equal,
             binary_reason=answer.binary.reason,
             stock_binary_verified=stock_binary.equal if stock_binary else None,
-            command_stream=streams,
             referee=search.options.referee,
-            by_kind=best.estimate.by_kind,
-            stock_by_kind=stock.estimate.by_kind if stock else {},
-            explicit_by_kind=explicit.estimate.by_kind if explicit else {},
-            footprint=best.estimate.footprint,
-            stock_footprint=stock.estimate.footprint if stock else None,
-            explicit_footprint=explicit.estimate.footprint if explicit else None,
             bound=bound(self.reference, best.estimate.rates),
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
             opaque=opaque,
@@ -104,6 +90,13 @@ class Outcome:
             raw=best.estimate.raw,
             known=self._run(located, points),
         )
+
+    def _figures(self) -> dict[str, GraphFigures]:
+        """Of "stock", the "explicit" and the chosen graph."""
+        known = {**self.given.compiled, "eqsat": self.answer.best}
+        prices = {c: c.judged or self.search.referee.price(c.estimate) for c in set(known.values())}
+        figures = {name: GraphFigures.of(c.estimate, prices[c]) for name, c in known.items()}
+        return {name: figures.get(name, GraphFigures()) for name in ("stock", "explicit", "eqsat")}
 
     def _points(self) -> list[Point]:
         """The Pareto set of what may replace the reference, as far as that is known."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from html import escape
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 from eqsat.files import InputError
 from eqsat.options.decision import Figures, MemoryLimits, more
 from eqsat.options.options import COMMAND_STREAM
 from eqsat.options.referee import StreamPrice
-from eqsat.search.comparison import Column, Row, as_html, as_text, proof_line, sections
+from eqsat.search.comparison import Row, as_html, as_text, proof_line, sections
+from eqsat.search.figures import GraphFigures
 from eqsat.search.run import Run
 from eqsat.tosa.locations import Origins, read
 from eqsat.vela.compile import Footprint
@@ -19,6 +21,8 @@ from eqsat.vela.facts import version as vela_version
 from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Bound
 from eqsat.verification.deviation import Deviation
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,38 +53,52 @@ class Point:
         return {"name": self.name, **self.figures._asdict(), "fits": self.fits, "verified": self.verified}
 
 
+#: How figures of a graph that a record tells begin there, and their names.
+_STARTS = {"": "eqsat", "stock_": "stock", "explicit_": "explicit"}
+_TOLD = ("cycles", "corrected", "by_kind", "footprint")
+
+
+class _Figure(Generic[_Value]):
+    """A property of a Result: one of a graph's figures."""
+
+    def __init__(self, graph: str, name: str) -> None:
+        self.graph, self.name = graph, name
+
+    def __get__(self, result: Result | None, owner: type[Result]) -> _Value:
+        return cast("_Value", getattr(result.figures[self.graph], self.name) if result else self)
+
+
 @dataclass(frozen=True)
 class Result:
-    """Outcome for one graph. Cycles are the totals of the version `vela` of Vela; those of stock's and of the explicit graph are None where Vela refuses it, or there is none.
-    corrected: the same without what Vela is known to charge for nothing (`eqsat/vela/broadcasts.py`), which decides.
+    """Outcome for one graph.
 
-    footprint: bytes of memory, and that of the others; limits: what it may need; points: the Pareto set of all graphs that were compiled, by cycles,
-    without those that are known to differ. bound: cycles that the input needs at least.
-    table: Vela's table of the result, a row per operator that runs, with the `origins` of each as far as the input tells them.
-    explicit: the input, for those who want to compare for themselves. chosen: "eqsat", "stock" or "explicit".
-    verified: equal to the reference to the bit: proved, or on samples.
-    proved: equal to it for every input on which it does not overflow itself (docs/proofs.md). undecided: the operators at which the proof ended, and why; the result was compared on samples then.
-    error_bound: the probability that "proved" is wrong is at most that. stock_proved: the same of the stock graph, None where that was not tried.
-    stock_verified: the same of the stock graph, None if it was not compared.
-    binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference does (None: they could
-    not be run, or there was no time; binary_reason says which, and where they differ). stock_binary_verified: the same of the stock graph.
-    command_stream: prices of the command streams of the "stock", the "explicit" and the chosen graph ("eqsat"), None where there is none, or its
-    commands are not known. referee: by which total candidates were ranked; the cycles of `points` are that referee's.
-    deviation: of a tolerant result that is not equal to the bit. seconds: by stage. searched: extraction gave at least one graph that Vela
-    accepts; if not, `warnings` say why, and the command line ends with exit code 4. known: what `run` is made of, without these figures.
+    explicit: the input, for those who want to compare for themselves.
+    chosen: "eqsat", "stock" or "explicit".
+    figures: of "stock", the "explicit" and the chosen graph ("eqsat"); those of a graph that Vela refuses, or that there is none of, are None or empty.
+    They are told by the properties `cycles`, `stock_cycles`, `explicit_cycles` and their like: totals of the version `vela` of Vela.
+    corrected: the same without what Vela is known to charge for nothing (`eqsat/vela/broadcasts.py`), which decides.
+    verified: equal to the reference to the bit: proved, or on samples; stock_verified: the same of the stock graph, None if it was not compared.
+    deviation: of a tolerant result that is not equal to the bit.
+    proved: equal to it for every input on which it does not overflow itself (docs/proofs.md); stock_proved: the same of the stock graph, None where that was not tried.
+    undecided: the operators at which the proof ended, and why; the result was compared on samples then.
+    error_bound: the probability that "proved" is wrong is at most that.
+    binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference does; None: they could
+    not be run, or there was no time; binary_reason says which, and where they differ. stock_binary_verified: the same of the stock graph.
+    referee: by which total candidates were ranked; the cycles of `points` are that referee's.
+    bound: cycles that the input needs at least.
+    searched: extraction gave at least one graph that Vela accepts; if not, `warnings` say why, and the command line ends with exit code 4.
     interrupted: the search was ended before it was done (`Interruption`), and this is the best that was found until then.
+    limits: the memory that it may need; points: the Pareto set of all graphs that were compiled, by cycles, without those that are known to differ.
+    table: Vela's table of the result, a row per operator that runs, with the `origins` of each as far as the input tells them.
+    seconds: by stage.
     raw: Vela's raw output for the result, which is what was run.
+    known: what `run` is made of, without these figures.
     """
 
     tosa: bytes = field(repr=False)
     explicit: bytes = field(repr=False)
     chosen: str
-    cycles: int
-    stock_cycles: int | None
-    explicit_cycles: int | None
-    corrected: int
-    stock_corrected: int | None
-    explicit_corrected: int | None
+    figures: Mapping[str, GraphFigures]
     verified: bool
     deviation: Deviation | None
     stock_verified: bool | None
@@ -91,14 +109,7 @@ class Result:
     binary_verified: bool | None
     binary_reason: str
     stock_binary_verified: bool | None
-    command_stream: dict[str, StreamPrice | None]
     referee: str
-    by_kind: dict[str, int]
-    stock_by_kind: dict[str, int]
-    explicit_by_kind: dict[str, int]
-    footprint: Footprint
-    stock_footprint: Footprint | None
-    explicit_footprint: Footprint | None
     bound: Bound
     coverage: float
     opaque: dict[str, int]
@@ -117,17 +128,27 @@ class Result:
     raw: RawOutput | None = field(default=None, repr=False, compare=False)
     known: Run | None = field(default=None, repr=False, compare=False)
 
-    def columns(self) -> tuple[Column, Column]:
+    cycles = _Figure[int]("eqsat", "cycles")
+    stock_cycles = _Figure[int | None]("stock", "cycles")
+    explicit_cycles = _Figure[int | None]("explicit", "cycles")
+    corrected = _Figure[int]("eqsat", "corrected")
+    stock_corrected = _Figure[int | None]("stock", "corrected")
+    explicit_corrected = _Figure[int | None]("explicit", "corrected")
+    by_kind = _Figure[dict[str, int]]("eqsat", "by_kind")
+    stock_by_kind = _Figure[dict[str, int]]("stock", "by_kind")
+    explicit_by_kind = _Figure[dict[str, int]]("explicit", "by_kind")
+    footprint = _Figure[Footprint]("eqsat", "footprint")
+    stock_footprint = _Figure[Footprint | None]("stock", "footprint")
+    explicit_footprint = _Figure[Footprint | None]("explicit", "footprint")
+
+    @property
+    def command_stream(self) -> dict[str, StreamPrice | None]:
+        """Prices of the command streams by graph, None where there is none, or its commands are not known."""
+        return {graph: figures.stream for graph, figures in self.figures.items()}
+
+    def columns(self) -> tuple[GraphFigures, GraphFigures]:
         """Figures of what there would be without eqsat, stock's graph or else the given one, and of the answer."""
-        streams = self.command_stream
-        if self.stock_cycles is None:
-            figures = self.explicit_cycles, self.explicit_by_kind, self.explicit_footprint
-            old = Column(*figures, stream=streams.get("explicit"), corrected=self.explicit_corrected)
-        else:
-            figures = self.stock_cycles, self.stock_by_kind, self.stock_footprint
-            old = Column(*figures, stream=streams.get("stock"), corrected=self.stock_corrected)
-        new = Column(self.cycles, self.by_kind, self.footprint, stream=streams.get("eqsat"), corrected=self.corrected)
-        return old, new
+        return self.figures["explicit" if self.stock_cycles is None else "stock"], self.figures["eqsat"]
 
     def _table(self) -> tuple[Row, list[list[Row]]]:
         name = "before" if self.stock_cycles is None else "stock"
@@ -157,14 +178,21 @@ class Result:
 
     def record(self) -> dict[str, Any]:
         """The figures, as JSON holds them."""
-        figures = asdict(replace(self, known=None, raw=None, tosa=b"", explicit=b"", points=[]))
-        del figures["known"]
-        return figures | {
-            "tosa": len(self.tosa),
-            "explicit": len(self.explicit),
-            "points": [p.record() for p in self.points],
-            "run": None,
-        }
+        record = asdict(replace(self, known=None, raw=None, tosa=b"", explicit=b"", points=[]))
+        del record["known"]
+        sides = record.pop("figures")
+        told = {f"{start}{name}": sides[graph][name] for start, graph in _STARTS.items() for name in _TOLD}
+        return (
+            record
+            | told
+            | {
+                "command_stream": {graph: figures["stream"] for graph, figures in sides.items()},
+                "tosa": len(self.tosa),
+                "explicit": len(self.explicit),
+                "points": [p.record() for p in self.points],
+                "run": None,
+            }
+        )
 
     @cached_property
     def run(self) -> Run | None:

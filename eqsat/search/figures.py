@@ -1,0 +1,52 @@
+"""Figures of a compiled graph, or of a program's delegates together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from eqsat.options.referee import StreamPrice, total
+from eqsat.vela.compile import Estimate, Footprint
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFigures:
+    """Figures of one side of a comparison, None or empty where they are not known.
+
+    cycles: Vela's total; corrected: without what Vela is known to charge for nothing; by_kind: cycles by operator kind.
+    footprint: bytes of memory; stream: the price of its command stream; pte_bytes: of its .pte.
+    """
+
+    cycles: int | None = None
+    corrected: int | None = None
+    by_kind: dict[str, int] = field(default_factory=dict)
+    footprint: Footprint | None = None
+    stream: StreamPrice | None = None
+    pte_bytes: int | None = None
+
+    @staticmethod
+    def of(estimate: Estimate, stream: StreamPrice | None) -> GraphFigures:
+        return GraphFigures(estimate.cycles, estimate.corrected, estimate.by_kind, estimate.footprint, stream)
+
+    @staticmethod
+    def together(delegates: Sequence[GraphFigures], complete: bool) -> GraphFigures:
+        """The figures of all delegates; those that one of them has not are None, and nearly all where these are not `complete`."""
+        by_kind: dict[str, int] = {}
+        for kind, cycles in (pair for d in delegates for pair in d.by_kind.items()):
+            by_kind[kind] = by_kind.get(kind, 0) + cycles
+        if not complete:
+            return GraphFigures(by_kind=by_kind)
+        footprints = [d.footprint for d in delegates if d.footprint]
+        return GraphFigures(
+            _sum(d.cycles for d in delegates),
+            _sum(d.corrected for d in delegates),
+            by_kind,
+            Footprint.together(footprints) if len(footprints) == len(delegates) else None,
+            total(d.stream for d in delegates),
+        )
+
+
+def _sum(totals: Iterable[int | None]) -> int | None:
+    every = list(totals)
+    known = [t for t in every if t is not None]
+    return sum(known) if len(known) == len(every) else None
