@@ -26,6 +26,13 @@ from eqsat.workers.worker import Pool
 
 Fields = dict[str, Any]
 
+#: What a delegate's figures have of `Result.record`.
+_RECORDED = (
+    *("seconds", "verified", "proved", "undecided", "error_bound", "stock_proved", "deviation", "points"),
+    *("binary_verified", "binary_reason", "stock_binary_verified"),
+    *("e_nodes", "stop", "chosen", "extractions", "coverage", "warnings"),
+)
+
 
 def measure(
     name: str, flags: list[str], files: dict[str, bytes], side: Fields, cold: bool
@@ -134,28 +141,13 @@ def _optimized(
     with Pool(1) as pool:
         estimate = compile_tosa(result.tosa, target, pool)
     found = [e for e in result.extractions if e.extractor == options.extractor]
+    record = result.record()
     return {
         **_graph(explicit, result.tosa, estimate),
-        "seconds": result.seconds,
-        "verified": result.verified,
-        "proved": result.proved,
-        "undecided": result.undecided,
-        "error_bound": result.error_bound,
-        "stock_proved": result.stock_proved,
-        "binary_verified": result.binary_verified,
-        "binary_reason": result.binary_reason,
-        "stock_binary_verified": result.stock_binary_verified,
+        **{name: record[name] for name in _RECORDED},
         "command_stream": result.command_stream,
-        "max_difference": max(result.deviation.largest) if result.deviation else 0.0,
-        "e_nodes": result.e_nodes,
-        "stop": result.stop,
-        "chosen": result.chosen,
-        "extractions": [asdict(e) for e in result.extractions],
-        "coverage": result.coverage,
-        "warnings": result.warnings,
-        "points": [p.record() for p in result.points],
         "passed_over": result.passed_over,
-        "deviation": None if result.deviation is None else asdict(result.deviation),
+        "max_difference": max(result.deviation.largest) if result.deviation else 0.0,
         "gap": found[0].gap if found else None,
     }
 

@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +31,8 @@ from eqsat.versions import versions
 if TYPE_CHECKING:
     from eqsat.report import RecordedRun
     from eqsat.search.figures import GraphFigures
+    from eqsat.search.result import Result
     from eqsat.vela.roofline import Bound
-    from eqsat.verification.deviation import Deviation
 
 BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED = 2, 3, 4, 5, 6
 
@@ -253,53 +253,50 @@ def show_standings(run: RecordedRun) -> None:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
-def show_points(delegates: list[list[dict[str, Any]]]) -> None:
+def show_points(results: Sequence[Result]) -> None:
     """The Pareto set of each delegate."""
-    for points in delegates:
+    for result in results:
         table = Table("Pareto set")
         for name in ("cycles", "SRAM", "flash"):
             table.add_column(name, justify="right")
         for name in ("fits", "verified"):
             table.add_column(name)
-        for i, p in enumerate(points):
-            answers = ({True: "yes", False: "no", None: "not tried"}[p[k]] for k in ("fits", "verified"))
-            table.add_row(f"point-{i}: {p['name']}", *(f"{p[k]:,}" for k in ("cycles", "sram", "flash")), *answers)
+        for i, p in enumerate(result.points):
+            answers = ({True: "yes", False: "no", None: "not tried"}[answer] for answer in (p.fits, p.verified))
+            table.add_row(f"point-{i}: {p.name}", *(f"{n:,}" for n in p.figures[:3]), *answers)
         console.print(table)
 
 
 def lines(
+    results: Sequence[Result],
     verified: bool,
-    deviations: list[Deviation | None],
-    stock_verified: list[bool | None],
-    binaries: list[tuple[bool | None, str]],
-    coverage: float,
-    seconds: dict[str, float],
-    messages: list[str],
-    passed_over: list[str],
-    kept: str,
     proved: bool,
-    undecided: list[str],
+    seconds: dict[str, float],
+    messages: Sequence[str],
+    kept: str,
 ) -> None:
+    """What is said below the table. results: of the delegates; verified, proved: all of them."""
     from eqsat.search.comparison import proof_line
 
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
-    if False in stock_verified:
+    if any(r.stock_verified is False for r in results):
         console.print(
             "[yellow]stock ExecuTorch's own result differs from the model for this graph; its cycles are no fair comparison[/yellow]"
         )
-    for d in filter(None, deviations):
+    deviations = [r.deviation for r in results if r.deviation]
+    for d in deviations:
         console.print(d.text, highlight=False, soft_wrap=True)
-    if not any(deviations):
+    if not deviations:
         console.print(f"verified bit for bit: {'yes' if verified else 'no'}", highlight=False)
     if verified:
-        console.print(proof_line(proved, undecided), highlight=False, soft_wrap=True)
-    for equal, reason in dict.fromkeys(binaries):
+        console.print(proof_line(proved, [u for r in results for u in r.undecided]), highlight=False, soft_wrap=True)
+    for equal, reason in dict.fromkeys((r.binary_verified, r.binary_reason) for r in results):
         answer = {True: "yes", False: f"no: {reason}", None: f"not run: {reason}"}[equal]
         console.print(f"verified in the binary: {answer}", highlight=False, soft_wrap=True)
-    for text in filter(None, passed_over):
+    for text in filter(None, (r.passed_over for r in results)):
         console.print(f"with more memory (--max-sram, --max-flash): {text}", highlight=False, soft_wrap=True)
-    console.print(f"operators modelled: {coverage:.0%}", highlight=False)
+    console.print(f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}", highlight=False)
     shown = ", ".join(f"{k} {v:.1f}" for k, v in seconds.items() if v >= 0.05)
     console.print(f"seconds: {shown}", highlight=False, soft_wrap=True)
     if kept:

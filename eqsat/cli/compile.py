@@ -125,23 +125,13 @@ def compile_command(
 
 def _show(summary: CompileSummary, title: str, pareto: bool) -> None:
     show(summary.figures["stock"], summary.figures["eqsat"], summary.bound, title)
-    lines(
-        summary.verified,
-        summary.deviations,
-        summary.stock_verified,
-        list(zip(summary.binary_verified, summary.binary_reasons, strict=True)),
-        summary.coverage,
-        summary.seconds,
-        summary.warnings,
-        summary.passed_over,
-        summary.kept[0] if summary.delegates == 1 and summary.kept else "",
-        summary.proved,
-        summary.undecided,
-    )
+    results = list(summary.results.values())
+    kept = results[0].kept if summary.delegates == len(results) == 1 else ""
+    lines(results, summary.verified, summary.proved, summary.seconds, summary.warnings, kept)
     for delegate in summary.by_delegate if summary.delegates > 1 else ():
         console.print(Text(delegate["text"]), soft_wrap=True)
     outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
     console.print(Text(f"on the CPU: {outside or 'nothing'}"), soft_wrap=True)
     if pareto:
-        show_points(summary.points)
+        show_points(results)
     console.print(f"calibrated on: {summary.calibration}", highlight=False)

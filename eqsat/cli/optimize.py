@@ -129,18 +129,6 @@ def _record(result: Result) -> dict[str, Any]:
 
 def _show(result: Result, title: str, pareto: bool) -> None:
     show(*result.columns(), result.bound, title, before="before")
-    lines(
-        result.verified,
-        [result.deviation],
-        [],
-        [(result.binary_verified, result.binary_reason)],
-        result.coverage,
-        result.seconds,
-        result.warnings,
-        [result.passed_over],
-        result.kept,
-        result.proved,
-        result.undecided,
-    )
+    lines([result], result.verified, result.proved, result.seconds, result.warnings, result.kept)
     if pareto:
-        show_points([result.record()["points"]])
+        show_points([result])

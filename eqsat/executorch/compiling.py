@@ -25,64 +25,91 @@ from eqsat.search.interruption import Interruption
 from eqsat.search.result import Result
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound
-from eqsat.verification.deviation import Deviation
 
 _Numeric = TypeVar("_Numeric", int, float)
 
 
 logger = logging.getLogger(__name__)
 
-#: Keys of `as_dict` that have a figure of each side.
-_TOLD = {name: name for name in ("cycles", "corrected", "by_kind")} | {
+#: Keys of `CompileSummary.as_dict` with a figure of each side, and those with one of each delegate's result.
+_OF_SIDES = {name: name for name in ("cycles", "corrected", "by_kind")} | {
     "memory": "footprint",
     "command_stream": "stream",
 }
+_OF_RESULTS = {
+    name: name
+    for name in (
+        "chosen",
+        "stock_verified",
+        "stock_proved",
+        "binary_verified",
+        "stock_binary_verified",
+        "passed_over",
+        "kept",
+    )
+} | {"binary_reasons": "binary_reason", "deviations": "deviation"}
 
 
 @dataclass(slots=True)
 class CompileSummary:
-    """What `eqsat compile` reports: the figures of "stock" and "eqsat" by the version `vela` of Vela over all delegates, cycles that the model needs at least, whether every delegate
-    equals its reference to the bit, whether that is proved for every input and where not, the probability that a proof is wrong, or by how much a tolerant one does not, seconds by stage; by_delegate: name, cycles, the graph that was
-    chosen, Vela's table of it with the origins of its operators, and the error where eqsat stepped back; cpu_operators: those that no delegate has, with their number;
-    interrupted: a search was ended before it was done; results: by the names of delegates, not in `as_dict`."""
+    """What `eqsat compile` reports.
+
+    figures: of "stock" and "eqsat", over all delegates.
+    results: by the names of delegates; complete: every delegate has one.
+    bound: cycles that the model needs at least.
+    stepped_back: how many delegates are stock's because eqsat failed or found nothing.
+    seconds: by stage.
+    by_delegate: name, cycles, the graph that was chosen, Vela's table of it with the origins of its operators, and the error where eqsat stepped back.
+    cpu_operators: those that no delegate has, with their number.
+    """
 
     model: str
     target: str
     figures: dict[str, GraphFigures]
+    results: dict[str, Result]
+    complete: bool
     bound: Bound | None
-    verified: bool
-    proved: bool
-    undecided: list[str]
-    error_bound: float
-    deviations: list[Deviation | None]
-    chosen: list[str]
-    stock_verified: list[bool | None]
-    stock_proved: list[bool | None]
-    binary_verified: list[bool | None]
-    binary_reasons: list[str]
-    stock_binary_verified: list[bool | None]
-    coverage: float
     delegates: int
     stepped_back: int
     calibration: str
     seconds: dict[str, float]
-    points: list[list[dict[str, Any]]] = field(default_factory=list)
-    passed_over: list[str] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str]
+    by_delegate: list[dict[str, Any]]
+    cpu_operators: dict[str, int]
     vela: str = field(default_factory=vela_version)
-    by_delegate: list[dict[str, Any]] = field(default_factory=list)
-    cpu_operators: dict[str, int] = field(default_factory=dict)
-    interrupted: bool = False
-    results: dict[str, Result] = field(default_factory=dict, repr=False)
+
+    @property
+    def verified(self) -> bool:
+        """Whether every delegate equals its reference to the bit."""
+        return self.complete and all(r.verified for r in self.results.values())
+
+    @property
+    def proved(self) -> bool:
+        """Whether every delegate equals its reference for every input."""
+        return self.complete and all(r.proved for r in self.results.values())
 
     def as_dict(self) -> dict[str, Any]:
+        """The figures, as JSON holds them."""
+        results = list(self.results.values())
         record = asdict(replace(self, results={}))
-        del record["results"]
+        del record["results"], record["complete"]
         sides = record.pop("figures")
-        told = {key: {side: figures[name] for side, figures in sides.items()} for key, name in _TOLD.items()}
-        sizes = {"pte_bytes": sides["eqsat"]["pte_bytes"], "stock_pte_bytes": sides["stock"]["pte_bytes"]}
-        return record | told | sizes
+        told = {key: [getattr(r, name) for r in results] for key, name in _OF_RESULTS.items()}
+        return {
+            **record,
+            **{key: {side: figures[name] for side, figures in sides.items()} for key, name in _OF_SIDES.items()},
+            **told,
+            "deviations": [d and asdict(d) for d in told["deviations"]],
+            "points": [[p.record() for p in r.points] for r in results],
+            "pte_bytes": sides["eqsat"]["pte_bytes"],
+            "stock_pte_bytes": sides["stock"]["pte_bytes"],
+            "verified": self.verified,
+            "proved": self.proved,
+            "undecided": [u for r in results for u in r.undecided],
+            "error_bound": min(1.0, sum(r.error_bound for r in results)) if self.complete else 1.0,
+            "coverage": min((r.coverage for r in results), default=0.0),
+            "interrupted": any(r.interrupted for r in results),
+        }
 
 
 def compile_model(
@@ -117,31 +144,16 @@ def compile_model(
         model=model,
         target=spec.target,
         figures={"stock": stock, "eqsat": ours},
+        results={d.name: d.result for d in session.delegates if d.result is not None},
+        complete=session.complete,
         bound=Bound.together(r.bound for r in results) if session.complete else None,
-        verified=session.complete and all(r.verified for r in results),
-        proved=session.complete and all(r.proved for r in results),
-        undecided=[u for r in results for u in r.undecided],
-        error_bound=min(1.0, sum(r.error_bound for r in results)) if session.complete else 1.0,
-        deviations=[r.deviation for r in results],
-        chosen=[r.chosen for r in results],
-        stock_verified=[r.stock_verified for r in results],
-        stock_proved=[r.stock_proved for r in results],
-        binary_verified=[r.binary_verified for r in results],
-        binary_reasons=[r.binary_reason for r in results],
-        stock_binary_verified=[r.stock_binary_verified for r in results],
-        coverage=min((r.coverage for r in results), default=0.0),
         delegates=len(results) + session.stepped_back,
         stepped_back=session.stepped_back + sum(not (r.searched or r.interrupted) for r in results),
         calibration=calibration,
         seconds={k: round(v, 3) for k, v in {**seconds, **_seconds(session)}.items()},
-        points=[[p.record() for p in r.points] for r in results],
-        passed_over=[r.passed_over for r in results],
-        kept=[r.kept for r in results],
         warnings=[str(w.message) for w in caught if issubclass(w.category, EqsatWarning)],
         by_delegate=[_delegate(d) for d in session.delegates],
         cpu_operators=outside,
-        interrupted=any(r.interrupted for r in results),
-        results={d.name: d.result for d in session.delegates if d.result is not None},
     )
 
 

@@ -1,7 +1,8 @@
 """Alternatives to a graph: what extraction finds in its e-graph, each compiled whole by Vela.
 
     search = Search(target, pool, options)
-    graphs = alternatives(search, frozen, decision).graphs
+    explored = by_cycles(search, frozen)
+    graphs = improved(search, explored, decision).graphs
 
 Greedy extraction starts, also from choice graphs in which views are free or copies, and the extractor of the options goes on from the best
 that it found. Each of them runs for several rounds: Vela's table of one round's graph corrects the prices of the next.
@@ -37,28 +38,12 @@ _PROVED, _NEAR, _FAR = 0.001, 0.015, 0.05
 _BEFORE = 0.5
 
 
-def alternatives(
-    search: Search,
-    frozen: Frozen,
-    decision: Decision,
-    *,
-    extractor: str = "",
-    more: Sequence[Rule] = (),
-    tolerant: bool = False,
-) -> Explored:
-    """What is found in an e-graph whose rules are `more` besides those of the options, by an extractor ("": that of the options).
-
-    Raises as `by_cycles`.
-    """
-    explored = by_cycles(search, frozen, extractor=extractor, more=more, tolerant=tolerant)
-    return improved(search, explored, decision)
-
-
 def by_cycles(
     search: Search, frozen: Frozen, *, extractor: str = "", more: Sequence[Rule] = (), tolerant: bool = False
 ) -> Explored:
     """Distinct graphs of an e-graph that Vela takes, looked for by cycles alone; where the search is interrupted, those that were found until then.
 
+    extractor: "" is that of the options; more, tolerant: as `Explored` has them.
     Raises Infeasible if nothing can be extracted, WorkerError if nothing can be priced, SearchInterrupted where nothing was found yet.
     """
     prices = PriceCache(search.options.cache)

@@ -11,7 +11,7 @@ from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
 from eqsat.rules import tolerant
-from eqsat.search.alternatives import alternatives
+from eqsat.search.alternatives import by_cycles, improved
 from eqsat.search.attempt import attempt
 from eqsat.search.explored import Explored
 from eqsat.search.less_memory import rules_for_less
@@ -53,7 +53,7 @@ def with_less_memory(
     frozen = saturated(search, reference, more) if more else None
     if not frozen or not any(frozen.saturation.matches.get(r.name) for r in more):
         return None
-    return alternatives(search, frozen, decision, extractor="dag_greedy", more=more)
+    return improved(search, by_cycles(search, frozen, extractor="dag_greedy", more=more), decision)
 
 
 def rounding_less(search: Search, reference: TensorGraph, decision: Decision) -> tuple[Frozen | None, list[Explored]]:
@@ -62,5 +62,6 @@ def rounding_less(search: Search, reference: TensorGraph, decision: Decision) ->
     frozen = saturated(search, reference, more) if search.options.numerics == "tolerant" else None
     if not frozen or not any(frozen.saturation.matches.get(r.name) for r in more if not r.analysis):
         return frozen, []
-    found = attempt(search, alternatives, search, frozen, decision, more=more, tolerant=True)
+    first = attempt(search, by_cycles, search, frozen, more=more, tolerant=True)
+    found = attempt(search, improved, search, first, decision) if first else None
     return frozen, [found] if found else []

@@ -9,7 +9,7 @@ from eqsat.egraph.encoding import saturate
 from eqsat.options.decision import Decision
 from eqsat.options.options import Options
 from eqsat.rules import RULES
-from eqsat.search.alternatives import alternatives
+from eqsat.search.alternatives import by_cycles, improved
 from eqsat.search.search import Search
 from eqsat.target import Target
 from eqsat.tosa import loads
@@ -41,7 +41,7 @@ def test_a_refused_candidate_costs_only_itself(tmp_path: Path) -> None:
     def found(*refused: int) -> tuple[list[bytes], Search]:
         with Refusing(*refused) as pool:
             search = Search(target, pool, options)
-            return [c.tosa for c in alternatives(search, frozen, Decision()).graphs], search
+            return [c.tosa for c in improved(search, by_cycles(search, frozen), Decision()).graphs], search
 
     both, whole = found()
     assert len(both) == 2 and whole.warnings == []
@@ -62,7 +62,7 @@ def test_no_round_follows_one_that_ran_out_of_time_in_vain(tmp_path: Path, pool:
     )
     search = Search(Target.of("ethos-u85-256"), pool, options)
     rules = options.identities(search.target)
-    alternatives(search, saturate(loads(UPSCALE.read_bytes()), rules, options.budget), Decision())
+    by_cycles(search, saturate(loads(UPSCALE.read_bytes()), rules, options.budget))
     *others, last = search.extractions
     assert last.extractor == options.extractor and all(e.extractor == "dag_greedy" for e in others)
     assert last.cycles > 1.02 * min(e.cycles for e in others)
