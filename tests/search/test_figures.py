@@ -1,0 +1,22 @@
+"""Figures of several delegates are sums, and unknown where one of them is unknown."""
+
+from __future__ import annotations
+
+from eqsat.search.figures import GraphFigures
+from eqsat.vela.compile import Footprint
+
+SMALL = GraphFigures(10, 8, {"convolution": 8}, Footprint(100, 1, 2, 3, {}))
+LARGE = GraphFigures(20, 20, {"convolution": 5, "transpose": 15}, Footprint(400, 10, 20, 30, {}))
+
+
+def test_figures_of_all_delegates() -> None:
+    both = GraphFigures.together([SMALL, LARGE], complete=True)
+    assert (both.cycles, both.corrected, both.stream) == (30, 28, None)
+    assert both.by_kind == {"convolution": 13, "transpose": 15}
+    assert both.footprint == Footprint(400, 11, 22, 33, {})
+
+
+def test_what_one_delegate_has_not_is_not_known_of_all() -> None:
+    refused = GraphFigures.together([SMALL, GraphFigures()], complete=True)
+    assert refused == GraphFigures(by_kind={"convolution": 8})
+    assert GraphFigures.together([SMALL], complete=False) == refused
