@@ -22,6 +22,7 @@ from eqsat.choice.compiled import Compiled
 from eqsat.choice.writer import Written
 from eqsat.options.decision import MemoryLimits
 from eqsat.target import Target
+from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate, InSram
 from extraction.within import Budget
@@ -73,9 +74,10 @@ class MemoryPrices:
         cost[: len(extra)] += extra
         return replace(choices, graph=replace(choices.graph, cost=cost))
 
-    def flash(self, choices: Choices) -> np.ndarray:
+    def flash(self, choices: Choices) -> Array:
         """Bytes of commands and weights of every candidate."""
-        return self._weights + self._known_commands(choices)
+        out: Array = self._weights + self._known_commands(choices)
+        return out
 
     def budgets(self, choices: Choices, near: Compiled, limits: MemoryLimits) -> list[Budget]:
         """What a choice may have of flash, counted from a graph that was compiled; and that it has not all that was in SRAM where that ran shortest, besides
@@ -106,13 +108,13 @@ class MemoryPrices:
         if there:
             self._shortages.append(there)
 
-    def _known_weights(self) -> np.ndarray:
+    def _known_weights(self) -> Array:
         """Bytes of weights of every candidate: as seen, or by their entropy, which is off by about the same share in all of them."""
         seen = ~np.isnan(self._seen_weights)
         share = self._seen_weights[seen].sum() / self._weights[seen].sum() if self._weights[seen].any() else 1.0
         return np.where(seen, self._seen_weights, share * self._weights)
 
-    def _known_commands(self, choices: Choices) -> np.ndarray:
+    def _known_commands(self, choices: Choices) -> Array:
         """Bytes of commands of every candidate: as seen, or the mean of those that begin with the same operator, per step."""
         kinds = [c.steps[0][0] if c.steps else c.enode.op for c in choices.candidates]
         steps = np.array([max(1, len(c.steps)) for c in choices.candidates])
@@ -144,12 +146,12 @@ def _appended(pad: Unit) -> float:
     return longest * pad.result.bytes
 
 
-def _padded(of_candidates: np.ndarray, choices: Choices) -> np.ndarray:
+def _padded(of_candidates: Array, choices: Choices) -> Array:
     """For all choice nodes: those of views need nothing."""
     return np.pad(of_candidates, (0, choices.graph.n_nodes - len(of_candidates)))
 
 
-def _indicator(nodes: Sequence[int], choices: Choices) -> np.ndarray:
+def _indicator(nodes: Sequence[int], choices: Choices) -> Array:
     out = np.zeros(choices.graph.n_nodes)
     out[nodes] = 1.0
     return out
