@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eqsat.choice.compiled import Compiled
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import ALONE, Container, Decision
 from eqsat.options.options import Options, given_options
@@ -67,29 +68,40 @@ def optimize_tosa(
             first = attempt(search, by_cycles, search, exact) if exact else None
             given = Given.of(coming, explicit, search)
             decision = given.decision(search, container)
-            exact_found = _found(search, reference, exact, first, given, decision) if exact and first else []
-            frozen, tolerant_found = rounding_less(search, reference, decision)
-            interrupted = _is_interrupted(search, [*exact_found, *tolerant_found])
-            answer, found = answered(search, given, [*exact_found, *tolerant_found], checks, decision)
+            others = list(given.compiled.values())
+            found = _found(search, reference, exact, first, others, decision) if exact and first else []
+            frozen, rounded = rounding_less(search, reference, decision)
+            interrupted = _is_interrupted(search, [*found, *rounded])
+            answer, found = answered(search, others, [*found, *rounded], checks, decision)
             if answer is None:
                 raise given.refusals["explicit"]
-            candidates = [*given.compiled.values(), *graphs(found)]
+            candidates = [*others, *graphs(found)]
             with search.clock.stage("verify"):
                 verify_offers(candidates, answer, checks, decision)
                 tell(answer, candidates, checks, decision)
-        outcome = Outcome(name, search, reference, given, decision, found, frozen or exact, interrupted, answer, checks)
+        last = frozen or exact
+        outcome = Outcome(
+            name, search, reference, given, decision, candidates, found, last, interrupted, answer, checks
+        )
         return outcome.result()
 
 
 def _found(
-    search: Search, reference: TensorGraph, exact: Frozen, first: Explored, given: Given, decision: Decision
+    search: Search,
+    reference: TensorGraph,
+    exact: Frozen,
+    first: Explored,
+    others: Sequence[Compiled],
+    decision: Decision,
 ) -> list[Explored]:
-    """What is found in the exact e-graph and, where nothing fast fits, in one with forms that need less memory. first: what was found by cycles."""
+    """What is found in the exact e-graph and, where nothing fast fits, in one with forms that need less memory.
+
+    first: what was found by cycles; others: candidates that were not extracted.
+    """
     best = attempt(search, improved, search, first, decision)
     if not best or not best.graphs:
         return []
-    known = [*given.compiled.values(), *best.graphs]
-    less = attempt(search, with_less_memory, search, reference, exact, known, decision)
+    less = attempt(search, with_less_memory, search, reference, exact, [*others, *best.graphs], decision)
     return [best, less] if less else [best]
 
 

@@ -24,22 +24,24 @@ from eqsat.verification.verification import Answer, Checks, pareto_set, rank
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All that is known at the end of an optimization. name: of the graph; frozen: the last e-graph; interrupted: the search was ended early."""
+    """All that is known at the end of an optimization.
+
+    name: of the graph.
+    candidates: all graphs that were compared; found: those of them that were extracted.
+    frozen: the last e-graph; interrupted: the search was ended early.
+    """
 
     name: str
     search: Search
     reference: TensorGraph
     given: Given
     decision: Decision
+    candidates: Sequence[Compiled]
     found: Sequence[Explored]
     frozen: Frozen | None
     interrupted: bool
     answer: Answer
     checks: Checks
-
-    @property
-    def candidates(self) -> list[Compiled]:
-        return [*self.given.compiled.values(), *graphs(self.found)]
 
     def result(self) -> Result:
         search, answer, best, frozen = self.search, self.answer, self.answer.best, self.frozen

@@ -9,7 +9,6 @@ from eqsat.options.decision import Decision
 from eqsat.search.alternatives import without
 from eqsat.search.attempt import attempt
 from eqsat.search.explored import Explored
-from eqsat.search.given import Given
 from eqsat.search.search import Search
 from eqsat.verification.verification import Answer, Checks, Judged, first_equal
 from extraction import Infeasible
@@ -20,16 +19,16 @@ _BEHIND, _REPAIRS = 0.01, 3
 
 
 def answered(
-    search: Search, given: Given, found: Sequence[Explored], checks: Checks, decision: Decision
+    search: Search, given: Sequence[Compiled], found: Sequence[Explored], checks: Checks, decision: Decision
 ) -> tuple[Answer | None, list[Explored]]:
-    """The first graph that may be the answer; and all that was found.
+    """The first graph that may be the answer; and all that was found. given: candidates that were not extracted.
 
     Where Vela compiles a better one wrongly, the search goes on without the choices at which the wrong binaries begin to differ.
     """
     known, left = 0, _REPAIRS
     while True:
         with search.clock.stage("verify"):
-            answer = first_equal([*given.compiled.values(), *graphs(found)], checks, decision)
+            answer = first_equal([*given, *graphs(found)], checks, decision)
         wrong, known = checks.miscompiled[known:], len(checks.miscompiled)
         more = _without(search, wrong, answer, found, decision) if answer and left else []
         found, left = [*found, *more], left - 1
