@@ -10,8 +10,8 @@ import pytest
 from benchmarks.vela_defects import GRAPHS, REFUSED_ELSEWHERE, equal_weights, is_wrong, lost_output, verdict
 from cost_models.op_count import OpCount
 from docs.generate import PARTS
+from eqsat.choice.choice import build
 from eqsat.egraph.encoding import saturate
-from eqsat.search.choice import build
 from eqsat.target import Target
 from eqsat.target.families import U55
 from eqsat.tensor.graph import TensorGraph
