@@ -24,15 +24,16 @@ class Effort:
     memory_rounds: int
     less_memory: bool
     binary_time_limit: float
+    orders: int
 
 
 #: By number.
 EFFORTS = (
-    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, False, 5.0),
+    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, False, 5.0, 0),
     Effort(
-        "greedy extraction, seconds", True, Budget(nodes=15_000, matches=500_000), "dag_greedy", 2.0, 3, 6, True, 5.0
+        "greedy extraction, seconds", True, Budget(nodes=15_000, matches=500_000), "dag_greedy", 2.0, 3, 6, True, 5.0, 4
     ),
-    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, True, 30.0),
+    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, True, 30.0, 12),
     Effort(
         "hours, if need be",
         True,
@@ -43,6 +44,7 @@ EFFORTS = (
         40,
         True,
         3600.0,
+        100,
     ),
 )
 DEFAULT_EFFORT = 2

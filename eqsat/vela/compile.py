@@ -113,8 +113,13 @@ class Estimate:
 
     def read_by(self, tensor: InSram) -> dict | None:
         """The row of the operator whose weights a buffer holds ("WB_single_2112_op2"); None for what is no such buffer."""
+        step = self.step_of(tensor)
+        return None if step is None else self.operators[step]
+
+    def step_of(self, tensor: InSram) -> int | None:
+        """The position of that operator among `operators`."""
         number = re.fullmatch(r"WB_\w+_op(\d+)", tensor.name)
-        return self.operators[int(number[1])] if number and int(number[1]) < len(self.operators) else None
+        return int(number[1]) if number and int(number[1]) < len(self.operators) else None
 
     @property
     def sram_peak(self) -> int:

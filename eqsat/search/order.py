@@ -1,0 +1,221 @@
+"""The order in which Vela runs a graph, and what in a graph decides it.
+
+Vela walks from the outputs, depth first and the last operand first, and runs each operator once all of its operands are there
+(TraverseGraphFromEnd in regor's graph.hpp).
+So the operands of a commutative operator decide which side of it is computed first: what is in SRAM meanwhile, and which operators are next to each other.
+The same holds for the operands of a CONCAT of channels which only convolutions read: their weights move with it.
+A graph with swapped operands has the same nodes under the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.types import Const, attrs_of
+from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.compile import Estimate
+
+#: Operators of two operands that may change places, bit for bit.
+COMMUTATIVE = frozenset(
+    ("add", "mul", "maximum", "minimum", "equal", "bitwise_and", "bitwise_or", "bitwise_xor")
+    + ("logical_and", "logical_or", "logical_xor")
+)
+#: Operators that do the same in every channel, as long as a RESCALE has one scale.
+_IN_EVERY_CHANNEL = ("rescale", "clamp", "table")
+#: The last axis of an activation in NHWC, and of the weights of a CONV2D: its input channels.
+_CHANNELS = 3
+
+
+class Swap(NamedTuple):
+    """The places of two operands of a node.
+
+    channels: other nodes that have these channels in the other order then, with the weights that read them.
+    """
+
+    node: int
+    first: int
+    second: int
+    channels: tuple[int, ...] = ()
+
+
+def swaps(graph: TensorGraph) -> list[Swap]:
+    """All of a graph that may change the order in which it runs."""
+    readers = graph.readers()
+    out: list[Swap] = []
+    for n in readers:
+        node = graph.nodes[n]
+        if node.op in COMMUTATIVE:
+            channels: list[int] | None = []
+        elif node.op == "concat" and node.attr("axis") == _CHANNELS == len(node.shape) - 1:
+            channels = _behind(graph, readers, n)
+        else:
+            continue
+        if channels is not None:
+            computed = [k for k, i in enumerate(node.inputs) if graph.nodes[i].inputs]
+            pairs = ((j, k) for j, k in combinations(computed, 2) if node.inputs[j] != node.inputs[k])
+            out += [Swap(n, j, k, tuple(channels)) for j, k in pairs]
+    return out
+
+
+def swapped(graph: TensorGraph, swap: Swap) -> TensorGraph:
+    """The graph with two operands in each other's place."""
+    nodes, node = list(graph.nodes), graph.nodes[swap.node]
+    order = list(range(len(node.inputs)))
+    order[swap.first], order[swap.second] = swap.second, swap.first
+    nodes[swap.node] = replace(node, inputs=tuple(node.inputs[k] for k in order))
+    if swap.channels:
+        ends = np.cumsum([graph.nodes[i].shape[_CHANNELS] for i in node.inputs])
+        parts = np.split(np.arange(ends[-1]), ends[:-1])
+        channels = np.concatenate([parts[k] for k in order])
+        for n in (n for n in swap.channels if graph.nodes[n].op == "const"):
+            nodes[n] = _reordered(graph.nodes[n], channels)
+    return TensorGraph(nodes, graph.inputs, graph.outputs, graph.output_names)
+
+
+def _reordered(weights: Node, channels: np.ndarray) -> Node:
+    data = weights.attr("value").data[..., channels]
+    return replace(weights, attrs=attrs_of({"value": Const(data, weights.dtype, weights.shape)}))
+
+
+def _behind(graph: TensorGraph, readers: Mapping[int, Sequence[int]], concat: int) -> list[int] | None:
+    """The nodes with the channels of a CONCAT, and the weights of the convolutions that read them; None if others read them too."""
+    out, stack = [concat], [concat]
+    while stack:
+        n = stack.pop()
+        if n in graph.outputs:
+            return None
+        for r in readers[n]:
+            node = graph.nodes[r]
+            if node.op == "conv2d" and _has_own_weights(graph, readers, r):
+                out.append(node.inputs[1])
+            elif node.op in _IN_EVERY_CHANNEL and len(dict(node.attrs).get("multiplier", (1,))) == 1:
+                out.append(r)
+                stack.append(r)
+            else:
+                return None
+    return out
+
+
+def _has_own_weights(graph: TensorGraph, readers: Mapping[int, Sequence[int]], convolution: int) -> bool:
+    number = graph.nodes[convolution].inputs[1]
+    weights = graph.nodes[number]
+    return weights.op == "const" and not DType.of(weights.dtype).carried and readers[number] == [convolution]
+
+
+def moved(before: TensorGraph, after: TensorGraph) -> set[int]:
+    """The nodes whose channels are in another order after swaps."""
+    changed = (s for s in swaps(before) if before.nodes[s.node].inputs != after.nodes[s.node].inputs)
+    return {n for s in changed for n in s.channels}
+
+
+def execution(graph: TensorGraph) -> list[int]:
+    """Numbers of the operators in the order in which Vela runs them, as far as it runs each by itself."""
+    order: list[int] = []
+    visited = set[int]()
+    stack = [(False, o) for o in graph.outputs]
+    while stack:
+        is_done, n = stack.pop()
+        if is_done:
+            order.append(n)
+        elif n not in visited and graph.nodes[n].inputs:
+            visited.add(n)
+            stack.append((True, n))
+            stack += [(False, i) for i in graph.nodes[n].inputs]
+    return order
+
+
+class Cost(NamedTuple):
+    """What an order costs by a compiled graph's tensors.
+
+    peak: bytes in SRAM at once.
+    waiting: bytes times steps between the first step that has them and the last that reads them.
+    """
+
+    peak: int
+    waiting: int
+
+
+class Buffer(NamedTuple):
+    """Bytes of weights in SRAM, from `begin` to `end` on Vela's clock, which has two ticks for each operator, counted from the operator's own."""
+
+    size: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What Vela made of the nodes of a graph, which a swap changes little.
+
+    steps: nodes that Vela runs as operators of their own.
+    sizes: {node: bytes of its tensor in SRAM}.
+    buffers: {node: those of its weights}.
+    """
+
+    steps: frozenset[int]
+    sizes: Mapping[int, int]
+    buffers: Mapping[int, Sequence[Buffer]]
+
+    @staticmethod
+    def of(graph: TensorGraph, estimate: Estimate) -> Allocation:
+        """That of a compiled graph."""
+        numbers = {name: n for n, name in written_names(graph).items()}
+        made = [numbers.get(r.get("source") or r["name"], -1) for r in estimate.operators]
+        sizes = {numbers[t.name]: t.end - t.address for t in estimate.tensors if t.name in numbers}
+        buffers: dict[int, list[Buffer]] = {}
+        for t in estimate.tensors:
+            if (k := estimate.step_of(t)) is not None:
+                buffers.setdefault(made[k], []).append(Buffer(t.end - t.address, t.first - 2 * k, t.last - 2 * k))
+        steps = frozenset(made) - {-1}
+        return Allocation(steps, sizes, {n: b for n, b in buffers.items() if n in steps})
+
+    def order(self, graph: TensorGraph) -> list[int]:
+        """The steps in the order in which they run."""
+        return [n for n in execution(graph) if n in self.steps]
+
+    def cost(self, graph: TensorGraph) -> Cost:
+        """Of the order of a graph with the same nodes."""
+        order = self.order(graph)
+        step = {n: k for k, n in enumerate(order)}
+        first, last = _first_steps(graph, step), _last_steps(graph, step)
+        changes, waiting = [0] * (2 * len(order) + 3), 0
+        for n, size in self.sizes.items():
+            end = len(order) if n in graph.outputs else last.get(n, 0)
+            begin = min(first.get(n, end), end)
+            changes[2 * begin] += size
+            changes[2 * end + 2] -= size
+            waiting += size * max(0, end - begin - 1)
+        for n, buffers in self.buffers.items():
+            for size, begin, end in buffers:
+                changes[max(0, 2 * step[n] + begin)] += size
+                changes[min(2 * step[n] + end, 2 * len(order)) + 1] -= size
+        return Cost(max(accumulate(changes)), waiting)
+
+
+def _first_steps(graph: TensorGraph, step: Mapping[int, int]) -> dict[int, int]:
+    """{node: the first step that writes to it}: of what is no step, as a CONCAT in place, the first that writes to an operand."""
+    out: dict[int, int] = {}
+    for n in graph.live():
+        node = graph.nodes[n]
+        known = [out[i] for i in node.inputs if i in out]
+        if n in step or node.op == "input" or known:
+            out[n] = step.get(n, min(known, default=0))
+    return out
+
+
+def _last_steps(graph: TensorGraph, step: Mapping[int, int]) -> dict[int, int]:
+    """{node: the last step that reads it}, also through nodes that are no steps."""
+    out: dict[int, int] = {}
+    for n in reversed(graph.live()):
+        at = step.get(n, out.get(n))
+        if at is not None:
+            for i in graph.nodes[n].inputs:
+                out[i] = max(out.get(i, 0), at)
+    return out

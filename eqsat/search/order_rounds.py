@@ -1,0 +1,120 @@
+"""Orders in which Vela runs a graph (`order.py`), tried on the best graphs that were found: what is in SRAM meanwhile tells which, and Vela what comes of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from eqsat.search.decision import MemoryLimits
+from eqsat.search.effort import EFFORTS
+from eqsat.search.options import OptionError
+from eqsat.search.order import Allocation, Cost, Swap, moved, swapped, swaps
+from eqsat.search.result import Extracted
+from eqsat.search.search import Search
+from eqsat.search.verification import Compiled
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.vela.compile import compile_tosa
+from eqsat.workers.worker import WorkerError
+
+logger = logging.getLogger(__name__)
+
+#: What such graphs are called.
+_NAME = "order"
+#: What counts first of the cost of an order.
+_BY: Sequence[Callable[[Cost], tuple[int, int]]] = (lambda cost: cost, lambda cost: (cost.waiting, cost.peak))
+
+
+class OrderRounds:
+    """Goes on from the best graph, and from faster ones that need too much memory, and adds to `by_tosa`."""
+
+    def __init__(self, search: Search, by_tosa: dict[bytes, Compiled | None], limits: MemoryLimits) -> None:
+        self.search, self.by_tosa, self.limits = search, by_tosa, limits
+        self.decision = replace(search.decision, limits=limits)
+
+    def run(self) -> None:
+        for start in self._starts():
+            self._improve(start)
+
+    def _starts(self) -> list[Compiled]:
+        """The best graph; and of those that are faster and do not fit the fastest, and the one that is fast and exceeds little."""
+        known = [c for c in self.by_tosa.values() if c]
+        if not known:
+            return []
+        best = min(known, key=self._rank)
+        over = [c for c in known if c.figures.cycles < best.figures.cycles and not self.limits.fits(c.figures)]
+        starts = [best]
+        if over:
+            starts.append(min(over, key=lambda c: c.figures.cycles * (1 + self.limits.excess(c.figures))))
+            starts.append(min(over, key=lambda c: c.figures))
+        return list({id(c): c for c in starts}.values())
+
+    def _rank(self, c: Compiled) -> tuple[float, bool, int, int]:
+        return self.decision.rank(c.figures)
+
+    def _improve(self, start: Compiled) -> None:
+        """First the orders that are best by what is known of the graph's tensors, then one swap after the other, each kept where it is better."""
+        most = len(self.by_tosa) + EFFORTS[self.search.options.effort].orders
+        allocation, known = Allocation.of(start.graph, start.estimate), swaps(start.graph)
+        best = start
+        for by in _BY:
+            if len(self.by_tosa) < most:
+                best = self._better(best, _arranged(start.graph, known, allocation, by))
+        for swap in _by_change(best.graph, known, allocation):
+            if len(self.by_tosa) < most:
+                best = self._better(best, swapped(best.graph, swap))
+
+    def _better(self, best: Compiled, graph: TensorGraph) -> Compiled:
+        """The graph, compiled, where it is better than the best one."""
+        return min(best, self._compiled(best, graph) or best, key=self._rank)
+
+    def _compiled(self, start: Compiled, graph: TensorGraph) -> Compiled | None:
+        """None: Vela refuses it."""
+        buffer = dumps(graph)
+        if buffer not in self.by_tosa:
+            self.search.interruption.check()
+            self.by_tosa[buffer] = self._new(start, graph, buffer)
+        return self.by_tosa[buffer]
+
+    def _new(self, start: Compiled, graph: TensorGraph, buffer: bytes) -> Compiled | None:
+        try:
+            with self.search.clock.stage("vela"):
+                estimate = compile_tosa(buffer, self.search.target, self.search.pool)
+            judged = self.search.referee.decisive(estimate)
+        except (WorkerError, OptionError) as e:
+            self.search.warnings.append(f"a candidate was dropped: {e}")
+            return None
+        cycles = estimate.corrected
+        logger.info("%s cycles by %s", f"{cycles:,}", _NAME, extra={"cycles": cycles})
+        self.search.extractions.append(Extracted(_NAME, 0, float(start.figures.cycles), cycles, None))
+        others = moved(start.graph, graph)
+        classes = {n: c for n, c in start.classes.items() if n not in others}
+        return replace(start, graph=graph, tosa=buffer, estimate=estimate, judged=judged, classes=classes)
+
+
+def _arranged(
+    graph: TensorGraph, among: Sequence[Swap], allocation: Allocation, by: Callable[[Cost], tuple[int, int]]
+) -> TensorGraph:
+    """A graph with the swaps that lower its cost, each while it does."""
+    best, cost = graph, by(allocation.cost(graph))
+    for swap in reversed(among):
+        tried = swapped(best, swap)
+        if (new := by(allocation.cost(tried))) < cost:
+            best, cost = tried, new
+    return best
+
+
+def _by_change(graph: TensorGraph, among: Sequence[Swap], allocation: Allocation) -> list[Swap]:
+    """The swaps that change the order in which a graph runs, by the peak that is expected, then those first that change most.
+
+    None is left out for its peak: Vela may place tensors better or worse than the bytes that are there at once say.
+    """
+    waiting, order = allocation.cost(graph).waiting, allocation.order(graph)
+    changes: list[tuple[int, int, Swap]] = []
+    for swap in among:
+        after = swapped(graph, swap)
+        if allocation.order(after) != order:
+            cost = allocation.cost(after)
+            changes.append((cost.peak, -abs(cost.waiting - waiting), swap))
+    return [swap for _, _, swap in sorted(changes)]
