@@ -6,8 +6,8 @@
 
 Greedy extraction starts, also from choice graphs in which views are free or copies, and the extractor of the options goes on from the best
 that it found. Each of them runs for several rounds: Vela's table of one round's graph corrects the prices of the next.
-Where the fastest graph needs more memory than it may, there are further rounds (`memory_rounds.py`). At last convolutions take the place of Vela's copies
-(`copy_rounds.py`).
+Where the fastest graph needs more memory than it may, there are further rounds (`memory_rounds.py`). Then convolutions take the place of Vela's copies
+(`copy_rounds.py`), and at last the best graphs run in other orders (`order_rounds.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from eqsat.options.plugins import checked_extraction, made_cost_model
 from eqsat.search.copy_rounds import CopyRounds
 from eqsat.search.explored import Explored, Rounds
 from eqsat.search.memory_rounds import MemoryRounds
+from eqsat.search.order_rounds import OrderRounds
 from eqsat.search.search import Search
 from extraction import Extraction, Infeasible, check, extract
 
@@ -58,11 +59,14 @@ def by_cycles(
 
 
 def improved(search: Search, explored: Explored, decision: Decision) -> Explored:
-    """What rounds by memory and with copies find besides, within each of the limits that a decision aims at."""
+    """What rounds by memory, with copies and in other orders find besides, within each of the limits that a decision aims at."""
     for rounds in (MemoryRounds, CopyRounds):
         for limits in decision.aims:
             explored = rounds(search, explored, replace(decision, limits=limits)).run()
-    return explored
+    by_tosa = dict(explored.by_tosa)
+    for limits in decision.aims:
+        OrderRounds(search, by_tosa, replace(decision, limits=limits)).run()
+    return replace(explored, by_tosa=by_tosa)
 
 
 def without(search: Search, explored: Explored, forbidden: Collection[int], decision: Decision) -> Explored:

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from eqsat.search.decision import MemoryLimits
-from eqsat.search.effort import EFFORTS
-from eqsat.search.options import OptionError
+from eqsat.choice.compiled import Compiled
+from eqsat.options.decision import Decision
+from eqsat.options.effort import EFFORTS
+from eqsat.options.options import OptionError
+from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.order import Allocation, Cost, Swap, moved, swapped, swaps
 from eqsat.search.result import Extracted
 from eqsat.search.search import Search
-from eqsat.search.verification import Compiled
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
@@ -43,10 +44,10 @@ class OrderRounds:
         if not known:
             return []
         best = min(known, key=self._rank)
-        over = [c for c in known if c.figures.cycles < best.figures.cycles and not self.limits.fits(c.figures)]
+        over = [c for c in known if c.figures.cycles < best.figures.cycles and not self.decision.limits.fits(c.figures)]
         starts = [best]
         if over:
-            starts.append(min(over, key=lambda c: c.figures.cycles * (1 + self.limits.excess(c.figures))))
+            starts.append(min(over, key=lambda c: c.figures.cycles * (1 + self.decision.limits.excess(c.figures))))
             starts.append(min(over, key=lambda c: c.figures))
         return list({id(c): c for c in starts}.values())
 

@@ -15,6 +15,7 @@ from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
 from eqsat.egraph.encoding import Frozen
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Shape
 from eqsat.tosa.flatbuffer import dumps, tensor_names
 from eqsat.tosa.locations import Origins, read, text, union
 
@@ -128,9 +129,14 @@ def with_locations(best: Compiled, explicit: bytes) -> bytes:
         return best.tosa
     known = of_buffer(explicit)
     graph, made_for = best.choices.tensor_graph(best.choice)
-    if not known or dumps(graph) != best.tosa:
+    if not known or _kinds(graph) != _kinds(best.graph):
         return best.tosa
-    return dumps(graph, {n: text(o) for n, o in of_choice(best.choices, graph, made_for, known).items()})
+    return dumps(best.graph, {n: text(o) for n, o in of_choice(best.choices, best.graph, made_for, known).items()})
+
+
+def _kinds(graph: TensorGraph) -> list[tuple[str, Shape]]:
+    """What stays the same where operands are swapped (`order.py`)."""
+    return [(n.op, n.shape) for n in graph.nodes]
 
 
 def table(tosa: bytes, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.search.decision import Decision, Figures, MemoryLimits
+from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.options import Options
+from eqsat.options.options import Options
 from eqsat.search.order import Allocation, Swap, execution, moved, swapped, swaps
 from eqsat.search.order_rounds import OrderRounds
 from eqsat.search.search import Search
-from eqsat.search.verification import Compiled
+from eqsat.choice.compiled import Compiled
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
