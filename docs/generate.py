@@ -125,9 +125,11 @@ def efforts() -> str:
         "rounds of each extractor",
         "rounds for memory",
         "seconds for binaries",
+        "orders",
     )
     rows = (
-        (e.budget.nodes, e.extractor, e.time_limit, e.rounds, e.memory_rounds, e.binary_time_limit) for e in EFFORTS
+        (e.budget.nodes, e.extractor, e.time_limit, e.rounds, e.memory_rounds, e.binary_time_limit, e.orders)
+        for e in EFFORTS
     )
     written = ((f"{x:,}" if isinstance(x, int) else f"{x:g}" if isinstance(x, float) else x for x in r) for r in rows)
     return _table(head, ((str(i), EFFORTS[i].summary, *row) for i, row in enumerate(written)))
