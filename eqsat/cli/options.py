@@ -88,7 +88,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             str,
             typer.Option(
-                help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%: more than stock's graph does; stock: as much; any"
+                help="SRAM that a delegate may use: bytes, 64K, 1M; +16K, 5%: more than stock's graph does; stock: as much, or all that the NPU has to itself; any"
             ),
         ],
         "stock",

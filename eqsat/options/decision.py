@@ -2,7 +2,8 @@
 another referee is asked for, and never one that is dearer than stock's graph by Vela's own total.
 
 Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash. By default no more SRAM than stock's graph needs is
-allowed, and so much flash that the .pte is at most 1% or 4 KiB larger than stock's. So one graph always fits.
+allowed, or than the NPU has to itself (Dedicated_Sram), and so much flash that the .pte is at most 1% or 4 KiB larger than stock's. So one graph
+always fits.
 """
 
 from __future__ import annotations
@@ -68,12 +69,18 @@ class MemoryLimits:
     flash: int | None = None
 
     @staticmethod
-    def of(options: Options, given: Mapping[str, Footprint], container: Container = ALONE) -> MemoryLimits:
+    def of(
+        options: Options, given: Mapping[str, Footprint], container: Container = ALONE, dedicated: int = 0
+    ) -> MemoryLimits:
         """What the options say, where the given graphs ("stock", "explicit") need what `given` says and `container` is around them: "stock" means
-        the explicit graph where there is no stock graph, and nothing where Vela refuses both."""
+        the explicit graph where there is no stock graph, and nothing where Vela refuses both.
+
+        dedicated: bytes of SRAM that the NPU has to itself, which "stock" allows too.
+        """
         stock = given.get("stock") or given.get("explicit")
+        sram = _bytes(parse(options.max_sram, "max_sram"), stock.sram if stock else None, _NOTHING)
         return MemoryLimits(
-            _bytes(parse(options.max_sram, "max_sram"), stock.sram if stock else None, _NOTHING),
+            max(sram, dedicated) if sram is not None and options.max_sram == STOCK else sram,
             _bytes(parse(options.max_flash, "max_flash"), stock.payload if stock else None, container),
         )
 
@@ -141,15 +148,17 @@ class Decision:
         footprints: Mapping[str, Footprint],
         figures: Mapping[str, Figures],
         container: Container = ALONE,
+        dedicated: int = 0,
     ) -> Decision:
-        """That of a run; footprints, figures: of stock's and of the explicit graph, as far as Vela takes them."""
+        """That of a run; footprints, figures: of stock's and of the explicit graph, as far as Vela takes them; dedicated: bytes of SRAM that the NPU
+        has to itself."""
         before = figures.get("stock", figures.get("explicit"))
         return Decision(
             options.objective,
-            MemoryLimits.of(options, footprints, container),
+            MemoryLimits.of(options, footprints, container, dedicated),
             before.cycles if before and options.objective == SRAM else None,
             before.vela_total if before and options.referee != COMMAND_STREAM else None,
-            MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), footprints, container),
+            MemoryLimits.of(replace(options, max_sram=STOCK, max_flash=STOCK), footprints, container, dedicated),
         )
 
     def is_better(self, a: Figures, b: Figures, by: float) -> bool:

@@ -55,7 +55,7 @@ class Options:
     rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles of stock's graph, and
     as many for all others that are compared (0: binaries are not run).
     max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M"; "+16K" or "5%", so much more than stock's graph uses, or the given
-    graph where there is no stock; "stock", no more than that; or "any".
+    graph where there is no stock; "stock", no more than that or than the NPU has to itself (Dedicated_Sram); or "any".
     objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides by cycles, but also looks for
     less SRAM and verifies the whole Pareto set (`Result.points`).
     max_flash: the same for its commands and weights; "+4K" and "5%" are of the whole .pte, of which several delegates share what is added; "stock"

@@ -79,7 +79,8 @@ class Given:
         """What answers are chosen by, which the given graphs say."""
         footprints = {n: c.estimate.footprint for n, c in self.compiled.items()}
         figures = {n: c.figures for n, c in self.compiled.items()}
-        return Decision.of(search.options, footprints, figures, container)
+        dedicated = max((c.estimate.dedicated for c in self.compiled.values()), default=0)
+        return Decision.of(search.options, footprints, figures, container, dedicated)
 
 
 def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock | None, checks: Checks) -> Coming:

@@ -84,7 +84,7 @@ class Estimate:
     """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, per memory its peak use and
     the bytes read and written; what the target does in a cycle at most; the bytes of the command stream and of the encoded weights, or
     of the .tflite that Vela wrote; the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses); what is in SRAM
-    when; and of TOSA Vela's raw output, the binary itself."""
+    when; of TOSA Vela's raw output, the binary itself; and the bytes of SRAM that the memory mode gives to the NPU alone (Dedicated_Sram), 0 in others."""
 
     cycles: int
     rows: tuple[dict, ...] = field(repr=False)
@@ -94,6 +94,7 @@ class Estimate:
     cpu_operators: int = 0
     tensors: tuple[InSram, ...] = field(default=(), repr=False)
     raw: RawOutput | None = field(default=None, repr=False)
+    dedicated: int = 0
 
     @property
     def stream(self) -> bytes:
@@ -174,6 +175,7 @@ def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeo
         answer["cpu_operators"],
         tuple(InSram(*t) for t in answer["tensors"]),
         answer["raw"],
+        answer["dedicated"],
     )
 
 

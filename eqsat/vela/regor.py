@@ -68,6 +68,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         "rows": _rows(tables, asked.bursts, results),
         "memory": memories,
         "rates": asked.rates,
+        "dedicated": asked.dedicated,
         "lost": _lost_outputs(model, buffer) if form == "TOSA" else "",
         "raw": _raw_output(model, tables, results) if results is not None else None,
         "binary": [len(model.command_stream), len(model.read_only.data)] if form == "TOSA" else [len(model.model)],
@@ -84,8 +85,8 @@ def _lost_outputs(model: Any, buffer: bytes) -> str:
 
 
 class _Configuration(NamedTuple):
-    """What Vela's compiler is given, the `Rates` that Vela has read for it, the memory that constants lie in, and bytes of the longest burst by
-    memory; none where its table needs no correction."""
+    """What Vela's compiler is given, the `Rates` that Vela has read for it, the memory that constants lie in, bytes of the longest burst by
+    memory (none where its table needs no correction), and bytes of SRAM that the NPU has to itself."""
 
     accelerator: str
     system: str
@@ -93,6 +94,7 @@ class _Configuration(NamedTuple):
     rates: tuple[int, float, float]
     constants: str
     bursts: Mapping[str, int]
+    dedicated: int
 
 
 @cache
@@ -126,7 +128,8 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
     )
     charges = Target.from_flags(flags).family.blocked_elementwise and facts().broadcasts_by_element
     bursts = {area.name: int(arch.memory_burst_length[area]) for area in type(constants).all()} if charges else {}
-    return _Configuration(accelerator, config, options, rates, constants.name, bursts)
+    dedicated = int(arch.arena_cache_size) if arch.is_spilling_enabled() else 0
+    return _Configuration(accelerator, config, options, rates, constants.name, bursts, dedicated)
 
 
 def _rows(tables: dict[str, Any], bursts: Mapping[str, int], results: Mapping[str, str] | None) -> list[dict[str, Any]]:

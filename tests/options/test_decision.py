@@ -17,7 +17,7 @@ from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Footprint, compile_tosa
 from eqsat.workers.worker import Worker
-from tests.graphs import ON_THE_NEWEST_VELA, recomputed
+from tests.graphs import ON_THE_NEWEST_VELA, recomputed, residual
 
 U55 = Target.of("ethos-u55-128")
 
@@ -130,6 +130,22 @@ def test_limits_are_stocks_unless_they_are_given() -> None:
     assert MemoryLimits.of(Options(), {"explicit": footprint(900, 900)}) == MemoryLimits(900, 900 + 4096)
     assert MemoryLimits.of(Options(), {}) == MemoryLimits.of(Options(max_sram="any", max_flash="any"), given)
     assert MemoryLimits.of(Options(max_sram="64", max_flash=5), given) == MemoryLimits(64, 5)
+
+
+def test_sram_that_the_npu_has_to_itself_is_allowed_where_stocks_is() -> None:
+    for limit, sram in (("stock", 4096), ("any", None), ("+1K", 2024), ("2K", 2048)):
+        assert MemoryLimits.of(Options(max_sram=limit), SMALL, dedicated=4096).sram == sram
+    assert MemoryLimits.of(Options(), SMALL, dedicated=10).sram == 1000
+    assert Decision.of(Options(max_sram="2K"), SMALL, {}, dedicated=4096).default.sram == 4096
+
+
+def test_the_limit_is_the_dedicated_sram_of_the_memory_mode(options: Options) -> None:
+    """U65's 384 KiB by ExecuTorch's default; in Shared_Sram others use it, too."""
+    given = dumps(residual())
+    shared = Target.of("ethos-u65-256", memory_mode="Shared_Sram")
+    for target, granted in ((Target.of("ethos-u65-256"), 384 << 10), (shared, 0)):
+        result = optimize_tosa(given, target, stock=given, options=options)
+        assert result.limits.sram == max(result.stock_footprint.sram, granted) and not result.warnings
 
 
 def test_a_small_pte_may_grow_by_4_kib_however_many_delegates_it_has() -> None:
