@@ -18,15 +18,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from eqsat.options.decision import Figures
-from eqsat.options.options import Options
-
 from benchmarks.ablation import DelegateGraph
 from benchmarks.ablation import graphs as saved_graphs
 from benchmarks.about import write_about
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
 from eqsat.checking.random_graphs import random_graph
+from eqsat.options.decision import Figures
+from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.result import Result
 from eqsat.tosa.flatbuffer import dumps

@@ -17,6 +17,7 @@ class Compiled:
     """A compiled graph, for comparison with the others, from which it differs by identity.
 
     name: "explicit", "stock" or "eqsat".
+    given: "explicit" or "stock", where it is that graph in another order.
     tolerant: its e-graph has rules that save roundings.
     judged: the price of its command stream, where that decides.
     choices, choice: what it was extracted from, at the prices of that time; None and empty for a given graph.
@@ -32,6 +33,7 @@ class Compiled:
     choices: Choices | None = None
     choice: Mapping[int, int] = field(default_factory=dict)
     classes: Mapping[int, int] = field(default_factory=dict)
+    given: str = ""
 
     @property
     def figures(self) -> Figures:

@@ -22,6 +22,7 @@ from eqsat.search.attempt import attempt
 from eqsat.search.egraphs import rounding_less, saturated, with_less_memory
 from eqsat.search.explored import Explored
 from eqsat.search.given import Given, Stock, begun
+from eqsat.search.given_orders import in_other_orders
 from eqsat.search.interruption import Interruption
 from eqsat.search.outcome import Outcome
 from eqsat.search.repairs import answered, graphs
@@ -70,6 +71,7 @@ def optimize_tosa(
             decision = given.decision(search, container)
             others = list(given.compiled.values())
             found = _found(search, reference, exact, first, others, decision) if exact and first else []
+            others += attempt(search, in_other_orders, given, search, graphs(found), decision, checks) or []
             frozen, rounded = rounding_less(search, reference, decision)
             interrupted = _is_interrupted(search, [*found, *rounded])
             answer, found = answered(search, others, [*found, *rounded], checks, decision)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
@@ -28,15 +30,22 @@ _BY: Sequence[Callable[[Cost], tuple[int, int]]] = (lambda cost: cost, lambda co
 
 
 class OrderRounds:
-    """Goes on from the best graph, and from faster ones that need too much memory, and adds to `by_tosa`."""
+    """Goes on from the best graph, and from faster ones that need too much memory, and adds to `by_tosa`, until the search is interrupted."""
 
-    def __init__(self, search: Search, by_tosa: dict[bytes, Compiled | None], limits: MemoryLimits) -> None:
-        self.search, self.by_tosa, self.limits = search, by_tosa, limits
-        self.decision = replace(search.decision, limits=limits)
+    def __init__(
+        self,
+        search: Search,
+        by_tosa: dict[bytes, Compiled | None],
+        decision: Decision,
+        locations: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        """locations: of the nodes of all graphs, as they are written."""
+        self.search, self.by_tosa, self.decision, self.locations = search, by_tosa, decision, locations
 
     def run(self) -> None:
-        for start in self._starts():
-            self._improve(start)
+        with suppress(SearchInterrupted):
+            for start in self._starts():
+                self._improve(start)
 
     def _starts(self) -> list[Compiled]:
         """The best graph; and of those that are faster and do not fit the fastest, and the one that is fast and exceeds little."""
@@ -68,11 +77,13 @@ class OrderRounds:
 
     def _better(self, best: Compiled, graph: TensorGraph) -> Compiled:
         """The graph, compiled, where it is better than the best one."""
+        if graph is best.graph:
+            return best
         return min(best, self._compiled(best, graph) or best, key=self._rank)
 
     def _compiled(self, start: Compiled, graph: TensorGraph) -> Compiled | None:
         """None: Vela refuses it."""
-        buffer = dumps(graph)
+        buffer = dumps(graph, self.locations)
         if buffer not in self.by_tosa:
             self.search.interruption.check()
             self.by_tosa[buffer] = self._new(start, graph, buffer)

@@ -117,7 +117,7 @@ class Outcome:
             self.name,
             self.search.target,
             {**self.given.buffers, "chosen": located, **{f"point-{i}": p.tosa for i, p in enumerate(points)}},
-            best.name,
+            best.given or best.name,
             home.choices,
             kept.choice,
             [r.name for r in options.identities(self.search.target, home.more)],

@@ -31,7 +31,8 @@ class Run:
     """One optimization of one graph.
 
     graphs: .tosa buffers "explicit", "chosen", if there was one, "stock", and the Pareto set of cycles and memory, "point-0" (the fastest) and on. choices: the e-graph and its prices as the last
-    extraction saw them; choice: {class: choice node} of eqsat's best candidate. chosen: which graph won, "eqsat", "stock" or "explicit".
+    extraction saw them; choice: {class: choice node} of eqsat's best candidate. chosen: which graph won, "eqsat", "stock" or "explicit", these two
+    also in another order.
     rules: names of the identities that the e-graph was saturated with. options, result: as JSON. tables: Vela's rows
     by graph. versions: of the packages that took part.
     """

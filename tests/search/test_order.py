@@ -5,30 +5,37 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision, Figures, MemoryLimits
-from eqsat.search.optimizer import optimize_tosa
 from eqsat.options.options import Options
+from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.order import Allocation, Swap, execution, moved, swapped, swaps
 from eqsat.search.order_rounds import OrderRounds
 from eqsat.search.search import Search
-from eqsat.choice.compiled import Compiled
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
+from eqsat.tosa.locations import Origin, text
 from eqsat.vela.compile import compile_graph
 from eqsat.workers.worker import Pool
-from tests.graphs import ON_THE_NEWEST_VELA, add, clamp, conv, finish, rescale
+from tests.graphs import ON_THE_NEWEST_VELA, add, clamp, conv, finish, rescale, transpose
 
 ANY = MemoryLimits()
 U55, U65, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"))
 
 
-def shortcut(thin_first: bool) -> TensorGraph:
-    """A thin branch and one that is wide inside, added."""
+def shortcut(thin_first: bool, is_transposed: bool = False) -> TensorGraph:
+    """A thin branch and one that is wide inside, added; behind two transposes that are of no use."""
     g = TensorGraph()
+    for k in range(64):
+        g.add_const(np.full(1, k), "INT8")  # not read: loaded, the nodes have other numbers than their tensors' names
     x = conv(g, g.add_input("x", (1, 16, 16, 16), "INT8"), 16, seed=9)
+    if is_transposed:
+        x = transpose(g, clamp(g, transpose(g, x, 0, 3, 1, 2), -128, 126), 0, 2, 3, 1)
+    else:
+        x = clamp(g, x, -128, 126)
     wide = conv(g, conv(g, x, 32, 3, seed=1), 16, 3, seed=2)
     thin = conv(g, x, 16, 3, seed=3)
     return finish(g, conv(g, add(g, *((thin, wide) if thin_first else (wide, thin))), 16, seed=4))
@@ -65,8 +72,8 @@ def rounds(graph: TensorGraph, target: Target, pool: Pool, limits: MemoryLimits 
     """The graph, and what the rounds find, in the order in which they find it."""
     buffer = dumps(graph)
     known: dict[bytes, Compiled | None] = {buffer: Compiled("eqsat", graph, buffer, compile_graph(graph, target, pool))}
-    search = Search(target, pool, Options(), decide=lambda: Decision(limits=limits))
-    OrderRounds(search, known, limits).run()
+    search = Search(target, pool, Options())
+    OrderRounds(search, known, Decision(limits=limits)).run()
     assert len(search.extractions) == len(known) - 1 and not search.warnings
     return [c for c in known.values() if c]
 
@@ -183,9 +190,26 @@ def test_moved_are_the_values_behind_a_concat() -> None:
 @ON_THE_NEWEST_VELA
 @pytest.mark.parametrize("graph", [shortcut(False), branches(0, 2, 1)], ids=["shortcut", "branches"])
 def test_the_answer_runs_in_the_better_order(graph: TensorGraph) -> None:
-    """It is proved, its binary is run, and its operators keep their names."""
-    result = optimize_tosa(dumps(graph), "ethos-u55-128", options=Options(max_sram="any", effort=1))
+    """It is proved, its binary is run, and its operators keep their origins."""
+    origins = {n: text([Origin(f"node{n}", "module")]) for n in graph.live() if graph.nodes[n].inputs}
+    result = optimize_tosa(dumps(graph, origins), "ethos-u55-128", options=Options(max_sram="any", effort=1))
     assert result.chosen == "eqsat" and result.verified and result.proved and result.binary_verified
     assert result.footprint.sram < 0.95 * result.explicit_footprint.sram and result.cycles <= result.explicit_cycles
-    assert "order" in {e.extractor for e in result.extractions}
+    assert "order" in {e.extractor for e in result.extractions} and all(row["origins"] for row in result.table)
     assert same(graph, loads(result.tosa, "the answer"))
+
+
+@ON_THE_NEWEST_VELA
+def test_stocks_graph_in_another_order_may_be_the_answer() -> None:
+    """Where nothing else is found that is as fast."""
+    stock = dumps(shortcut(False))
+    options = Options(max_sram="any", effort=1, preset="none")
+    result = optimize_tosa(dumps(shortcut(False, is_transposed=True)), "ethos-u55-128", stock=stock, options=options)
+    assert result.chosen == "eqsat" and result.verified and result.proved and result.binary_verified
+    assert result.corrected <= result.stock_corrected and result.footprint.sram < 0.95 * result.stock_footprint.sram
+    assert same(shortcut(False), loads(result.tosa, "the answer"))
+    assert result.run_or_error().chosen == "stock" and result.run_or_error().tables.keys() == {
+        "stock",
+        "explicit",
+        "eqsat",
+    }
