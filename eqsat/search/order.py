@@ -18,7 +18,7 @@ import numpy as np
 
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
-from eqsat.tensor.types import Const, attrs_of
+from eqsat.tensor.types import Array, Const, attrs_of
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate
 
@@ -79,7 +79,7 @@ def swapped(graph: TensorGraph, swap: Swap) -> TensorGraph:
     return TensorGraph(nodes, graph.inputs, graph.outputs, graph.output_names)
 
 
-def _reordered(weights: Node, channels: np.ndarray) -> Node:
+def _reordered(weights: Node, channels: Array) -> Node:
     data = weights.attr("value").data[..., channels]
     return replace(weights, attrs=attrs_of({"value": Const(data, weights.dtype, weights.shape)}))
 
