@@ -13,7 +13,8 @@ from eqsat.device.errors import DeviceError
 from eqsat.device.operands import Element
 from eqsat.device.registers import ActivationClipRange, ActivationFunction, RoundMode
 
-_CLIPPED = {
+#: The type that a result is clipped to, where that is not the output's.
+CLIPPED = {
     ActivationClipRange.FORCE_UINT8: Element(False, 8),
     ActivationClipRange.FORCE_INT8: Element(True, 8),
     ActivationClipRange.FORCE_INT16: Element(True, 16),
@@ -70,13 +71,13 @@ def _wide(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, added: 
 def activated(values: np.ndarray, activation: Activation, element: Element, table: np.ndarray | None) -> np.ndarray:
     """Results (int64, zero point added) clamped, looked up in `table` (bytes, of a TABLE activation) and as `element` has them.
     Raises DeviceError."""
-    clipped = _CLIPPED.get(activation.clip_range, element)
+    clipped = CLIPPED.get(activation.clip_range, element)
     if clipped.bits <= 16:
-        low, high = (_bound(b, clipped.signed) for b in (activation.minimum, activation.maximum))
+        low, high = (bound(b, clipped.signed) for b in (activation.minimum, activation.maximum))
         least, most = clipped.limits
         values = np.clip(values, max(low, least), min(high, most))
     if table is not None:
-        values = _looked_up(values, clipped, element, table)
+        values = looked_up(values, clipped, element, table)
     elif activation.function != ActivationFunction.RELU:
         raise DeviceError(f"the model does not know the activation {activation.function.name}")
     least, most = element.limits
@@ -85,17 +86,18 @@ def activated(values: np.ndarray, activation: Activation, element: Element, tabl
     return values.astype(element.dtype)
 
 
-def _bound(bits: int, signed: bool) -> int:
+def bound(bits: int, signed: bool) -> int:
+    """A limit of a clamp as a number."""
     return bits - (1 << 16) if signed and bits >> 15 else bits
 
 
 def table_bytes(activation: Activation, element: Element) -> int:
     """Bytes of the table that an activation looks up."""
-    clipped = _CLIPPED.get(activation.clip_range, element)
+    clipped = CLIPPED.get(activation.clip_range, element)
     return 256 * element.bytes if clipped.bits == 8 else 2048
 
 
-def _looked_up(values: np.ndarray, clipped: Element, element: Element, table: np.ndarray) -> np.ndarray:
+def looked_up(values: np.ndarray, clipped: Element, element: Element, table: np.ndarray) -> np.ndarray:
     """8 bits choose one of 256 entries of the result's size; of 16 bits the upper nine choose a base and a slope of 16 bits each, and the
     lower seven how far to go."""
     if not clipped.signed and clipped.bits == 16:

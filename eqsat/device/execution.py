@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +9,8 @@ import numpy as np
 from eqsat.device.arithmetic import activated, table_bytes
 from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
 from eqsat.device.errors import DeviceError
-from eqsat.device.memory import MemoryMap
-from eqsat.device.operands import FixedPointScale, Stop, Wait
+from eqsat.device.memory import Constants, MemoryMap
+from eqsat.device.operands import ByteRange, FixedPointScale, Stop, Wait
 from eqsat.device.operations import averaged, combined, convolved, output, pooled
 from eqsat.device.registers import (
     AccFormat,
@@ -25,6 +24,7 @@ from eqsat.device.registers import (
 )
 from eqsat.device.stream import Config
 from eqsat.device.weights import Order, Scales, scales, weights
+from eqsat.target.family import Core
 
 #: Tables lie in the last two banks of shared memory, in slots of 256 bytes.
 _TABLES, _SLOT = 2048, 256
@@ -36,8 +36,7 @@ class Execution:
     """One run."""
 
     def __init__(self, config: Config, memory: MemoryMap) -> None:
-        core = config.core
-        self._cores, self._micro, self._memory = core.cores, core.micro[0][2], memory
+        self._core, self._memory = config.core, memory
 
     def step(self, c: Command) -> None:
         """Executes one command. Raises DeviceError."""
@@ -48,7 +47,7 @@ class Execution:
             case Dma():
                 _copy(c, memory)
             case Convolution():
-                values = convolved(c, memory.read(c.ifm), self._weights(c, memory))
+                values = convolved(c, memory.read(c.ifm), weights_of(c, self._core, memory))
                 streams = tuple(memory.constant(s) for s in c.scales)
                 _store(c.output, values, scales(streams, c.output.map.depth), memory)
             case Pooling():
@@ -59,23 +58,25 @@ class Execution:
                 second = c.scalar if c.ifm2 is None else memory.read(c.ifm2)
                 _store(c.output, combined(c, memory.read(c.ifm), second), None, memory)
 
-    def _weights(self, c: Convolution, memory: MemoryMap) -> np.ndarray:
-        if c.decomposition != KernelDecomposition.D8X8 or c.block.accumulators == AccFormat.F16:
-            raise DeviceError(f"the model does not know {c.decomposition.name} or {c.block.accumulators.name}")
-        order = Order(
-            shape=(c.output.map.depth, c.kernel.height, c.kernel.width, 1 if c.depthwise else c.ifm.depth),
-            depthwise=c.depthwise,
-            part_kernel=not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST,
-            dilation=c.kernel.dilation,
-            block=c.block.shape[2],
-            micro=self._micro,
-            bits=c.ifm.element.bits,
-            cores=self._cores,
-        )
-        return weights(tuple(memory.constant(s) for s in c.weights), order)
+
+def weights_of(c: Convolution, core: Core, memory: Constants) -> np.ndarray:
+    """int16 [out, height, width, in]. Raises DeviceError."""
+    if c.decomposition != KernelDecomposition.D8X8 or c.block.accumulators == AccFormat.F16:
+        raise DeviceError(f"the model does not know {c.decomposition.name} or {c.block.accumulators.name}")
+    order = Order(
+        shape=(c.output.map.depth, c.kernel.height, c.kernel.width, 1 if c.depthwise else c.ifm.depth),
+        depthwise=c.depthwise,
+        part_kernel=not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST,
+        dilation=c.kernel.dilation,
+        block=c.block.shape[2],
+        micro=core.micro[0][2],
+        bits=c.ifm.element.bits,
+        cores=core.cores,
+    )
+    return weights(tuple(memory.constant(s) for s in c.weights), order)
 
 
-def _copies(c: Pooling) -> bool:
+def copies(c: Pooling) -> bool:
     """Whether an average over 1x1 hands on what it reads: what transposes are made of, by the thousand."""
     a, element = c.output.activation, c.output.map.element
     bounds = [b - (1 << 16) if element.signed and b >> 15 else b for b in (a.minimum, a.maximum)]
@@ -92,7 +93,7 @@ def _copies(c: Pooling) -> bool:
 
 
 def _pool(c: Pooling, memory: MemoryMap) -> None:
-    if _copies(c):
+    if copies(c):
         return memory.write(c.output.map, memory.read(c.ifm))
     values = pooled(c, memory.read(c.ifm))
     own = None
@@ -113,26 +114,40 @@ def _pool(c: Pooling, memory: MemoryMap) -> None:
 
 
 def _store(o: Output, values: np.ndarray, own: Scales | None, memory: MemoryMap) -> None:
-    table = None
-    function, element = o.activation.function, o.map.element
-    if function >= ActivationFunction.TABLE_0:
-        at = memory.region(None).shape[1] - _TABLES + (function - ActivationFunction.TABLE_0) * _SLOT
-        table = np.ascontiguousarray(memory.at(None, at, table_bytes(o.activation, element))[0])
-    memory.write(o.map, activated(output(o, values, own), o.activation, element, table))
+    table = table_of(o, memory.region(None).shape[1], memory)
+    memory.write(o.map, activated(output(o, values, own), o.activation, o.map.element, table))
+
+
+def table_of(o: Output, shared: int, memory: Constants) -> np.ndarray | None:
+    """The bytes of the table that is looked up, None if none is. shared: bytes of the shared memory. Raises DeviceError."""
+    function = o.activation.function
+    if function < ActivationFunction.TABLE_0:
+        return None
+    at = shared - _TABLES + (function - ActivationFunction.TABLE_0) * _SLOT
+    place = ByteRange(None, at, table_bytes(o.activation, o.map.element))
+    return np.frombuffer(memory.constant(place), np.uint8)
 
 
 def _copy(c: Dma, memory: MemoryMap) -> None:
-    """Pieces one after the other; a side that is walked in two or three dimensions has gaps between them."""
+    sources, destinations = pieces(c)
+    data = [memory.at(c.source_region, at, c.length).copy() for at in sources]
+    for at, piece in zip(destinations, data, strict=True):
+        memory.at(c.destination_region, at, c.length)[...] = piece
+
+
+def pieces(c: Dma) -> tuple[list[int], list[int]]:
+    """Addresses of what is copied, and of where to. Pieces lie one after the other; a side that is walked in two or three dimensions has gaps
+    between them. Raises DeviceError."""
     if c.sizes[0] > 1 and c.skips[1]:
         raise DeviceError("the model does not know copies in three dimensions with gaps in the second")
-    pieces = [p.copy() for p in _pieces(c, memory, c.source_region, c.source, c.source_mode)]
-    for piece, data in zip(_pieces(c, memory, c.destination_region, c.destination, c.destination_mode), pieces):
-        piece[...] = data
+    return _places(c, c.source, c.source_mode), _places(c, c.destination, c.destination_mode)
 
 
-def _pieces(c: Dma, memory: MemoryMap, region: int | None, at: int, mode: DmaStrideMode) -> Iterator[np.ndarray]:
+def _places(c: Dma, at: int, mode: DmaStrideMode) -> list[int]:
+    out = []
     for _ in range(c.sizes[0]):
         for _ in range(c.sizes[1]):
-            yield memory.at(region, at, c.length)
+            out.append(at)
             at += c.length + (c.skips[1] if mode >= DmaStrideMode.D2 else 0)
         at += c.skips[0] if mode == DmaStrideMode.D3 else 0
+    return out

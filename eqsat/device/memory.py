@@ -6,6 +6,7 @@ Every region is an array of [samples, bytes]; all samples run through the same c
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 
@@ -13,9 +14,16 @@ from eqsat.device.errors import DeviceFault
 from eqsat.device.operands import ByteRange, FeatureMap
 from eqsat.device.registers import ActivationFormat
 
-_BRICK = 16
+BRICK = 16
 #: Axes as in an index: samples, height, width, depth.
 _Index = tuple[slice, slice, slice, slice]
+
+
+class Constants(Protocol):
+    """Memory of which some bytes do not depend on the inputs."""
+
+    def constant(self, place: ByteRange) -> bytes:
+        """Raises DeviceError."""
 
 
 class MemoryMap:
@@ -64,14 +72,14 @@ class MemoryMap:
 
     def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, np.ndarray]]:
         """The feature map in pieces that one view can show: where they are in it, and the view, [samples, height, width, depth]."""
-        for rows, columns, base in _tiles(m):
+        for rows, columns, base in tiles(m):
             if m.format == ActivationFormat.NHWC:
                 channels = slice(0, m.depth)
                 yield (slice(None), rows, columns, channels), self._view(m, base, rows, columns, m.depth)
                 continue
-            for first in range(0, m.depth, _BRICK):
-                channels = slice(first, min(first + _BRICK, m.depth))
-                address = base + first // _BRICK * m.stride_c
+            for first in range(0, m.depth, BRICK):
+                channels = slice(first, min(first + BRICK, m.depth))
+                address = base + first // BRICK * m.stride_c
                 index = (slice(None), rows, columns, channels)
                 yield index, self._view(m, address, rows, columns, channels.stop - first)
 
@@ -87,7 +95,7 @@ class MemoryMap:
         return np.ndarray(shape, m.element.dtype, region, address, strides)
 
 
-def _tiles(m: FeatureMap) -> Iterator[tuple[slice, slice, int]]:
+def tiles(m: FeatureMap) -> Iterator[tuple[slice, slice, int]]:
     """(rows, columns, base) of each of the up to four tiles: split at width0, and each side at its own height."""
     for columns, height, bases in (
         (slice(0, min(m.width0, m.width)), m.height0, m.bases[::2]),

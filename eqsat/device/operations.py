@@ -15,7 +15,7 @@ from eqsat.device.weights import Scales
 from eqsat.device.windows import Window
 
 #: By the bits of its elements, how far the operand of a sum that OPA_SCALE does not scale is shifted to the left.
-_BUILT_IN = {8: 19, 16: 14}
+BUILT_IN = {8: 19, 16: 14}
 
 
 def _window(c: Convolution | Pooling) -> Window:
@@ -47,11 +47,15 @@ def averaged(c: Pooling, sums: np.ndarray) -> np.ndarray:
     counts = pooled(replace(c, ifm=ones, mode=PoolingMode.AVERAGE), np.ones((1, c.ifm.height, c.ifm.width, 1)))
     if (counts == 0).any():
         raise DeviceError("an average over nothing but padding")
+    assert sums.shape[1:3] == (out.height, out.width)
+    return scaled(sums, *reciprocals(counts), c.output.rounding)
+
+
+def reciprocals(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Multipliers and shifts that divide by these counts."""
     bits = np.where(counts > 1, np.frexp(np.maximum(counts - 1, 1).astype(np.float64))[1], 0)
     shift = 31 + bits
-    multiplier = -(-((np.int64(1) << shift) + (np.int64(1) << bits)) // counts)
-    assert sums.shape[1:3] == (out.height, out.width)
-    return scaled(sums, multiplier, shift, c.output.rounding)
+    return -(-((np.int64(1) << shift) + (np.int64(1) << bits)) // counts), shift
 
 
 def combined(c: Elementwise, x: np.ndarray, y: np.ndarray | int | None) -> np.ndarray:
@@ -97,9 +101,9 @@ def _operands(c: Elementwise, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray,
         opa = c.opa.multiplier & 0xFFFF
         first, second = (c.opb, opa) if c.reversed else (opa, c.opb)
         return a * first, b * second
-    if c.ifm.element.bits not in _BUILT_IN:
+    if c.ifm.element.bits not in BUILT_IN:
         raise DeviceError(f"the model does not know {c.input_scale.name} for {c.ifm.element.dtype}")
-    shift = _BUILT_IN[c.ifm.element.bits]
+    shift = BUILT_IN[c.ifm.element.bits]
     if c.input_scale == IfmScaleMode.OPA_32:
         return scaled(a, c.opa.multiplier, c.opa.shift, c.input_rounding), b << shift
     return a << shift, scaled(b, c.opa.multiplier, c.opa.shift, c.input_rounding)

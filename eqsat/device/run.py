@@ -21,7 +21,7 @@ from eqsat.device.ethos_u85 import execution as execution_u85
 from eqsat.device.memory import MemoryMap
 
 #: Bytes of fast scratch memory where a binary does not say how much it needs.
-_FAST = 1 << 24
+FAST = 1 << 24
 #: What executes commands, by their set (`eqsat.target.Family`).
 _EXECUTIONS: Mapping[int, Callable[..., Any]] = {1: execution.Execution, 2: execution_u85.Execution}
 #: What the model raises of a binary that it does not understand: DeviceError, which is a ValueError, or what Python and numpy raise of values
@@ -66,7 +66,7 @@ class Device:
         sizes = {
             READ_ONLY: len(b.read_only),
             SCRATCH: b.scratch,
-            SCRATCH_FAST: _FAST if b.scratch_fast is None else b.scratch_fast,
+            SCRATCH_FAST: FAST if b.scratch_fast is None else b.scratch_fast,
         }
         for t in (*b.inputs, *b.outputs):
             if t.region not in (READ_ONLY, SCRATCH, SCRATCH_FAST):

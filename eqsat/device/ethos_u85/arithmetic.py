@@ -17,7 +17,7 @@ from eqsat.device.state import number
 _SAME = FixedPointScale(1, 0)
 _BYTE, _BYTE_UNSIGNED, _SHORT = Element(True, 8), Element(False, 8), Element(True, 16)
 #: Of the tables: what chooses an entry, and what a result is.
-_TABLES = {
+TABLES = {
     ActivationFunction.LUT_U8_U8: (_BYTE_UNSIGNED, _BYTE_UNSIGNED),
     ActivationFunction.LUT_S8_S8: (_BYTE, _BYTE),
     ActivationFunction.LUT_S8_S16: (_BYTE, _SHORT),
@@ -68,16 +68,16 @@ def table_place(activation: Activation) -> tuple[int, int] | None:
     """(address, bytes) in the memory of tables of the one that is looked up, None if none is. Raises DeviceError."""
     if activation.function == ActivationFunction.LUT_NONE:
         return None
-    if activation.function not in _TABLES:
+    if activation.function not in TABLES:
         raise DeviceError(f"the model does not know the activation {activation.function.name}")
-    chosen, result = _TABLES[activation.function]
+    chosen, result = TABLES[activation.function]
     size = 256 * result.bytes if chosen.bits == 8 else 2048
     return activation.table * size, size
 
 
 def activated(values: np.ndarray, activation: Activation, element: Element, table: bytes | None) -> np.ndarray:
     """Results (int64, zero point added) clamped, looked up in `table` and as `element` has them. Raises DeviceError."""
-    chosen, result = _TABLES.get(activation.function, (element, element))
+    chosen, result = TABLES.get(activation.function, (element, element))
     if result != element:
         raise DeviceError(f"{activation.function.name} with results of {element.dtype}")
     if activation.clip_range == ActivationClipRange.B16:
@@ -86,7 +86,7 @@ def activated(values: np.ndarray, activation: Activation, element: Element, tabl
             raise DeviceError(f"a clamp to {low} to {high}")
         values = np.clip(values, low, high)
     if table is not None:
-        values = _looked_up(_fitting(values, chosen), chosen, element, table)
+        values = looked_up(_fitting(values, chosen), chosen, element, table)
     return _fitting(values, element).astype(element.dtype)
 
 
@@ -97,7 +97,7 @@ def _fitting(values: np.ndarray, element: Element) -> np.ndarray:
     return values
 
 
-def _looked_up(values: np.ndarray, chosen: Element, element: Element, table: bytes) -> np.ndarray:
+def looked_up(values: np.ndarray, chosen: Element, element: Element, table: bytes) -> np.ndarray:
     """8 bits choose one of 256 entries; of 16 bits the upper nine choose a base and a slope of 16 bits each, and the lower seven how far to go,
     which a result of 32 bits keeps as a fraction."""
     place = values - chosen.limits[0]

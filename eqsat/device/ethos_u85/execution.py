@@ -34,14 +34,16 @@ from eqsat.device.ethos_u85.registers import (
     WeightSparsity,
 )
 from eqsat.device.ethos_u85.weights import Order, scales, weights
-from eqsat.device.memory import MemoryMap
+from eqsat.device.memory import Constants, MemoryMap
 from eqsat.device.operands import ByteRange, FeatureMap, Stop, Wait
 from eqsat.device.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
 from eqsat.device.stream import Config
+from eqsat.target.family import Core
 
 #: Bytes of the memory of tables.
 TABLES = 2048
-_REVERSED = {ActivationReverse.H: 1, ActivationReverse.W: 2, ActivationReverse.C: 3}
+#: The axes of [samples, height, width, depth] along which results are turned around.
+REVERSED = {ActivationReverse.H: 1, ActivationReverse.W: 2, ActivationReverse.C: 3}
 
 
 class Execution:
@@ -100,7 +102,7 @@ class Execution:
             return self._finish(c.accumulators, values, None, c.output, c.scales)
         if c.depthwise and x.shape[3] not in (1, c.output.shape[2]):
             raise DeviceError(f"a depthwise convolution of {x.shape[3]} channels to {c.output.shape[2]}")
-        values = window(c).convolved(x, self._weights(c), c.depthwise)
+        values = window(c).convolved(x, weights_of(c, self._core, self._memory), c.depthwise)
         return self._finish(c.accumulators, values, c.ifm2, c.output, c.scales)
 
     def _product(self, c: Convolution, x: np.ndarray) -> np.ndarray:
@@ -110,30 +112,6 @@ class Execution:
         out = c.output.shape[:2]
         first = window(c).padded(x, 0.0)[:, :: c.kernel.stride[0], :: c.kernel.stride[1]][:, : out[0], : out[1]]
         return np.einsum("nhwk,nok->nhwo", first, second, optimize=True).astype(np.int64)
-
-    def _weights(self, c: Convolution) -> np.ndarray:
-        if c.decomposition != KernelDecomposition.D8X8:
-            raise DeviceError(f"the model does not know {c.decomposition.name}")
-        order = Order(
-            shape=(c.output.shape[2], c.kernel.height, c.kernel.width, 1 if c.depthwise else c.ifm.depth),
-            depthwise=c.depthwise,
-            part_kernel=not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST,
-            sparse=c.sparsity == WeightSparsity.SPARSE_2_4,
-            stride=c.kernel.stride,
-            dilation=c.kernel.dilation,
-            block=c.block.shape[2],
-            micro=self._micro(c),
-            bits=c.ifm.element.bits,
-            cores=self._core.cores,
-            macs=self._core.macs,
-        )
-        return weights(tuple(map(self._memory.constant, c.weights)), order, c.format == WeightFormat.FWD)
-
-    def _micro(self, c: Convolution) -> int:
-        for height, width, depth in self._core.micro:
-            if (height, width) == c.block.micro:
-                return depth
-        raise DeviceError(f"micro blocks of {c.block.micro[0]}x{c.block.micro[1]}, which this NPU does not have")
 
     def _finish(
         self,
@@ -169,7 +147,7 @@ class Execution:
         table = None if place is None else self._memory.constant(ByteRange(None, *place))
         values = activated(values + out.map.zero_point, out.activation, out.map.element, table)
         if out.reverse != ActivationReverse.NONE:
-            values = np.flip(values, _REVERSED[out.reverse])
+            values = np.flip(values, REVERSED[out.reverse])
         values = values.transpose(0, *(1 + k for k in TRANSPOSED[out.transpose]))
         if isinstance(out.map, Chained):
             self._chained[out.map.buffer] = values
@@ -208,3 +186,30 @@ class Execution:
             for sample, (source, destination) in enumerate(zip(*sides, strict=True)):
                 data = self._memory.at(c.source.region, source, c.length)[sample].copy()
                 self._memory.at(c.destination.region, destination, c.length)[sample] = data
+
+
+def weights_of(c: Convolution, core: Core, memory: Constants) -> np.ndarray:
+    """int16 [out, height, width, in]. Raises DeviceError."""
+    if c.decomposition != KernelDecomposition.D8X8:
+        raise DeviceError(f"the model does not know {c.decomposition.name}")
+    order = Order(
+        shape=(c.output.shape[2], c.kernel.height, c.kernel.width, 1 if c.depthwise else c.ifm.depth),
+        depthwise=c.depthwise,
+        part_kernel=not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST,
+        sparse=c.sparsity == WeightSparsity.SPARSE_2_4,
+        stride=c.kernel.stride,
+        dilation=c.kernel.dilation,
+        block=c.block.shape[2],
+        micro=_micro(c, core),
+        bits=c.ifm.element.bits,
+        cores=core.cores,
+        macs=core.macs,
+    )
+    return weights(tuple(map(memory.constant, c.weights)), order, c.format == WeightFormat.FWD)
+
+
+def _micro(c: Convolution, core: Core) -> int:
+    for height, width, depth in core.micro:
+        if (height, width) == c.block.micro:
+            return depth
+    raise DeviceError(f"micro blocks of {c.block.micro[0]}x{c.block.micro[1]}, which this NPU does not have")

@@ -12,9 +12,10 @@ from eqsat.device.operands import FixedPointScale
 from eqsat.device.windows import Window
 
 _WORD = 0xFFFFFFFF
-_SAME = FixedPointScale(1, 0)
+#: A factor of one.
+SAME = FixedPointScale(1, 0)
 #: What scales its operands first.
-_SCALED = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MIN, ElementwiseMode.MAX)
+SCALED = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MIN, ElementwiseMode.MAX)
 #: Bits that a resized value and the number of a largest one lie above the others in an accumulator.
 ABOVE = 16
 
@@ -37,7 +38,7 @@ def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
         case PoolingMode.REDUCE_SUM:
             values = w.combined(x, np.add, 0.0).sum(-1, keepdims=True)
         case PoolingMode.AVERAGE:
-            if c.output.scale != _SAME:
+            if c.output.scale != SAME:
                 raise DeviceError("the model does not know an average that is scaled")
             return _averaged(w, x)
         case PoolingMode.ARGMAX_X | PoolingMode.ARGMAX_Y:
@@ -70,9 +71,9 @@ def _first_largest(c: Pooling, x: np.ndarray) -> np.ndarray:
 
 def combined(c: Elementwise, operands: list[np.ndarray]) -> np.ndarray:
     """operands: int64, without their zero points. Raises DeviceError."""
-    if c.mode in _SCALED:
+    if c.mode in SCALED:
         operands = [scaled_input(x, how) for x, how in zip(operands, c.inputs, strict=True)]
-    elif any(how.scale != _SAME for how in c.inputs):
+    elif any(how.scale != SAME for how in c.inputs):
         raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
     return _unary(c, operands[0]) if len(operands) == 1 else _binary(c, *operands)
 

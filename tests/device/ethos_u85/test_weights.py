@@ -9,7 +9,7 @@ from eqsat.device.compile import compile_binary
 from eqsat.device.errors import DeviceError
 from eqsat.device.ethos_u85 import weights as module
 from eqsat.device.ethos_u85.commands import Convolution
-from eqsat.device.ethos_u85.execution import Execution
+from eqsat.device.ethos_u85.execution import weights_of
 from eqsat.device.ethos_u85.registers import WeightFormat, WeightSparsity
 from eqsat.device.ethos_u85.weights import Order, scales, weights
 from eqsat.device.memory import MemoryMap
@@ -43,8 +43,7 @@ def decoded(
     memory = MemoryMap(1, {0: len(binary.read_only)}, 0)
     memory.region(0)[...] = np.frombuffer(binary.read_only, np.uint8)
     found = [c for c in binary.commands() if isinstance(c, Convolution)]
-    execution = Execution(binary.config, memory)
-    return found[0], np.concatenate([execution._weights(c) for c in found])
+    return found[0], np.concatenate([weights_of(c, binary.config.core, memory) for c in found])
 
 
 @pytest.mark.parametrize("target", ["ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-2048"])
