@@ -52,9 +52,9 @@ def _without_constants(t: Terms, v: Value) -> Value:
     return replace(v, roots=flat.roots[:, at], functions=flat.functions[at])
 
 
-def pooled(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type) -> Value:
-    """MAX_POOL2D: members are what each place of the window shows, or nothing."""
-    if x.members > 1 and x.extremum != "max":
+def pooled(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type, kind: str = "max") -> Value:
+    """MAX_POOL2D: members are what each place of the window shows, or nothing. kind: "max" or "min"."""
+    if x.members > 1 and x.extremum != kind:
         x = t.collapsed(x)
     n, height, width, c = x.shape
     (ky, kx), (sy, sx), (top, _, left, _) = attrs["kernel"], attrs["stride"], attrs["pad"]
@@ -66,7 +66,7 @@ def pooled(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type) -> Value:
     rows, columns = rows.clip(0, height - 1), columns.clip(0, width - 1)  # repetitions, which are nothing new
     places = np.arange(x.elements).reshape(x.shape)
     taps = [x.moved(places[:, r][:, :, k], out.shape) for r in rows for k in columns]
-    return extremum(t, "max", taps, out.shape, out.dtype)
+    return extremum(t, kind, taps, out.shape, out.dtype)
 
 
 def reduced(t: Terms, kind: str, attrs: Mapping[str, Any], x: Value, out: Type) -> Value:

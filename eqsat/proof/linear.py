@@ -7,6 +7,7 @@ fall together with what they replace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from eqsat.proof.field import EXACT_WEIGHTS, LANES, Lanes, Term
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
-from eqsat.proof.values import Terms, Value, merged, unique_rows
+from eqsat.proof.values import Terms, Value, merged, unique, unique_rows
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape, Type
 
@@ -108,13 +109,16 @@ def windowed(
     count = w.sums((weights != 0).astype(np.int64), varies)
     many, parts = count > 1, []
     if many.any():
-        lanes = t.field.total(t.field.reduced(t.lanes(x) - zero_point), w.terms(weights)).reshape(LANES, -1)
-        ends = [y.reshape(-1, x.shape[-1]) for y in (low, high)]
+        plain, constants = _without_summands(t, t.plain(x))
+        lanes = t.field.total(t.lanes(plain), w.terms(weights)).reshape(LANES, -1)
+        ends = [y.reshape(-1, x.shape[-1]) for y in t.limits(plain)]
         bottom, top = w.limits(weights, ends[0].min(0), ends[1].max(0))
-        per_channel = (np.broadcast_to(y, out.shape).reshape(-1)[many] for y in (bottom, top, bias))
-        limits, summand = (next(per_channel), next(per_channel)), next(per_channel)
-        ones, chosen = np.ones(len(summand), np.int64), (int(many.sum()),)
-        parts.append((many, t.affine_root(lanes[:, many], chosen, out.dtype, limits, ones, summand, t.degree_of(x))))
+        summand = w.sums(weights, constants - zero_point).reshape(out.shape) + bias
+        low, high, summand = (np.broadcast_to(y, out.shape).reshape(-1)[many] for y in (bottom, top, summand))
+        ones, degree = np.ones(len(summand), np.int64), t.degree_of(plain)
+        parts.append(
+            (many, t.affine_root(lanes[:, many], summand.shape, out.dtype, (low, high), ones, summand, degree))
+        )
     if not many.all():
         parts.append((~many, _of_one(t, w, x, weights, zero_point, bias, count)))
     return merged(out.shape, out.dtype, parts)
@@ -234,7 +238,8 @@ def corners(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
 
 
 def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...], dtype: str) -> Value:
-    """Sums of elements [terms, results] of x with weights, within the exact range."""
+    """Sums of elements [terms, results] of x with weights, within the exact range. Their constants are taken out: they become a function of the
+    rest."""
     low, high = (y[at] for y in t.limits(x))
     weights = np.broadcast_to(weights, at.shape)
     varies = (low < high) & (weights != 0)
@@ -249,14 +254,27 @@ def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...]
         pairs, variant = unique_rows(factor, rest[everywhere])
         parts.append((single, t.bounded(t.stepped(one, [("affine", pairs[:, 0], pairs[:, 1])], dtype, variant))))
     if not single.all():
-        lanes, chosen = t.lanes(x), ~single
+        chosen = ~single
+        x, constants = _without_summands(t, t.plain(x))
+        lanes = t.lanes(x)
         total: Lanes = np.zeros((LANES, int(chosen.sum())), np.int64)
         for places, factors in zip(at[:, chosen], weights[:, chosen]):
             total = t.field.reduced(total + lanes[:, places] * t.field.reduced(factors[None]))
-        ends = np.stack([low * weights, high * weights])[:, :, chosen]
+        low, high = (y[at[:, chosen]] for y in t.limits(x))
+        ends = np.stack([low * weights[:, chosen], high * weights[:, chosen]])
         limits = ends.min(0).sum(0), ends.max(0).sum(0)
-        parts.append((chosen, t.root(total, (total.shape[1],), dtype, limits, t.degree_of(x))))
+        summand = (constants[at] * weights)[:, chosen].sum(0)
+        ones = np.ones(len(summand), np.int64)
+        sums = t.affine_root(total, (total.shape[1],), dtype, limits, ones, summand, t.degree_of(x))
+        parts.append((chosen, sums))
     return merged(shape, dtype, parts)
+
+
+def _without_summands(t: Terms, x: Value) -> tuple[Value, Ints]:
+    """Functions without their summands, and these."""
+    used, inverse = unique(x.functions)
+    functions = t.functions.divided(used, np.ones(len(used), np.int64))
+    return replace(x, functions=functions[inverse]), t.functions.column("b")[x.functions]
 
 
 def reduce_sum(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:

@@ -84,7 +84,7 @@ class Proof:
 
 
 @dataclass(slots=True)
-class _Side:
+class Side:
     """One graph at one point. fingerprints: of its nodes, where they were asked for."""
 
     terms: Terms
@@ -113,7 +113,7 @@ class Prover:
     def __init__(self, graph: TensorGraph, seed: int | None = None) -> None:
         self.graph = graph
         self._seed = secrets.randbits(63) if seed is None else seed
-        self._sources: dict[int, _Side] = {}
+        self._sources: dict[int, Side] = {}
 
     def prove(self, other: TensorGraph, claims: Sequence[Claim] = (), *, search: bool = True) -> Proof:
         """Whether another graph equals this one.
@@ -141,19 +141,19 @@ class Prover:
         seeds, bound = [self._seed], 0.0
         while True:
             source = self._source(seeds[-1])
-            side = _evaluated(other, seeds[-1], source.terms)
-            if wrong := _unequal(source, side):
+            side = evaluated(other, seeds[-1], source.terms)
+            if wrong := unequal(source, side):
                 return Proof(UNDECIDED, self._where(other, wrong), outputs=wrong, seeds=tuple(seeds))
             if beyond := _overflowing(other, source.terms, side.terms):
                 return Proof(UNDECIDED, beyond, seeds=tuple(seeds))
-            bound += _error_bound(source, side)
+            bound += error_bound(source, side)
             if bound < LARGEST_ERROR:
                 return Proof(PROVED, error_bound=2.0**bound, seeds=tuple(seeds))
             seeds.append((seeds[-1] * 2 + 1) % (1 << 63))
 
-    def _source(self, seed: int) -> _Side:
+    def _source(self, seed: int) -> Side:
         if seed not in self._sources:
-            self._sources[seed] = _evaluated(self.graph, seed)
+            self._sources[seed] = evaluated(self.graph, seed)
         return self._sources[seed]
 
     def _where(self, other: TensorGraph, outputs: Sequence[int]) -> tuple[Open, ...]:
@@ -174,12 +174,12 @@ class Prover:
         reason = "its values are none of the first graph's"
         return tuple(Open(named(other, n), n, None, reason) for n in sorted(out)[:_NAMED])
 
-    def _traced(self, other: TensorGraph) -> tuple[_Side, _Side]:
+    def _traced(self, other: TensorGraph) -> tuple[Side, Side]:
         """Both graphs with fingerprints of all nodes."""
         source = self._source(self._seed)
         if not source.fingerprints:
-            source.fingerprints = _evaluated(self.graph, self._seed, source.terms, traced=True).fingerprints
-        return source, _evaluated(other, self._seed, source.terms, traced=True)
+            source.fingerprints = evaluated(self.graph, self._seed, source.terms, traced=True).fingerprints
+        return source, evaluated(other, self._seed, source.terms, traced=True)
 
     def _likely(self, other: TensorGraph) -> Iterator[Sequence[Array]]:
         """Inputs on which the graphs are likely to differ."""
@@ -217,18 +217,18 @@ class Prover:
             return v
 
         try:
-            source = _evaluated(self.graph, self._seed, seen=keep)
-            side = _evaluated(other, self._seed, source.terms, compare)
+            source = evaluated(self.graph, self._seed, seen=keep)
+            side = evaluated(other, self._seed, source.terms, compare)
         except Undecidable:
             return whole
-        wrong = _unequal(source, side)
+        wrong = unequal(source, side)
         places = tuple(undecided)
         places += tuple(
             Open(named(other, other.outputs[k]), other.outputs[k], self.graph.outputs[k], "this output is not proved")
             for k in wrong
         )
         places += _overflowing(other, source.terms, side.terms)
-        bound = _error_bound(source, side)
+        bound = error_bound(source, side)
         if not places and bound < LARGEST_ERROR:
             return Proof(PROVED, error_bound=2.0**bound, seeds=(self._seed,))
         return replace(whole, undecided=places, outputs=wrong, rest_proved=not wrong)
@@ -242,9 +242,9 @@ def check_signatures(a: TensorGraph, b: TensorGraph) -> None:
             raise SignatureError(f"the {what} differ: {' against '.join(shown)}")
 
 
-def _evaluated(
+def evaluated(
     graph: TensorGraph, seed: int, source: Terms | None = None, seen: Seen = lambda t, n, v: v, *, traced: bool = False
-) -> _Side:
+) -> Side:
     terms = Terms(Field(seed), source)
     prints: dict[int, tuple[int, int]] = {}
 
@@ -254,10 +254,10 @@ def _evaluated(
         return v
 
     values = evaluate(terms, graph, trace if traced else seen)
-    return _Side(terms, [terms.lanes(v) for v in values], prints)
+    return Side(terms, [terms.lanes(v) for v in values], prints)
 
 
-def _unequal(source: _Side, side: _Side) -> tuple[int, ...]:
+def unequal(source: Side, side: Side) -> tuple[int, ...]:
     """Numbers of the outputs that differ."""
     pairs = enumerate(zip(source.outputs, side.outputs, strict=True))
     return tuple(k for k, (x, y) in pairs if not np.array_equal(x, y))
@@ -271,7 +271,7 @@ def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open,
     return tuple(Open(named(graph, n), n, None, reason) for n in sorted(nodes)[:_NAMED])
 
 
-def _error_bound(source: _Side, side: _Side) -> float:
+def error_bound(source: Side, side: Side) -> float:
     """Base-2 logarithm of the probability of error."""
     both = source.terms, side.terms
     elements = sum(t.elements + t.field.hashes for t in both)

@@ -116,8 +116,7 @@ class Terms:
         """New roots. limits: lowest and highest value, or arrays of them that broadcast to the shape; those of the dtype: None."""
         self.elements += lanes.shape[1]
         self.degree = max(self.degree, degree)
-        kind = DType.of(dtype)
-        most = kind.limits if kind.is_integral else (-LARGEST, LARGEST)
+        most = limits_of(dtype)
         low, high = most if limits is None else limits
         low, high = (np.broadcast_to(np.asarray(x, np.int64), shape).reshape(-1) for x in (low, high))
         pairs, inverse = unique_rows(np.maximum(low, most[0]), np.minimum(high, most[1]))
@@ -141,7 +140,7 @@ class Terms:
         degree: int,
     ) -> Value:
         """Multiples of new roots, and constants besides, of a dtype: what leaves it is noted, and then left out."""
-        least, most = DType.of(dtype).limits
+        least, most = limits_of(dtype)
         low, high = limits
         open_ = (low * factor + summand < least) | (high * factor + summand > most)
         low, high = np.maximum(low, -((summand - least) // factor)), np.minimum(high, (most - summand) // factor)
@@ -310,11 +309,17 @@ class Terms:
     def bounded(self, v: Value) -> Value:
         """Notes elements that may leave their dtype."""
         low, high = self.limits(v)
-        least, most = DType.of(v.dtype).limits
+        least, most = limits_of(v.dtype)
         beyond = (low < least) | (high > most)
         if beyond.any():
             self.note(self.lanes(v)[:, beyond], v.dtype)
         return v
+
+
+def limits_of(dtype: str) -> tuple[int, int]:
+    """The lowest and highest number of a dtype, or of those that no tensor holds."""
+    kind = DType.of(dtype)
+    return kind.limits if kind.is_integral else (-LARGEST >> 1, LARGEST >> 1)  # int64 has room for their difference
 
 
 def _beaten(low: Ints, high: Ints) -> NDArray[np.bool_]:
