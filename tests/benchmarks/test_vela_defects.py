@@ -11,12 +11,16 @@ from benchmarks.vela_defects import GRAPHS, REFUSED_ELSEWHERE, equal_weights, is
 from cost_models.op_count import OpCount
 from docs.generate import PARTS
 from eqsat.choice.choice import build
+from eqsat.device.compile import compile_binary
 from eqsat.egraph.encoding import saturate
+from eqsat.proof import PROVED
+from eqsat.proof.binary import prove_binary
 from eqsat.target import Target
 from eqsat.target.families import U55
 from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela import defects
-from eqsat.vela.compile import compile_graph
+from eqsat.vela.compile import LostOutputs, compile_graph
 from eqsat.vela.defects import DEFECTS, Defect, Guard
 from eqsat.vela.facts import version
 from eqsat.vela.guards import violations
@@ -116,3 +120,15 @@ def test_guards_copies_prices_and_the_page_follow_the_table(
     rows = {line.split("`")[1]: line for line in PARTS["defects of Vela"]().splitlines()[2:]}
     assert rows["sum_of_a_slice"].endswith("| U55, U65, U85 | before 5.3 | a copy |")
     assert rows[new.name].endswith("order as it is. | U55, U65 | from 5.3 | forbidden |")
+
+
+@of([c for c in CELLS if c[1].accelerator != "ethos-u65-256"])
+def test_no_binary_that_is_wrong_is_proved(defect: Defect, target: Target, worker: Worker) -> None:
+    """Samples on the functional model say which these are."""
+    graph = GRAPHS[defect.name]()
+    try:
+        binary = compile_binary(dumps(graph), target, worker)
+    except (WorkerError, LostOutputs):
+        pytest.skip("Vela makes no binary of it")
+    if prove_binary(graph, binary).verdict == PROVED:
+        assert verdict(defect, target, worker).equal

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from eqsat.device.binary import Binary
+from eqsat.proof.binary import BinaryRun
 from eqsat.proof.evaluation import evaluate
 from eqsat.proof.field import Field, Lanes, Words
 from eqsat.proof.functions import Ints
@@ -79,3 +81,14 @@ def outputs_at(graph: TensorGraph, inputs: Sequence[Array]) -> list[Ints]:
         return v
 
     return [t.integers(t.collapsed(v)).reshape(v.shape) for v in evaluate(t, graph, seen)]
+
+
+def binary_outputs_at(graph: TensorGraph, binary: Binary, inputs: Sequence[Array]) -> list[Ints]:
+    """The same of a binary of the graph. Raises EndedError where it has no form."""
+    t = ConcreteTerms(_Field(1))
+    types = [graph.type(n) for n in graph.inputs]
+    given = [
+        t.root(t.field.constants(x.astype(np.int64).reshape(-1)), k.shape, k.dtype)
+        for x, k in zip(inputs, types, strict=True)
+    ]
+    return [t.integers(t.plain(v)) for v in BinaryRun(graph, binary, t, given).outputs()]

@@ -1,0 +1,226 @@
+"""Whether a command stream computes what its graph says, for every input.
+
+The graph is evaluated at one random point (`prove.py`), and the commands at the same: memory holds terms in place of bytes
+(`binary_memory.py`). What a command computes is written as the graph's operators are, so that equal values meet.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from eqsat.device.binary import READ_ONLY, SCRATCH, SCRATCH_FAST, Binary
+from eqsat.device.compile import binary_of
+from eqsat.device.errors import DeviceError
+from eqsat.device.operands import Element
+from eqsat.device.run import FAST
+from eqsat.device.text import describe
+from eqsat.proof import binary_u55, binary_u85
+from eqsat.proof.binary_memory import DTYPES, ShadowMemory
+from eqsat.proof.evaluation import variable
+from eqsat.proof.field import Field, Words, words
+from eqsat.proof.prove import LARGEST_ERROR, PROVED, UNDECIDED, Open, Proof, Side, error_bound, evaluated, unequal
+from eqsat.proof.steps import Undecidable
+from eqsat.proof.values import Terms, Value
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import TensorGraph, unread
+from eqsat.tosa.flatbuffer import loads
+from eqsat.vela.regor import RawOutput
+
+#: What executes commands, by their set (`eqsat.target.Family`).
+_EXECUTIONS: Mapping[int, Callable[..., Any]] = {1: binary_u55.Execution, 2: binary_u85.Execution}
+#: What Python and numpy raise of commands that do not fit together.
+_UNKNOWN = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
+#: Commands that are named where a binary is undecided.
+_NAMED = 4
+
+
+class EndedError(Exception):
+    """A command, or the whole binary (offset -1), that has no form."""
+
+    def __init__(self, operator: str, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.open = Open(operator, offset, None, reason)
+
+
+def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None) -> Proof:
+    """Whether a binary computes what a graph does, for every input: "proved" or "undecided", never "different".
+
+    Each of `undecided` has a command in words, and as `node` its offset in the stream, -1 where it is the binary as a whole. Vela's decoder of
+    weights ends the process where they are damaged: what is not Vela's own goes to a worker.
+    """
+    began = time.perf_counter()
+    seeds, bound = [secrets.randbits(63) if seed is None else seed], 0.0
+    found = None
+    while found is None:
+        try:
+            source = evaluated(graph, seeds[-1])
+            run = BinaryRun(graph, binary, *_inputs(graph, source))
+            side = run.side()
+            if wrong := unequal(source, side):
+                found = Proof(UNDECIDED, _where(graph, binary, source, wrong), outputs=wrong)
+            elif beyond := run.overflowing(source.terms):
+                found = Proof(UNDECIDED, beyond)
+            elif (bound := bound + error_bound(source, side)) < LARGEST_ERROR:
+                found = Proof(PROVED, error_bound=2.0**bound)
+            else:
+                seeds.append((seeds[-1] * 2 + 1) % (1 << 63))
+        except EndedError as e:
+            found = Proof(UNDECIDED, (e.open,))
+        except Undecidable as e:
+            found = Proof(UNDECIDED, (Open(str(e), -1, None, "the graph has no form for it"),))
+    return replace(found, seeds=tuple(seeds), seconds=time.perf_counter() - began)
+
+
+def is_raw_proved(raw: RawOutput, buffer: bytes) -> bool:
+    """Whether Vela's raw output is proved to compute what the TOSA graph in a buffer does: for a worker. Raises what reading either raises."""
+    return prove_binary(loads(buffer, "the graph"), binary_of(raw)).verdict == PROVED
+
+
+def _inputs(graph: TensorGraph, source: Side) -> tuple[Terms, list[Value]]:
+    """New terms that are compared with the graph's, and its inputs as such."""
+    terms = Terms(Field(source.terms.field.seed), source.terms)
+    return terms, [variable(terms, k, graph.type(n)) for k, n in enumerate(graph.inputs)]
+
+
+class BinaryRun:
+    """A binary of a graph, executed on terms of its inputs.
+
+    known: words of all values of the graph, in order; where they are given, `new` gets the numbers of the commands whose results the graph does
+    not have, and `above` the commands whose results each has read.
+    Raises EndedError.
+    """
+
+    def __init__(
+        self, graph: TensorGraph, binary: Binary, terms: Terms, inputs: Sequence[Value], known: Words | None = None
+    ) -> None:
+        self._graph, self._binary, self._known = graph, binary, known
+        self._terms, self._inputs = terms, inputs
+        self.new, self.above = set[int](), dict[int, set[int]]()
+        try:
+            self.commands: list[Any] = binary.commands()
+        except _UNKNOWN as e:
+            raise EndedError("its command stream", -1, str(e)) from e
+
+    def outputs(self) -> list[Value]:
+        """The values of all outputs."""
+        b = self._binary
+        self._memory = memory = self._filled()
+        execution = _EXECUTIONS[b.config.family.commands](self._terms, b.config, memory)
+        for k, c in enumerate(self.commands):
+            memory.writer, memory.sources, self._terms.node = k, set(), k
+            try:
+                self._note(k, execution.step(c))
+            except (Undecidable, *_UNKNOWN) as e:
+                text = str(e) if isinstance(e, Undecidable | DeviceError) else f"{type(e).__name__}: {e}"
+                raise EndedError(describe(c), c.offset, text) from e
+        memory.sources = set()
+        try:
+            return [self._output(k) for k in range(len(b.outputs))]
+        except (Undecidable, DeviceError) as e:
+            raise EndedError("its outputs", -1, str(e)) from e
+
+    def side(self) -> Side:
+        """The outputs as points of the fields."""
+        return Side(self._terms, [self._terms.lanes(v) for v in self.outputs()])
+
+    def _filled(self) -> ShadowMemory:
+        """Memory with constants and inputs."""
+        b, graph, t = self._binary, self._graph, self._terms
+        lost = unread(graph)  # which Vela leaves out
+        given = [k for k in range(len(graph.inputs)) if k not in lost]
+        if len(given) != len(b.inputs) or len(graph.outputs) != len(b.outputs):
+            counts = f"{len(b.inputs)} inputs and {len(b.outputs)} outputs"
+            raise EndedError("the binary", -1, f"it has {counts} for {len(given)} and {len(graph.outputs)}")
+        fast = FAST if b.scratch_fast is None else b.scratch_fast
+        sizes = {READ_ONLY: len(b.read_only), SCRATCH: b.scratch, SCRATCH_FAST: fast}
+        for tensor in (*b.inputs, *b.outputs):
+            if tensor.region not in (READ_ONLY, SCRATCH, SCRATCH_FAST):
+                sizes[tensor.region] = max(sizes.get(tensor.region, 0), tensor.address + tensor.bytes)
+        try:
+            memory = ShadowMemory(t, sizes, b.config.internal)
+            memory.fill(READ_ONLY, b.read_only)
+            for k, tensor in zip(given, b.inputs, strict=True):
+                kind = graph.type(graph.inputs[k])
+                size = DType.of(kind.dtype).size
+                if not DType.of(kind.dtype).is_integral or (kind.elements, size) != (
+                    tensor.bytes // tensor.element,
+                    tensor.element,
+                ):
+                    raise Undecidable(f"input {k} is {kind.dtype} {list(kind.shape)}")
+                places = tensor.address + size * np.arange(kind.elements)
+                memory.write_at(tensor.region, places, Element(True, 8 * size), self._inputs[k])
+        except (Undecidable, DeviceError) as e:
+            raise EndedError("its memory", -1, str(e)) from e
+        return memory
+
+    def _output(self, k: int) -> Value:
+        tensor, kind = self._binary.outputs[k], self._graph.type(self._graph.outputs[k])
+        size = DType.of(kind.dtype).size
+        if (kind.elements, size) != (tensor.bytes // tensor.element, tensor.element) or size not in DTYPES:
+            raise Undecidable(f"output {k} is {kind.dtype} {list(kind.shape)}")
+        places = tensor.address + size * np.arange(kind.elements)
+        v = self._memory.read_at(tensor.region, places, Element(True, 8 * size))
+        self.above[-1 - k] = self._memory.sources
+        self._memory.sources = set()
+        return v
+
+    def _note(self, k: int, v: Value | None) -> None:
+        if self._known is None:
+            return
+        self.above[k] = self._memory.sources
+        if (
+            v is not None
+            and not _among(words(self._terms.lanes(v))[0], self._known)
+            or v is None
+            and any(s in self.new for s in self._memory.sources)
+        ):
+            self.new.add(k)
+
+    def overflowing(self, source: Terms) -> tuple[Open, ...]:
+        """Commands of which results may leave their type where the graph has no such value."""
+        known = {pair for _, lanes in source.open for pair in zip(*(w.tolist() for w in words(lanes)))}
+        found = {}
+        for k, lanes in self._terms.open:
+            if not known.issuperset(zip(*(w.tolist() for w in words(lanes)))):
+                found[k] = lanes
+        reason = "it may overflow where the graph does not"
+        return tuple(
+            Open(describe(self.commands[k]), self.commands[k].offset, None, reason) for k in sorted(found)[:_NAMED]
+        )
+
+
+def _among(some: Words, known: Words) -> bool:
+    """Whether all are known; those are in order."""
+    at = np.minimum(np.searchsorted(known, some), len(known) - 1)
+    return bool((known[at] == some).all())
+
+
+def _where(graph: TensorGraph, binary: Binary, source: Side, outputs: tuple[int, ...]) -> tuple[Open, ...]:
+    """The commands at which values begin that the graph does not have."""
+    known: list[Words] = []
+
+    def keep(t: Terms, n: int, v: Value) -> Value:
+        known.append(np.unique(words(t.lanes(v))[0]))
+        return v
+
+    evaluated(graph, source.terms.field.seed, source.terms, keep)
+    run = BinaryRun(graph, binary, *_inputs(graph, source), np.unique(np.concatenate(known)))
+    run.side()
+    found, seen, stack = set(), set[int](), [k for o in outputs for k in run.above[-1 - o] if k in run.new]
+    while stack:
+        k = stack.pop()
+        if k not in seen:
+            seen.add(k)
+            above = [s for s in run.above[k] if s in run.new]
+            stack += above
+            found |= set() if above else {k}
+    if not found:
+        return (Open("its outputs", -1, None, "their values are none of the graph's, or in another order"),)
+    reason = "its values are none of the graph's"
+    return tuple(Open(describe(run.commands[k]), run.commands[k].offset, None, reason) for k in sorted(found)[:_NAMED])

@@ -1,0 +1,247 @@
+"""The NPU's memory with terms in place of bytes: each byte is unknown, a constant, or a certain byte of a signed integer of a certain size, which has
+a root and a function.
+
+An element is read where all of its bytes are those of one integer, in order. All else is a value of its own, which no graph has: it may be
+read, but what depends on it is not proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.device.errors import DeviceFault
+from eqsat.device.memory import BRICK, tiles
+from eqsat.device.operands import ByteRange, Element, FeatureMap
+from eqsat.device.registers import ActivationFormat
+from eqsat.proof.field import LANES, Lanes, Words, words
+from eqsat.proof.functions import Ints
+from eqsat.proof.steps import Undecidable
+from eqsat.proof.values import Terms, Value
+
+#: dtypes of elements by their bytes.
+DTYPES = {1: "INT8", 2: "INT16", 4: "INT32", 8: "INT48"}
+#: What a byte is: unknown (0), a constant, or as `_part` numbers it.
+_CONSTANT = 1
+#: Bytes of a region that has room for terms.
+_LARGEST = 1 << 28
+#: Bytes of the largest element, and how many results that are sets are remembered.
+_WIDEST, _SETS = 8, 32
+
+
+def _part(size: int, k: int) -> int:
+    """The number of byte k of an integer of so many bytes (1, 2, 4 or 8)."""
+    return 1 + size + k
+
+
+class _Region:
+    """Of each byte: what it is, its constant, the command that wrote it, and the term of the integer that it is a byte of."""
+
+    def __init__(self, size: int) -> None:
+        if size > _LARGEST:
+            raise Undecidable(f"a memory of {size:,} bytes")
+        self.size = size
+        self.kinds, self.constants = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
+        self.writers, self.stamps = np.full(size, -1, np.int32), np.zeros(size, np.int32)
+        self.roots, self.functions = np.zeros((LANES, size), np.uint32), np.zeros(size, np.int64)
+        self.degrees = np.zeros(size, np.int32)
+
+    @property
+    def planes(self) -> tuple[NDArray[np.generic], ...]:
+        return self.kinds, self.constants, self.writers, self.functions, self.degrees, self.roots
+
+
+@dataclass(frozen=True, slots=True)
+class _Set:
+    """A result that is a largest or smallest value: its words in order, the elements that have them, and its members."""
+
+    first: Words
+    second: Words
+    order: Ints
+    value: Value
+
+
+class ShadowMemory:
+    """sizes: bytes of each region; shared: bytes of the NPU's own memory, which is region None."""
+
+    def __init__(self, terms: Terms, sizes: Mapping[int, int], shared: int) -> None:
+        self.terms = terms
+        self._regions: dict[int | None, _Region] = {k: _Region(n) for k, n in [*sizes.items(), (None, shared)]}
+        self._sets: list[_Set] = []
+        #: The command at hand, and those that wrote what it has read so far.
+        self.writer, self.sources = -1, set[int]()
+        #: Whether something was read that nothing wrote.
+        self.unwritten = False
+
+    def fill(self, region: int, data: bytes) -> None:
+        """Constants at a region's beginning."""
+        r = self._regions[region]
+        r.kinds[: len(data)] = _CONSTANT
+        r.constants[: len(data)] = np.frombuffer(data, np.uint8)
+
+    def constant(self, place: ByteRange) -> bytes:
+        """Bytes that do not depend on the inputs. Raises DeviceFault, and Undecidable where they may."""
+        r, at = self._region(place.region), slice(place.address, place.address + place.length)
+        if not 0 <= at.start <= at.stop <= r.size:
+            raise DeviceFault(f"bytes {at.start:#x} to {at.stop:#x} of region {place.region}, which has {r.size:#x}")
+        if (r.kinds[at] != _CONSTANT).any():
+            raise Undecidable("weights, scales, a table or indices that are no constants")
+        return r.constants[at].tobytes()
+
+    # ---- elements --------------------------------------------------------------------------------
+
+    def read(self, m: FeatureMap) -> Value:
+        """[1, height, width, depth], with the numbers of its type. Raises DeviceFault."""
+        return self.read_at(m.region, _addresses(m), m.element)
+
+    def read_at(self, region: int, places: Ints, element: Element) -> Value:
+        """Elements at these addresses."""
+        r, size, at = self._region(region), element.bytes, places.reshape(-1)
+        _check(r, region, at, size)
+        shape = (1, *places.shape) if places.ndim == 3 else places.shape
+        self.sources.update(np.unique(r.writers[at]).tolist())
+        roots, functions = r.roots[:, at], r.functions[at]
+        whole, fixed = r.kinds[at] == _part(size, 0), r.kinds[at] == _CONSTANT
+        for k in range(1, size):
+            fixed &= r.kinds[at + k] == _CONSTANT
+            whole &= (r.kinds[at + k] == _part(size, k)) & (r.functions[at + k] == functions)
+            whole &= (r.roots[:, at + k] == roots).all(0)
+        degree = max(1, int(r.degrees[at].max(initial=1)))
+        out = Value(shape, DTYPES[size], roots.astype(np.int64), functions, degree)
+        if fixed.any():
+            raw = np.stack([r.constants[at[fixed] + k] for k in range(size)], 1)
+            constants = self.terms.constant(raw.reshape(-1).view(f"int{8 * size}"), out.dtype)
+            out.roots[:, fixed], out.functions[fixed] = 0, constants.functions
+        if not (unknown := ~(whole | fixed)).any():
+            out = self._expanded(out)
+        else:
+            fresh = self._fresh(int(unknown.sum()), size)
+            out.roots[:, unknown], out.functions[unknown] = fresh.roots, fresh.functions
+        return out if element.signed else _wrapped(self.terms, out, 8 * size, unsigned=True)
+
+    def write(self, m: FeatureMap, v: Value) -> None:
+        """Elements that their type has room for. Raises DeviceFault."""
+        self.write_at(m.region, _addresses(m), m.element, v)
+
+    def write_at(self, region: int, places: Ints, element: Element, v: Value) -> None:
+        r, size, at = self._region(region), element.bytes, places.reshape(-1)
+        _check(r, region, at, size)
+        if not element.signed:
+            v = _wrapped(self.terms, v, 8 * size, unsigned=False)
+        v = self._remembered(v)
+        _check_apart(r, at, size)
+        for k in range(size):
+            r.kinds[at + k], r.functions[at + k], r.degrees[at + k] = _part(size, k), v.functions, v.degree
+            r.roots[:, at + k], r.writers[at + k] = v.roots, self.writer
+
+    def move(self, source: FeatureMap, destination: FeatureMap) -> None:
+        """Copies the bytes of one feature map to another, of the same type. Raises DeviceFault."""
+        a, b = self._region(source.region), self._region(destination.region)
+        i, k = (_addresses(m).reshape(-1) for m in (source, destination))
+        size = source.element.bytes
+        _check(a, source.region, i, size)
+        _check(b, destination.region, k, size)
+        _check_apart(b, k, size)
+        self.sources.update(np.unique(a.writers[i]).tolist())
+        moved = [[plane[..., i + n] for plane in a.planes] for n in range(size)]
+        for n in range(size):
+            for plane, values in zip(b.planes, moved[n], strict=True):
+                plane[..., k + n] = values
+            b.writers[k + n] = self.writer
+
+    def copy(
+        self, source: int | None, sources: Sequence[int], to: int | None, places: Sequence[int], length: int
+    ) -> None:
+        """Pieces of so many bytes from addresses of one region to those of another. Raises DeviceFault."""
+        a, b = self._region(source), self._region(to)
+        for r, addresses in ((a, sources), (b, places)):
+            if min(addresses) < 0 or max(addresses) + length > r.size:
+                raise DeviceFault(f"a copy beyond the {r.size:#x} bytes of a region")
+        moved = []
+        for at in sources:
+            self.sources.update(np.unique(a.writers[at : at + length]).tolist())
+            moved.append([plane[..., at : at + length].copy() for plane in a.planes])
+        for at, data in zip(places, moved, strict=True):
+            for plane, values in zip(b.planes, data, strict=True):
+                plane[..., at : at + length] = values
+            b.writers[at : at + length] = self.writer
+
+    def _region(self, number: int | None) -> _Region:
+        if number not in self._regions:
+            raise DeviceFault(f"there is no region {number}")
+        return self._regions[number]
+
+    def _fresh(self, count: int, size: int) -> Value:
+        """Values that nothing else has."""
+        if size == _WIDEST:
+            raise Undecidable("8 bytes that nothing wrote as one element")
+        self.unwritten = True
+        t = self.terms
+        keys = t.field.keys(np.full(count, t.symbol("unwritten", t.elements)))
+        return t.root(t.field.hashed(keys, t.field.constants(np.arange(count))), (count,), DTYPES[size])
+
+    # ---- sets ------------------------------------------------------------------------------------
+
+    def _remembered(self, v: Value) -> Value:
+        """What memory holds of a value."""
+        if v.members == 1:
+            return v
+        one = self.terms.plain(v)
+        first, second = words(self.terms.lanes(one))
+        order = np.argsort(first, kind="stable")
+        self._sets = [*self._sets[1 - _SETS :], _Set(first[order], second[order], order, v)]
+        return one
+
+    def _expanded(self, v: Value) -> Value:
+        """The members of what was written as a set."""
+        lanes: Lanes | None = None
+        for known in reversed(self._sets):
+            lanes = self.terms.lanes(v) if lanes is None else lanes
+            first, second = words(lanes)
+            at = np.minimum(np.searchsorted(known.first, first), len(known.first) - 1)
+            if (known.first[at] == first).all() and (known.second[at] == second).all():
+                return known.value.moved(known.order[at], v.shape, v.dtype)
+        return v
+
+
+def _addresses(m: FeatureMap) -> Ints:
+    """[height, width, depth]: of each element of a feature map."""
+    channels = np.arange(m.depth)
+    if m.format == ActivationFormat.NHWC:
+        along = channels * m.element.bytes
+    else:
+        along = channels // BRICK * m.stride_c + channels % BRICK * m.element.bytes
+    out = np.zeros((m.height, m.width, m.depth), np.int64)
+    for rows, columns, base in tiles(m):
+        y, x = np.arange(rows.stop - rows.start), np.arange(columns.stop - columns.start)
+        out[rows, columns] = base + (y * m.stride_y)[:, None, None] + (x * m.stride_x)[:, None] + along
+    return out
+
+
+def _check(r: _Region, region: int, at: Ints, size: int) -> None:
+    if len(at) and not 0 <= at.min() <= at.max() + size <= r.size:
+        raise DeviceFault(f"bytes {at.min():#x} to {at.max() + size:#x} of region {region}, which has {r.size:#x}")
+
+
+def _check_apart(r: _Region, at: Ints, size: int) -> None:
+    """Raises Undecidable where elements of a result overlap."""
+    numbers = np.arange(len(at), dtype=np.int32)
+    for k in range(size):
+        r.stamps[at + k] = numbers
+    if any((r.stamps[at + k] != numbers).any() for k in range(size)):
+        raise Undecidable("elements of a result that overlap")
+
+
+def _wrapped(t: Terms, v: Value, bits: int, *, unsigned: bool) -> Value:
+    """The numbers that the same bits are, unsigned or signed. Raises Undecidable where there are too many."""
+    low, high = t.limits(v)
+    if low.min(initial=0) >= 0 and high.max(initial=0) < 1 << bits - 1:
+        return v
+    half = 0 if unsigned else 1 << bits - 1
+    out = t.tabulated(v, lambda x, _: (x + half) % (1 << bits) - half, v.dtype)
+    if out is None:
+        raise Undecidable(f"{bits} bits read with another sign")
+    return out

@@ -1,0 +1,155 @@
+"""What happens to accumulators of Ethos-U55 and U65, as steps of functions: scaling, rounding, clamping, tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eqsat.device import arithmetic
+from eqsat.device.arithmetic import CLIPPED, bound, looked_up
+from eqsat.device.commands import Activation, Output
+from eqsat.device.errors import DeviceError
+from eqsat.device.operands import Element, FixedPointScale
+from eqsat.device.registers import ActivationFunction, RoundMode
+from eqsat.proof.binary_memory import DTYPES
+from eqsat.proof.functions import Ints
+from eqsat.proof.steps import LARGEST, Undecidable
+from eqsat.proof.values import UNLIMITED, Terms, Value, merged
+
+#: What double rounding adds or subtracts first.
+_TWICE = 1 << 30
+#: Of a variant of a scale: whether what is added does not depend on the sign, is that of double rounding, or something else.
+_PLAIN, _DOUBLE, _OTHER = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """(x * multiplier + added) >> shift, of variants: what is added of positive numbers and 0, and of negative ones."""
+
+    multiplier: Ints
+    shift: Ints
+    positive: Ints
+    negative: Ints
+
+    @staticmethod
+    def of(multiplier: Ints | int, shift: Ints | int, rounding: RoundMode) -> Scaling:
+        """As Ethos-U55 and U65 round (`device.arithmetic.scaled`)."""
+        multiplier, shift = (np.atleast_1d(np.asarray(x, np.int64)) for x in (multiplier, shift))
+        half, zero = halves(shift), np.zeros_like(shift)
+        extra = np.where(shift > 31, _TWICE, 0)
+        added = {
+            RoundMode.NATURAL: (half, half),
+            RoundMode.DBL: (half + extra, half - extra),
+            RoundMode.TRUNCATE: (zero, (1 << shift) - 1),
+        }
+        return Scaling(multiplier, shift, *added[rounding])
+
+
+def halves(shift: Ints) -> Ints:
+    """Half of what is shifted away."""
+    return np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
+
+
+def scaled(t: Terms, v: Value, how: Scaling, variant: Ints | None = None) -> Value:
+    """variant: of each element, which one of the scaling it takes. Raises Undecidable."""
+    if variant is None:
+        variant = np.zeros(v.elements, np.int64)
+    half = halves(how.shift)
+    twice = (how.positive - half == _TWICE) & (how.negative - half == -_TWICE)
+    kinds = np.where(how.positive == how.negative, _PLAIN, np.where(twice, _DOUBLE, _OTHER))[variant]
+    kinds = np.where((kinds == _OTHER) & (t.limits(v)[0] >= 0), _PLAIN, kinds)
+    if len(different := np.unique(kinds)) == 1:
+        return _scaled(t, v, how, variant, int(different[0]))
+    v, parts = t.plain(v), []
+    for kind in different.tolist():
+        mask = kinds == kind
+        parts.append((mask, _scaled(t, v.moved(np.flatnonzero(mask)), how, variant[mask], kind)))
+    return merged(v.shape, UNLIMITED, parts)
+
+
+def _scaled(t: Terms, v: Value, how: Scaling, variant: Ints, kind: int) -> Value:
+    if kind == _PLAIN:
+        return t.stepped(v, [("scale", how.multiplier, how.positive, how.shift)], UNLIMITED, variant)
+    if kind == _DOUBLE:
+        return t.stepped(v, [("double", how.multiplier, how.shift)], UNLIMITED, variant)
+
+    def function(x: Ints, row: Ints) -> Ints:
+        added = np.where(x >= 0, how.positive[row], how.negative[row])
+        return np.asarray(arithmetic.shifted(x, how.multiplier[row], how.shift[row], added))
+
+    done = t.tabulated(v, function, UNLIMITED, variant)
+    if done is None:
+        raise Undecidable("an accumulator of which the sign decides how it is rounded")
+    return done
+
+
+def by_factor(t: Terms, v: Value, scale: FixedPointScale, rounding: RoundMode) -> Value:
+    """The same with one factor for all."""
+    if scale == FixedPointScale(1, 0):
+        return v
+    return scaled(t, v, Scaling.of(scale.multiplier, scale.shift, rounding))
+
+
+def channels(v: Value) -> Ints:
+    """Of each element of [1, height, width, depth] its channel."""
+    return np.broadcast_to(np.arange(v.shape[-1]), v.shape).reshape(-1)
+
+
+def activated(t: Terms, v: Value, o: Output, table: NDArray[np.uint8] | None) -> Value:
+    """Scaled results with the zero point, clamped, looked up in `table` and as the output has them. Raises Undecidable."""
+    a, element = o.activation, o.map.element
+    clipped = CLIPPED.get(a.clip_range, element)
+    v = t.stepped(v, [("affine", 1, o.map.zero_point)], UNLIMITED)
+    if clipped.bits <= 16:
+        v = _clipped(t, v, a, clipped)
+    if table is not None:
+        done = t.tabulated(v, lambda x, _: looked_up(x, clipped, element, table), DTYPES[element.bytes])
+        if done is None:
+            raise Undecidable("a table of too many values")
+        v = done
+    elif a.function != ActivationFunction.RELU:
+        raise DeviceError(f"the model does not know the activation {a.function.name}")
+    return fitting(t, v, element)
+
+
+def _clipped(t: Terms, v: Value, a: Activation, clipped: Element) -> Value:
+    """By what its type has room for, as graphs do, and then by the limits of the activation."""
+    dtype = DTYPES[clipped.bytes] if clipped.signed else UNLIMITED
+    v = t.stepped(v, [("clip", *clipped.limits)], dtype)
+    least, most = clipped.limits
+    low, high = (bound(b, clipped.signed) for b in (a.minimum, a.maximum))
+    low, high = max(low, least), min(high, most)
+    if low > high:
+        raise Undecidable(f"a clamp to {low} to {high}")
+    return t.stepped(v, [("clip", low, high)], dtype)
+
+
+def check_room(t: Terms, v: Value, factor: int) -> None:
+    """Raises Undecidable where products of elements and so large a factor, and their sums, may leave int64."""
+    if largest(t, v) * factor >= LARGEST:
+        raise Undecidable("sums of products that 64 bits have no room for")
+
+
+def check_absolute(t: Terms, v: Value) -> None:
+    """Raises Undecidable where an absolute value may leave 32 bits."""
+    if largest(t, v) >= 1 << 31:
+        raise Undecidable("an absolute value that 32 bits have no room for")
+
+
+def largest(t: Terms, v: Value) -> int:
+    """The largest absolute value, at least 1."""
+    low, high = t.limits(v)
+    return max(-int(low.min()), int(high.max()), 1)
+
+
+def fitting(t: Terms, v: Value, element: Element) -> Value:
+    """Notes elements that the type may have no room for."""
+    low, high = t.limits(v)
+    least, most = element.limits
+    beyond = (low < least) | (high > most)
+    v = t.stepped(v, [], DTYPES[element.bytes]) if element.signed else v
+    if beyond.any():
+        t.note(t.lanes(v)[:, beyond], DTYPES[element.bytes] if element.signed else element.dtype)
+    return v

@@ -1,0 +1,186 @@
+"""Commands of Ethos-U55 and U65, executed one after the other on terms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.errors import DeviceError
+from eqsat.device.execution import copies, pieces, table_of, weights_of
+from eqsat.device.operands import FeatureMap, Stop, Wait
+from eqsat.device.operations import BUILT_IN, reciprocals
+from eqsat.device.registers import AccFormat, ElementwiseMode, IfmScaleMode, IfmUpscaleMode, PoolingMode, RoundMode
+from eqsat.device.stream import Config
+from eqsat.device.weights import scales
+from eqsat.proof import linear, pointwise
+from eqsat.proof.binary_memory import ShadowMemory
+from eqsat.proof.binary_output import (
+    Scaling,
+    activated,
+    by_factor,
+    channels,
+    check_absolute,
+    check_room,
+    largest,
+    scaled,
+)
+from eqsat.proof.binary_windows import Window
+from eqsat.proof.steps import Undecidable
+from eqsat.proof.values import UNLIMITED, Terms, Value, unique
+from eqsat.tensor import makers
+from eqsat.tensor.types import Attrs, Type, attrs_of
+
+_ACCUMULATORS = {AccFormat.I32: ("INT32", 32), AccFormat.I40: ("INT48", 40)}
+#: TOSA's operators of two operands.
+_OPERATORS: dict[ElementwiseMode, tuple[str, Attrs]] = {
+    ElementwiseMode.ADD: ("add", ()),
+    ElementwiseMode.SUB: ("sub", ()),
+    ElementwiseMode.MUL: ("mul", makers.mul()),
+    ElementwiseMode.MIN: ("minimum", makers.extremum()),
+    ElementwiseMode.MAX: ("maximum", makers.extremum()),
+    ElementwiseMode.SHR: ("arithmetic_right_shift", attrs_of({"round": True})),
+    ElementwiseMode.SHL: ("logical_left_shift", ()),
+}
+_UNARY = {ElementwiseMode.ABS: "abs", ElementwiseMode.CLZ: "clz"}
+#: What is computed without a limit; TOSA defines the other operators for 32 bits.
+_WIDE = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MUL, ElementwiseMode.MIN, ElementwiseMode.MAX)
+
+
+class Execution:
+    """One run."""
+
+    def __init__(self, t: Terms, config: Config, memory: ShadowMemory) -> None:
+        self._t, self._config, self._memory = t, config, memory
+
+    def step(self, c: Command) -> Value | None:
+        """Executes one command, and gives what it computes. Raises DeviceError and Undecidable."""
+        match c:
+            case Wait() | Stop():
+                return None
+            case Dma():
+                sources, places = pieces(c)
+                self._memory.copy(c.source_region, sources, c.destination_region, places, c.length)
+                return None
+            case Convolution():
+                return self._convolved(c)
+            case Pooling():
+                return self._pooled(c)
+            case Elementwise():
+                return self._combined(c)
+
+    def _convolved(self, c: Convolution) -> Value:
+        weights = weights_of(c, self._config.core, self._memory)
+        own = scales(tuple(self._memory.constant(s) for s in c.scales), c.output.map.depth)
+        accumulators = c.block.accumulators
+        v = self._window(c).convolved(weights, own.bias, c.depthwise, _ACCUMULATORS[accumulators][0])
+        _limited(self._t, v, accumulators)
+        return self._store(
+            c.output, scaled(self._t, v, Scaling.of(own.multiplier, own.shift, c.output.rounding), channels(v))
+        )
+
+    def _window(self, c: Convolution | Pooling) -> Window:
+        out = c.output.map.height, c.output.map.width
+        return Window(self._t, self._memory.read(c.ifm), c.kernel, out, c.upscale, c.ifm.zero_point)
+
+    def _pooled(self, c: Pooling) -> Value | None:
+        t, out = self._t, c.output
+        if copies(c):
+            self._memory.move(c.ifm, out.map)
+            return None
+        window = self._window(c)
+        if c.mode == PoolingMode.MAX:
+            return self._store(out, window.extremum("max"))
+        own = None if out.scale else scales(tuple(self._memory.constant(s) for s in c.scales), out.map.depth)
+        padded = c.mode == PoolingMode.AVERAGE and c.kernel.padded
+        v = window.summed(None if own is None or padded else own.bias, _ACCUMULATORS[c.block.accumulators][0])
+        if c.mode == PoolingMode.REDUCE_SUM:
+            v = self._summed(c, v)
+        _limited(t, v, c.block.accumulators)
+        if padded:
+            counts, which = unique(window.counts().reshape(-1))
+            every = np.broadcast_to(which.reshape(1, *window.out, 1), v.shape).reshape(-1)
+            return self._store(out, scaled(t, v, Scaling.of(*reciprocals(counts), out.rounding), every))
+        if own is not None:
+            return self._store(out, scaled(t, v, Scaling.of(own.multiplier, own.shift, out.rounding), channels(v)))
+        assert out.scale is not None
+        return self._store(out, by_factor(t, v, out.scale, out.rounding))
+
+    def _summed(self, c: Pooling, v: Value) -> Value:
+        if c.output.map.depth != 1 or c.output.scale is None:
+            raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
+        check_room(self._t, v, v.shape[3])
+        return linear.reduce_sum(self._t, {"axis": 3}, v, Type((*v.shape[:3], 1), v.dtype))
+
+    def _combined(self, c: Elementwise) -> Value:
+        if c.upscale != IfmUpscaleMode.NONE:
+            raise DeviceError("the model does not know upscaled elementwise operations")
+        t = self._t
+        x = self._operand(c, c.ifm)
+        shape = 1, c.output.map.height, c.output.map.width, c.output.map.depth
+        out = Type(shape, UNLIMITED if c.mode in _WIDE else "INT32")
+        if c.mode in _UNARY:
+            if c.mode == ElementwiseMode.ABS:
+                check_absolute(t, x)
+            v = pointwise.unary(t, _UNARY[c.mode], (), x, out)
+        elif c.mode in _OPERATORS:
+            v = self._of_two(c, x, out)
+        else:
+            raise DeviceError(f"the model does not know {c.mode.name}")
+        if c.output.scale is not None:
+            v = by_factor(t, v, c.output.scale, c.output.rounding)
+        return self._store(c.output, v)
+
+    def _operand(self, c: Elementwise, m: FeatureMap) -> Value:
+        """Without its zero point, of a dtype that has room for what is computed with it."""
+        dtype = "INT48" if c.mode in _WIDE else "INT32"
+        return self._t.stepped(self._memory.read(m), [("affine", 1, -m.zero_point)], dtype)
+
+    def _of_two(self, c: Elementwise, x: Value, out: Type) -> Value:
+        t = self._t
+        if c.ifm2 is not None:
+            y = self._operand(c, c.ifm2)
+        else:
+            assert c.scalar is not None
+            y = t.constant(np.full((1, 1, 1, 1), c.scalar - c.zero_point2), x.dtype)
+        a, b = (y, x) if c.reversed else (x, y)
+        if c.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
+            a, b = self._operands(c, a, b)
+        if c.mode == ElementwiseMode.SHR and c.output.rounding != RoundMode.NATURAL:
+            raise DeviceError(f"the model does not know how SHR rounds with {c.output.rounding.name}")
+        if c.mode == ElementwiseMode.MUL:
+            check_room(t, a, largest(t, b))
+        op, attrs = _OPERATORS[c.mode]
+        return pointwise.binary(t, op, attrs, (a, b), out)
+
+    def _operands(self, c: Elementwise, a: Value, b: Value) -> tuple[Value, Value]:
+        """Both operands of a sum, scaled as `device.operations` describes it."""
+        t = self._t
+        assert c.opa is not None and c.opb is not None
+        if c.input_scale == IfmScaleMode.OPA_OPB_16:
+            opa = c.opa.multiplier & 0xFFFF
+            first, second = (c.opb, opa) if c.reversed else (opa, c.opb)
+            return t.stepped(a, [("affine", first, 0)], a.dtype), t.stepped(b, [("affine", second, 0)], b.dtype)
+        if c.ifm.element.bits not in BUILT_IN:
+            raise DeviceError(f"the model does not know {c.input_scale.name} for {c.ifm.element.dtype}")
+        built_in = ("affine", 1 << BUILT_IN[c.ifm.element.bits], 0)
+        if c.input_scale == IfmScaleMode.OPA_32:
+            return replace(by_factor(t, a, c.opa, c.input_rounding), dtype=a.dtype), t.stepped(b, [built_in], b.dtype)
+        return t.stepped(a, [built_in], a.dtype), replace(by_factor(t, b, c.opa, c.input_rounding), dtype=b.dtype)
+
+    def _store(self, o: Output, v: Value) -> Value:
+        table = table_of(o, self._config.internal, self._memory)
+        v = activated(self._t, v, o, table)
+        self._memory.write(o.map, v)
+        return v
+
+
+def _limited(t: Terms, v: Value, accumulators: AccFormat) -> None:
+    """Raises Undecidable where an accumulator of 40 bits may overflow; those of 32 are noted as TOSA's are."""
+    if accumulators not in _ACCUMULATORS:
+        raise DeviceError(f"the model does not know {accumulators.name}")
+    low, high = t.limits(v)
+    dtype, bits = _ACCUMULATORS[accumulators]
+    if dtype != "INT32" and max(-int(low.min()), int(high.max())) >> bits - 1:
+        raise Undecidable(f"an accumulator of {bits} bits that may overflow")

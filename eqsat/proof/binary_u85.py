@@ -1,0 +1,304 @@
+"""Commands of Ethos-U85, executed one after the other on terms."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+
+from eqsat.device.errors import DeviceError
+from eqsat.device.ethos_u85.commands import (
+    Accumulators,
+    Chained,
+    Command,
+    Convolution,
+    Dma,
+    DmaSide,
+    Elementwise,
+    Operand,
+    Output,
+    Pooling,
+    Resize,
+    Scalar,
+)
+from eqsat.device.ethos_u85.decoding import TRANSPOSED
+from eqsat.device.ethos_u85.execution import REVERSED, weights_of
+from eqsat.device.ethos_u85.operations import ABOVE, SAME, SCALED
+from eqsat.device.ethos_u85.registers import AccFormat, AccInput, ActivationReverse, ElementwiseMode, PoolingMode
+from eqsat.device.ethos_u85.registers import RoundModeOfm as Rounding
+from eqsat.device.ethos_u85.weights import scales
+from eqsat.device.operands import ByteRange, FeatureMap, FixedPointScale, Stop, Wait
+from eqsat.device.registers import IfmUpscaleMode
+from eqsat.device.stream import Config
+from eqsat.proof import linear, pointwise
+from eqsat.proof.binary_memory import ShadowMemory
+from eqsat.proof.binary_output import channels, check_absolute, check_room, largest, scaled
+from eqsat.proof.binary_resize import resized
+from eqsat.proof.binary_u85_output import activated, by_factor, rounded, scaled_input
+from eqsat.proof.binary_windows import Window
+from eqsat.proof.functions import Ints
+from eqsat.proof.steps import Undecidable
+from eqsat.proof.values import UNLIMITED, Terms, Value, unique
+from eqsat.tensor import makers
+from eqsat.tensor.types import Attrs, Type, attrs_of
+
+_ACCUMULATORS = {AccFormat.I32: "INT32", AccFormat.I48: "INT48"}
+#: TOSA's operators of two operands, and what is computed without a limit; the others have 32 bits.
+_WIDE: Mapping[ElementwiseMode, tuple[str, Attrs]] = {
+    ElementwiseMode.ADD: ("add", ()),
+    ElementwiseMode.SUB: ("sub", ()),
+    ElementwiseMode.MUL: ("mul", makers.mul()),
+    ElementwiseMode.MIN: ("minimum", makers.extremum()),
+    ElementwiseMode.MAX: ("maximum", makers.extremum()),
+    ElementwiseMode.CMP_EQ: ("equal", ()),
+    ElementwiseMode.CMP_GE: ("greater_equal", ()),
+    ElementwiseMode.CMP_GT: ("greater", ()),
+}
+_NARROW: Mapping[ElementwiseMode, tuple[str, Attrs]] = {
+    ElementwiseMode.AND: ("bitwise_and", ()),
+    ElementwiseMode.OR: ("bitwise_or", ()),
+    ElementwiseMode.XOR: ("bitwise_xor", ()),
+    ElementwiseMode.SHL: ("logical_left_shift", ()),
+    ElementwiseMode.LSR: ("logical_right_shift", ()),
+    ElementwiseMode.DIV: ("intdiv", ()),
+}
+_COMPARISONS = (ElementwiseMode.CMP_EQ, ElementwiseMode.CMP_GE, ElementwiseMode.CMP_GT)
+#: ARITHMETIC_RIGHT_SHIFT by how it rounds.
+_SHIFTS = {Rounding.TRUNCATE_TO_LOWER: False, Rounding.NATURAL: True}
+
+
+class Execution:
+    """One run. What is in chaining buffers and accumulators lasts from one command to the next."""
+
+    def __init__(self, t: Terms, config: Config, memory: ShadowMemory) -> None:
+        self._t, self._config, self._memory = t, config, memory
+        self._chained: dict[int, tuple[Value, str, int]] = {}
+        self._kept: Value | None = None
+
+    def step(self, c: Command) -> Value | None:
+        """Executes one command, and gives what it computes. Raises DeviceError and Undecidable."""
+        match c:
+            case Wait() | Stop():
+                return None
+            case Dma():
+                self._copy(c)
+                return None
+            case Convolution():
+                return self._finish(c.accumulators, self._convolved(c), c.ifm2, c.output, c.scales, sums=True)
+            case Pooling():
+                return self._pooled(c)
+            case Elementwise():
+                if c.upscale != IfmUpscaleMode.NONE:
+                    raise DeviceError("the model does not know upscaled elementwise operations")
+                return self._finish(c.accumulators, self._combined(c), None, c.output, None)
+            case Resize():
+                v = resized(self._t, c, self._memory.read(c.ifm))
+                return self._finish(c.accumulators, v, None, c.output, None)
+
+    # ---- sums and extrema ------------------------------------------------------------------------
+
+    def _window(self, c: Convolution | Pooling) -> Window:
+        return Window(self._t, self._memory.read(c.ifm), c.kernel, c.output.shape[:2], c.upscale, c.ifm.zero_point)
+
+    def _convolved(self, c: Convolution) -> Value:
+        if c.matrices:
+            return self._product(c)
+        weights = weights_of(c, self._config.core, self._memory)
+        return self._window(c).convolved(weights, np.zeros(len(weights), np.int64), c.depthwise, UNLIMITED)
+
+    def _product(self, c: Convolution) -> Value:
+        """Each row of the second operand is the weights of one channel of the output."""
+        k = c.kernel
+        if (k.height, k.width, k.stride) != (1, 1, (1, 1)) or k.padded or c.upscale != IfmUpscaleMode.NONE:
+            raise Undecidable("a product of matrices with a window")
+        assert c.ifm2 is not None
+        x, y = self._memory.read(c.ifm), self._memory.read(c.ifm2)
+        height, width, depth = c.output.shape
+        rows = np.arange(x.elements).reshape(x.shape)[0, :height, :width].reshape(1, height * width, -1)
+        columns = np.arange(y.elements).reshape(y.shape)[:, 0].transpose(0, 2, 1)
+        if columns.shape[2] != depth or rows.shape[1] != height * width:
+            raise Undecidable("a product of matrices whose shapes do not fit")
+        zero_points = {"in_zp": (c.ifm.zero_point,), "w_zp": (c.ifm2.zero_point,)}
+        check_room(self._t, x, 2 * x.shape[3] * largest(self._t, y))
+        operands = x.moved(rows, rows.shape), y.moved(columns, columns.shape)
+        v = linear.matmul(self._t, zero_points, operands, Type((1, height * width, depth), UNLIMITED))
+        return v.moved(np.arange(v.elements), (1, height, width, depth))
+
+    def _pooled(self, c: Pooling) -> Value | None:
+        t, zeros = self._t, np.zeros((1, *c.output.shape), np.int64)
+        match c.mode:
+            case PoolingMode.NONE:
+                v = t.constant(zeros, UNLIMITED)
+            case PoolingMode.MAX | PoolingMode.MIN:
+                v = self._window(c).extremum("max" if c.mode == PoolingMode.MAX else "min")
+            case PoolingMode.AVERAGE:
+                v = self._averaged(c)
+            case PoolingMode.ARGMAX_X | PoolingMode.ARGMAX_Y:
+                v = self._first_largest(c)
+            case PoolingMode.SUM | PoolingMode.REDUCE_SUM:
+                v = self._window(c).summed(None, UNLIMITED)
+                if c.mode == PoolingMode.REDUCE_SUM:
+                    check_room(t, v, v.shape[3])
+                    v = linear.reduce_sum(t, {"axis": 3}, v, Type((*v.shape[:3], 1), UNLIMITED))
+        return self._finish(c.accumulators, v, c.ifm2, c.output, c.scales, sums=True)
+
+    def _averaged(self, c: Pooling) -> Value:
+        """A mean, as `device.ethos_u85.operations` rounds it."""
+        if c.output.scale != SAME:
+            raise DeviceError("the model does not know an average that is scaled")
+        window = self._window(c)
+        sums = window.summed(None, UNLIMITED)
+        counts, which = unique(window.counts().reshape(-1))
+        every = np.broadcast_to(which.reshape(1, *window.out, 1), sums.shape).reshape(-1)
+
+        def function(x: Ints, row: Ints) -> Ints:
+            return np.asarray(np.sign(x) * ((2 * np.abs(x) + counts[row]) // (2 * counts[row])))
+
+        done = self._t.tabulated(sums, function, UNLIMITED, every)
+        if done is None:
+            raise Undecidable("a mean of too many values")
+        return done
+
+    def _first_largest(self, c: Pooling) -> Value:
+        along_x = c.mode == PoolingMode.ARGMAX_X
+        if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != Rounding.TRUNCATE_TO_LOWER:
+            raise DeviceError(f"the model does not know {c.mode.name} but with its value shifted away")
+        if c.kernel.padded or (c.kernel.height if along_x else c.kernel.width) != 1:
+            raise DeviceError(f"the model does not know {c.mode.name} over a window in both directions, or padded")
+        t = self._t
+        window = self._window(c)
+        places = window.places()
+        ordered = t.field.digest(t.symbol("argmax"), t.lanes(window.x)[:, places])
+        v = t.root(ordered, (1, *c.output.shape), UNLIMITED, (0, len(places) - 1))
+        return t.stepped(v, [("affine", 1 << ABOVE, 0)], UNLIMITED)
+
+    # ---- element by element ----------------------------------------------------------------------
+
+    def _operand(self, o: Operand, shape: tuple[int, int, int], dtype: str) -> Value:
+        """Without its zero point."""
+        t = self._t
+        if isinstance(o, Scalar):
+            return t.constant(np.full((1, 1, 1, 1), o.value - o.zero_point), dtype)
+        if isinstance(o, Chained):
+            v, element, writer = self._chained.get(o.buffer, (None, "", 0))
+            if v is None or v.shape[1:] != shape or element != o.element.dtype:
+                raise DeviceError(f"chaining buffer {o.buffer} holds no {o.element.dtype}{list(shape)}")
+            self._memory.sources.add(writer)
+        else:
+            v = self._memory.read(o)
+        return t.stepped(v, [("affine", 1, -o.zero_point)], dtype)
+
+    def _combined(self, c: Elementwise) -> Value:
+        t, dtype = self._t, "INT48" if c.mode in _WIDE else "INT32"
+        out = Type((1, *c.output.shape), UNLIMITED if c.mode in _WIDE else "INT32")
+        operands = [self._operand(o, c.output.shape, dtype) for o in c.operands]
+        if c.mode in SCALED:
+            operands = [scaled_input(t, v, how, dtype) for v, how in zip(operands, c.inputs, strict=True)]
+        elif any(how.scale != SAME for how in c.inputs):
+            raise DeviceError(f"the model does not know {c.mode.name} with scaled operands")
+        if len(operands) == 1:
+            return self._unary(c, operands[0], out)
+        if c.mode == ElementwiseMode.SHR:
+            if c.output.rounding not in _SHIFTS:
+                raise DeviceError(f"the model does not know how SHR rounds with {c.output.rounding.name}")
+            attrs = attrs_of({"round": _SHIFTS[c.output.rounding]})
+            return pointwise.binary(t, "arithmetic_right_shift", attrs, operands, out)
+        known = {**_WIDE, **_NARROW}
+        if c.mode not in known:
+            raise Undecidable(f"there is no form for {c.mode.name}")
+        op, attrs = known[c.mode]
+        if c.mode == ElementwiseMode.MUL:
+            check_room(t, operands[0], largest(t, operands[1]))
+        if c.mode in _COMPARISONS:
+            v = pointwise.binary(t, op, attrs, operands, Type(out.shape, "BOOL"))
+            return t.stepped(v, [("affine", -1, 0)], UNLIMITED)  # a mask
+        return pointwise.binary(t, op, attrs, operands, out)
+
+    def _unary(self, c: Elementwise, x: Value, out: Type) -> Value:
+        x = x.broadcast(out.shape)
+        if c.mode == ElementwiseMode.NOT:
+            return self._t.stepped(x, [("affine", -1, -1)], UNLIMITED)
+        names = {ElementwiseMode.ABS: "abs", ElementwiseMode.CLZ: "clz"}
+        if c.mode not in names:
+            raise DeviceError(f"the model does not know {c.mode.name}")
+        if c.mode == ElementwiseMode.ABS:
+            check_absolute(self._t, x)
+        return pointwise.unary(self._t, names[c.mode], (), x, out)
+
+    # ---- results ---------------------------------------------------------------------------------
+
+    def _finish(
+        self,
+        how: Accumulators,
+        v: Value,
+        start: FeatureMap | None,
+        out: Output,
+        own: ByteRange | None,
+        sums: bool = False,
+    ) -> Value | None:
+        """Adds what accumulators begin with, and scales and stores them, or keeps them for the next operation. sums: of products, which
+        accumulators have to have room for."""
+        t = self._t
+        if how.input == AccInput.KEEP:
+            if self._kept is None or self._kept.shape != v.shape:
+                raise DeviceError("the accumulators that are added to were not kept")
+            v = pointwise.binary(t, "add", (), (v, self._kept), Type(v.shape, UNLIMITED))
+        elif how.input == AccInput.IFM2:
+            if start is None:
+                raise DeviceError("the model does not know what the accumulators begin with")
+            begin = t.stepped(self._memory.read(start), [("affine", 1, -start.zero_point)], UNLIMITED)
+            v = pointwise.binary(t, "add", (), (v, begin), Type(v.shape, UNLIMITED))
+        self._kept = None if how.output else v
+        if not how.output:
+            return None
+        if how.format not in _ACCUMULATORS:
+            raise Undecidable(f"accumulators of {how.format.name}")
+        if own is not None:
+            s = scales(self._memory.constant(own), out.shape[2], how.format == AccFormat.I48)
+            v = t.stepped(v, [("affine", 1, s.bias)], _ACCUMULATORS[how.format], channels(v))
+            v = scaled(t, t.bounded(v), rounded(s.multiplier, s.shift, out.rounding), channels(v))
+        elif out.scale is not None:
+            if sums:
+                v = t.bounded(t.stepped(v, [], _ACCUMULATORS[how.format]))
+            v = by_factor(t, v, out.scale, out.rounding)
+        return self._store(out, v)
+
+    def _store(self, out: Output, v: Value) -> Value:
+        if out.map is None:
+            raise DeviceError("an output that goes nowhere")
+        v = activated(self._t, v, out, self._memory)
+        places = np.arange(v.elements).reshape(v.shape)
+        if out.reverse != ActivationReverse.NONE:
+            places = np.flip(places, REVERSED[out.reverse])
+        places = places.transpose(0, *(1 + k for k in TRANSPOSED[out.transpose]))
+        v = v.moved(places, places.shape)
+        if isinstance(out.map, Chained):
+            self._chained[out.map.buffer] = v, out.map.element.dtype, self._memory.writer
+        else:
+            self._memory.write(out.map, v)
+        return v
+
+    def _copy(self, c: Dma) -> None:
+        steps = list(itertools.product(range(c.sizes[0]), range(c.sizes[1])))
+        chosen = self._chosen(c, steps)
+        sources, places = (_places(side, chosen if side.indexed else steps) for side in (c.source, c.destination))
+        self._memory.copy(c.source.region, sources, c.destination.region, places, c.length)
+
+    def _chosen(self, c: Dma, steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The pieces that indices choose, which have to be constants."""
+        i = c.indices
+        if i is None:
+            return steps
+        if c.source.indexed and c.destination.indexed:
+            raise DeviceError("a copy with indices on both sides")
+        places = [i.address + (outer * c.sizes[1] + inner) * 4 + outer * i.skip for outer, inner in steps]
+        raw = [self._memory.constant(ByteRange(i.region, at, 4)) for at in places]
+        numbers = [int.from_bytes(data, "little", signed=True) for data in raw]
+        if min(numbers) < 0 or max(numbers) > i.most:
+            raise DeviceError(f"an index outside 0 to {i.most}")
+        return [(outer, k) for (outer, _), k in zip(steps, numbers, strict=True)]
+
+
+def _places(side: DmaSide, steps: list[tuple[int, int]]) -> list[int]:
+    return [side.address + outer * side.strides[0] + inner * side.strides[1] for outer, inner in steps]

@@ -1,0 +1,113 @@
+"""What windows of a command see, as sums and extrema of terms: the same for every family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqsat.device.operands import Kernel
+from eqsat.device.registers import IfmUpscaleMode
+from eqsat.proof import extrema, linear
+from eqsat.proof.binary_output import check_room
+from eqsat.proof.functions import Ints
+from eqsat.proof.linear import with_constant
+from eqsat.proof.steps import Undecidable
+from eqsat.proof.values import UNLIMITED, Terms, Value
+from eqsat.tensor.types import Type
+
+
+class Window:
+    """A kernel that moves over terms [1, height, width, depth]. out: (height, width) of the positions it takes."""
+
+    def __init__(
+        self, t: Terms, x: Value, kernel: Kernel, out: tuple[int, int], upscale: IfmUpscaleMode, zero_point: int
+    ) -> None:
+        self.t, self.kernel, self.out, self.zero_point = t, kernel, out, zero_point
+        x = self._upscaled(x, upscale)
+        needed = [
+            (n - 1) * s + (taps - 1) * d + 1
+            for n, s, taps, d in zip(out, kernel.stride, (kernel.height, kernel.width), kernel.dilation, strict=True)
+        ]
+        before, after = (kernel.top, kernel.left), (kernel.bottom, kernel.right)
+        rows, columns = (
+            max(0, min(have, need - b - a))
+            for have, need, b, a in zip(x.shape[1:3], needed, before, after, strict=True)
+        )
+        if not rows or not columns:
+            raise Undecidable("a window over nothing but padding")
+        self.x = _cropped(x, rows, columns)
+        self.pad = kernel.top, needed[0] - kernel.top - rows, kernel.left, needed[1] - kernel.left - columns
+
+    def _upscaled(self, x: Value, mode: IfmUpscaleMode) -> Value:
+        if mode == IfmUpscaleMode.NONE:
+            return x
+        _, height, width, depth = x.shape
+        places = np.arange(x.elements).reshape(height, width, depth)
+        if mode == IfmUpscaleMode.NEAREST:
+            places = places.repeat(2, 0).repeat(2, 1)
+        else:
+            sparse = np.full((2 * height, 2 * width, depth), x.elements)
+            sparse[::2, ::2] = places
+            places, x = sparse, with_constant(self.t, x, self.zero_point)
+        return x.moved(places, (1, 2 * height, 2 * width, depth))
+
+    @property
+    def _attributes(self) -> dict[str, Any]:
+        return {"pad": self.pad, "stride": self.kernel.stride, "dilation": self.kernel.dilation}
+
+    def convolved(self, weights: Ints, bias: Ints, depthwise: bool, dtype: str) -> Value:
+        """Accumulators [1, height, width, out]. weights: [out, height, width, in]."""
+        size, channel = weights.shape[0], None
+        kernel = weights.astype(np.int64).transpose(1, 2, 3, 0)
+        if depthwise:
+            depth = self.x.shape[3]
+            if depth not in (1, size):
+                raise Undecidable(f"a depthwise convolution of {depth} channels to {size}")
+            channel = np.arange(size) % depth
+        check_room(self.t, self.x, 2 * int(np.abs(kernel).sum((0, 1, 2)).max()))
+        out = Type((1, *self.out, size), dtype)
+        return linear.windowed(self.t, self._attributes, self.x, kernel, channel, bias, self.zero_point, out)
+
+    def summed(self, bias: Ints | None, dtype: str) -> Value:
+        """The sum of each window, of each channel."""
+        depth = self.x.shape[3]
+        ones = np.ones((depth, self.kernel.height, self.kernel.width, 1), np.int64)
+        return self.convolved(ones, np.zeros(depth, np.int64) if bias is None else bias, True, dtype)
+
+    def extremum(self, kind: str) -> Value:
+        """The largest ("max") or smallest ("min") of each window, without the zero point."""
+        if self.kernel.dilation != (1, 1):
+            raise Undecidable("an extremum of a dilated window")
+        x = self.t.stepped(self.x, [("affine", 1, -self.zero_point)], UNLIMITED)
+        attributes = {**self._attributes, "kernel": (self.kernel.height, self.kernel.width)}
+        return extrema.pooled(self.t, attributes, x, Type((1, *self.out, x.shape[3]), UNLIMITED), kind)
+
+    def places(self) -> Ints:
+        """[taps, results]: where in the flat input each window looks, which is not padded."""
+        k, shape = self.kernel, self.x.shape
+        every = np.arange(self.x.elements).reshape(shape)
+        rows, columns = (
+            np.arange(n) * s + np.arange(size)[:, None] * d
+            for n, s, size, d in zip(self.out, k.stride, (k.height, k.width), k.dilation, strict=True)
+        )
+        return np.stack([every[:, r][:, :, x].reshape(-1) for r in rows for x in columns])
+
+    def counts(self) -> Ints:
+        """[height, width]: how many elements each window sees."""
+        seen = []
+        for k, size in enumerate((self.kernel.height, self.kernel.width)):
+            at = np.arange(self.out[k])[:, None] * self.kernel.stride[k] - self.pad[2 * k]
+            at = at + np.arange(size) * self.kernel.dilation[k]
+            seen.append(((at >= 0) & (at < self.x.shape[1 + k])).sum(1))
+        out: Ints = seen[0][:, None] * seen[1]
+        if not out.all():
+            raise Undecidable("an average over nothing but padding")
+        return out
+
+
+def _cropped(x: Value, rows: int, columns: int) -> Value:
+    if x.shape[1:3] == (rows, columns):
+        return x
+    places = np.arange(x.elements).reshape(x.shape)[:, :rows, :columns]
+    return x.moved(places, places.shape)
