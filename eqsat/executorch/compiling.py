@@ -43,6 +43,7 @@ _OF_RESULTS = {
         "stock_verified",
         "stock_proved",
         "binary_verified",
+        "binary_proved",
         "stock_binary_verified",
         "passed_over",
         "kept",

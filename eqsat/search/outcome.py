@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.choice.compiled import Compiled
+from eqsat.device.compile import raw_of
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.referee import disagreement
+from eqsat.proof.binary import is_raw_proved
 from eqsat.search.explored import Explored
 from eqsat.search.figures import GraphFigures
 from eqsat.search.given import Given
@@ -20,6 +23,12 @@ from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.roofline import bound, over_bound
 from eqsat.verification.verification import Answer, Checks, pareto_set, rank
+from eqsat.workers.worker import Limits
+
+logger = logging.getLogger(__name__)
+
+#: MiB that the proof of a binary may take.
+_PROOF_MIB = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,7 @@ class Outcome:
         search, answer, best, frozen = self.search, self.answer, self.answer.best, self.frozen
         with search.clock.stage("verify"):
             stock_verified, stock_proved, stock_binary = self.checks.stock(self.candidates)
+            binary_proved = self._binary_proved()
         proof = answer.proof
         explicit, stock = self.given.compiled.get("explicit"), self.given.compiled.get("stock")
         counts = self.reference.op_counts()
@@ -73,6 +83,7 @@ class Outcome:
             stock_proved=stock_proved,
             binary_verified=answer.binary.equal,
             binary_reason=answer.binary.reason,
+            binary_proved=binary_proved,
             stock_binary_verified=stock_binary.equal if stock_binary else None,
             referee=search.options.referee,
             bound=bound(self.reference, best.estimate.rates),
@@ -92,6 +103,18 @@ class Outcome:
             raw=best.estimate.raw,
             known=self._run(located, points),
         )
+
+    def _binary_proved(self) -> bool | None:
+        """Whether the answer's binary is proved to compute what its graph does; None where it is not, or where there is no time or memory for it."""
+        c, seconds = self.answer.best, self.search.options.binary_time_limit
+        if self.answer.binary.equal is False or not seconds:
+            return None
+        limits = Limits(seconds, _PROOF_MIB)
+        try:
+            return self.search.pool.call(is_raw_proved, raw_of(c.estimate), c.tosa, limits=limits) or None
+        except Exception:  # noqa: BLE001 - a proof that fails costs what it would say, never the result
+            logger.debug("the proof of the binary failed", exc_info=True)
+            return None
 
     def _figures(self) -> dict[str, GraphFigures]:
         """Of "stock", the "explicit" and the chosen graph."""

@@ -108,6 +108,7 @@ class Result:
     stock_proved: bool | None
     binary_verified: bool | None
     binary_reason: str
+    binary_proved: bool | None
     stock_binary_verified: bool | None
     referee: str
     bound: Bound
