@@ -162,7 +162,7 @@ def _corrected(
 ) -> int:
     """Cycles of a row without what Vela is known to charge for nothing."""
     cycles = broadcasts.corrected(row, details, blocks, bursts) if bursts else int(row["op_cycles"])
-    return min(cycles, pieces.corrected_piece(row, details)) if facts().pieces_as_wholes else cycles
+    return min(cycles, pieces.corrected_piece(row, details, blocks)) if facts().pieces_as_wholes else cycles
 
 
 def _by_id(table: Any) -> dict[str, dict[str, str]]:

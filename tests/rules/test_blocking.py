@@ -105,14 +105,3 @@ def test_a_large_stride_gains(target: str, tmp_path: Path) -> None:
     options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
     spelled = optimize_tosa(dumps(found), Target.of(target), options=options)
     assert spelled.verified and spelled.explicit_cycles and spelled.cycles < spelled.explicit_cycles / 8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-def test_a_dilation_of_8_in_both_axes_gains(target: str, tmp_path: Path) -> None:
-    """As a kernel of 9x9 with zeros and dilations of 2, which Vela does not cut: three taps a side become nine."""
-    attributes = makers.conv("INT8", dilation=(8, 8), pad=(8, 8, 8, 8))
-    found = graph("conv2d", (1, 16, 16, 16), (16, 3, 3, 16), attributes)
-    options = Options(extractor="dag_greedy", cache=tmp_path / "p", max_sram="any", max_flash="any")
-    spelled = optimize_tosa(dumps(found), Target.of(target), options=options)
-    assert spelled.verified and spelled.explicit_cycles and spelled.cycles < spelled.explicit_cycles / 4

@@ -39,10 +39,13 @@ def test_what_is_not_cut_is_charged_as_it_is(target: str, worker: Worker) -> Non
 
 
 def test_a_piece_waits_for_its_weights_as_a_whole_does() -> None:
-    row = {"operator": "Conv2D", "op_cycles": "1000"}
+    row = {"operator": "Conv2D", "op_cycles": "1000", "npu_cycles": "1000"}
     piece = {"ofm_slice_h": "7", "ofm_strides_h": "4", "ofm_slice_w": "8", "ofm_strides_w": "1"}
     waits = {"weight_buffering": "Single", "weight_transfer_cycles": "300"}
-    assert corrected_piece(row, piece) == int(1000 * 2 / 7)
-    assert corrected_piece(row, piece | waits) == 300 + int(700 * 2 / 7)
-    assert corrected_piece(row, piece | waits | {"weight_pre_buffer": "1"}) == int(1000 * 2 / 7)
-    assert corrected_piece(row | {"operator": "MaxPool"}, piece) == 1000
+    computes, idles = ({"mac_cycles": n, "ao_cycles": "10"} for n in ("600", "200"))
+    assert corrected_piece(row, piece, idles) == int(1000 * 2 / 7)
+    assert corrected_piece(row, piece | waits, idles) == 300 + int(700 * 2 / 7)
+    assert corrected_piece(row, piece | waits | {"weight_pre_buffer": "1"}, idles) == int(1000 * 2 / 7)
+    assert corrected_piece(row, piece, computes) == int(600 * 2 / 7 + 400)
+    assert corrected_piece(row, piece | waits, computes) == int(300 + 600 * 2 / 7 + 100)
+    assert corrected_piece(row | {"operator": "MaxPool"}, piece, idles) == 1000
