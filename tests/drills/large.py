@@ -138,7 +138,7 @@ def concurrent(place: Path) -> DrillOutcome:
     "stock ExecuTorch's delegate, and a warning",
 )
 def lowering_without_workers(place: Path) -> DrillOutcome:
-    from eqsat.executorch.lowering import EqsatWarning
+    from eqsat.executorch.session import EqsatWarning
 
     with warnings.catch_warnings(record=True) as caught, Killer("eqsat.workers.worker", 1000) as killer:
         warnings.simplefilter("always")
