@@ -227,8 +227,17 @@ def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value
         for v, zp in ((x, attrs["in_zp"][0]), (y, attrs["w_zp"][0]))
     )
     low, high = corners((a[0].min(1), a[1].max(1)), (b[0].min(1), b[1].max(1)))
-    limits = (low * x.shape[2]).reshape(-1, 1, 1), (high * x.shape[2]).reshape(-1, 1, 1)
-    return t.root(lanes, out.shape, out.dtype, limits, t.degree_of(x) + t.degree_of(y))
+    one, other = (
+        (constants_of(t, t.plain(v)) - zp).reshape(v.shape) for v, zp in ((x, attrs["in_zp"][0]), (y, attrs["w_zp"][0]))
+    )
+    summand = np.matmul(one, other).reshape(-1)
+    limits = (
+        np.broadcast_to((end * x.shape[2]).reshape(-1, 1, 1), out.shape).reshape(-1) - summand for end in (low, high)
+    )
+    lanes, ones = t.field.reduced(lanes - summand), np.ones(len(summand), np.int64)
+    degree = t.degree_of(x) + t.degree_of(y)
+    product = t.affine_root(lanes, summand.shape, out.dtype, (next(limits), next(limits)), ones, summand, degree)
+    return replace(product, shape=out.shape)
 
 
 def corners(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
@@ -274,7 +283,12 @@ def _without_summands(t: Terms, x: Value) -> tuple[Value, Ints]:
     """Functions without their summands, and these."""
     used, inverse = unique(x.functions)
     functions = t.functions.divided(used, np.ones(len(used), np.int64))
-    return replace(x, functions=functions[inverse]), t.functions.column("b")[x.functions]
+    return replace(x, functions=functions[inverse]), constants_of(t, x)
+
+
+def constants_of(t: Terms, x: Value) -> Ints:
+    """The summands of functions that are affine."""
+    return t.functions.column("b")[x.functions]
 
 
 def reduce_sum(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eqsat.proof.extrema import extremum
 from eqsat.proof.functions import Ints
-from eqsat.proof.linear import corners
+from eqsat.proof.linear import constants_of, corners
 from eqsat.proof.steps import LARGEST
 from eqsat.proof.values import UNLIMITED, Steps, Terms, Value, merged, unique, unique_rows
 from eqsat.tensor.dtypes import DType
@@ -197,8 +197,11 @@ def _of_two(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> V
     ends = corners(t.limits(x), t.limits(y))
     degree = t.degree_of(x) + t.degree_of(y)
     shift = dict(attrs)["shift"][0]
-    if not shift:
-        return t.root(product, (x.elements,), out.dtype, ends, degree)
+    if not shift:  # the product of their constants is taken out, as sums do it
+        summand = constants_of(t, t.plain(x)) * constants_of(t, t.plain(y))
+        lanes, ones = t.field.reduced(product - summand), np.ones(len(summand), np.int64)
+        limits = ends[0] - summand, ends[1] - summand
+        return t.affine_root(lanes, (x.elements,), out.dtype, limits, ones, summand, degree)
     v = t.root(product, (x.elements,), UNLIMITED, ends, degree)  # only what is left after the shift has to fit
     return t.bounded(t.stepped(v, [("scale", 1, 1 << (shift - 1), shift)], out.dtype))
 
