@@ -231,12 +231,12 @@ def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value
         (constants_of(t, t.plain(v)) - zp).reshape(v.shape) for v, zp in ((x, attrs["in_zp"][0]), (y, attrs["w_zp"][0]))
     )
     summand = np.matmul(one, other).reshape(-1)
-    limits = (
+    low, high = (
         np.broadcast_to((end * x.shape[2]).reshape(-1, 1, 1), out.shape).reshape(-1) - summand for end in (low, high)
     )
     lanes, ones = t.field.reduced(lanes - summand), np.ones(len(summand), np.int64)
     degree = t.degree_of(x) + t.degree_of(y)
-    product = t.affine_root(lanes, summand.shape, out.dtype, (next(limits), next(limits)), ones, summand, degree)
+    product = t.affine_root(lanes, summand.shape, out.dtype, (low, high), ones, summand, degree)
     return replace(product, shape=out.shape)
 
 

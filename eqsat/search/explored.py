@@ -15,14 +15,11 @@ from eqsat.choice.correction import corrected
 from eqsat.choice.writer import Written
 from eqsat.egraph.rule import Rule
 from eqsat.options.decision import Decision
-from eqsat.options.options import OptionError
 from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.result import Extracted
 from eqsat.search.search import Search
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.vela.compile import compile_tosa
 from eqsat.verification.regions import computed_classes
-from eqsat.workers.worker import WorkerError
 from extraction import Extraction
 
 logger = logging.getLogger(__name__)
@@ -99,13 +96,10 @@ class Rounds(ABC):
 
     def _compiled(self, written: Written, buffer: bytes, found: Extraction) -> Compiled | None:
         """None: Vela refuses it."""
-        try:
-            with self.search.clock.stage("vela"):
-                estimate = compile_tosa(buffer, self.search.target, self.search.pool)
-            judged = self.search.referee.decisive(estimate)
-        except (WorkerError, OptionError) as e:
-            self.search.warnings.append(f"a candidate was dropped: {e}")
+        by_vela = self.search.compiled(buffer)
+        if by_vela is None:
             return None
+        estimate, judged = by_vela
         return Compiled(
             "eqsat",
             written[0],

@@ -11,15 +11,12 @@ from types import MappingProxyType
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
-from eqsat.options.options import OptionError
 from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.order import Allocation, Cost, Swap, moved, swapped, swaps
 from eqsat.search.result import Extracted
 from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.vela.compile import compile_tosa
-from eqsat.workers.worker import WorkerError
 
 logger = logging.getLogger(__name__)
 
@@ -90,13 +87,10 @@ class OrderRounds:
         return self.by_tosa[buffer]
 
     def _new(self, start: Compiled, graph: TensorGraph, buffer: bytes) -> Compiled | None:
-        try:
-            with self.search.clock.stage("vela"):
-                estimate = compile_tosa(buffer, self.search.target, self.search.pool)
-            judged = self.search.referee.decisive(estimate)
-        except (WorkerError, OptionError) as e:
-            self.search.warnings.append(f"a candidate was dropped: {e}")
+        found = self.search.compiled(buffer)
+        if found is None:
             return None
+        estimate, judged = found
         cycles = estimate.corrected
         logger.info("%s cycles by %s", f"{cycles:,}", _NAME, extra={"cycles": cycles})
         self.search.extractions.append(Extracted(_NAME, 0, float(start.figures.cycles), cycles, None))

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from eqsat.options.options import Options
-from eqsat.options.referee import Referee
+from eqsat.options.options import OptionError, Options
+from eqsat.options.referee import Referee, StreamPrice
 from eqsat.search.clock import Clock
 from eqsat.search.interruption import Interruption
 from eqsat.search.result import Extracted
 from eqsat.target import Target
-from eqsat.workers.worker import Pool
+from eqsat.vela.compile import Estimate, compile_tosa
+from eqsat.workers.worker import Pool, WorkerError
 from extraction import stopping
 
 
@@ -36,6 +37,16 @@ class Search:
     @property
     def referee(self) -> Referee:
         return Referee(self.target, self.options)
+
+    def compiled(self, buffer: bytes) -> tuple[Estimate, StreamPrice | None] | None:
+        """A candidate as Vela compiles it, and the price of its commands where that decides; None, with a warning, where either refuses it."""
+        try:
+            with self.clock.stage("vela"):
+                estimate = compile_tosa(buffer, self.target, self.pool)
+            return estimate, self.referee.decisive(estimate)
+        except (WorkerError, OptionError) as e:
+            self.warnings.append(f"a candidate was dropped: {e}")
+            return None
 
     @contextmanager
     def pricing(self) -> Iterator[None]:
