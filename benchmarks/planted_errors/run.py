@@ -20,8 +20,8 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
+from eqsat.verification.equality import Verifier
 from eqsat.verification.regions import Correspondence, compare_regions
-from eqsat.verification.verification import Verifier
 from eqsat.workers.worker import Pool, WorkerError
 
 #: Constant planes, random planes and other samples of the search for an input on which an error shows.

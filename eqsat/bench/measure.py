@@ -26,10 +26,12 @@ from eqsat.workers.worker import Pool
 
 Fields = dict[str, Any]
 
+#: What is known of binaries.
+_BINARIES = ("binary_verified", "binary_reason", "binary_proved", "stock_binary_verified", "stock_binary_proved")
 #: What a delegate's figures have of `Result.record`.
 _RECORDED = (
     *("seconds", "verified", "proved", "undecided", "error_bound", "stock_proved", "deviation", "points"),
-    *("binary_verified", "binary_reason", "binary_proved", "stock_binary_verified"),
+    *_BINARIES,
     *("e_nodes", "stop", "chosen", "extractions", "coverage", "warnings"),
 )
 
@@ -77,7 +79,7 @@ def _over_delegates(figures: list[Fields]) -> Fields:
         "passed_over",
         "undecided",
     )
-    for name in (*several, "binary_verified", "binary_reason", "binary_proved", "stock_binary_verified"):
+    for name in (*several, *_BINARIES):
         total[name] = [f[name] for f in figures if name in f]
     total["verified"] = all(f["verified"] for f in figures)
     for name in ("proved", "stock_proved"):

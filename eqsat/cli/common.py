@@ -276,7 +276,7 @@ def lines(
     kept: str,
 ) -> None:
     """What is said below the table. results: of the delegates; verified, proved: all of them."""
-    from eqsat.search.comparison import proof_line
+    from eqsat.search.comparison import binary_line, proof_line
 
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
@@ -291,9 +291,8 @@ def lines(
         console.print(f"verified bit for bit: {'yes' if verified else 'no'}", highlight=False)
     if verified:
         console.print(proof_line(proved, [u for r in results for u in r.undecided]), highlight=False, soft_wrap=True)
-    for equal, reason in dict.fromkeys((r.binary_verified, r.binary_reason) for r in results):
-        answer = {True: "yes", False: f"no: {reason}", None: f"not run: {reason}"}[equal]
-        console.print(f"verified in the binary: {answer}", highlight=False, soft_wrap=True)
+    for text in dict.fromkeys(binary_line(r.binary_verified, r.binary_reason, r.binary_proved) for r in results):
+        console.print(text, highlight=False, soft_wrap=True)
     for text in filter(None, (r.passed_over for r in results)):
         console.print(f"with more memory (--max-sram, --max-flash): {text}", highlight=False, soft_wrap=True)
     console.print(f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}", highlight=False)

@@ -45,6 +45,7 @@ _OF_RESULTS = {
         "binary_verified",
         "binary_proved",
         "stock_binary_verified",
+        "stock_binary_proved",
         "passed_over",
         "kept",
     )

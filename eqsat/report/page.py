@@ -155,11 +155,13 @@ def _was(old: float | None, new: float | None, shown: Callable[[float | None], s
 
 
 def _verified(record: Mapping[str, Any]) -> tuple[str, str, str]:
-    answer = {True: "and in the binary", False: "but not in the binary", None: "binary not run"}
+    right = "and in the binary, proved for every input" if record.get("binary_proved") else "and in the binary"
+    answer = {True: right, False: "but not in the binary", None: "binary not run"}
     binary = answer[record["binary_verified"]] + (f": {record['binary_reason']}" if record["binary_reason"] else "")
     if record["deviation"]:
         return "verified", "tolerant", Deviation(**record["deviation"]).text
-    return "verified", "to the bit" if record["verified"] else "no", binary
+    equal = "proved for every input" if record.get("proved") else "to the bit" if record["verified"] else "no"
+    return "verified", equal, binary
 
 
 def _totals(delegates: Sequence[Sides]) -> ReportTable | None:

@@ -299,12 +299,16 @@ def _verified(cells: list[Record | None]) -> str:
         if r and "error" not in r and r["verified"] is not None and not deviations(r)
     }
     unequal = [c for c, equal in verdicts.items() if not equal]
-    parts = [f"not {', '.join(unequal)}" if unequal else "yes" if verdicts else "-"]
+    optimized = [r for r in cells if r and r.get("binary_proved")]
+    all_proved = bool(optimized) and all(r["proved"] for r in optimized)
+    equal = "proved" if all_proved else "yes" if verdicts else "-"
+    parts = [f"not {', '.join(unequal)}" if unequal else equal]
     binaries = {r["configuration"]: r["binary_verified"] for r in cells if r and r.get("binary_verified")}
     if wrong := [c for c, equal in binaries.items() if False in equal]:
         parts.append(f"binary of {', '.join(wrong)} wrong")
     elif binaries and not unequal and all(all(equal) for equal in binaries.values()):
-        parts.append("in the binary too")
+        too = all_proved and all(all(r["binary_proved"]) for r in optimized)
+        parts.append("its binary too" if too else "in the binary too")
     if any(False in r.get("stock_binary_verified", ()) for r in cells if r):
         parts.append("stock's binary wrong")
     return ", ".join(parts)

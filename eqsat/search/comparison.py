@@ -76,6 +76,13 @@ def proof_line(proved: bool, undecided: Sequence[str]) -> str:
     return f"proved for every input: no, compared on samples{where}"
 
 
+def binary_line(equal: bool | None, reason: str, proved: bool | None) -> str:
+    """Says whether a binary computes what its graph does: on samples, or for every input."""
+    right = "yes, proved for every input" if proved else "yes, on samples"
+    answer = {True: right, False: f"no: {reason}", None: f"not run: {reason}"}
+    return f"verified in the binary: {right if proved else answer[equal]}"
+
+
 def as_text(head: Row, parts: list[list[Row]]) -> str:
     """A table, its sections apart."""
     widths = [max(len(r[i]) for r in (head, *(r for part in parts for r in part))) for i in range(len(head))]

@@ -13,7 +13,7 @@ from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
 from eqsat.vela.compile import compile_tosa
-from eqsat.verification.verification import Checks
+from eqsat.verification.checks import Checks
 from eqsat.workers.worker import WorkerError
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from eqsat.search.search import Search
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.locations import text
 from eqsat.vela.compile import compile_tosa
-from eqsat.verification.verification import Checks
+from eqsat.verification.checks import Checks
 
 #: An order is not looked for where a graph takes more than so many times the cycles of one that was found: the most that one saved is 10%.
 _MOST = 1.15

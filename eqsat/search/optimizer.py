@@ -31,7 +31,8 @@ from eqsat.search.search import Search
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
-from eqsat.verification.verification import Checks, tell, verify_offers
+from eqsat.verification.checks import Checks
+from eqsat.verification.verification import tell, verify_offers
 from eqsat.workers.worker import Pool
 
 __all__ = ["Result", "optimize_tosa"]

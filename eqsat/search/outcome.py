@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.choice.compiled import Compiled
-from eqsat.device.compile import raw_of
 from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import Decision
 from eqsat.options.referee import disagreement
-from eqsat.proof.binary import is_raw_proved
 from eqsat.search.explored import Explored
 from eqsat.search.figures import GraphFigures
 from eqsat.search.given import Given
@@ -22,13 +19,8 @@ from eqsat.search.run import Run
 from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.roofline import bound, over_bound
-from eqsat.verification.verification import Answer, Checks, pareto_set, rank
-from eqsat.workers.worker import Limits
-
-logger = logging.getLogger(__name__)
-
-#: MiB that the proof of a binary may take.
-_PROOF_MIB = 4096
+from eqsat.verification.checks import Answer, Checks
+from eqsat.verification.verification import pareto_set, rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +46,12 @@ class Outcome:
 
     def result(self) -> Result:
         search, answer, best, frozen = self.search, self.answer, self.answer.best, self.frozen
-        with search.clock.stage("verify"):
-            stock_verified, stock_proved, stock_binary = self.checks.stock(self.candidates)
-            binary_proved = self._binary_proved()
-        proof = answer.proof
         explicit, stock = self.given.compiled.get("explicit"), self.given.compiled.get("stock")
+        with search.clock.stage("verify"):
+            proofs = {c: self.checks.binaries.begin_proof(c) for c in (best, stock) if c}
+            stock_verified, stock_proved, stock_binary = self.checks.stock(self.candidates)
+            binary_proved, stock_binary_proved = (proofs[c].result() if c else None for c in (best, stock))
+        proof = answer.proof
         counts = self.reference.op_counts()
         names = dict.fromkeys(o.attr("tosa").lower() for o in self.reference.nodes if o.op == "opaque")
         opaque = {name: counts.get(name, 0) for name in names}
@@ -85,6 +78,7 @@ class Outcome:
             binary_reason=answer.binary.reason,
             binary_proved=binary_proved,
             stock_binary_verified=stock_binary.equal if stock_binary else None,
+            stock_binary_proved=stock_binary_proved,
             referee=search.options.referee,
             bound=bound(self.reference, best.estimate.rates),
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
@@ -103,18 +97,6 @@ class Outcome:
             raw=best.estimate.raw,
             known=self._run(located, points),
         )
-
-    def _binary_proved(self) -> bool | None:
-        """Whether the answer's binary is proved to compute what its graph does; None where it is not, or where there is no time or memory for it."""
-        c, seconds = self.answer.best, self.search.options.binary_time_limit
-        if self.answer.binary.equal is False or not seconds:
-            return None
-        limits = Limits(seconds, _PROOF_MIB)
-        try:
-            return self.search.pool.call(is_raw_proved, raw_of(c.estimate), c.tosa, limits=limits) or None
-        except Exception:  # noqa: BLE001 - a proof that fails costs what it would say, never the result
-            logger.debug("the proof of the binary failed", exc_info=True)
-            return None
 
     def _figures(self) -> dict[str, GraphFigures]:
         """Of "stock", the "explicit" and the chosen graph."""

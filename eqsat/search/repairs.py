@@ -10,7 +10,9 @@ from eqsat.search.alternatives import without
 from eqsat.search.attempt import attempt
 from eqsat.search.explored import Explored
 from eqsat.search.search import Search
-from eqsat.verification.verification import Answer, Checks, Judged, first_equal
+from eqsat.verification.checks import Answer, Checks
+from eqsat.verification.judging import Judged
+from eqsat.verification.verification import first_equal
 from extraction import Infeasible
 
 #: Where Vela compiles a candidate wrongly that is better than the answer by more than this share, the search goes on without what is

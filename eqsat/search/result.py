@@ -12,7 +12,7 @@ from eqsat.files import InputError
 from eqsat.options.decision import Figures, MemoryLimits, more
 from eqsat.options.options import COMMAND_STREAM
 from eqsat.options.referee import StreamPrice
-from eqsat.search.comparison import Row, as_html, as_text, proof_line, sections
+from eqsat.search.comparison import Row, as_html, as_text, binary_line, proof_line, sections
 from eqsat.search.figures import GraphFigures
 from eqsat.search.run import Run
 from eqsat.tosa.locations import Origins, read
@@ -84,6 +84,7 @@ class Result:
     error_bound: the probability that "proved" is wrong is at most that.
     binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference does; None: they could
     not be run, or there was no time; binary_reason says which, and where they differ. stock_binary_verified: the same of the stock graph.
+    binary_proved: they compute what the result does for every input; None where that was not proved. stock_binary_proved: the same of the stock graph.
     referee: by which total candidates were ranked; the cycles of `points` are that referee's.
     bound: cycles that the input needs at least.
     searched: extraction gave at least one graph that Vela accepts; if not, `warnings` say why, and the command line ends with exit code 4.
@@ -110,6 +111,7 @@ class Result:
     binary_reason: str
     binary_proved: bool | None
     stock_binary_verified: bool | None
+    stock_binary_proved: bool | None
     referee: str
     bound: Bound
     coverage: float
@@ -157,14 +159,13 @@ class Result:
 
     def verdicts(self) -> list[str]:
         """A line each: whether it is verified, as a graph and as a binary; why nothing was gained; what more memory would gain; warnings."""
-        answer = {True: "yes", False: f"no: {self.binary_reason}", None: f"not run: {self.binary_reason}"}
         out = [f"warning: {w}" for w in self.warnings]
         out.append(
             self.deviation.text if self.deviation else f"verified bit for bit: {'yes' if self.verified else 'no'}"
         )
         if self.verified:
             out.append(proof_line(self.proved, self.undecided))
-        out.append(f"verified in the binary: {answer[self.binary_verified]}")
+        out.append(binary_line(self.binary_verified, self.binary_reason, self.binary_proved))
         if self.passed_over:
             out.append(f"with more memory: {self.passed_over}")
         return [*out, *filter(None, [self.kept])]

@@ -86,7 +86,7 @@ def test_the_first_figures_are_the_results(result: Result, page: BeautifulSoup) 
     )
     assert f"ratio {result.cycles / result.stock_cycles:.3f}" in tiles["cycles"][1]
     assert tiles["SRAM in use, KiB"][0] == f"{result.footprint.sram / 1024:,.1f}"
-    assert tiles["verified"][0] == "to the bit"
+    assert tiles["verified"][0] == "proved for every input"
     assert f"Vela {result.vela}" in page.text
 
 

@@ -66,11 +66,17 @@ def test_what_tolerant_numerics_change_is_told_apart_from_what_is_wrong(zoo_run,
 @pytest.mark.parametrize(
     "fields, shown",
     [
-        ({"binary_verified": lambda v: [None]}, "| yes |"),
-        ({"binary_verified": lambda v: [True]}, "| yes, in the binary too |"),
-        ({"binary_verified": lambda v: [False]}, "| yes, binary of eqsat wrong |"),
+        ({"binary_verified": lambda v: [None], "proved": lambda v: False}, "| yes |"),
+        ({"binary_verified": lambda v: [True], "proved": lambda v: False}, "| yes, in the binary too |"),
+        ({"binary_verified": lambda v: [True], "binary_proved": lambda v: [None]}, "| proved, in the binary too |"),
+        ({"binary_verified": lambda v: [True], "binary_proved": lambda v: [True]}, "| proved, its binary too |"),
+        ({"binary_verified": lambda v: [False]}, "| proved, binary of eqsat wrong |"),
         (
-            {"binary_verified": lambda v: [True], "stock_binary_verified": lambda v: [False]},
+            {
+                "proved": lambda v: False,
+                "binary_verified": lambda v: [True],
+                "stock_binary_verified": lambda v: [False],
+            },
             "| yes, in the binary too, stock's binary wrong |",
         ),
     ],

@@ -9,8 +9,8 @@ import pytest
 from eqsat.options.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.verification.equality import Verifier
 from eqsat.verification.regions import Correspondence
-from eqsat.verification.verification import Verifier
 from eqsat.workers.worker import Pool
 from tests.verification.near_misses import PAIRS, Pair
 

@@ -1,0 +1,143 @@
+"""What candidates have to pass before one of them may be the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from eqsat.choice.compiled import Compiled
+from eqsat.device.verification import Verdict
+from eqsat.options.options import Options
+from eqsat.proof import PROVED, Proof
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa.reference import Unjudged
+from eqsat.vela.guards import violations
+from eqsat.verification.deviation import Deviation
+from eqsat.verification.equality import Equality, Verifier
+from eqsat.verification.judging import BinaryChecks, Judged
+from eqsat.workers.worker import Pool
+
+#: What warnings call the graphs.
+CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The graph to use.
+
+    verified: it is the reference, or equal to it to the bit: proved, or on samples.
+    binary: whether its binary computes what it says.
+    proof: what is known of its equality for every input; None for the reference itself, and where none was tried.
+    deviation: by how much it differs, of a tolerant graph that is not equal to the bit.
+    """
+
+    best: Compiled
+    verified: bool
+    binary: Verdict
+    proof: Proof | None = None
+    deviation: Deviation | None = None
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether it is equal to the reference for every input."""
+        return self.best.name == "explicit" or self.proof is not None and self.proof.verdict == PROVED
+
+
+class Checks:
+    """What candidates have to pass, against one reference.
+
+    What does not need them is begun at once: the reference's values.
+    warnings: what the user is told, once for each candidate.
+    miscompiled: candidates that Vela compiles wrongly, with the operator.
+    """
+
+    def __init__(
+        self, reference: TensorGraph, target: Target, pool: Pool, options: Options, warnings: list[str]
+    ) -> None:
+        self.verifier = Verifier(reference, target, pool, options)
+        self.binaries = BinaryChecks(self.verifier, target, pool, options.binary_time_limit)
+        self.warnings = warnings
+        self.miscompiled: list[tuple[Compiled, Judged]] = []
+        self._family = target.family
+        self._equal: dict[Compiled, Equality] = {}
+        self._compared: dict[Compiled, Answer | None] = {}
+        self._guards: dict[Compiled, list[str]] = {}
+
+    def guards(self, c: Compiled) -> list[str]:
+        """What in a candidate breaks a guard, in words."""
+        if c not in self._guards:
+            self._guards[c] = violations(c.graph, self._family)
+        return self._guards[c]
+
+    def breaks_a_guard(self, c: Compiled) -> bool:
+        return bool(self.guards(c))
+
+    def is_suspect(self, c: Compiled) -> bool:
+        """Whether a candidate breaks a guard, and its binary is not known to be right."""
+        return self.breaks_a_guard(c) and self.binaries.verdict(c).equal is not True
+
+    def compared(self, c: Compiled) -> Answer | None:
+        """The candidate as an answer, if it may replace the reference; None, with a warning, if it may not."""
+        if c not in self._compared:
+            found = self._compared[c] = self._compare(c)
+            if found is not None and found.binary.equal is False:
+                self._warn_of_binary(c, False)
+        return self._compared[c]
+
+    def verified(self, c: Compiled) -> bool | None:
+        """Whether a candidate may replace the reference and is compiled rightly, as far as known; None before it was compared."""
+        if c not in self._compared:
+            return None
+        found = self._compared[c]
+        return found is not None and found.binary.equal is not False
+
+    def run_in_any_case(self, found: Answer) -> Answer:
+        """An answer whose binary was run though the budget is used up."""
+        c = found.best
+        binary = self.binaries.verdict(c, whatever_it_takes=True)
+        if binary.equal is False:
+            self._warn_of_binary(c, True)
+        changed = self._compared[c] = replace(found, binary=binary)
+        return changed
+
+    def _warn_of_binary(self, c: Compiled, whatever_it_takes: bool) -> None:
+        judged = self.binaries.begin(c, whatever_it_takes).result()
+        self.miscompiled.append((c, judged))
+        self.warnings.append(f"{CALLED[c.name]} was not used: Vela compiles it wrongly: {judged.reason}")
+
+    def _compare(self, c: Compiled) -> Answer | None:
+        binaries = self.binaries
+        binaries.begin(c)
+        if c.name == "explicit":
+            return Answer(c, True, binaries.verdict(c))
+        try:
+            found = self._equal[c] = self.verifier.equality(c)
+        except Unjudged as e:
+            if c.name == "stock":
+                self.warnings.append(f"stock's graph is the result, which could not be verified: {e}")
+                return Answer(c, False, binaries.verdict(c))
+            found = Equality(f"it could not be verified: {e}")
+        if found.reason:
+            self.warnings.append(f"{CALLED[c.name]} was not used: {found.reason}")
+            return None
+        return Answer(c, found.deviation is None, binaries.verdict(c), found.proof, found.deviation)
+
+    def stock(self, candidates: Sequence[Compiled]) -> tuple[bool | None, bool | None, Verdict | None]:
+        """(whether stock's graph equals the reference, whether that is proved, the verdict on its binary), each None if it is not known.
+
+        Warns where its binary is wrong, unless the user was told.
+        """
+        stock = next((c for c in candidates if c.name == "stock"), None)
+        if stock is None:
+            return None, None, None
+        known, found = stock in self._compared, self._compared.get(stock)
+        equality = self._equal.get(stock)
+        proof = self.verifier.proved(stock.graph) if not known else equality.proof if equality else None
+        proved = None if proof is None else proof.verdict == PROVED
+        equal = (proved or None) if not known else found is not None and (found.verified or None)
+        if not any(c is stock for c, _ in self.miscompiled):
+            judged = self.binaries.begin(stock).result()
+            if judged.verdict.equal is False:
+                self.warnings.append(f"Vela compiles stock's graph wrongly: {judged.reason}")
+        return equal, proved, self.binaries.verdict(stock)

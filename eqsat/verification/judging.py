@@ -1,0 +1,96 @@
+"""Verdicts on the binaries of candidates, and proofs of them."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from eqsat.choice.compiled import Compiled
+from eqsat.device.compile import raw_of
+from eqsat.device.verification import Verdict
+from eqsat.proof.binary import is_raw_proved
+from eqsat.target import Target
+from eqsat.tosa.reference import Unjudged
+from eqsat.verification.binaries import Binaries
+from eqsat.verification.equality import Verifier
+from eqsat.workers.worker import Limits, Pool
+
+logger = logging.getLogger(__name__)
+
+#: MiB that the proof of a binary may take.
+_PROOF_MIB = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict on a binary.
+
+    culprit: the node of the graph from which on a wrong binary is wrong, if that was found.
+    reason: what is wrong, with that operator.
+    """
+
+    verdict: Verdict
+    culprit: int | None = None
+    reason: str = ""
+
+
+class BinaryChecks:
+    """Verdicts on the binaries of candidates, each judged once, beside what the caller does.
+
+    Stock's, which may take its time while the search goes on, has a budget of its own, as large as that of all others together.
+    seconds: what each budget is, and what the proof of one binary may take.
+    """
+
+    def __init__(self, verifier: Verifier, target: Target, pool: Pool, seconds: float) -> None:
+        self._verifier, self._pool, self._limits = verifier, pool, Limits(seconds, _PROOF_MIB)
+        self._of_stock, self._of_others = (Binaries(target, pool, seconds) for _ in range(2))
+        self._judged: dict[tuple[Compiled, bool], Future[Judged]] = {}
+
+    @property
+    def run_at_all(self) -> bool:
+        """Whether the user wants binaries to be run."""
+        return self._of_others.run_at_all
+
+    def begin(self, c: Compiled, whatever_it_takes: bool = False) -> Future[Judged]:
+        """Judges the binary of a candidate, unless that was begun before."""
+        key = c, whatever_it_takes
+        if key not in self._judged:
+            self._judged[key] = self._pool.start(self._judge, c, whatever_it_takes)
+        return self._judged[key]
+
+    def verdict(self, c: Compiled, whatever_it_takes: bool = False) -> Verdict:
+        """Whether the binary of a candidate computes what the candidate does."""
+        return self.begin(c, whatever_it_takes).result().verdict
+
+    def begin_proof(self, c: Compiled) -> Future[bool | None]:
+        """Whether the binary of a candidate is proved to compute what the candidate does.
+
+        None: it is not, it is wrong, or there is no time or memory for it.
+        """
+        return self._pool.start(self._proved, c)
+
+    def _proved(self, c: Compiled) -> bool | None:
+        if not self.run_at_all or self.verdict(c).equal is False:
+            return None
+        try:
+            return self._pool.call(is_raw_proved, raw_of(c.estimate), c.tosa, limits=self._limits) or None
+        except Exception:  # noqa: BLE001 - a proof that fails costs what it would say, never the result
+            logger.debug("the proof of a binary failed", exc_info=True)
+            return None
+
+    def _judge(self, c: Compiled, whatever_it_takes: bool) -> Judged:
+        binaries = self._of_stock if c.name == "stock" else self._of_others
+        try:
+            reference = self._verifier.reference()
+            # a stock graph may not have been compared, and a tolerant one differs: these are compared with themselves
+            expected = None if c.name == "stock" or c.tolerant else reference.outputs
+            raw = raw_of(c.estimate)
+            found = binaries.verdict(c.graph, c.tosa, raw, reference.inputs, expected, whatever_it_takes)
+        except Unjudged as e:
+            return Judged(Verdict(None, str(e)))
+        if found.equal is not False:
+            return Judged(found)
+        culprit = binaries.culprit(c.graph, reference.inputs)
+        operator = "" if culprit is None else f", from {c.graph.nodes[culprit].op} n{culprit} on"
+        return Judged(found, culprit, found.reason + operator)
