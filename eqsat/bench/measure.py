@@ -30,7 +30,7 @@ Fields = dict[str, Any]
 _BINARIES = ("binary_verified", "binary_reason", "binary_proved", "stock_binary_verified", "stock_binary_proved")
 #: What a delegate's figures have of `Result.record`.
 _RECORDED = (
-    *("seconds", "verified", "proved", "undecided", "error_bound", "stock_proved", "deviation", "points"),
+    *("seconds", "settings", "verified", "proved", "undecided", "error_bound", "stock_proved", "deviation", "points"),
     *_BINARIES,
     *("e_nodes", "stop", "chosen", "extractions", "coverage", "warnings"),
 )
@@ -78,6 +78,7 @@ def _over_delegates(figures: list[Fields]) -> Fields:
         "points",
         "passed_over",
         "undecided",
+        "settings",
     )
     for name in (*several, *_BINARIES):
         total[name] = [f[name] for f in figures if name in f]
@@ -139,9 +140,10 @@ def _optimized(
             stock=partial(_failed, error) if stock is None else stock,
             options=options,
             container=container,
+            with_settings=True,
         )
     with Pool(1) as pool:
-        estimate = compile_tosa(result.tosa, target, pool)
+        estimate = compile_tosa(result.tosa, target.with_flags(result.settings), pool)
     found = [e for e in result.extractions if e.extractor == options.extractor]
     record = result.record()
     return {

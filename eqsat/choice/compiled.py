@@ -17,7 +17,8 @@ class Compiled:
     """A compiled graph, for comparison with the others, from which it differs by identity.
 
     name: "explicit", "stock" or "eqsat".
-    given: "explicit" or "stock", where it is that graph in another order.
+    given: "explicit" or "stock", where it is that graph in another order or with other settings.
+    settings: of Vela, besides those of the target.
     tolerant: its e-graph has rules that save roundings.
     judged: the price of its command stream, where that decides.
     choices, choice: what it was extracted from, at the prices of that time; None and empty for a given graph.
@@ -34,6 +35,7 @@ class Compiled:
     choice: Mapping[int, int] = field(default_factory=dict)
     classes: Mapping[int, int] = field(default_factory=dict)
     given: str = ""
+    settings: tuple[str, ...] = ()
 
     @property
     def figures(self) -> Figures:

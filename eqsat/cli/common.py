@@ -276,7 +276,7 @@ def lines(
     kept: str,
 ) -> None:
     """What is said below the table. results: of the delegates; verified, proved: all of them."""
-    from eqsat.search.comparison import binary_line, proof_line
+    from eqsat.search.comparison import binary_line, proof_line, settings_line
 
     for m in messages:
         console.print("[yellow]warning:[/yellow]", Text(m), highlight=False)
@@ -291,6 +291,8 @@ def lines(
         console.print(f"verified bit for bit: {'yes' if verified else 'no'}", highlight=False)
     if verified:
         console.print(proof_line(proved, [u for r in results for u in r.undecided]), highlight=False, soft_wrap=True)
+    if any(r.settings for r in results):
+        console.print(settings_line([r.settings for r in results]), highlight=False, soft_wrap=True)
     for text in dict.fromkeys(binary_line(r.binary_verified, r.binary_reason, r.binary_proved) for r in results):
         console.print(text, highlight=False, soft_wrap=True)
     for text in filter(None, (r.passed_over for r in results)):

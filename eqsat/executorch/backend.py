@@ -15,6 +15,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from executorch.backends.arm.arm_vela import VelaCompileResult
@@ -151,7 +152,9 @@ class ShippedError(Exception):
 def _compiled(result: Result, spec: EthosUCompileSpec, session: Session) -> VelaCompileResult:
     """What ExecuTorch's own call of Vela makes of the chosen graph. Raises ShippedError where it is not what was run."""
     started = time.perf_counter()
-    compiled = EthosUBackend._compile_tosa_flatbuffer(result.tosa, spec)
+    tuned = copy(spec)
+    tuned.compiler_flags = [*spec.compiler_flags, *result.settings]
+    compiled = EthosUBackend._compile_tosa_flatbuffer(result.tosa, tuned)
     session.add_seconds("vela", time.perf_counter() - started)
     external = {block.key: block.payload for block in compiled.external_blocks}
     shipped, run = read_binary(compiled.processed_bytes, external), result.raw
@@ -204,6 +207,7 @@ def _result(
             name=name,
             container=container,
             interruption=session.interruption,
+            with_settings=True,
         )
     finally:
         hook.close()

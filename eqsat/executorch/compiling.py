@@ -46,6 +46,7 @@ _OF_RESULTS = {
         "binary_proved",
         "stock_binary_verified",
         "stock_binary_proved",
+        "settings",
         "passed_over",
         "kept",
     )

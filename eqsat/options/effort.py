@@ -13,7 +13,7 @@ class Effort:
     each extraction, half of them where another round follows; rounds: of each extractor, with prices corrected by Vela's table of its last choice.
     memory_rounds: extractions with prices on memory, at most, and graphs that are changed step by step until they fit; less_memory: whether a second
     e-graph has forms that need less, where nothing fast fits. binary_time_limit: seconds for running what Vela compiles, of stock's graph and of all
-    others."""
+    others. orders, settings: graphs that are compiled in other orders and settings, at most, from each start."""
 
     summary: str
     searches: bool
@@ -25,15 +25,26 @@ class Effort:
     less_memory: bool
     binary_time_limit: float
     orders: int
+    settings: int
 
 
 #: By number.
 EFFORTS = (
-    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, False, 5.0, 0),
+    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, False, 5.0, 0, 0),
     Effort(
-        "greedy extraction, seconds", True, Budget(nodes=15_000, matches=500_000), "dag_greedy", 2.0, 3, 6, True, 5.0, 4
+        "greedy extraction, seconds",
+        True,
+        Budget(nodes=15_000, matches=500_000),
+        "dag_greedy",
+        2.0,
+        3,
+        6,
+        True,
+        5.0,
+        4,
+        3,
     ),
-    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, True, 30.0, 12),
+    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, True, 30.0, 12, 6),
     Effort(
         "hours, if need be",
         True,
@@ -45,6 +56,7 @@ EFFORTS = (
         True,
         3600.0,
         100,
+        20,
     ),
 )
 DEFAULT_EFFORT = 2

@@ -83,6 +83,11 @@ def binary_line(equal: bool | None, reason: str, proved: bool | None) -> str:
     return f"verified in the binary: {right if proved else answer[equal]}"
 
 
+def settings_line(settings: Sequence[Sequence[str]]) -> str:
+    """Says with which settings of its own Vela compiles delegates."""
+    return f"settings of Vela: {'; '.join(' '.join(some) or 'none' for some in settings)}"
+
+
 def as_text(head: Row, parts: list[list[Row]]) -> str:
     """A table, its sections apart."""
     widths = [max(len(r[i]) for r in (head, *(r for part in parts for r in part))) for i in range(len(head))]

@@ -28,11 +28,12 @@ from eqsat.search.outcome import Outcome
 from eqsat.search.repairs import answered, graphs
 from eqsat.search.result import Result
 from eqsat.search.search import Search
+from eqsat.search.setting_rounds import in_other_settings
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
 from eqsat.verification.checks import Checks
-from eqsat.verification.verification import tell, verify_offers
+from eqsat.verification.verification import first_equal, tell, verify_offers
 from eqsat.workers.worker import Pool
 
 __all__ = ["Result", "optimize_tosa"]
@@ -47,12 +48,14 @@ def optimize_tosa(
     name: str = "the TOSA buffer",
     container: Container = ALONE,
     interruption: Interruption | None = None,
+    with_settings: bool = False,
 ) -> Result:
     """The cheapest graph equal to `explicit` for `target`, see the module's text.
 
     target: a Target, or an accelerator's name for ExecuTorch's defaults. stock: the graph to beat, if there is one, or what gives it once it is
     needed. container: what is around the graph's commands and weights in a .pte, to which its limit of flash refers. interruption: what ends the
     search with the best that was found until then, verified as ever, at least `stock` or `explicit`; Ctrl-C alone is a KeyboardInterrupt.
+    with_settings: the caller compiles the answer with `Result.settings` of Vela, which the search then chooses, too.
 
     Raises OptionError where the referee that the options want cannot price a graph, TargetError for an unknown name, TosaError if `explicit` cannot
     be read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here. Raises PluginError where the user's own cost
@@ -79,6 +82,10 @@ def optimize_tosa(
             if answer is None:
                 raise given.refusals["explicit"]
             candidates = [*others, *graphs(found)]
+            if with_settings:
+                tuned = attempt(search, in_other_settings, search, answer, candidates, checks, decision) or []
+                candidates += tuned
+                answer = (tuned and first_equal(candidates, checks, decision)) or answer
             with search.clock.stage("verify"):
                 verify_offers(candidates, answer, checks, decision)
                 tell(answer, candidates, checks, decision)

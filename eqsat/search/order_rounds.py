@@ -15,6 +15,7 @@ from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.order import Allocation, Cost, Swap, moved, swapped, swaps
 from eqsat.search.result import Extracted
 from eqsat.search.search import Search
+from eqsat.search.starts import starts
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 
@@ -41,21 +42,9 @@ class OrderRounds:
 
     def run(self) -> None:
         with suppress(SearchInterrupted):
-            for start in self._starts():
+            known = [c for c in self.by_tosa.values() if c]
+            for start in starts(min(known, key=self._rank), known, self.decision) if known else ():
                 self._improve(start)
-
-    def _starts(self) -> list[Compiled]:
-        """The best graph; and of those that are faster and do not fit the fastest, and the one that is fast and exceeds little."""
-        known = [c for c in self.by_tosa.values() if c]
-        if not known:
-            return []
-        best = min(known, key=self._rank)
-        over = [c for c in known if c.figures.cycles < best.figures.cycles and not self.decision.limits.fits(c.figures)]
-        starts = [best]
-        if over:
-            starts.append(min(over, key=lambda c: c.figures.cycles * (1 + self.decision.limits.excess(c.figures))))
-            starts.append(min(over, key=lambda c: c.figures))
-        return list({id(c): c for c in starts}.values())
 
     def _rank(self, c: Compiled) -> tuple[float, bool, int, int]:
         return self.decision.rank(c.figures)

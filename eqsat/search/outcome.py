@@ -74,6 +74,7 @@ class Outcome:
             undecided=[f"{o.operator}: {o.reason}" for o in proof.undecided] if proof else [],
             error_bound=proof.error_bound if proof else float(best.name != "explicit"),
             stock_proved=stock_proved,
+            settings=best.settings,
             binary_verified=answer.binary.equal,
             binary_reason=answer.binary.reason,
             binary_proved=binary_proved,
@@ -109,14 +110,17 @@ class Outcome:
         """The Pareto set of what may replace the reference, as far as that is known."""
         limits, checks = self.decision.limits, self.checks
         possible = pareto_set(self.candidates, checks)
-        return [Point(c.name, c.figures, limits.fits(c.figures), checks.verified(c), c.tosa) for c in possible]
+        return [
+            Point(c.name, c.figures, limits.fits(c.figures), checks.verified(c), c.tosa, c.settings) for c in possible
+        ]
 
     def _run(self, located: bytes, points: Sequence[Point]) -> Run | None:
         """What was known, around the chosen candidate or, where another graph won, the best that extraction found."""
         best, options, found = self.answer.best, self.search.options, graphs(self.found)
         if not found:
             return None
-        kept = best if best in found else min(found, key=lambda c: rank(c, self.decision))
+        same = [c for c in found if c.tosa == best.tosa]  # it may have other settings
+        kept = same[0] if same else min(found, key=lambda c: rank(c, self.decision))
         home = next(e for e in self.found if kept in e.graphs)
         return Run(
             self.name,

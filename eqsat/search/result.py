@@ -12,7 +12,7 @@ from eqsat.files import InputError
 from eqsat.options.decision import Figures, MemoryLimits, more
 from eqsat.options.options import COMMAND_STREAM
 from eqsat.options.referee import StreamPrice
-from eqsat.search.comparison import Row, as_html, as_text, binary_line, proof_line, sections
+from eqsat.search.comparison import Row, as_html, as_text, binary_line, proof_line, sections, settings_line
 from eqsat.search.figures import GraphFigures
 from eqsat.search.run import Run
 from eqsat.tosa.locations import Origins, read
@@ -40,17 +40,24 @@ class Extracted:
 @dataclass(frozen=True, slots=True)
 class Point:
     """One graph of the Pareto set: `tosa`, by its name ("eqsat", "stock" or "explicit"), that no other one beats in cycles, bytes of SRAM and bytes of
-    flash (commands and weights) at once. fits: within the limits; verified: equal to the reference, None where that was not tried."""
+    flash (commands and weights) at once; settings: of Vela, besides those of the target. fits: within the limits; verified: equal to the reference, None where that was not tried."""
 
     name: str
     figures: Figures
     fits: bool
     verified: bool | None
     tosa: bytes = field(repr=False)
+    settings: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """Without the graph."""
-        return {"name": self.name, **self.figures._asdict(), "fits": self.fits, "verified": self.verified}
+        return {
+            "name": self.name,
+            **self.figures._asdict(),
+            "fits": self.fits,
+            "verified": self.verified,
+            "settings": self.settings,
+        }
 
 
 #: How figures of a graph that a record tells begin there, and their names.
@@ -88,6 +95,7 @@ class Result:
     referee: by which total candidates were ranked; the cycles of `points` are that referee's.
     bound: cycles that the input needs at least.
     searched: extraction gave at least one graph that Vela accepts; if not, `warnings` say why, and the command line ends with exit code 4.
+    settings: of Vela, besides those of the target, with which `tosa` is to be compiled; none unless the caller said that it does.
     interrupted: the search was ended before it was done (`Interruption`), and this is the best that was found until then.
     limits: the memory that it may need; points: the Pareto set of all graphs that were compiled, by cycles, without those that are known to differ.
     table: Vela's table of the result, a row per operator that runs, with the `origins` of each as far as the input tells them.
@@ -120,6 +128,7 @@ class Result:
     stop: str
     candidates: int
     searched: bool
+    settings: tuple[str, ...] = ()
     interrupted: bool = False
     extractions: list[Extracted] = field(default_factory=list)
     limits: MemoryLimits = MemoryLimits()
@@ -165,6 +174,8 @@ class Result:
         )
         if self.verified:
             out.append(proof_line(self.proved, self.undecided))
+        if self.settings:
+            out.append(settings_line([self.settings]))
         out.append(binary_line(self.binary_verified, self.binary_reason, self.binary_proved))
         if self.passed_over:
             out.append(f"with more memory: {self.passed_over}")

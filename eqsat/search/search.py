@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -38,11 +38,11 @@ class Search:
     def referee(self) -> Referee:
         return Referee(self.target, self.options)
 
-    def compiled(self, buffer: bytes) -> tuple[Estimate, StreamPrice | None] | None:
-        """A candidate as Vela compiles it, and the price of its commands where that decides; None, with a warning, where either refuses it."""
+    def compiled(self, buffer: bytes, settings: Sequence[str] = ()) -> tuple[Estimate, StreamPrice | None] | None:
+        """A candidate as Vela compiles it, with settings besides those of the target, and the price of its commands where that decides; None, with a warning, where either refuses it."""
         try:
             with self.clock.stage("vela"):
-                estimate = compile_tosa(buffer, self.target, self.pool)
+                estimate = compile_tosa(buffer, self.target.with_flags(settings), self.pool)
             return estimate, self.referee.decisive(estimate)
         except (WorkerError, OptionError) as e:
             self.warnings.append(f"a candidate was dropped: {e}")

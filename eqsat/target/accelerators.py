@@ -80,6 +80,14 @@ class Target:
                 return Target(m[1].lower(), kept)
         raise TargetError(f"no --accelerator-config among the Vela flags {list(flags)}")
 
+    def with_flags(self, flags: Sequence[str]) -> Target:
+        """The same with more flags."""
+        return Target(self.accelerator, (*self.flags, *flags)) if flags else self
+
+    def sets(self, option: str) -> bool:
+        """Whether one of Vela's options is among the flags."""
+        return any(flag.partition("=")[0] == option for flag in self.flags)
+
     @property
     def family(self) -> Family:
         return _FAMILY[self.accelerator]

@@ -60,7 +60,7 @@ class Checks:
         self.warnings = warnings
         self.miscompiled: list[tuple[Compiled, Judged]] = []
         self._family = target.family
-        self._equal: dict[Compiled, Equality] = {}
+        self._equal: dict[tuple[str, bytes], Equality] = {}
         self._compared: dict[Compiled, Answer | None] = {}
         self._guards: dict[Compiled, list[str]] = {}
 
@@ -112,7 +112,10 @@ class Checks:
         if c.name == "explicit":
             return Answer(c, True, binaries.verdict(c))
         try:
-            found = self._equal[c] = self.verifier.equality(c)
+            key = c.name, c.tosa
+            if key not in self._equal:  # a graph with other settings is the same graph
+                self._equal[key] = self.verifier.equality(c)
+            found = self._equal[key]
         except Unjudged as e:
             if c.name == "stock":
                 self.warnings.append(f"stock's graph is the result, which could not be verified: {e}")
@@ -132,7 +135,7 @@ class Checks:
         if stock is None:
             return None, None, None
         known, found = stock in self._compared, self._compared.get(stock)
-        equality = self._equal.get(stock)
+        equality = self._equal.get((stock.name, stock.tosa))
         proof = self.verifier.proved(stock.graph) if not known else equality.proof if equality else None
         proved = None if proof is None else proof.verdict == PROVED
         equal = (proved or None) if not known else found is not None and (found.verified or None)

@@ -73,6 +73,17 @@ class FewChannels(torch.nn.Module):
         return y, self.linear(y.mean((2,)).reshape(1, 64))
 
 
+class Widening(torch.nn.Module):
+    """Thin, wide and thin again: where Vela computes rows in turns, the wide tensors are never there as a whole."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = (torch.nn.Conv2d(i, o, 3, padding=1) for i, o in ((8, 48), (48, 48), (48, 8)))
+
+    def forward(self, x):
+        return self.c(torch.relu(self.b(torch.relu(self.a(x)))))
+
+
 def lower(module, inputs, target, options=None):
     spec = EthosUCompileSpec(target)
     program = quantize(module, inputs, spec)
@@ -317,3 +328,17 @@ def test_where_a_fork_dies_stocks_passes_run_once_more(monkeypatch: pytest.Monke
     _, _, _, session = lower(*load("pixel_shuffle"), "ethos-u55-128")
     (result,) = session.results
     assert asked == [True, False] and result.cycles < result.stock_cycles and not result.warnings
+
+
+def test_what_ships_is_compiled_with_the_chosen_settings():
+    target = "ethos-u55-128"
+    program, spec, edge, session = lower(
+        Widening(), (torch.randn(1, 8, 24, 24),), target, Options(objective="sram", effort=1)
+    )
+    (result,) = session.results
+    assert not session.stepped_back and result.settings and result.footprint.sram < result.stock_footprint.sram
+    assert spec.compiler_flags == EthosUCompileSpec(target).compiler_flags
+    payload = edge.to_executorch().buffer
+    with Pool(1) as pool:
+        plain = compile_tosa(result.tosa, Target.of(target), pool)
+    assert result.raw["stream"] in payload and plain.stream not in payload

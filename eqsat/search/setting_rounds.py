@@ -1,0 +1,104 @@
+"""Settings of Vela, tried on the best graphs that were found: from which size of the arena on Vela cascades operators, and what it optimizes for.
+
+Without a target for the arena Vela keeps whole tensors in SRAM (`Sram_Only`, `Shared_Sram`): with one that is below the graph's peak it computes
+operators in turns, a few rows each, often at the same cycles. Source: ethos-u-vela 5.2.0, OPTIONS.md and regor's cascade_builder.cpp.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from eqsat.choice.compiled import Compiled
+from eqsat.options.decision import Decision
+from eqsat.options.effort import EFFORTS
+from eqsat.search.result import Extracted
+from eqsat.search.search import Search
+from eqsat.search.starts import starts
+from eqsat.vela.compile import Estimate
+from eqsat.verification.checks import Answer, Checks
+
+logger = logging.getLogger(__name__)
+
+#: Vela's options.
+_ARENA, _OPTIMISE = "--arena-cache-size", "--optimise"
+#: What such graphs are called.
+_NAME = "settings"
+
+
+def in_other_settings(
+    search: Search, answer: Answer, candidates: Sequence[Compiled], checks: Checks, decision: Decision
+) -> list[Compiled]:
+    """What is better than the answer as Vela compiles it with settings of its own, which the user has not set: the answer's graph, and faster ones
+    that need too much memory.
+
+    Raises SearchInterrupted.
+    """
+    right = [c for c in candidates if checks.verified(c) is not False and not c.tolerant]
+    found = list[Compiled]()
+    for start in starts(answer.best, right, decision):
+        found += _Settings(search, decision, start).better()
+    return [c for c in found if decision.rank(c.figures) < decision.rank(answer.best.figures)]
+
+
+class _Settings:
+    """Looks for settings in which one graph is better."""
+
+    def __init__(self, search: Search, decision: Decision, start: Compiled) -> None:
+        self._search, self._decision, self._start, self.best = search, decision, start, start
+        self._left = EFFORTS[search.options.effort].settings
+
+    def better(self) -> list[Compiled]:
+        """The graph in the best of the settings that were tried, if that is better than without."""
+        target, limit = self._search.target, self._decision.limits.sram
+        if not target.sets(_ARENA):
+            sizes = live_bytes(self._start.estimate)
+            if limit is not None and limit < self._start.figures.sram:
+                sizes = [size for size in sizes if size < limit]
+                self._is_no_worse(f"{_ARENA}={limit}")
+            low, high = 0, len(sizes)
+            while low < high and self._left:
+                middle = (low + high) // 2
+                if self._is_no_worse(f"{_ARENA}={sizes[middle]}"):
+                    high = middle
+                else:
+                    low = middle + 1
+        if not target.sets(_OPTIMISE) and self._start.figures.sram:
+            self._is_no_worse(f"{_OPTIMISE}=Size")
+        return [] if self.best is self._start else [self.best]
+
+    def _is_no_worse(self, setting: str) -> bool:
+        """Whether the graph is no worse with a setting than in the best one; it is the best one then."""
+        self._search.interruption.check()
+        self._left -= 1
+        compiled = self._search.compiled(self._start.tosa, (setting,))
+        if compiled is None:
+            return False
+        estimate, judged = compiled
+        logger.info("%s cycles by %s", f"{estimate.corrected:,}", _NAME, extra={"cycles": estimate.corrected})
+        start = self._start
+        self._search.extractions.append(Extracted(_NAME, 0, float(start.figures.cycles), estimate.corrected, None))
+        found = replace(
+            start,
+            name="eqsat",
+            given=start.given or (start.name if start.choices is None else ""),
+            estimate=estimate,
+            judged=judged,
+            settings=(setting,),
+        )
+        if self._decision.rank(found.figures) > self._decision.rank(self.best.figures):
+            return False
+        self.best = found
+        return True
+
+
+def live_bytes(estimate: Estimate) -> list[int]:
+    """What is in SRAM at once at the steps of a graph, in bytes, where that is less than its peak: the sizes at which cascades begin to pay."""
+    steps = 1 + max((t.last for t in estimate.tensors), default=0)
+    changes = [0] * (steps + 1)
+    for t in estimate.tensors:
+        changes[t.first] += t.end - t.address
+        changes[t.last + 1] -= t.end - t.address
+    return sorted({n for n in accumulate(changes) if 0 < n < estimate.sram_peak})

@@ -1,0 +1,67 @@
+"""Settings of Vela are chosen as graphs are, where the caller compiles with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from eqsat.options.options import Options
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.setting_rounds import live_bytes
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps
+from eqsat.vela.compile import compile_graph, compile_tosa
+from eqsat.workers.worker import Pool
+from tests.graphs import conv, finish
+
+U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
+LEAST = Options(objective="sram", effort=1)
+
+
+def widening() -> TensorGraph:
+    """Thin, wide and thin again: in turns of rows the wide tensor is never there as a whole."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 24, 24, 8), "INT8"), 48, 3, seed=1)
+    return finish(g, conv(g, conv(g, x, 48, 3, seed=2), 8, 3, seed=3))
+
+
+@pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
+def test_a_setting_is_chosen_where_it_is_better(target: Target) -> None:
+    given = dumps(widening())
+    plain = optimize_tosa(given, target, stock=given, options=LEAST)
+    tuned = optimize_tosa(given, target, stock=given, options=LEAST, with_settings=True)
+    assert plain.settings == () and len(tuned.settings) == 1
+    assert tuned.footprint.sram < plain.footprint.sram and tuned.corrected <= plain.stock_corrected
+    assert tuned.verified and tuned.binary_verified and tuned.binary_proved
+    assert f"settings of Vela: {tuned.settings[0]}" in str(tuned)
+    with Pool(1) as pool:
+        again = compile_tosa(tuned.tosa, target.with_flags(tuned.settings), pool)
+    assert (again.corrected, again.footprint.sram) == (tuned.corrected, tuned.footprint.sram)
+    assert tuned.run is not None and tuned.record()["settings"] == tuned.settings
+
+
+def test_settings_of_the_user_win() -> None:
+    given = dumps(widening())
+    target = U55.with_flags(["--arena-cache-size=400000", "--optimise=Performance"])
+    assert target.sets("--arena-cache-size") and not target.sets("--arena")
+    assert optimize_tosa(given, target, stock=given, options=LEAST, with_settings=True).settings == ()
+
+
+def test_sizes_of_the_arena_are_those_of_the_steps() -> None:
+    with Pool(1) as pool:
+        estimate = compile_graph(widening(), U55, pool)
+    sizes = live_bytes(estimate)
+    wide, thin = 24 * 24 * 48, 24 * 24 * 8
+    assert all(0 < n < estimate.sram_peak for n in sizes)
+    assert any(wide + thin <= n < 2 * wide for n in sizes)
+
+
+def test_memory_that_is_short_is_met_by_a_setting() -> None:
+    given = dumps(widening())
+    with Pool(1) as pool:
+        peak = compile_tosa(given, U55, pool).sram_peak
+    limited = Options(effort=1, max_sram=int(0.6 * peak))
+    plain = optimize_tosa(given, U55, stock=given, options=limited)
+    tuned = optimize_tosa(given, U55, stock=given, options=limited, with_settings=True)
+    assert plain.footprint.sram > limited.max_sram >= tuned.footprint.sram
+    assert not any("no graph was found that fits" in w for w in tuned.warnings)
