@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,6 +92,8 @@ def compile_command(
 
             check_place(save)
         chosen = options()
+        if save or report:
+            chosen = replace(chosen, remember=False)  # both are of the search
         interruption = Interruption()
         with working(f"{model} for {target}") as progress, ends_search_first(interruption.ask):
             if not place.endswith(".pt2"):

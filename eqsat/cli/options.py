@@ -112,6 +112,15 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "remember": (
+        Annotated[
+            bool,
+            typer.Option(
+                help="compile: keep the answer beside the prices, and take that of the very same search from there; it is verified again"
+            ),
+        ],
+        True,
+    ),
     "user_rules": (
         Annotated[
             list[str] | None,

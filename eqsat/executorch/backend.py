@@ -33,6 +33,7 @@ from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import PluginError
 from eqsat.fx.arm import ForkError, lower
 from eqsat.options.decision import Container
+from eqsat.search.answer_store import AnswerStore
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target
@@ -208,6 +209,7 @@ def _result(
             container=container,
             interruption=session.interruption,
             with_settings=True,
+            store=AnswerStore(session.options.cache) if session.options.remember else None,
         )
     finally:
         hook.close()

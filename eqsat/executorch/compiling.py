@@ -47,6 +47,7 @@ _OF_RESULTS = {
         "stock_binary_verified",
         "stock_binary_proved",
         "settings",
+        "remembered",
         "passed_over",
         "kept",
     )

@@ -62,6 +62,7 @@ class Options:
     allows the larger of 1% and 4 KiB.
     referee: "vela", graphs rank by its corrected total; or "command-stream", by the price of their command streams (`cost_models/command_stream.py`).
     command_cycles: cycles of each command in that price, besides what it computes or moves.
+    remember: whether lowerings keep their answers beside the prices, and take those of the very same search from there; they are verified again.
     """
 
     preset: str = "all"
@@ -82,6 +83,7 @@ class Options:
     referee: str = VELA
     command_cycles: float = PER_COMMAND
     effort: int = DEFAULT_EFFORT
+    remember: bool = True
 
     def __post_init__(self) -> None:
         if self.effort not in range(len(EFFORTS)):
@@ -113,8 +115,8 @@ class Options:
             cost_models.find(self.cost_model)
 
     def record(self) -> dict[str, Any]:
-        """All of it but rules, which are code, and the place of the prices, as JSON holds it."""
-        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache")}
+        """All of it but rules, which are code, and what is remembered where, as JSON holds it."""
+        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache", "remember")}
         return {**named, "budget": asdict(self.budget)}
 
     def identities(self, target: Target, more: Sequence[Rule] = ()) -> list[Rule]:

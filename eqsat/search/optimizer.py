@@ -18,6 +18,7 @@ from eqsat.egraph.encoding import Frozen
 from eqsat.options.decision import ALONE, Container, Decision
 from eqsat.options.options import Options, given_options
 from eqsat.search.alternatives import by_cycles, improved
+from eqsat.search.answer_store import AnswerStore
 from eqsat.search.attempt import attempt
 from eqsat.search.egraphs import rounding_less, saturated, with_less_memory
 from eqsat.search.explored import Explored
@@ -25,6 +26,7 @@ from eqsat.search.given import Given, Stock, begun
 from eqsat.search.given_orders import in_other_orders
 from eqsat.search.interruption import Interruption
 from eqsat.search.outcome import Outcome
+from eqsat.search.recall import Memory
 from eqsat.search.repairs import answered, graphs
 from eqsat.search.result import Result
 from eqsat.search.search import Search
@@ -49,13 +51,15 @@ def optimize_tosa(
     container: Container = ALONE,
     interruption: Interruption | None = None,
     with_settings: bool = False,
+    store: AnswerStore | None = None,
 ) -> Result:
     """The cheapest graph equal to `explicit` for `target`, see the module's text.
 
     target: a Target, or an accelerator's name for ExecuTorch's defaults. stock: the graph to beat, if there is one, or what gives it once it is
     needed. container: what is around the graph's commands and weights in a .pte, to which its limit of flash refers. interruption: what ends the
     search with the best that was found until then, verified as ever, at least `stock` or `explicit`; Ctrl-C alone is a KeyboardInterrupt.
-    with_settings: the caller compiles the answer with `Result.settings` of Vela, which the search then chooses, too.
+    with_settings: the caller compiles the answer with `Result.settings` of Vela, which the search then chooses, too. store: where answers are
+    remembered (`recall.py`); what is remembered of the very same search is not looked for again.
 
     Raises OptionError where the referee that the options want cannot price a graph, TargetError for an unknown name, TosaError if `explicit` cannot
     be read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here. Raises PluginError where the user's own cost
@@ -69,20 +73,25 @@ def optimize_tosa(
             checks = Checks(reference, target, pool, options, search.warnings)
             coming = begun(search, reference, explicit, stock, checks)
         with search.interruption.heeded():
-            exact = saturated(search, reference)
-            first = attempt(search, by_cycles, search, exact) if exact else None
+            memory = Memory.of(store, explicit, target, options, container, with_settings) if store else None
+            known = memory is not None and memory.answer is not None
+            exact, first = (None, None) if known else _explored(search, reference)
             given = Given.of(coming, explicit, search)
             decision = given.decision(search, container)
-            others = list(given.compiled.values())
+            remembered = (memory and attempt(search, memory.candidates, search)) or []
+            others = [*given.compiled.values(), *remembered]
+            if known and memory and not attempt(search, memory.holds, given, remembered, checks):
+                known, (exact, first) = False, _explored(search, reference)
             found = _found(search, reference, exact, first, others, decision) if exact and first else []
-            others += attempt(search, in_other_orders, given, search, graphs(found), decision, checks) or []
-            frozen, rounded = rounding_less(search, reference, decision)
+            if not known:
+                others += attempt(search, in_other_orders, given, search, graphs(found), decision, checks) or []
+            frozen, rounded = (None, []) if known else rounding_less(search, reference, decision)
             interrupted = _is_interrupted(search, [*found, *rounded])
             answer, found = answered(search, others, [*found, *rounded], checks, decision)
             if answer is None:
                 raise given.refusals["explicit"]
             candidates = [*others, *graphs(found)]
-            if with_settings:
+            if with_settings and not known:
                 tuned = attempt(search, in_other_settings, search, answer, candidates, checks, decision) or []
                 candidates += tuned
                 answer = (tuned and first_equal(candidates, checks, decision)) or answer
@@ -91,9 +100,18 @@ def optimize_tosa(
                 tell(answer, candidates, checks, decision)
         last = frozen or exact
         outcome = Outcome(
-            name, search, reference, given, decision, candidates, found, last, interrupted, answer, checks
+            name, search, reference, given, decision, candidates, found, last, interrupted, known, answer, checks
         )
-        return outcome.result()
+        result = outcome.result()
+        if memory and not known and not interrupted:
+            memory.keep(answer, result.tosa)
+        return result
+
+
+def _explored(search: Search, reference: TensorGraph) -> tuple[Frozen | None, Explored | None]:
+    """The exact e-graph, and what is found in it by cycles, as far as neither fails."""
+    exact = saturated(search, reference)
+    return exact, attempt(search, by_cycles, search, exact) if exact else None
 
 
 def _found(

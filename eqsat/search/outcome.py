@@ -29,7 +29,7 @@ class Outcome:
 
     name: of the graph.
     candidates: all graphs that were compared; found: those of them that were extracted.
-    frozen: the last e-graph; interrupted: the search was ended early.
+    frozen: the last e-graph; interrupted: the search was ended early; remembered: there was none, as its answer was known.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Outcome:
     found: Sequence[Explored]
     frozen: Frozen | None
     interrupted: bool
+    remembered: bool
     answer: Answer
     checks: Checks
 
@@ -85,9 +86,10 @@ class Outcome:
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
             opaque=opaque,
             e_nodes=frozen.n_nodes if frozen else 0,
-            stop=frozen.saturation.stop if frozen else "interrupted" if self.interrupted else "failed",
+            stop=frozen.saturation.stop if frozen else self._why_no_e_graph(),
             candidates=len(self.candidates),
-            searched=bool(graphs(self.found)),
+            searched=self.remembered or bool(graphs(self.found)),
+            remembered=self.remembered,
             interrupted=self.interrupted,
             extractions=search.extractions,
             limits=self.decision.limits,
@@ -98,6 +100,9 @@ class Outcome:
             raw=best.estimate.raw,
             known=self._run(located, points),
         )
+
+    def _why_no_e_graph(self) -> str:
+        return "interrupted" if self.interrupted else "remembered" if self.remembered else "failed"
 
     def _figures(self) -> dict[str, GraphFigures]:
         """Of "stock", the "explicit" and the chosen graph."""

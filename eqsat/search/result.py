@@ -94,8 +94,9 @@ class Result:
     binary_proved: they compute what the result does for every input; None where that was not proved. stock_binary_proved: the same of the stock graph.
     referee: by which total candidates were ranked; the cycles of `points` are that referee's.
     bound: cycles that the input needs at least.
-    searched: extraction gave at least one graph that Vela accepts; if not, `warnings` say why, and the command line ends with exit code 4.
+    searched: extraction gave at least one graph that Vela accepts, or its answer was remembered; if not, `warnings` say why, and the command line ends with exit code 4.
     settings: of Vela, besides those of the target, with which `tosa` is to be compiled; none unless the caller said that it does.
+    remembered: the very same search was done before, and what it answered was compiled and verified again; there is no run then.
     interrupted: the search was ended before it was done (`Interruption`), and this is the best that was found until then.
     limits: the memory that it may need; points: the Pareto set of all graphs that were compiled, by cycles, without those that are known to differ.
     table: Vela's table of the result, a row per operator that runs, with the `origins` of each as far as the input tells them.
@@ -129,6 +130,7 @@ class Result:
     candidates: int
     searched: bool
     settings: tuple[str, ...] = ()
+    remembered: bool = False
     interrupted: bool = False
     extractions: list[Extracted] = field(default_factory=list)
     limits: MemoryLimits = MemoryLimits()

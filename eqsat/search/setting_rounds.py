@@ -32,14 +32,17 @@ def in_other_settings(
     search: Search, answer: Answer, candidates: Sequence[Compiled], checks: Checks, decision: Decision
 ) -> list[Compiled]:
     """What is better than the answer as Vela compiles it with settings of its own, which the user has not set: the answer's graph, and faster ones
-    that need too much memory.
+    that need too much memory; where it may need more memory than by default also what would be the answer then, so that more finds all that less does.
 
     Raises SearchInterrupted.
     """
     right = [c for c in candidates if checks.verified(c) is not False and not c.tolerant]
     found = list[Compiled]()
-    for start in starts(answer.best, right, decision):
-        found += _Settings(search, decision, start).better()
+    for limits in decision.aims:
+        within = replace(decision, limits=limits)
+        best = answer.best if within == decision else min(right, key=lambda c: within.rank(c.figures))
+        for start in starts(best, right, within):
+            found += _Settings(search, within, start).better()
     return [c for c in found if decision.rank(c.figures) < decision.rank(answer.best.figures)]
 
 

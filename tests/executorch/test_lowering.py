@@ -342,3 +342,20 @@ def test_what_ships_is_compiled_with_the_chosen_settings():
     with Pool(1) as pool:
         plain = compile_tosa(result.tosa, Target.of(target), pool)
     assert result.raw["stream"] in payload and plain.stream not in payload
+
+
+def test_the_same_model_again_is_remembered(tmp_path):
+    options = Options(effort=1, cache=tmp_path / "prices.sqlite")
+    runs = [
+        lower(Widening(), (torch.zeros(1, 8, 24, 24),), "ethos-u55-128", options)[2:]
+        for _ in (torch.manual_seed(k) for k in (0, 0, 1))
+    ]
+    programs = [edge.to_executorch().buffer for edge, _ in runs]
+    assert [s.results[0].remembered for _, s in runs] == [False, True, False] and not any(
+        s.stepped_back for _, s in runs
+    )
+    assert programs[0] == programs[1] != programs[2]
+    assert runs[0][1].results[0].origins and runs[0][1].results[0].origins == runs[1][1].results[0].origins
+    again = replace(options, remember=False)
+    torch.manual_seed(0)
+    assert not lower(Widening(), (torch.zeros(1, 8, 24, 24),), "ethos-u55-128", again)[3].results[0].remembered
