@@ -3,7 +3,7 @@
 A function is a * g(x) + b on a domain of integers from low to high, and g one of
   identity  a constant has a = 0
   pieces    constant between ascending starts, with coprime values from 0 on: any function that has few results or a small domain.
-            Exact by construction: its starts are found by bisection, or all of the domain is tried
+            Exact by construction: its starts are found by inverting the steps, or all of the domain is tried
   chain     monotone steps (`steps.py`) in normal form, while there are too many results for pieces
 Many functions are composed at once.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.proof.steps import Step, Undecidable, is_decreasing, is_safe, run, run_all, scaled
+from eqsat.proof.steps import Step, Undecidable, first_reaching, is_decreasing, is_safe, run, run_all, scaled
 
 Ints = NDArray[np.int64]
 IDENTITY = -1
@@ -38,21 +38,29 @@ class Pieces:
     value: Ints
 
 
-class Column:
-    """An array that grows."""
+class Table:
+    """Rows of integers that grow in number."""
 
-    def __init__(self) -> None:
-        self._data, self._size = np.zeros(1024, np.int64), 0
+    def __init__(self, *names: str) -> None:
+        self._places = {name: k for k, name in enumerate(names)}
+        self._data, self._size = np.zeros((1024, len(names)), np.int64), 0
 
-    def append(self, value: int) -> None:
+    def append(self, row: tuple[int, ...]) -> None:
         if self._size == len(self._data):
             self._data = np.concatenate([self._data, np.zeros_like(self._data)])
-        self._data[self._size] = value
+        self._data[self._size] = row
         self._size += 1
 
-    @property
-    def array(self) -> Ints:
-        return self._data[: self._size]
+    def column(self, name: str) -> Ints:
+        return self._data[: self._size, self._places[name]]
+
+    def row(self, k: int) -> list[int]:
+        row: list[int] = self._data[k].tolist()
+        return row
+
+    def rows(self, numbers: Ints) -> Ints:
+        """Columns of some rows [columns, numbers]."""
+        return self._data[numbers].T
 
 
 class Functions:
@@ -60,7 +68,7 @@ class Functions:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, ...], int] = {}
-        self._columns = {name: Column() for name in ("first", "last", "g", "a", "b", "low", "high")}
+        self._table = Table("first", "last", "g", "a", "b", "low", "high")
         #: Of each g but the identity: the starts and values of its pieces, or the steps of its chain.
         self._forms: list[Any] = []
         self._form_numbers: dict[Any, int] = {}
@@ -71,7 +79,7 @@ class Functions:
 
     def column(self, name: str) -> Ints:
         """Of all functions: first and last of the domain, the number of g, a, b, or low and high, the limits of the results."""
-        return self._columns[name].array
+        return self._table.column(name)
 
     def _number(self, first: int, last: int, g: int, a: int, b: int, limits: tuple[int, int]) -> int:
         if a == 0:
@@ -79,8 +87,7 @@ class Functions:
         key = (first, last, g, a, b)
         if (known := self._numbers.get(key)) is None:
             known = self._numbers[key] = len(self._numbers)
-            for column, value in zip(self._columns.values(), (*key, *limits), strict=True):
-                column.append(value)
+            self._table.append((*key, *limits))
         return known
 
     # ---- leaves ----------------------------------------------------------------------------------
@@ -179,7 +186,7 @@ class Functions:
         """Functions without their summand, by divisors of their factor."""
         out = np.empty(len(rows), np.int64)
         for k, (f, d) in enumerate(zip(rows.tolist(), divisors.tolist())):
-            first, last, g, a, b, low, high = (int(column.array[f]) for column in self._columns.values())
+            first, last, g, a, b, low, high = self._table.row(f)
             out[k] = self._number(first, last, g, a // d, 0, ((low - b) // d, (high - b) // d))
         return out
 
@@ -247,7 +254,7 @@ class Functions:
 
     def _extended(self, f: int, step: Step) -> int:
         """A function on a large domain with another step: a chain, or an affine function of what it was."""
-        first, last, g, a, b, low, high = (int(column.array[f]) for column in self._columns.values())
+        first, last, g, a, b, low, high = self._table.row(f)
         steps: tuple[Step, ...] = () if g == IDENTITY else self._forms[g]
         if not is_safe(step, low, high):
             raise Undecidable("a scale that 64 bits have no room for")
@@ -297,13 +304,13 @@ class Functions:
                     groups.setdefault(tuple(s[0] for s in self._forms[g[k]]), []).append(k)
         for members in groups.values():
             old = rows[members]
-            rows[members] = self._bisected(old)
+            rows[members] = self._inverted(old)
             self._known.update((("in pieces", int(f)), int(n)) for f, n in zip(old, rows[members]))
 
-    def _bisected(self, rows: Ints) -> Ints:
+    def _inverted(self, rows: Ints) -> Ints:
         """Chains of the same kinds of steps as pieces: for each result the first value of the domain that reaches it."""
-        first, last, g, a, b, low, high = (column.array[rows] for column in self._columns.values())
-        chains = [(*self._forms[k], ("affine", int(m), int(n))) for k, m, n in zip(g, a, b)]
+        first, last, g, a, b, low, high = self._table.rows(rows)
+        chains = [(*self._forms[k], ("affine", m, n)) for k, m, n in zip(g.tolist(), a.tolist(), b.tolist())]
         turned = np.array([is_decreasing(c) for c in chains])
         sizes = high - low
         row = np.repeat(np.arange(len(rows)), sizes)
@@ -313,11 +320,8 @@ class Functions:
             (chains[0][i][0], *np.array([c[i][1:] for c in chains], np.int64).T[:, row]) for i in range(len(chains[0]))
         ]
         sign = np.where(turned, -1, 1)[row]
-        left, right = (np.where(turned, -y, x)[row] for x, y in ((first, last), (last, first)))
-        while (left < right).any():
-            middle = (left + right) >> 1
-            reached = run_all(steps, middle * sign) >= wanted
-            left, right = np.where(reached, left, middle + 1), np.where(reached, middle, right)
+        left = first_reaching(steps, wanted)
+        assert (run_all(steps, left * sign) >= wanted).all() and (run_all(steps, (left - 1) * sign) < wanted).all()
         start = np.where(turned[row], 1 - left, left)
         value = np.where(turned[row], wanted - 1, wanted)
         everywhere = np.arange(len(rows))

@@ -48,6 +48,37 @@ def is_decreasing(steps: Sequence[Step]) -> bool:
     return bool(sum(step[0] != "clip" and step[1] < 0 for step in steps) % 2)
 
 
+def first_reaching(steps: Sequence[Step], wanted: Any) -> Any:
+    """The least x, or the least -x where the steps together turn the order around, from which on results are `wanted` or more.
+
+    Parameters are arrays. Of values between those that wanted results come from, so that int64 has room for what it has room for forwards.
+    """
+    y, turned = wanted, np.zeros(np.shape(wanted), bool)
+    for step in reversed(steps):
+        # v >= y, or turned -v >= y: v < 1 - y
+        least = _least(step, np.where(turned, 1 - y, y))
+        y = np.where(turned, 1 - least, least)
+        if step[0] != "clip":
+            turned = turned ^ (step[1] < 0)
+    return y
+
+
+def _least(step: Step, y: Any) -> Any:
+    """The least x, or -x of a step that turns the order around, for which its result is y or more."""
+    kind, *p = step
+    if kind == "clip":
+        return y
+    m = np.abs(p[0])
+    if kind == "affine":
+        return -((p[1] - y) // m)
+    if kind == "scale":
+        return -((p[1] - (y << p[2])) // m)
+    assert (p[0] >= 0).all(), "TOSA's multipliers are not negative"
+    rest = (y << p[1]) - (_one(y) << (p[1] - 1))
+    below = -((-(1 << 30) - rest) // m)
+    return np.where(below < 0, below, np.maximum(0, -(((1 << 30) - rest) // m)))
+
+
 def is_safe(step: Step, low: int, high: int) -> bool:
     """Whether int64 has room for the formula between these limits."""
     if step[0] == "clip":
