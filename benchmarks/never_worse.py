@@ -98,7 +98,11 @@ def of_networks(log: Log, graphs: Iterable[DelegateGraph]) -> None:
             at = (graph.model, graph.delegate, graph.target, name)
             if at not in log.records:
                 result = optimize_tosa(
-                    graph.explicit.read_bytes(), graph.target, stock=graph.stock.read_bytes(), options=options
+                    graph.explicit.read_bytes(),
+                    graph.target,
+                    stock=graph.stock.read_bytes(),
+                    options=options,
+                    with_settings=True,
                 )
                 found = {**record_of(result), "stock": result.stock_cycles, "stock_corrected": result.stock_corrected}
                 worse = (

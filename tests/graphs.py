@@ -171,3 +171,10 @@ def products(staged: bool, shape: Sequence[int] = (1, 32, 32, 240), by: Sequence
         product = g.add_with("mul", [rescale(g, y, "INT32"), rescale(g, c, "INT32")], makers.mul())
         y = rescale(g, product, "INT8", shift=(37,))
     return finish(g, y)
+
+
+def widening() -> TensorGraph:
+    """Thin, wide and thin again: in turns of rows the wide tensor is never there as a whole."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 24, 24, 8), "INT8"), 48, 3, seed=1)
+    return finish(g, conv(g, conv(g, x, 48, 3, seed=2), 8, 3, seed=3))

@@ -22,8 +22,8 @@ from eqsat.versions import versions
 if TYPE_CHECKING:
     from eqsat.options.options import Options
 
-STOCK, EXPLICIT, LITERT, EQSAT = "stock", "stock-without-layout-passes", "litert", "eqsat"
-KINDS = (STOCK, EXPLICIT, LITERT, EQSAT)
+STOCK, TUNED, EXPLICIT, LITERT, EQSAT = "stock", "stock-tuned", "stock-without-layout-passes", "litert", "eqsat"
+KINDS = (STOCK, TUNED, EXPLICIT, LITERT, EQSAT)
 
 #: What selects a whole set of models by one name.
 MODEL_SETS = ("zoo", "deployed")

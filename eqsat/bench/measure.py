@@ -10,12 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import EXPLICIT, STOCK, Configuration
-from eqsat.options.decision import Container
+from eqsat.bench.cells import EXPLICIT, STOCK, TUNED, Configuration
+from eqsat.choice.compiled import Compiled
+from eqsat.options.decision import Container, Decision
+from eqsat.options.effort import EFFORTS
 from eqsat.options.options import Options
 from eqsat.options.referee import total as total_price
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
+from eqsat.search.search import Search
+from eqsat.search.setting_rounds import in_best_settings
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.reference import compare
@@ -100,7 +104,7 @@ def _delegate(
 ) -> Fields:
     explicit, stock = files[f"{i}.explicit"], files.get(f"{i}.stock")
     errors = side["stock_errors"]
-    if configuration.kind not in (STOCK, EXPLICIT):
+    if configuration.kind not in (STOCK, TUNED, EXPLICIT):
         return _optimized(configuration, target, explicit, stock, errors[i], cold, Container.of(len(errors)))
     tosa = explicit if configuration.kind == EXPLICIT else stock
     if tosa is None:
@@ -109,14 +113,27 @@ def _delegate(
         compile_tosa(explicit, target, pool)  # the worker's imports are not Vela's time
         started = time.perf_counter()
         estimate = compile_tosa(tosa, target, pool)
+        settings: tuple[str, ...] = ()
+        if configuration.kind == TUNED:
+            estimate, settings = _tuned(target, tosa, estimate, pool)
         seconds = time.perf_counter() - started
         outcome = compare(loads(explicit), loads(tosa), pool, Options().trials) if tosa is not explicit else None
     return {
         **_graph(explicit, tosa, estimate),
         "seconds": {"vela": seconds},
+        "settings": settings,
         "verified": outcome is None or outcome.equal,
         "max_difference": _finite(outcome.max_difference) if outcome else 0.0,
     }
+
+
+def _tuned(target: Target, stock: bytes, estimate: Estimate, pool: Pool) -> tuple[Estimate, tuple[str, ...]]:
+    """Stock's graph at its best of Vela's settings, by cycles and with no more SRAM: what an expert gets by hand; and the settings."""
+    search = Search(target, pool, Options(effort=len(EFFORTS) - 1))
+    start = Compiled("stock", loads(stock), stock, estimate)
+    decision = Decision.of(search.options, {"stock": estimate.footprint}, {"stock": start.figures})
+    best = in_best_settings(search, decision, start)
+    return best.estimate, best.settings
 
 
 def _failed(reason: str) -> bytes:
@@ -174,7 +191,7 @@ def _graph(explicit: bytes, tosa: bytes, estimate: Estimate) -> Fields:
 
 def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -> dict[str, float]:
     """What this configuration needs of the lowering: one of the two tails after the hook point, eqsat both."""
-    unused = {STOCK: "explicit passes", EXPLICIT: "stock passes"}.get(configuration.kind)
+    unused = {STOCK: "explicit passes", TUNED: "explicit passes", EXPLICIT: "stock passes"}.get(configuration.kind)
     return {k: v for k, v in seconds.items() if k != unused}
 
 

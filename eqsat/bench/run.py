@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench import isolated, litert, lowering
-from eqsat.bench.cells import LITERT, STOCK, Configuration, Model, lowering_fingerprint, measuring_fingerprint
+from eqsat.bench.cells import LITERT, STOCK, TUNED, Configuration, Model, lowering_fingerprint, measuring_fingerprint
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.log import Record
 from eqsat.bench.records import CellKey, RunFiles
@@ -147,7 +147,7 @@ class _Plan:
         return [
             c
             for c in self.configurations
-            if not (model.reference.endswith(".tosa") and c.kind in (STOCK, LITERT))
+            if not (model.reference.endswith(".tosa") and c.kind in (STOCK, TUNED, LITERT))
             and not (model.reference.endswith(".pt2") and c.kind == LITERT)
         ]
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from eqsat.bench.cells import EQSAT, EXPLICIT, LITERT, STOCK
+from eqsat.bench.cells import EQSAT, EXPLICIT, LITERT, STOCK, TUNED
 from eqsat.bench.records import ChosenGraphs, Record, place, read_chosen, read_outlines, read_records
 from eqsat.files import InputError
 from eqsat.vela.facts import PACKAGE as VELA
@@ -206,10 +206,10 @@ class RecordedRun:
         return out
 
     def peer(self, model: str, target: str, total: str = "cycles") -> Record | None:
-        """The better of stock and LiteRT by a total, which counts where it leaves nothing to the CPU; None if there is no LiteRT in this run."""
+        """The best by a total of stock, stock in the best settings and LiteRT, which counts where it leaves nothing to the CPU; None if there is no LiteRT in this run."""
         if LITERT not in self.configurations:
             return None
-        peers = (self._whole(model, target, c) for c in (STOCK, LITERT))
+        peers = (self._whole(model, target, c) for c in (STOCK, TUNED, LITERT))
         return min((p for p in peers if p and total in p), key=lambda p: p[total], default=None)
 
     def _whole(self, model: str, target: str, configuration: str) -> Record | None:

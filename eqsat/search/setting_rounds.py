@@ -42,8 +42,13 @@ def in_other_settings(
         within = replace(decision, limits=limits)
         best = answer.best if within == decision else min(right, key=lambda c: within.rank(c.figures))
         for start in starts(best, right, within):
-            found += _Settings(search, within, start).better()
+            found.append(in_best_settings(search, within, start))
     return [c for c in found if decision.rank(c.figures) < decision.rank(answer.best.figures)]
+
+
+def in_best_settings(search: Search, decision: Decision, start: Compiled) -> Compiled:
+    """A graph in the best of the settings that are tried on it, or as it was."""
+    return _Settings(search, decision, start).best_of()
 
 
 class _Settings:
@@ -53,8 +58,7 @@ class _Settings:
         self._search, self._decision, self._start, self.best = search, decision, start, start
         self._left = EFFORTS[search.options.effort].settings
 
-    def better(self) -> list[Compiled]:
-        """The graph in the best of the settings that were tried, if that is better than without."""
+    def best_of(self) -> Compiled:
         target, limit = self._search.target, self._decision.limits.sram
         if not target.sets(_ARENA):
             sizes = live_bytes(self._start.estimate)
@@ -70,7 +74,7 @@ class _Settings:
                     low = middle + 1
         if not target.sets(_OPTIMISE) and self._start.figures.sram:
             self._is_no_worse(f"{_OPTIMISE}=Size")
-        return [] if self.best is self._start else [self.best]
+        return self.best
 
     def _is_no_worse(self, setting: str) -> bool:
         """Whether the graph is no worse with a setting than in the best one; it is the best one then."""

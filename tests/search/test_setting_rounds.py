@@ -8,21 +8,13 @@ from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.setting_rounds import live_bytes
 from eqsat.target import Target
-from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.workers.worker import Pool
-from tests.graphs import conv, finish
+from tests.graphs import widening
 
 U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
 LEAST = Options(objective="sram", effort=1)
-
-
-def widening() -> TensorGraph:
-    """Thin, wide and thin again: in turns of rows the wide tensor is never there as a whole."""
-    g = TensorGraph()
-    x = conv(g, g.add_input("x", (1, 24, 24, 8), "INT8"), 48, 3, seed=1)
-    return finish(g, conv(g, conv(g, x, 48, 3, seed=2), 8, 3, seed=3))
 
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
