@@ -24,7 +24,18 @@ from eqsat.proof import binary_u55, binary_u85
 from eqsat.proof.binary_memory import DTYPES, ShadowMemory
 from eqsat.proof.evaluation import variable
 from eqsat.proof.field import Field, Words, words
-from eqsat.proof.prove import LARGEST_ERROR, PROVED, UNDECIDED, Open, Proof, Side, error_bound, evaluated, unequal
+from eqsat.proof.prove import (
+    LARGEST_ERROR,
+    PROVED,
+    UNDECIDED,
+    Open,
+    Proof,
+    Side,
+    error_bound,
+    evaluated,
+    source_of,
+    unequal,
+)
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.dtypes import DType
@@ -59,7 +70,7 @@ def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None)
     found = None
     while found is None:
         try:
-            source = evaluated(graph, seeds[-1])
+            source = source_of(graph, seeds[-1])
             run = BinaryRun(graph, binary, *_inputs(graph, source))
             side = run.side()
             if wrong := unequal(source, side):

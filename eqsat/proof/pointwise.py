@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,9 @@ def _computed(op: str, attrs: Attrs, values: Sequence[Ints], dtypes: Sequence[st
 
 def binary(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     """Any operator of two operands, element by element: constants make it one of the other operand, and so do equal roots."""
+    if op not in _EXTREMA and not any(t.is_constant(v).all() for v in xs):
+        # a set would be hashed as often as it is repeated
+        xs = [t.plain(v) if v.elements < prod(out.shape) else v for v in xs]
     x, y = (v.broadcast(out.shape) for v in xs)
     if op in _SECOND:
         low, high = t.limits(y)

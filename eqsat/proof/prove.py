@@ -153,7 +153,7 @@ class Prover:
 
     def _source(self, seed: int) -> Side:
         if seed not in self._sources:
-            self._sources[seed] = evaluated(self.graph, seed)
+            self._sources[seed] = source_of(self.graph, seed)
         return self._sources[seed]
 
     def _where(self, other: TensorGraph, outputs: Sequence[int]) -> tuple[Open, ...]:
@@ -217,7 +217,7 @@ class Prover:
             return v
 
         try:
-            source = evaluated(self.graph, self._seed, seen=keep)
+            source = source_of(self.graph, self._seed, keep)
             side = evaluated(other, self._seed, source.terms, compare)
         except Undecidable:
             return whole
@@ -242,10 +242,26 @@ def check_signatures(a: TensorGraph, b: TensorGraph) -> None:
             raise SignatureError(f"the {what} differ: {' against '.join(shown)}")
 
 
+def _nothing(t: Terms, n: int, v: Value) -> Value:
+    return v
+
+
+def source_of(graph: TensorGraph, seed: int, seen: Seen = _nothing) -> Side:
+    """The graph that others are compared with: evaluated once more where it meets equal roots with different intervals, so that it takes what others do."""
+    side = evaluated(graph, seed, seen=seen)
+    return evaluated(graph, seed, side.terms, seen, teaches=True) if side.terms.known.is_ambiguous else side
+
+
 def evaluated(
-    graph: TensorGraph, seed: int, source: Terms | None = None, seen: Seen = lambda t, n, v: v, *, traced: bool = False
+    graph: TensorGraph,
+    seed: int,
+    source: Terms | None = None,
+    seen: Seen = _nothing,
+    *,
+    traced: bool = False,
+    teaches: bool = False,
 ) -> Side:
-    terms = Terms(Field(seed), source)
+    terms = Terms(Field(seed), source, teaches)
     prints: dict[int, tuple[int, int]] = {}
 
     def trace(t: Terms, n: int, v: Value) -> Value:

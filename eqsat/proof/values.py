@@ -67,6 +67,12 @@ class Known:
         order = np.argsort(first, kind="stable")
         self._first, self._second, self._functions = first[order], second[order], functions[order]
 
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether equal roots were met with different intervals; the first of them is known."""
+        same = (self._first[1:] == self._first[:-1]) & (self._second[1:] == self._second[:-1])
+        return bool((same & (self._functions[1:] != self._functions[:-1])).any())
+
     def find(self, lanes: Lanes) -> tuple[NDArray[np.bool_], Ints]:
         """Which roots are known, and the functions of these."""
         first, second = words(lanes)
@@ -81,9 +87,10 @@ class Terms:
     """What makes and composes the terms of one graph; counts what decides the probability of error, and notes which elements may overflow.
 
     source: of the graph that this one is compared with. Both number functions and symbols alike.
+    teaches: another graph is compared with this one.
     """
 
-    def __init__(self, field: Field, source: Terms | None = None) -> None:
+    def __init__(self, field: Field, source: Terms | None = None, teaches: bool = False) -> None:
         self.field = field
         self.functions: Functions = source.functions if source else Functions()
         self.elements, self.degree = 0, 1
@@ -91,7 +98,8 @@ class Terms:
         self.node = -1
         #: (node, elements of it that may leave their dtype, or meet what TOSA leaves open).
         self.open: list[tuple[int, Lanes]] = []
-        self._known, self._made = source.known if source else None, list[tuple[Words, Words, Ints]]()
+        self._known, self._teaches = source.known if source else None, teaches or source is None
+        self._made: list[tuple[Words, Words, Ints]] = []
         self._symbols: dict[Any, int] = source._symbols if source else {}
 
     @cached_property
@@ -153,11 +161,11 @@ class Terms:
 
     def _narrow(self, v: Value) -> None:
         """Takes what is known of equal roots of the other graph."""
-        if self._known is None:
-            self._made.append((*words(v.roots), v.functions.copy()))
-        else:
+        if self._known is not None:
             found, functions = self._known.find(v.roots)
             v.functions[found] = functions
+        if self._teaches:
+            self._made.append((*words(v.roots), v.functions.copy()))
 
     def applied(self, symbol: int, shape: Shape, dtype: str, *operands: Lanes, limits: Any = None) -> Value:
         """A function symbol of operands."""
