@@ -96,8 +96,9 @@ def test_a_model_becomes_a_stock_pte_with_fewer_cycles(target):
     (result,) = session.results
     assert result.verified and result.chosen == "eqsat" and result.cycles < result.stock_cycles
     assert session.stepped_back == 0
+    tuned = Target.from_compile_spec(spec).with_flags(result.settings)
     with Pool(1) as pool:  # what Vela gets is what was priced
-        assert compile_tosa(result.tosa, Target.from_compile_spec(spec), pool).cycles == result.cycles
+        assert compile_tosa(result.tosa, tuned, pool).cycles == result.cycles
     buffer = edge.to_executorch().buffer
     assert b"EthosUBackend" in buffer and b"Eqsat" not in buffer
 
@@ -230,7 +231,7 @@ def test_one_value_in_two_output_slots_stays_two_tensors():
 
 def test_a_failing_rule_costs_the_gain_not_the_model():
     _, _, edge, session = lower(
-        *load("pixel_shuffle"), "ethos-u85-256", options=Options(preset="none", rules=(RETYPED,))
+        *load("pixel_shuffle"), "ethos-u85-256", options=Options(preset="none", rules=(RETYPED,), remember=False)
     )
     (result,) = session.results
     assert result.verified and result.chosen in ("stock", "explicit") and result.cycles <= result.stock_cycles
