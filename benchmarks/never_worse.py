@@ -76,9 +76,9 @@ def faults(record: dict[str, Any]) -> list[str]:
     return found
 
 
-def of_random_graphs(log: Log, count: int) -> None:
-    """Adds the records of graphs 0 to `count` - 1; of those that Vela refuses the reason."""
-    for seed in range(count):
+def of_random_graphs(log: Log, seeds: Iterable[int]) -> None:
+    """Adds the records of graphs; of those that Vela refuses the reason."""
+    for seed in seeds:
         target = TARGETS[seed % len(TARGETS)]
         if (seed, target) in log.records:
             continue
@@ -139,6 +139,7 @@ def summary(graphs: Sequence[dict[str, Any]], networks: Sequence[dict[str, Any]]
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first random graph, for several machines")
     parser.add_argument("--zoo", type=Path, help="directory of MODEL.DELEGATE.TARGET.{explicit,stock}.tosa")
     parser.add_argument("--models", default="", help="only these of the directory, comma-separated")
     parser.add_argument("--target", default="", help="only this one of the directory")
@@ -151,7 +152,7 @@ def main(argv: list[str] | None = None) -> int:
 
     graphs = Log(args.out / "graphs.jsonl", itemgetter("seed", "target"), is_current)
     networks = Log(args.out / "limits.jsonl", itemgetter("model", "delegate", "target", "limits"), is_current)
-    of_random_graphs(graphs, args.graphs)
+    of_random_graphs(graphs, range(args.first, args.graphs))
     if args.zoo:
         wanted = saved_graphs(args.zoo, [m for m in args.models.split(",") if m], [t for t in [args.target] if t])
         of_networks(networks, wanted)

@@ -128,11 +128,13 @@ class Prover:
             found = self._whole(other)
         except Undecidable as e:
             found = Proof(UNDECIDED, (Open(str(e), -1, None, "there is no form for it"),), seeds=(self._seed,))
+        if found.verdict != PROVED and claims:
+            found = self._by_regions(other, claims, found)
         if found.verdict != PROVED:
             if search and (witness := find_counterexample(self.graph, other, self._likely(other))):
                 found = replace(found, verdict=DIFFERENT, counterexample=witness)
-            elif claims:
-                found = self._by_regions(other, claims, found)
+            if found.outputs and not found.undecided:
+                found = replace(found, undecided=self._where(other, found.outputs))
         return replace(found, seconds=time.perf_counter() - began)
 
     # ---- as a whole --------------------------------------------------------------------------------
@@ -143,7 +145,7 @@ class Prover:
             source = self._source(seeds[-1])
             side = evaluated(other, seeds[-1], source.terms)
             if wrong := unequal(source, side):
-                return Proof(UNDECIDED, self._where(other, wrong), outputs=wrong, seeds=tuple(seeds))
+                return Proof(UNDECIDED, outputs=wrong, seeds=tuple(seeds))
             if beyond := _overflowing(other, source.terms, side.terms):
                 return Proof(UNDECIDED, beyond, seeds=tuple(seeds))
             bound += error_bound(source, side)
