@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import EXPLICIT, STOCK, TUNED, Configuration
-from eqsat.choice.compiled import Compiled
-from eqsat.options.decision import Container, Decision
-from eqsat.options.effort import EFFORTS
+from eqsat.options.decision import Container
 from eqsat.options.options import Options
 from eqsat.options.referee import total as total_price
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.search import Search
-from eqsat.search.setting_rounds import in_best_settings
+from eqsat.search.setting_rounds import tuned
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.reference import compare
@@ -115,7 +112,7 @@ def _delegate(
         estimate = compile_tosa(tosa, target, pool)
         settings: tuple[str, ...] = ()
         if configuration.kind == TUNED:
-            estimate, settings = _tuned(target, tosa, estimate, pool)
+            estimate, settings = tuned(tosa, target, estimate, pool)
         seconds = time.perf_counter() - started
         outcome = compare(loads(explicit), loads(tosa), pool, Options().trials) if tosa is not explicit else None
     return {
@@ -125,15 +122,6 @@ def _delegate(
         "verified": outcome is None or outcome.equal,
         "max_difference": _finite(outcome.max_difference) if outcome else 0.0,
     }
-
-
-def _tuned(target: Target, stock: bytes, estimate: Estimate, pool: Pool) -> tuple[Estimate, tuple[str, ...]]:
-    """Stock's graph at its best of Vela's settings, by cycles and with no more SRAM: what an expert gets by hand; and the settings."""
-    search = Search(target, pool, Options(effort=len(EFFORTS) - 1))
-    start = Compiled("stock", loads(stock), stock, estimate)
-    decision = Decision.of(search.options, {"stock": estimate.footprint}, {"stock": start.figures})
-    best = in_best_settings(search, decision, start)
-    return best.estimate, best.settings
 
 
 def _failed(reason: str) -> bytes:

@@ -14,11 +14,15 @@ from itertools import accumulate
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
+from eqsat.options.options import Options
 from eqsat.search.result import Extracted
 from eqsat.search.search import Search
 from eqsat.search.starts import starts
+from eqsat.target import Target
+from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.compile import Estimate
 from eqsat.verification.checks import Answer, Checks
+from eqsat.workers.worker import Pool
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +53,15 @@ def in_other_settings(
 def in_best_settings(search: Search, decision: Decision, start: Compiled) -> Compiled:
     """A graph in the best of the settings that are tried on it, or as it was."""
     return _Settings(search, decision, start).best_of()
+
+
+def tuned(stock: bytes, target: Target, estimate: Estimate, pool: Pool) -> tuple[Estimate, tuple[str, ...]]:
+    """Stock's graph, which Vela estimates so, at its best of Vela's settings, by cycles and with no more SRAM: what an expert gets by hand; and the settings."""
+    search = Search(target, pool, Options(effort=len(EFFORTS) - 1))
+    start = Compiled("stock", loads(stock), stock, estimate)
+    decision = Decision.of(search.options, {"stock": estimate.footprint}, {"stock": start.figures})
+    best = in_best_settings(search, decision, start)
+    return best.estimate, best.settings
 
 
 class _Settings:
