@@ -62,10 +62,15 @@ class KnownAnswer:
         except zlib.error as e:
             raise ValueError(str(e)) from e
         header, _, tosa = content.partition(b"\n")
-        chosen, given, cycles, sram, flash, settings = json.loads(header)
-        if not unpacking.eof or not all(isinstance(s, str) for s in (chosen, given, *settings)):
+        try:
+            chosen, given, cycles, sram, flash, settings = json.loads(header)
+            is_known = unpacking.eof and all(isinstance(s, str) for s in (chosen, given, *settings))
+            answer = KnownAnswer(chosen, given, int(cycles), int(sram), int(flash), tuple(settings), tosa)
+        except (TypeError, OverflowError, RecursionError) as e:
+            raise ValueError(str(e)) from e
+        if not is_known:
             raise ValueError("it is too large, or has another form")
-        return KnownAnswer(chosen, given, int(cycles), int(sram), int(flash), tuple(settings), tosa)
+        return answer
 
 
 def _mark(payload: bytes) -> bytes:

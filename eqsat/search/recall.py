@@ -19,6 +19,7 @@ from eqsat.options.options import Options
 from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.given import Given
 from eqsat.search.search import Search
+from eqsat.search.setting_rounds import may_choose
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import TosaError, loads
 from eqsat.verification.checks import Answer, Checks
@@ -61,7 +62,9 @@ class Memory:
     def candidates(self, search: Search) -> list[Compiled]:
         """The graphs that are known, as Vela compiles them now; none of a search that was the same, but the answer's."""
         answers = [self.answer] if self.answer else list(self.known.values())
-        by_graph = {(a.tosa, a.settings): a for a in answers if a and a.tosa}
+        target = search.target
+        allowed = (a for a in answers if a.tosa and all(may_choose(s, target) for s in a.settings))
+        by_graph = {(a.tosa, a.settings): a for a in allowed}
         return [c for a in by_graph.values() if (c := _compiled(a, search))]
 
     def holds(self, given: Given, candidates: list[Compiled], checks: Checks) -> bool:

@@ -7,6 +7,7 @@ operators in turns, a few rows each, often at the same cycles. Source: ethos-u-v
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -28,8 +29,15 @@ logger = logging.getLogger(__name__)
 
 #: Vela's options.
 _ARENA, _OPTIMISE = "--arena-cache-size", "--optimise"
+_SIZE = f"{_OPTIMISE}=Size"
 #: What such graphs are called.
 _NAME = "settings"
+
+
+def may_choose(setting: str, target: Target) -> bool:
+    """Whether a setting is one that a search may choose, and that the user has not set."""
+    option = setting.partition("=")[0]
+    return not target.sets(option) and (setting == _SIZE or bool(re.fullmatch(f"{_ARENA}=[0-9]+", setting, re.ASCII)))
 
 
 def in_other_settings(
@@ -73,6 +81,8 @@ class _Settings:
 
     def best_of(self) -> Compiled:
         target, limit = self._search.target, self._decision.limits.sram
+        if not self._left:
+            return self.best
         if not target.sets(_ARENA):
             sizes = live_bytes(self._start.estimate)
             if limit is not None and limit < self._start.figures.sram:
@@ -86,7 +96,7 @@ class _Settings:
                 else:
                     low = middle + 1
         if not target.sets(_OPTIMISE) and self._start.figures.sram:
-            self._is_no_worse(f"{_OPTIMISE}=Size")
+            self._is_no_worse(_SIZE)
         return self.best
 
     def _is_no_worse(self, setting: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -82,19 +84,25 @@ def test_damage_costs_the_entry_alone(store: AnswerStore) -> None:
     assert not again.remembered and again.tosa == first.tosa and files(store) == [file]
 
 
-@pytest.mark.parametrize("kind", ["another graph", "no graph", "other cycles", "no such settings", "bomb"])
+@pytest.mark.parametrize(
+    "kind", ["another graph", "no graph", "other cycles", "no such settings", "another accelerator", "bomb"]
+)
 def test_a_forged_entry_changes_no_answer(kind: str, store: AnswerStore) -> None:
     first = answered(store)
     (file,) = files(store)
     real = KnownAnswer.unpacked(file.read_bytes())
     tosa = {"another graph": dumps(around(seed=5)), "no graph": b"no graph", "bomb": b"\0" * (600 << 20)}
+    settings = {
+        "no such settings": ("--no-such-flag",),
+        "another accelerator": ("--accelerator-config=ethos-u85-2048",),
+    }
     forged = KnownAnswer(
         "eqsat",
         "",
         real.cycles - (kind == "other cycles"),
         real.sram,
         real.flash,
-        ("--no-such-flag",) if kind == "no such settings" else real.settings,
+        settings.get(kind, real.settings),
         tosa.get(kind, real.tosa),
     )
     file.write_bytes(forged.packed())
@@ -115,3 +123,12 @@ def test_a_graph_has_few_entries_and_the_store_forgets_all(store: AnswerStore) -
     assert len(store.entries("ab")) == 4 and store.entries("ab")["5"] == answer and store.entries("cd") == {}
     assert store.size()[0] == 4 and store.size()[1] > 0
     assert store.clear() == 4 and store.size() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "header", [b"5", b"null", b"[1, 2, 3, 4, 5, 6]", b'["a", "b", null, 1, 1, []]', b'["a", "b", 1e999, 1, 1, []]']
+)
+def test_an_entry_of_another_form_is_none(header: bytes) -> None:
+    payload = zlib.compress(header + b"\n")
+    with pytest.raises(ValueError):
+        KnownAnswer.unpacked(hashlib.blake2b(payload, digest_size=16).digest() + payload)
