@@ -5,6 +5,7 @@ equal graphs, but for a probability that is stated. What differs there need not 
 without one it is undecided.
 
 >>> from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Array
 >>> def graph(*perms):
 ...     g = TensorGraph()
 ...     x = g.add_input("x", (2, 3, 4), "INT8")
@@ -19,9 +20,10 @@ without one it is undecided.
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -108,12 +110,14 @@ class Prover:
     """Compares any number of graphs with one, which is evaluated once. Not for several threads at once.
 
     seed: of the random point; None: a new one.
+    seconds: of the calling thread's processor that one proof may take, counted between operators; what is not decided by then is undecided.
     """
 
-    def __init__(self, graph: TensorGraph, seed: int | None = None) -> None:
+    def __init__(self, graph: TensorGraph, seed: int | None = None, seconds: float = math.inf) -> None:
         self.graph = graph
         self._seed = secrets.randbits(63) if seed is None else seed
-        self._sources: dict[int, Side] = {}
+        self._seconds, self._until = seconds, math.inf
+        self._sources: dict[int, Side | Undecidable] = {}
 
     def prove(self, other: TensorGraph, claims: Sequence[Claim] = (), *, search: bool = True) -> Proof:
         """Whether another graph equals this one.
@@ -123,6 +127,7 @@ class Prover:
         Raises SignatureError.
         """
         began = time.perf_counter()
+        self._until = time.thread_time() + self._seconds
         check_signatures(self.graph, other)
         try:
             found = self._whole(other)
@@ -131,11 +136,23 @@ class Prover:
         if found.verdict != PROVED and claims:
             found = self._by_regions(other, claims, found)
         if found.verdict != PROVED:
-            if search and (witness := find_counterexample(self.graph, other, self._likely(other))):
-                found = replace(found, verdict=DIFFERENT, counterexample=witness)
-            if found.outputs and not found.undecided:
-                found = replace(found, undecided=self._where(other, found.outputs))
+            found = self._explained(other, found, search)
         return replace(found, seconds=time.perf_counter() - began)
+
+    def _explained(self, other: TensorGraph, found: Proof, search: bool) -> Proof:
+        """What is not proved, with a counterexample if one is looked for and found, and with the operators at which it ended."""
+        unexplained = bool(found.outputs) and not found.undecided
+        if not search and not unexplained:
+            return found
+        try:
+            new = self._new(other)
+        except Undecidable:
+            new = None
+        if search and (witness := find_counterexample(self.graph, other, self._likely(other, new))):
+            found = replace(found, verdict=DIFFERENT, counterexample=witness)
+        if unexplained and new is not None:
+            found = replace(found, undecided=_where(other, found.outputs, set(new[1])))
+        return found
 
     # ---- as a whole --------------------------------------------------------------------------------
 
@@ -143,7 +160,7 @@ class Prover:
         seeds, bound = [self._seed], 0.0
         while True:
             source = self._source(seeds[-1])
-            side = evaluated(other, seeds[-1], source.terms)
+            side = evaluated(other, seeds[-1], source.terms, self._in_time)
             if wrong := unequal(source, side):
                 return Proof(UNDECIDED, outputs=wrong, seeds=tuple(seeds))
             if beyond := _overflowing(other, source.terms, side.terms):
@@ -155,42 +172,39 @@ class Prover:
 
     def _source(self, seed: int) -> Side:
         if seed not in self._sources:
-            self._sources[seed] = source_of(self.graph, seed)
-        return self._sources[seed]
+            try:
+                self._sources[seed] = source_of(self.graph, seed, self._in_time)
+            except Undecidable as e:
+                self._sources[seed] = e
+        found = self._sources[seed]
+        if isinstance(found, Undecidable):
+            raise found
+        return found
 
-    def _where(self, other: TensorGraph, outputs: Sequence[int]) -> tuple[Open, ...]:
-        """The operators at which values begin that the first graph does not have."""
-        source, side = self._traced(other)
-        known = set(source.fingerprints.values())
-        new = {n for n, f in side.fingerprints.items() if f not in known}
-        out, seen, stack = [], set(), [other.outputs[k] for k in outputs]
-        while stack:
-            n = stack.pop()
-            if n in seen:
-                continue
-            seen.add(n)
-            above = [i for i in other.nodes[n].inputs if i in new and other.nodes[i].op != "const"]
-            stack += above
-            if not above:
-                out.append(n)
-        reason = "its values are none of the first graph's"
-        return tuple(Open(named(other, n), n, None, reason) for n in sorted(out)[:_NAMED])
+    def _in_time(self, t: Terms, n: int, v: Value) -> Value:
+        """The value, as long as there is time. Raises Undecidable."""
+        if time.thread_time() > self._until:
+            raise Undecidable("there is no time left for a proof")
+        return v
 
-    def _traced(self, other: TensorGraph) -> tuple[Side, Side]:
-        """Both graphs with fingerprints of all nodes."""
+    def _new(self, other: TensorGraph) -> tuple[list[int], list[int]]:
+        """The nodes of the first graph whose values the other does not have, and those of the other that the first does not have.
+
+        Raises Undecidable.
+        """
         source = self._source(self._seed)
         if not source.fingerprints:
-            source.fingerprints = evaluated(self.graph, self._seed, source.terms, traced=True).fingerprints
-        return source, evaluated(other, self._seed, source.terms, traced=True)
+            source.fingerprints = evaluated(
+                self.graph, self._seed, source.terms, self._in_time, traced=True
+            ).fingerprints
+        side = evaluated(other, self._seed, source.terms, self._in_time, traced=True)
+        here, there = source.fingerprints, side.fingerprints
+        return _absent(here, there), _absent(there, here)
 
-    def _likely(self, other: TensorGraph) -> Iterator[Sequence[Array]]:
-        """Inputs on which the graphs are likely to differ."""
+    def _likely(self, other: TensorGraph, new: tuple[list[int], list[int]] | None) -> Iterator[Sequence[Array]]:
+        """Inputs on which the graphs are likely to differ, by the nodes whose values the other one does not have."""
         try:
-            source, side = self._traced(other)
-            known, found = (set(s.fingerprints.values()) for s in (source, side))
-            lost = [n for n, f in source.fingerprints.items() if f not in found]
-            new = [n for n, f in side.fingerprints.items() if f not in known]
-            yield from likely_inputs(self.graph, other, lost, new, self._seed)
+            yield from () if new is None else likely_inputs(self.graph, other, *new, self._seed)
         except Undecidable:
             return
 
@@ -206,7 +220,7 @@ class Prover:
         def keep(t: Terms, n: int, v: Value) -> Value:
             if n in wanted:
                 kept[n] = v
-            return v
+            return self._in_time(t, n, v)
 
         def compare(t: Terms, n: int, v: Value) -> Value:
             for claim in of.get(n, ()) if other.nodes[n].op != "input" else ():
@@ -216,7 +230,7 @@ class Prover:
                 if not np.array_equal(t.lanes(v), t.lanes(expected)):
                     undecided.append(Open(named(other, n), n, claim.reference, "its region is not proved"))
                 v = expected
-            return v
+            return self._in_time(t, n, v)
 
         try:
             source = source_of(self.graph, self._seed, keep)
@@ -269,10 +283,32 @@ def evaluated(
     def trace(t: Terms, n: int, v: Value) -> Value:
         if graph.nodes[n].op != "const":
             prints[n] = t.field.fingerprint(t.lanes(v))
-        return v
+        return seen(t, n, v)
 
     values = evaluate(terms, graph, trace if traced else seen)
     return Side(terms, [terms.lanes(v) for v in values], prints)
+
+
+def _absent(some: Mapping[int, tuple[int, int]], others: Mapping[int, tuple[int, int]]) -> list[int]:
+    """The nodes whose fingerprints are none of the others'."""
+    known = set(others.values())
+    return [n for n, f in some.items() if f not in known]
+
+
+def _where(graph: TensorGraph, outputs: Sequence[int], new: Set[int]) -> tuple[Open, ...]:
+    """The operators above outputs at which new values begin."""
+    out, seen, stack = [], set(), [graph.outputs[k] for k in outputs]
+    while stack:
+        n = stack.pop()
+        if n in seen:
+            continue
+        seen.add(n)
+        above = [i for i in graph.nodes[n].inputs if i in new and graph.nodes[i].op != "const"]
+        stack += above
+        if not above:
+            out.append(n)
+    reason = "its values are none of the first graph's"
+    return tuple(Open(named(graph, n), n, None, reason) for n in sorted(out)[:_NAMED])
 
 
 def unequal(source: Side, side: Side) -> tuple[int, ...]:

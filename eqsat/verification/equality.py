@@ -21,6 +21,9 @@ from eqsat.workers.worker import Pool, WorkerError
 
 logger = logging.getLogger(__name__)
 
+#: Seconds of one processor that the proof of a candidate may take; the largest of the benchmarks takes 20.
+_PROOF_SECONDS = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Equality:
@@ -42,7 +45,7 @@ class Verifier:
     def __init__(self, graph: TensorGraph, target: Target, pool: Pool, options: Options) -> None:
         self.graph, self._family, self._pool, self._options = graph, target.family, pool, options
         self._reference = pool.start(Reference, graph, pool, options.trials)
-        self._prover = Prover(graph)
+        self._prover = Prover(graph, seconds=_PROOF_SECONDS)
         self._limits: dict[int, tuple[Array, Array] | None] = {}
 
     def reference(self) -> Reference:

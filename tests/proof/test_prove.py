@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from eqsat.proof import PROVED, SignatureError, prove
+from eqsat.proof import PROVED, Prover, SignatureError, prove
 from eqsat.proof.counterexample import compared
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -420,6 +420,14 @@ def test_a_counterexample_was_run_on_both() -> None:
     assert witness is not None
     expected, found = (g.evaluate(witness.inputs)[witness.output][witness.index] for g in (a, b))
     assert (expected, found) == (witness.expected, witness.found) and expected != found
+
+
+def test_a_proof_for_which_there_is_no_time_is_undecided() -> None:
+    a, b = pair(lambda g, xs: clamp(g, xs[0], 0, 9), lambda g, xs: clamp(g, xs[0], 0, 9), IMAGE)
+    proof = Prover(a, seconds=-1.0).prove(b)
+    assert (proof.verdict, proof.rest_proved, proof.counterexample) == ("undecided", False, None)
+    assert "no time left" in proof.undecided[0].operator
+    assert Prover(a).prove(b).verdict == PROVED
 
 
 def test_what_there_is_no_form_for_is_undecided() -> None:
