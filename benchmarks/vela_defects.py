@@ -236,6 +236,19 @@ def wide_rescale_of_a_slice() -> TensorGraph:
 
 
 @_smallest
+def narrow_rescale_of_a_slice() -> TensorGraph:
+    """RESCALE of INT32 to INT8 is behind a SLICE.
+
+    Its operation has the size of the whole tensor: it reads the wrong elements and writes beyond its own result.
+    Products of one matrix with the steps of a recurrence met it, as one convolution with slices of its INT32 sums.
+    A RESHAPE between the two that changes the last axis avoids it.
+    """
+    g = TensorGraph()
+    x = g.add("slice", (g.add_input("x", (1, 12, 12), "INT32"),), start=(0, 0, 7), size=(1, 12, 4))
+    return _finished(g, _rescale(g, x, "INT8"))
+
+
+@_smallest
 def wide_rescale_of_a_pad() -> TensorGraph:
     """RESCALE of INT8 to INT32 is behind a PAD.
 

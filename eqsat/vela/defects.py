@@ -38,9 +38,11 @@ class Copy:
     """The remedy that the last node of a place reads, as first operand, a copy of what the first one computes.
 
     A place of one node is an output that is copied.
+    reshaped: instead of a copy, the last node computes in another shape, between two RESHAPEs.
     """
 
     places: Places
+    reshaped: bool = False
 
 
 Remedy = Guard | Copy
@@ -132,6 +134,12 @@ DEFECTS: tuple[Defect, ...] = (
     Defect("scaled_maximum", _U55_U65, "max_pool2d|reduce_max > rescale", until=(5, 2)),
     Defect("padded_convolution_of_a_slice", _ALL, "slice > conv2d|depthwise_conv2d|avg_pool2d|max_pool2d"),
     Defect("wide_rescale_of_a_slice", _U55_U65, "slice > rescale:INT32", since=(5, 2)),
+    Defect(
+        "narrow_rescale_of_a_slice",
+        _U55_U65,
+        since=(5, 2),
+        remedy=Copy(patterns.narrow_rescales_of_slices, reshaped=True),
+    ),
     Defect("wide_rescale_of_a_pad", _U55_U65, "pad > rescale:INT32", since=(5, 2)),
     Defect("constant_first", _U55_U65, "add|sub|mul|maximum|minimum:INT32"),
     Defect("unsigned_rescale", _ALL, "rescale > rescale", since=(5, 2)),

@@ -107,6 +107,16 @@ def extrema_of_slices(graph: TensorGraph) -> Iterator[Place]:
     return filter(None, (_from_slice(graph, n, ("reshape",)) for n in extrema))
 
 
+def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
+    """RESCALEs from INT32 to fewer bits, with one factor, and the SLICE that they read."""
+    for n in graph.live():
+        node = graph.nodes[n]
+        if node.op == "rescale" and len(node.attr("multiplier")) == 1 and not DType.of(node.dtype).is_wide:
+            above = graph.nodes[node.inputs[0]]
+            if above.op == "slice" and above.dtype == "INT32":
+                yield node.inputs[0], n
+
+
 def _from_slice(graph: TensorGraph, n: int, between: tuple[str, ...]) -> Place:
     """From the SLICE that an operator reads, with nothing else between, up to the operator; empty where it reads none."""
     place: Place = (graph.nodes[n].inputs[0], n)

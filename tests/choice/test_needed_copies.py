@@ -15,7 +15,7 @@ from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.defects import Copy, remedies
 from eqsat.workers.worker import Worker, WorkerError
-from tests.graphs import finish, rescale
+from tests.graphs import ON_THE_NEWEST_VELA, finish, rescale
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 COPIES = remedies(Copy, Target.of(TARGETS[0]).family)
@@ -85,3 +85,22 @@ def test_the_copy_stands_for_the_slice() -> None:
     of = {op: {after[n] for n in after if copied.nodes[n].op == op} for op in ("slice", "depthwise_conv2d")}
     assert of == {"slice": {origin[cut]}, "depthwise_conv2d": {origin[cut]}}
     assert set(after.values()) == set(origin.values())
+
+
+@ON_THE_NEWEST_VELA
+@pytest.mark.parametrize("target", TARGETS[:2])
+@pytest.mark.parametrize("shape", [(1, 6, 5, 16), (1, 1, 7, 48), (3, 20)])
+def test_a_rescale_of_a_slice_computes_in_another_shape(shape: tuple[int, ...], target: str, worker: Worker) -> None:
+    g = TensorGraph()
+    x, y = (rescale(g, g.add_input(name, shape, "INT8"), "INT32", shift=(20,)) for name in "xy")
+    part = tuple(max(1, n - 2) for n in shape)
+    cut = g.add("slice", [g.add("add", [x, y])], start=tuple(n - k for n, k in zip(shape, part)), size=part)
+    graph = finish(g, rescale(g, cut, "INT8", shift=(41,)))
+    last = graph.outputs[0]
+    shaped, origin = with_copies(graph, {cut: 1, last: 2}, COPIES)
+    assert shaped.op_counts()["reshape"] == 2 and "depthwise_conv2d" not in shaped.op_counts()
+    assert sorted(origin.values()) == [1, 2, 2, 2]
+    for inputs in samples(domains(graph), 4):
+        for a, b in zip(graph.evaluate(inputs), shaped.evaluate(inputs), strict=True):
+            assert np.array_equal(a, b)
+    assert [verify(dumps(g), Target.of(target), worker).equal for g in (graph, shaped)] == [False, True]
