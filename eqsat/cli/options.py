@@ -98,7 +98,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
             str,
             typer.Option(
                 help="commands and weights of a delegate: bytes, 64K, 1M; +4K, 5%: a .pte so much larger than stock's; "
-                "stock: 1% or 4 KiB larger; any"
+                "stock: 1% or 4 KiB larger, up to 5% where cycles earn it; any"
             ),
         ],
         "stock",

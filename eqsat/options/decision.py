@@ -3,11 +3,12 @@ another referee is asked for, and never one that is dearer than stock's graph by
 
 Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash. By default no more SRAM than stock's graph needs is
 allowed, or than the NPU has to itself (Dedicated_Sram), and so much flash that the .pte is at most 1% or 4 KiB larger than stock's. So one graph
-always fits.
+always fits. Up to 5% of the .pte may be earned: each percent beyond the limit has to buy at least 2% of the cycles.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -61,12 +62,24 @@ class Figures(NamedTuple):
         return self[:3] != other[:3] and all(a <= b for a, b in zip(self[:3], other[:3]))
 
 
+#: Which share of the cycles a percent of flash beyond the limit has to buy.
+_PERCENT_BUYS = 0.02
+
+
+class Earned(NamedTuple):
+    """Flash beyond a limit, for graphs that are so much faster. most: bytes of commands and weights in all; percent: bytes of 1% of stock's .pte."""
+
+    most: int
+    percent: float
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """Bytes that an answer may need at most; None: any number."""
+    """Bytes that an answer may need at most; None: any number. earned: what it may need beyond `flash` where its cycles pay for it."""
 
     sram: int | None = None
     flash: int | None = None
+    earned: Earned | None = None
 
     @staticmethod
     def of(
@@ -79,10 +92,20 @@ class MemoryLimits:
         """
         stock = given.get("stock") or given.get("explicit")
         sram = _bytes(parse(options.max_sram, "max_sram"), stock.sram if stock else None, _NOTHING)
+        growth, payload = parse(options.max_flash, "max_flash"), stock.payload if stock else None
+        flash, earned = _bytes(growth, payload, container), None
+        if isinstance(growth, Growth) and payload is not None and options.objective == CYCLES:
+            most = _bytes(Growth(growth.earned), payload, container)
+            if most is not None and flash is not None and most > flash:
+                earned = Earned(most, (payload + container.fixed) / 100)
         return MemoryLimits(
-            max(sram, dedicated) if sram is not None and options.max_sram == STOCK else sram,
-            _bytes(parse(options.max_flash, "max_flash"), stock.payload if stock else None, container),
+            max(sram, dedicated) if sram is not None and options.max_sram == STOCK else sram, flash, earned
         )
+
+    @property
+    def widest(self) -> MemoryLimits:
+        """What an answer may need however it earns it."""
+        return replace(self, flash=self.earned.most, earned=None) if self.earned else self
 
     def __str__(self) -> str:
         limits = ((self.sram, "SRAM"), (self.flash, "flash"))
@@ -90,7 +113,10 @@ class MemoryLimits:
 
     def and_of(self, other: MemoryLimits) -> MemoryLimits:
         """The tighter of two limits, memory by memory."""
-        return MemoryLimits(_tighter(self.sram, other.sram), _tighter(self.flash, other.flash))
+        flash, most = _tighter(self.flash, other.flash), _tighter(self.widest.flash, other.widest.flash)
+        percent = next((limits.earned.percent for limits in (self, other) if limits.earned), None)
+        earned = Earned(most, percent) if percent and most is not None and flash is not None and most > flash else None
+        return MemoryLimits(_tighter(self.sram, other.sram), flash, earned)
 
     def excess(self, figures: Figures) -> float:
         """By which share of the limits a graph exceeds them, 0 where it fits."""
@@ -102,6 +128,13 @@ class MemoryLimits:
 
     def fits(self, figures: Figures) -> bool:
         return self.excess(figures) == 0
+
+    def priced(self, figures: Figures) -> int:
+        """Cycles, and what those have to buy that take flash beyond the limit."""
+        if self.earned is None or self.flash is None or figures.flash <= self.flash:
+            return figures.cycles
+        percents = (figures.flash - self.flash) / self.earned.percent
+        return math.ceil(figures.cycles * (1 + _PERCENT_BUYS * percents))
 
 
 def _tighter(a: int | None, b: int | None) -> int | None:
@@ -142,6 +175,11 @@ class Decision:
         within = self.limits.and_of(self.default)
         return [self.limits] if within == self.limits else [within, self.limits]
 
+    @property
+    def wider_aims(self) -> list[MemoryLimits]:
+        """Those, each followed by what may be earned beyond it."""
+        return list(dict.fromkeys(aim for limits in self.aims for aim in (limits, limits.widest)))
+
     @staticmethod
     def of(
         options: Options,
@@ -173,11 +211,11 @@ class Decision:
 
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
         """What graphs are sorted by, the best first: by how much they exceed what they may need, whether Vela's own total is above stock's, then by
-        the objective."""
-        excess = self.limits.excess(figures)
+        the objective, where flash that has to be earned costs cycles."""
+        excess = self.limits.widest.excess(figures)
         dearer = self.vela_total is not None and figures.vela_total > self.vela_total
         if self.objective != SRAM:
-            return excess, dearer, figures.cycles, figures.sram
+            return excess, dearer, self.limits.priced(figures), figures.sram
         if self.cycles is not None:
             excess += max(0, figures.cycles - self.cycles) / max(1, self.cycles)
         return excess, dearer, figures.sram, figures.cycles

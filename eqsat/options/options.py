@@ -59,7 +59,7 @@ class Options:
     objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides by cycles, but also looks for
     less SRAM and verifies the whole Pareto set (`Result.points`).
     max_flash: the same for its commands and weights; "+4K" and "5%" are of the whole .pte, of which several delegates share what is added; "stock"
-    allows the larger of 1% and 4 KiB.
+    allows the larger of 1% and 4 KiB, and up to 5% where each percent beyond buys at least 2% of the cycles.
     referee: "vela", graphs rank by its corrected total; or "command-stream", by the price of their command streams (`cost_models/command_stream.py`).
     command_cycles: cycles of each command in that price, besides what it computes or moves.
     remember: whether lowerings keep their answers beside the prices, and take those of the very same search from there; they are verified again.

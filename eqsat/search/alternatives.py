@@ -61,7 +61,7 @@ def by_cycles(
 def improved(search: Search, explored: Explored, decision: Decision) -> Explored:
     """What rounds by memory, with copies and in other orders find besides, within each of the limits that a decision aims at."""
     for rounds in (MemoryRounds, CopyRounds):
-        for limits in decision.aims:
+        for limits in decision.wider_aims:
             explored = rounds(search, explored, replace(decision, limits=limits)).run()
     by_tosa = dict(explored.by_tosa)
     for limits in decision.aims:

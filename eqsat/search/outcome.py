@@ -113,7 +113,7 @@ class Outcome:
 
     def _points(self) -> list[Point]:
         """The Pareto set of what may replace the reference, as far as that is known."""
-        limits, checks = self.decision.limits, self.checks
+        limits, checks = self.decision.limits.widest, self.checks
         possible = pareto_set(self.candidates, checks)
         return [
             Point(c.name, c.figures, limits.fits(c.figures), checks.verified(c), c.tosa, c.settings) for c in possible

@@ -105,8 +105,8 @@ def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks
 def tell(answer: Answer, candidates: Sequence[Compiled], checks: Checks, decision: Decision) -> None:
     """Warns of what a user should know about the answer."""
     best, warnings, called = answer.best, checks.warnings, CALLED[answer.best.name]
-    if not decision.limits.fits(best.figures):
-        warnings.append(f"no graph was found that fits into {decision.limits}; {called} comes closest")
+    if not decision.limits.widest.fits(best.figures):
+        warnings.append(f"no graph was found that fits into {decision.limits.widest}; {called} comes closest")
     guards = checks.guards(best)
     if guards and answer.binary.equal is not True:
         warnings.append(f"{called} is used though it breaks a guard: {guards[0]}")

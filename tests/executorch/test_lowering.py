@@ -271,7 +271,7 @@ def test_a_pte_grows_as_far_as_it_may(limit):
     ours = len(edge.to_executorch().buffer)
     grown = result.footprint.payload - result.stock_footprint.payload
     assert ours - stock == grown
-    assert ours <= {"1%": 1.01 * stock, "+600": stock + 600, "stock": max(1.01 * stock, stock + 4096)}[limit]
+    assert ours <= {"1%": 1.01 * stock, "+600": stock + 600, "stock": max(1.05 * stock, stock + 4096)}[limit]
     assert result.cycles < 0.95 * result.stock_cycles
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from eqsat import runs
 from eqsat.files import InputError
-from eqsat.options.decision import ALONE, Container, Decision, Figures, MemoryLimits, front, more
+from eqsat.options.decision import ALONE, Container, Decision, Earned, Figures, MemoryLimits, front, more
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
@@ -125,11 +125,34 @@ def flash(limit: int | str, given: dict[str, Footprint], container: Container = 
 
 def test_limits_are_stocks_unless_they_are_given() -> None:
     given = {"explicit": footprint(900, 900), "stock": footprint(1000, 1_000_000)}
-    assert MemoryLimits.of(Options(), given, Container(3000)) == MemoryLimits(1000, 1_010_030)
-    assert MemoryLimits.of(Options(), given, Container(3000, 16)) == MemoryLimits(1000, 1_010_014)
+    earned = Earned(1_050_150, 10_030)
+    assert MemoryLimits.of(Options(), given, Container(3000)) == MemoryLimits(1000, 1_010_030, earned)
+    assert MemoryLimits.of(Options(), given, Container(3000, 16)).flash == 1_010_014
+    assert MemoryLimits.of(Options(max_flash="1%"), given, Container(3000)) == MemoryLimits(1000, 1_010_030)
     assert MemoryLimits.of(Options(), {"explicit": footprint(900, 900)}) == MemoryLimits(900, 900 + 4096)
     assert MemoryLimits.of(Options(), {}) == MemoryLimits.of(Options(max_sram="any", max_flash="any"), given)
     assert MemoryLimits.of(Options(max_sram="64", max_flash=5), given) == MemoryLimits(64, 5)
+
+
+def test_flash_beyond_the_limit_is_earned_by_cycles() -> None:
+    """Each percent of the .pte beyond the first buys at least 2% of the cycles, against any other graph; up to 5%."""
+    stock = Figures(1000, 10, 1_000_000)
+    decision = Decision.of(Options(), {"stock": footprint(10, 1_000_000)}, {"stock": stock}, Container(0))
+    inside, dear = Figures(900, 10, 1_010_000), Figures(880, 10, 1_020_000)
+    earned, beyond = Figures(850, 10, 1_030_000), Figures(100, 10, 1_050_001)
+    assert sorted([beyond, dear, earned, stock, inside], key=decision.rank) == [earned, dear, inside, stock, beyond]
+    assert min([inside, Figures(890, 10, 1_020_000)], key=decision.rank) == inside
+    assert not decision.limits.fits(earned) and decision.limits.widest.fits(earned)
+    sizes = Decision.of(Options(objective="sram"), {"stock": footprint(10, 1_000_000)}, {"stock": stock}, Container(0))
+    assert sizes.limits.widest == sizes.limits == MemoryLimits(10, 1_010_000)
+
+
+def test_more_flash_than_is_earned_is_looked_for_last() -> None:
+    default = MemoryLimits(10, 100, Earned(105, 1.0))
+    assert Decision(limits=default, default=default).wider_aims == [default, MemoryLimits(10, 105)]
+    given = MemoryLimits(10, 102)
+    within = MemoryLimits(10, 100, Earned(102, 1.0))
+    assert Decision(limits=given, default=default).wider_aims == [within, given]
 
 
 def test_sram_that_the_npu_has_to_itself_is_allowed_where_stocks_is() -> None:
