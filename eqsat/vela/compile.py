@@ -103,7 +103,7 @@ class Estimate:
 
     @property
     def corrected(self) -> int:
-        """Total cycles without what Vela is known to charge for nothing (`broadcasts.py`, `pieces.py`)."""
+        """Total cycles without what Vela is known to charge for nothing (`broadcasts.py`, `pieces.py`, `staging.py`)."""
         return self.cycles + sum(int(r["corrected"]) - int(r["op_cycles"]) for r in self.rows)
 
     @property

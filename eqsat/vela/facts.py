@@ -23,13 +23,15 @@ class Facts:
     one before it cheaper. free_resize: on U85 a RESIZE takes the NPU no cycle, only what it reads and writes counts. joined_writes: on U85, too, a
     burst has what all cores write side by side (`Family.joined_writes`). broadcasts_by_element: U55 and U65 charge an elementwise operator one read for
     each element of its result for an operand that broadcasts (MeasureElementAccess in ethos_u55_performance.cpp), which `broadcasts.py` corrects. pieces_as_wholes: each piece of a dilated convolution is
-    charged as a whole one, which `pieces.py` corrects."""
+    charged as a whole one, which `pieces.py` corrects. copies_charged_again: each operator that shares weights in SRAM is charged the copy, which
+    `staging.py` corrects."""
 
     table_by_default: bool
     free_resize: bool
     joined_writes: bool
     broadcasts_by_element: bool
     pieces_as_wholes: bool
+    copies_charged_again: bool
 
 
 #: By the first version that they are true of.
@@ -40,6 +42,7 @@ KNOWN = {
         joined_writes=True,
         broadcasts_by_element=True,
         pieces_as_wholes=True,
+        copies_charged_again=True,
     ),
     (5, 2): Facts(
         table_by_default=False,
@@ -47,6 +50,7 @@ KNOWN = {
         joined_writes=False,
         broadcasts_by_element=True,
         pieces_as_wholes=True,
+        copies_charged_again=True,
     ),
 }
 

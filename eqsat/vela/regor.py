@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypedDict
 
 from eqsat.target import Target
-from eqsat.vela import broadcasts, pieces
+from eqsat.vela import broadcasts, pieces, staging
 from eqsat.vela.facts import facts
 
 
@@ -65,7 +65,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
     return {
         "cycles": int(report.totalCycles),
         "npu_cycles": int(report.npuCycles),
-        "rows": _rows(tables, asked.bursts, results),
+        "rows": _rows(tables, asked, results),
         "memory": memories,
         "rates": asked.rates,
         "dedicated": asked.dedicated,
@@ -132,8 +132,8 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
     return _Configuration(accelerator, config, options, rates, constants.name, bursts, dedicated)
 
 
-def _rows(tables: dict[str, Any], bursts: Mapping[str, int], results: Mapping[str, str] | None) -> list[dict[str, Any]]:
-    """Vela's table by operator, with the corrected cycles of each ("corrected", `broadcasts.py`, `pieces.py`), the cycles in which it computes or writes
+def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, str] | None) -> list[dict[str, Any]]:
+    """Vela's table by operator, with the corrected cycles of each ("corrected", `_corrected`), the cycles in which it computes or writes
     ("busy_cycles") and the bytes of SRAM in use meanwhile, of its encoded weights, and of its commands; of a TOSA file each row with its `source`."""
     if "perf" not in tables:
         return []
@@ -143,9 +143,10 @@ def _rows(tables: dict[str, Any], bursts: Mapping[str, int], results: Mapping[st
     number, used = (list(t.header).index(name) for name in ("id", "staging_usage"))
     busy, commands, weights = _busy(tables), _commands(tables), _weights(tables)
     details, blocks = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"])
+    buffers = _buffers(tables)
     for row, given in zip(rows, t.data):
         whole = dict(zip(t.header, given))
-        row["corrected"] = _corrected(whole, details[given[number]], blocks.get(given[number], {}), bursts)
+        row["corrected"] = _corrected(whole, details[given[number]], blocks.get(given[number], {}), buffers, asked)
         row["busy_cycles"] = min(int(row["npu_cycles"]), busy.get(given[number], int(row["npu_cycles"])))
         row["sram_bytes"] = int(given[used])
         row["weight_bytes"] = weights.get(given[number], 0)
@@ -158,11 +159,27 @@ def _rows(tables: dict[str, Any], bursts: Mapping[str, int], results: Mapping[st
 
 
 def _corrected(
-    row: Mapping[str, str], details: Mapping[str, str], blocks: Mapping[str, str], bursts: Mapping[str, int]
+    row: Mapping[str, str],
+    details: Mapping[str, str],
+    blocks: Mapping[str, str],
+    buffers: Collection[str],
+    asked: _Configuration,
 ) -> int:
-    """Cycles of a row without what Vela is known to charge for nothing."""
-    cycles = broadcasts.corrected(row, details, blocks, bursts) if bursts else int(row["op_cycles"])
-    return min(cycles, pieces.corrected_piece(row, details, blocks)) if facts().pieces_as_wholes else cycles
+    """Cycles of a row without what Vela is known to charge for nothing: the least of all corrections."""
+    cycles = [int(row["op_cycles"])]
+    if asked.bursts:
+        cycles.append(broadcasts.corrected(row, details, blocks, asked.bursts))
+    if facts().pieces_as_wholes:
+        cycles.append(pieces.corrected_piece(row, details, blocks))
+    if facts().copies_charged_again:
+        cycles.append(staging.corrected_reuse(row, details, blocks, buffers, asked.constants))
+    return min(cycles)
+
+
+def _buffers(tables: dict[str, Any]) -> list[str]:
+    """Names of the buffers of weights in SRAM, each of which ends with the number of the operator that it was made for."""
+    rows = (dict(zip(tables["tensors"].header, row)) for row in tables["tensors"].data) if "tensors" in tables else ()
+    return [r["name"] for r in rows if r["usage"] == "OpBuffering"]
 
 
 def _by_id(table: Any) -> dict[str, dict[str, str]]:
