@@ -38,7 +38,7 @@ from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import GraphError, Shape, Steps, Type
 from eqsat.tosa import flatbuffer
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.vela import broadcasts, bursts, pieces, regor, rows
+from eqsat.vela import broadcasts, bursts, pieces, regor, rows, staging
 from eqsat.vela import facts as facts_by_version
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import facts
@@ -314,6 +314,6 @@ def _begins_with_view(price: Price) -> bool:
 def _measuring() -> str:
     """Of the code that makes probes and reads Vela's table: what other code made of a key is no price of this one's."""
     ours = ("fusion", "groups", "pads", "probes", "vela_groups", "windows")
-    others = (broadcasts, bursts, facts_by_version, flatbuffer, makers, pieces, regor, rows)
+    others = (broadcasts, bursts, facts_by_version, flatbuffer, makers, pieces, regor, rows, staging)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))
     return hashlib.blake2b(b"".join(f.read_bytes() for f in files), digest_size=8).hexdigest()
