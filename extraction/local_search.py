@@ -46,7 +46,7 @@ class LocalSearch:
         rounds: int = 20,
         enough: Callable[[Choice], bool] | None = None,
     ) -> None:
-        """Improve until no single change helps, a choice is `enough`, `rounds` or WORK are done, or `deadline` has passed.
+        """Improve until no single change and no joint one helps, a choice is `enough`, `rounds` or WORK are done, or `deadline` has passed.
 
         `deadline` is on the clock of time.perf_counter. Sideways moves are taken at random.
         """
@@ -65,6 +65,8 @@ class LocalSearch:
                 if enough and self.cost < cost and enough(self.active()):
                     return
             if self.cost >= before - 1e-9 * max(1.0, abs(before)):
+                self._improve_jointly(deadline)
+            if self.cost >= before - 1e-9 * max(1.0, abs(before)) or (enough and enough(self.active())):
                 return
 
     def _improve(self, c: int, rng: random.Random) -> None:
@@ -88,6 +90,41 @@ class LocalSearch:
                 best, least = n, now
         if self.choice[c] != best:
             self.switch(c, best)
+
+    def _improve_jointly(self, deadline: float) -> None:
+        """For each class that is not active, change all active classes that can read it so that they do, and keep what is cheaper.
+
+        A part that costs too much for one reader may be cheap for several, as one product for all steps of a recurrence.
+        """
+        slack = 1e-9 * max(1.0, abs(self.cost))
+        for shared in range(self.graph.n_classes):
+            if self.work > WORK or is_over(deadline):
+                return
+            if self.references[shared] or shared not in self.choice or not self.prices.node[self.choice[shared]]:
+                continue
+            joint = self._readers_to_be(shared)
+            if len(joint) < 2:
+                continue
+            before, changed = self.cost, list[tuple[int, int]]()
+            for c, n in joint.items():
+                old = self.choice[c]
+                if self.references[c] and not math.isinf(self.switch(c, n)):
+                    changed.append((c, old))
+                elif self.references[c]:
+                    self.switch(c, old)
+            if self.cost >= before - slack or any(self.references[c] and self.cyclic(c) for c, _ in changed):
+                for c, old in reversed(changed):
+                    self.switch(c, old)
+
+    def _readers_to_be(self, shared: int) -> dict[int, int]:
+        """{active class: its first e-node that reads a class}, of those that may be chosen."""
+        joint: dict[int, int] = {}
+        for n in self.readers[shared]:
+            c = self.owner[n]
+            usable = c not in self.locked and n not in self.graph.forbidden
+            if self.references[c] and usable and all(d in self.choice for d in self.prices.reads[n]):
+                joint.setdefault(c, n)
+        return joint
 
     def active(self) -> dict[int, int]:
         """The choice of the classes that the roots reach."""
