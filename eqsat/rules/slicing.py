@@ -18,6 +18,7 @@ from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import (
     Binary,
     Constant,
+    Conv2d,
     MaxPool,
     Pad,
     PaddingConvolution,
@@ -152,6 +153,18 @@ def seen_by_conv(
     return f.with_attrs(pad=tuple(pads)), slice_call((n, *first, 0), (images, *count, x.shape[3]))
 
 
+@extern
+def sliced_later(s: Slice, f: Conv2d, x: Type, weights: Type) -> Slice | None:
+    """f (s x) weights = s' (f x weights), for a kernel of one tap and a slice of images, rows and columns.
+
+    So products of one matrix with many slices of a tensor, as the steps of a recurrence have them, are one product.
+    """
+    if weights.shape[1:3] != (1, 1) or any(f.attr("pad")) or f.attr("stride") != (1, 1):
+        return None
+    size = s.attr("size")
+    return slice_call(s.attr("start"), (*size[:3], weights.shape[0])) if size[3] == x.shape[3] else None
+
+
 # ---- pads ---------------------------------------------------------------------------------------
 
 
@@ -230,6 +243,7 @@ s, r = symbols("s r", Slice)
 p, q = symbols("p q", Pad)
 either, a = symbols("either", SliceOrPad), symbols("a", Sliceable)
 f, g, h = symbols("f", Unary), symbols("g", Binary), symbols("h", Ternary)
+full = symbols("full", Conv2d)
 conv, pool = symbols("conv", PaddingConvolution), symbols("pool", MaxPool)
 k = symbols("k", Constant)
 x, y, z, w, b = symbols("x y z w b", Value)
@@ -248,6 +262,7 @@ RULES = [
         s(conv(x, w, b)),
         let(seen_by_conv(s, conv, x, w, conv(x, w, b)), lambda g, r: g(r(x), w, b)),
     ),
+    rule("product-of-slice", full(s(x), w, b), sliced_later(s, full, x, w)(full(x, w, b))),
     rule("conv-unseen-taps", conv(x, k, b), let(without_unseen(conv, x, k, conv(x, k, b)), lambda g, v: g(x, v, b))),
     rule("slice-pad", s(p(x)), let(padded_later(s, p, x), lambda q, r: q(r(x)))),
     rule("pad-pad", p(q(x)), added(p, q)(x)),

@@ -1,5 +1,7 @@
 """Concat, slice and pad: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
 
+from math import prod
+
 import numpy as np
 import pytest
 from hypothesis import strategies as st
@@ -364,6 +366,23 @@ def _exact(g: TensorGraph, x: int, op: str, attrs: Attrs, *constants: int) -> in
 CASES.fires_on("slice-conv-window")(lambda draw: sliced_window(draw, channels=96))
 CASES.spares("slice-conv-window")(lambda draw: sliced_window(draw, whole_channels=False))
 CASES.spares("slice-conv-window")(lambda draw: sliced_window(draw, channels=2))
+
+
+def product_of_slice(draw, size=(1, 1, 3, 4), kernel=(1, 1), **more: object) -> tuple[TensorGraph, int]:
+    """A convolution of 6 channels of a part of a tensor."""
+    g, x = given_input(draw, (2, 3, 5, 4))
+    start = tuple(draw(st.integers(0, n - k)) for n, k in zip((2, 3, 5, 4), size, strict=True))
+    w = g.add_const(np.arange(6 * prod(kernel) * size[3]).reshape(6, *kernel, size[3]) % 7 - 3, "INT8")
+    b = g.add_const(np.arange(6), "INT32")
+    return g, g.add_with("conv2d", (cut(g, x, start, size), w, b), makers.conv("INT8", in_zp=2, **more))
+
+
+CASES.fires_on("product-of-slice")(product_of_slice)
+CASES.fires_on("product-of-slice")(lambda draw: product_of_slice(draw, (1, 2, 5, 4)))
+CASES.spares("product-of-slice")(lambda draw: product_of_slice(draw, (2, 3, 5, 2)))
+CASES.spares("product-of-slice")(lambda draw: product_of_slice(draw, kernel=(1, 2)))
+CASES.spares("product-of-slice")(lambda draw: product_of_slice(draw, pad=(0, 0, 1, 0)))
+CASES.spares("product-of-slice")(lambda draw: product_of_slice(draw, stride=(1, 2)))
 
 
 @CASES.fires_on("conv-unseen-taps")
