@@ -4,7 +4,8 @@
 
 Random graph k has the seed k and the k-th of the targets in turn; each goes through the whole optimizer, as `eqsat optimize` does it.
 It is dearer where one of its totals, its SRAM or its .pte is above that of the file, beyond what the limits grant.
-Of each network the answer within the default limits stands beside those with one limit relaxed, which may take no more cycles.
+Of each network the answer within the default limits stands beside those with one limit relaxed, which may take no more cycles; searches remember
+answers as lowerings do, in a store that begins empty.
 `graphs.jsonl` and `limits.jsonl` have a line for each; an interrupted run goes on where it stopped, unless the sources have changed.
 Exit code 1 where something is worse, or a binary was not judged and no warning says so.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -26,6 +28,7 @@ from eqsat.bench.log import Log
 from eqsat.checking.random_graphs import random_graph
 from eqsat.options.decision import Figures
 from eqsat.options.options import Options
+from eqsat.search.answer_store import AnswerStore
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.result import Result
 from eqsat.tosa.flatbuffer import dumps
@@ -93,7 +96,7 @@ def of_random_graphs(log: Log, seeds: Iterable[int]) -> None:
         log.add({"seed": seed, "target": target, **record, "sources": measuring_fingerprint()})
 
 
-def of_networks(log: Log, graphs: Iterable[DelegateGraph]) -> None:
+def of_networks(log: Log, graphs: Iterable[DelegateGraph], store: AnswerStore) -> None:
     """Adds the records of graphs, each with each of RELAXED."""
     for graph in graphs:
         default: dict[str, Any] | None = None
@@ -106,6 +109,7 @@ def of_networks(log: Log, graphs: Iterable[DelegateGraph]) -> None:
                     stock=graph.stock.read_bytes(),
                     options=options,
                     with_settings=True,
+                    store=store,
                 )
                 found = {**record_of(result), "stock": result.stock_cycles, "stock_corrected": result.stock_corrected}
                 worse = (
@@ -158,7 +162,8 @@ def main(argv: list[str] | None = None) -> int:
     of_random_graphs(graphs, range(args.first, args.graphs))
     if args.zoo:
         wanted = saved_graphs(args.zoo, [m for m in args.models.split(",") if m], [t for t in [args.target] if t])
-        of_networks(networks, wanted)
+        with tempfile.TemporaryDirectory() as place:
+            of_networks(networks, wanted, AnswerStore(Path(place) / "prices"))
     every = list(graphs.records.values()), list(networks.records.values())
     text = summary(*every)
     write_about(args.out, _PACKAGES)
