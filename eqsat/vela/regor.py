@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypedDict
 
@@ -143,10 +143,12 @@ def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, s
     number, used = (list(t.header).index(name) for name in ("id", "staging_usage"))
     busy, commands, weights = _busy(tables), _commands(tables), _weights(tables)
     details, blocks = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"])
-    buffers = _buffers(tables)
+    reusing = staging.reusing(list(details.values()), _buffers(tables)) if facts().copies_charged_again else set()
     for row, given in zip(rows, t.data):
         whole = dict(zip(t.header, given))
-        row["corrected"] = _corrected(whole, details[given[number]], blocks.get(given[number], {}), buffers, asked)
+        row["corrected"] = _corrected(
+            whole, details[given[number]], blocks.get(given[number], {}), given[number] in reusing, asked
+        )
         row["busy_cycles"] = min(int(row["npu_cycles"]), busy.get(given[number], int(row["npu_cycles"])))
         row["sram_bytes"] = int(given[used])
         row["weight_bytes"] = weights.get(given[number], 0)
@@ -162,24 +164,26 @@ def _corrected(
     row: Mapping[str, str],
     details: Mapping[str, str],
     blocks: Mapping[str, str],
-    buffers: Collection[str],
+    reuses: bool,
     asked: _Configuration,
 ) -> int:
-    """Cycles of a row without what Vela is known to charge for nothing: the least of all corrections."""
+    """Cycles of a row without what Vela is known to charge for nothing: the least of all corrections. reuses: its weights are in SRAM already."""
     cycles = [int(row["op_cycles"])]
     if asked.bursts:
         cycles.append(broadcasts.corrected(row, details, blocks, asked.bursts))
     if facts().pieces_as_wholes:
         cycles.append(pieces.corrected_piece(row, details, blocks))
-    if facts().copies_charged_again:
-        cycles.append(staging.corrected_reuse(row, details, blocks, buffers, asked.constants))
+    if reuses:
+        cycles.append(staging.corrected_reuse(row, details, blocks, asked.constants))
     return min(cycles)
 
 
-def _buffers(tables: dict[str, Any]) -> list[str]:
-    """Names of the buffers of weights in SRAM, each of which ends with the number of the operator that it was made for."""
+def _buffers(tables: dict[str, Any]) -> list[staging.Buffer]:
+    """The buffers of weights in SRAM."""
     rows = (dict(zip(tables["tensors"].header, row)) for row in tables["tensors"].data) if "tensors" in tables else ()
-    return [r["name"] for r in rows if r["usage"] == "OpBuffering"]
+    return [
+        staging.Buffer(r["name"], int(r["start_time"]), int(r["end_time"])) for r in rows if r["usage"] == "OpBuffering"
+    ]
 
 
 def _by_id(table: Any) -> dict[str, dict[str, str]]:

@@ -10,24 +10,45 @@ the output path computes), or those of the memory that takes longest, without th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 _Columns = Mapping[str, str]
 
 
-def corrected_reuse(
-    row: _Columns, details: _Columns, blocks: _Columns, buffers: Collection[str], constants: str
-) -> int:
-    """Cycles of a row of Vela's table "perf", with what "perf_debug" and "perf_debug_main" tell of the same operator; those of the row itself where it has a buffer of its own.
+class Buffer(NamedTuple):
+    """A buffer of weights in SRAM. name: ends with the number of the operator that it was made for; first, last: steps at which it is needed."""
 
-    buffers: names of all buffers of weights; constants: the memory that weights are copied from.
+    name: str
+    first: int
+    last: int
+
+
+def reusing(operators: Sequence[_Columns], buffers: Sequence[Buffer]) -> set[str]:
+    """Ids of the operators that read a buffer which an earlier one of them filled.
+
+    operators: Vela's table "perf_debug", in the order in which they run.
+    Of cascades, whose operators share a step, nothing is said.
     """
-    charged = int(row["op_cycles"])
-    if details.get("weight_buffering") != "Single":
-        return charged
-    number = int(details.get("time_index") or 0) // 2  # steps are counted by two
-    if any(name.endswith(f"_op{number}") for name in buffers):
-        return charged
+    out, filled = set[str](), set[Buffer]()
+    for number, o in enumerate(operators):
+        if o.get("weight_buffering") != "Single" or int(o.get("cascade") or 0):
+            continue
+        step, name = int(o.get("time_index") or 0), f"WB_single_{o['weight_max_range_bytes']}_op"
+        live = {b for b in buffers if b.first <= step <= b.last and b.name.startswith(name)}
+        # a buffer of its own is filled while the operator before it runs, at the earliest
+        own = any(b.first >= step - 1 or b.name == f"{name}{number}" for b in live)
+        if live & filled and not own:
+            out.add(o["id"])
+        filled |= live
+    return out
+
+
+def corrected_reuse(row: _Columns, details: _Columns, blocks: _Columns, constants: str) -> int:
+    """Cycles of such an operator's row of Vela's table "perf", with what "perf_debug" and "perf_debug_main" tell of it.
+
+    constants: the memory that weights are copied from.
+    """
     busy = max(int(blocks["mac_cycles"]), int(blocks["ao_cycles"]))
     alone = int(details.get("est_op_cycles_without_buffering") or busy)
     waiting = int(details.get("est_op_cycles_with_buffering") or row["npu_cycles"])
@@ -35,4 +56,4 @@ def corrected_reuse(
     for memory in (name.removesuffix("_ac") for name in row if name.endswith("_ac")):
         copied = ("Weights", "Scales") if memory == constants else ()
         cycles.append(int(row[f"{memory}_ac"] or 0) - sum(int(details.get(f"{memory}{w}_ac") or 0) for w in copied))
-    return min(charged, max(cycles))
+    return min(int(row["op_cycles"]), max(cycles))

@@ -11,7 +11,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph
 from eqsat.vela.facts import facts
-from eqsat.vela.staging import corrected_reuse
+from eqsat.vela.staging import Buffer, corrected_reuse, reusing
 from eqsat.workers.worker import Worker
 from tests.graphs import finish, rescale
 
@@ -46,15 +46,40 @@ def test_weights_of_its_own_are_charged_as_they_are(target: str, worker: Worker)
     assert found.corrected == found.cycles
 
 
-def test_only_a_buffer_of_another_operator_is_free() -> None:
+def operator(number: int, step: int, size: int = 64, **more: str) -> dict[str, str]:
+    return {
+        "id": str(number),
+        "time_index": str(step),
+        "weight_buffering": "Single",
+        "weight_max_range_bytes": str(size),
+        **more,
+    }
+
+
+def test_a_buffer_that_was_filled_before_is_reused() -> None:
+    shared = [Buffer("WB_single_64_op0", 0, 5)]
+    assert reusing([operator(k, 2 * k) for k in range(3)], shared) == {"1", "2"}
+    assert reusing([operator(0, 0), operator(1, 2, 32), operator(2, 4, weight_buffering="Double")], shared) == set()
+
+
+def test_a_buffer_of_its_own_is_not_reused() -> None:
+    """It is filled while the operator before it runs, which may have one of the same size."""
+    own = [Buffer(f"WB_single_64_op{k}", max(0, 2 * k - 1), 2 * k + 1) for k in range(3)]
+    assert reusing([operator(k, 2 * k) for k in range(3)], own) == set()
+    early = [own[0], Buffer("WB_single_64_op1", 0, 3)]
+    assert reusing([operator(0, 0), operator(1, 2)], early) == set()
+
+
+def test_operators_of_a_cascade_share_a_step_and_are_left_alone() -> None:
+    """As in a pixel shuffle on U55 with an arena of 40,576 bytes."""
+    buffers = [Buffer("WB_single_64_op1", 0, 5), Buffer("WB_single_64_op2", 2, 3)]
+    cascade = [operator(1, 2, cascade="1"), operator(2, 2, cascade="1")]
+    assert reusing([operator(0, 0, 32), *cascade, operator(3, 4)], buffers) == set()
+
+
+def test_what_is_reused_costs_no_copy() -> None:
     row = {"operator": "Conv2D", "op_cycles": "1000", "npu_cycles": "1000", "Sram_ac": "300", "OffChipFlash_ac": "400"}
-    single = {"weight_buffering": "Single", "time_index": "6", "OffChipFlashScales_ac": "350"}
-    blocks = {"mac_cycles": "200", "ao_cycles": "10"}
-
-    def of(details: dict[str, str], *buffers: str) -> int:
-        return corrected_reuse(row, details, blocks, buffers, "OffChipFlash")
-
-    assert of(single, "WB_single_64_op0") == 300
-    assert of(single, "WB_single_64_op3") == of(single | {"weight_buffering": "Double"}) == 1000
+    details, blocks = {"OffChipFlashScales_ac": "350"}, {"mac_cycles": "200", "ao_cycles": "10"}
+    assert corrected_reuse(row, details, blocks, "OffChipFlash") == 300
     newer = {"est_op_cycles_without_buffering": "420", "est_op_cycles_with_buffering": "990"}
-    assert of(single | newer, "WB_single_64_op13") == 430
+    assert corrected_reuse(row, details | newer, blocks, "OffChipFlash") == 430
