@@ -60,10 +60,10 @@ def with_copies(
                 operands[0] = out.add_with(again.op, operands[:1], again.attrs)
                 copied_from[operands[0]] = k
         if n in reshaped:
-            operands[0] = out.add("reshape", operands, shape=_another_shape(node.shape))
-            copied_from |= {operands[0]: n, len(out.nodes): n}
-            operands[0] = out.add_with(node.op, operands, node.attrs)
-            made[n] = out.add("reshape", operands, shape=node.shape)
+            before = out.add("reshape", operands, shape=_another_shape(node.shape))
+            inside = out.add_with(node.op, [before], node.attrs)
+            made[n] = out.add("reshape", [inside], shape=node.shape)
+            copied_from |= {before: n, inside: n}
         else:
             made[n] = out.add_with(node.op, operands, node.attrs)
     out.outputs = [copied(o) if o in lost else made[o] for o in graph.outputs]

@@ -94,7 +94,7 @@ class MemoryLimits:
         sram = _bytes(parse(options.max_sram, "max_sram"), stock.sram if stock else None, _NOTHING)
         growth, payload = parse(options.max_flash, "max_flash"), stock.payload if stock else None
         flash, earned = _bytes(growth, payload, container), None
-        if isinstance(growth, Growth) and payload is not None and options.objective == CYCLES:
+        if isinstance(growth, Growth) and payload is not None and options.objective != SRAM:
             most = _bytes(Growth(growth.earned), payload, container)
             if most is not None and flash is not None and most > flash:
                 earned = Earned(most, (payload + container.fixed) / 100)

@@ -145,6 +145,7 @@ def test_flash_beyond_the_limit_is_earned_by_cycles() -> None:
     assert not decision.limits.fits(earned) and decision.limits.widest.fits(earned)
     sizes = Decision.of(Options(objective="sram"), {"stock": footprint(10, 1_000_000)}, {"stock": stock}, Container(0))
     assert sizes.limits.widest == sizes.limits == MemoryLimits(10, 1_010_000)
+    assert MemoryLimits.of(Options(objective="pareto"), {"stock": footprint(10, 10**6)}).earned is not None
 
 
 def test_more_flash_than_is_earned_is_looked_for_last() -> None:
