@@ -64,9 +64,11 @@ class LocalSearch:
                 self._improve(c, rng)
                 if enough and self.cost < cost and enough(self.active()):
                     return
-            if self.cost >= before - 1e-9 * max(1.0, abs(before)):
-                self._improve_jointly(deadline)
-            if self.cost >= before - 1e-9 * max(1.0, abs(before)) or (enough and enough(self.active())):
+            least = before - 1e-9 * max(1.0, abs(before))
+            if self.cost < least:
+                continue
+            self._improve_jointly(deadline)
+            if self.cost >= least or (enough and enough(self.active())):
                 return
 
     def _improve(self, c: int, rng: random.Random) -> None:

@@ -180,10 +180,13 @@ def _corrected(
 
 def _buffers(tables: dict[str, Any]) -> list[staging.Buffer]:
     """The buffers of weights in SRAM."""
-    rows = (dict(zip(tables["tensors"].header, row)) for row in tables["tensors"].data) if "tensors" in tables else ()
-    return [
-        staging.Buffer(r["name"], int(r["start_time"]), int(r["end_time"])) for r in rows if r["usage"] == "OpBuffering"
-    ]
+    rows = (r for r in _allocated(tables) if r["usage"] == "OpBuffering")
+    return [staging.Buffer(r["name"], int(r["start_time"]), int(r["end_time"])) for r in rows]
+
+
+def _allocated(tables: dict[str, Any]) -> list[dict[str, str]]:
+    """The rows of Vela's table of what it has allocated, by column; none where it has no such table."""
+    return [dict(zip(tables["tensors"].header, row)) for row in tables["tensors"].data] if "tensors" in tables else []
 
 
 def _by_id(table: Any) -> dict[str, dict[str, str]]:
@@ -221,9 +224,6 @@ def _commands(tables: dict[str, Any]) -> dict[str, int]:
 def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int, int]]:
     """(name, first and last step at which it is needed, address, end) of everything that Vela's allocation has in SRAM: tensors, and buffers
     of weights. One that a cascade passes on piece by piece takes less than its size."""
-    if "tensors" not in tables:
-        return []
-    rows = (dict(zip(tables["tensors"].header, row)) for row in tables["tensors"].data)
     return [
         (
             r["name"],
@@ -232,7 +232,7 @@ def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int, int]]:
             int(r["start_address"], 16),
             int(r["end_address"], 16),
         )
-        for r in rows
+        for r in _allocated(tables)
         if r["memory"] == "Sram"
     ]
 
