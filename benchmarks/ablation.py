@@ -2,10 +2,11 @@
 
     python -m benchmarks.ablation --tosa DIR --targets ethos-u55-128,ethos-u65-256 --out benchmarks/results/ablation
 
-DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`. Every graph is optimized with all
-rules, with all but one family for each family, and with each preset. Analyses stay: they only tell rules what a value is. `records.jsonl`
-has a line per graph and set of rules; an interrupted run goes on where it stopped, unless the sources have changed. `table.md` is made from it,
-and `run.json` has the commit, the versions and the options.
+DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`. Every graph is
+optimized with all rules, with all but one family for each family, and with each preset. Analyses stay: they only tell
+rules what a value is. `records.jsonl` has a line per graph and set of rules; an interrupted run goes on where it
+stopped, unless the sources have changed. `table.md` is made from it, and `run.json` has the commit, the versions and
+the options.
 Cycles are Vela's totals, delegates of a model summed.
 """
 
@@ -106,8 +107,8 @@ def ratios(records: Sequence[Mapping]) -> dict[str, dict[str, dict[str, float]]]
 
 
 def table(records: Sequence[Mapping], about: Mapping) -> str:
-    """Markdown: per target the ratio to stock of every model and column with geometric means, those of e-nodes and seconds of the whole search, and
-    what each family contributes. about: as in run.json."""
+    """Markdown: per target the ratio to stock of every model and column with geometric means, those of e-nodes and
+    seconds of the whole search, and what each family contributes. about: as in run.json."""
     lines = [
         "# Ablation",
         "",
@@ -126,9 +127,11 @@ def table(records: Sequence[Mapping], about: Mapping) -> str:
         if not whole:
             continue
         lines += [
-            f"| **geometric mean of {len(whole)}** | {' | '.join(f'**{geometric_mean(columns[c][m] for m in whole):.3f}**' for c in names)} |",
+            f"| **geometric mean of {len(whole)}** | "
+            f"{' | '.join(f'**{geometric_mean(columns[c][m] for m in whole):.3f}**' for c in names)} |",
             *(
-                f"| {what}, geometric mean of all delegates | {' | '.join(_mean(records, target, c, key) for c in names)} |"
+                f"| {what}, geometric mean of all delegates | "
+                f"{' | '.join(_mean(records, target, c, key) for c in names)} |"
                 for what, key in (("e-nodes", "e_nodes"), ("seconds", "seconds"))
             ),
             "",

@@ -2,10 +2,11 @@
 
     python -m benchmarks.accelerators --tosa DIR --out benchmarks/results/accelerators
 
-DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`. A graph at the hook point depends on the family of the
-target alone (`tests/benchmarks/test_accelerators.py`), so that the graphs of one accelerator of a family are compiled for all of them.
-`records.jsonl` has a line per graph and setup; an interrupted run goes on where it stopped, unless the sources have changed. `table.md` and
-`picture.svg` are made from it, and `run.json` has the commit, the versions and the options.
+DIR holds what `eqsat bench` saves, or any files `<model>.<delegate>.<target>.{explicit,stock}.tosa`. A graph at the
+hook point depends on the family of the target alone (`tests/benchmarks/test_accelerators.py`), so that the graphs of
+one accelerator of a family are compiled for all of them.
+`records.jsonl` has a line per graph and setup; an interrupted run goes on where it stopped, unless the sources have
+changed. `table.md` and `picture.svg` are made from it, and `run.json` has the commit, the versions and the options.
 """
 
 from __future__ import annotations
@@ -36,10 +37,11 @@ _BINARY_SECONDS = 60.0
 CELL = ("model", "delegate", "accelerator", "system_config", "memory_mode")
 _PACKAGES = ("executorch", "ethos-u-vela", "egglog")
 _SHARED, _ONLY, _DEDICATED = "Shared_Sram", "Sram_Only", "Dedicated_Sram_384KB"
-#: By family: memory modes that Vela takes with ExecuTorch's system configuration. On U55 it refuses one where the arena is not in SRAM.
+#: By family: memory modes that Vela takes with ExecuTorch's system configuration. On U55 it refuses one where the arena
+#: is not in SRAM.
 _MODES = {"u55": (_SHARED, _ONLY), "u65": (_DEDICATED, _SHARED, _ONLY), "u85": (_ONLY, _SHARED, _DEDICATED)}
-#: Besides, on one accelerator of each family: the other system configurations of Vela's file, in a memory mode that each takes, and the other
-#: sizes of a dedicated SRAM.
+#: Besides, on one accelerator of each family: the other system configurations of Vela's file, in a memory mode that
+#: each takes, and the other sizes of a dedicated SRAM.
 _OTHERS = (
     ("ethos-u55-128", "Ethos_U55_Deep_Embedded", _SHARED),
     ("ethos-u65-256", "Ethos_U65_Embedded", _SHARED),
@@ -90,7 +92,8 @@ def setups(accelerators: Sequence[str] = ()) -> list[Setup]:
 
 
 def cells(directory: Path, models: Sequence[str], wanted: Sequence[Setup]) -> Iterator[tuple[DelegateGraph, Setup]]:
-    """Every graph with each setup of its family; of a family's several accelerators the graphs of the first that has the model."""
+    """Every graph with each setup of its family; of a family's several accelerators the graphs of the first that has
+    the model."""
     taken: dict[tuple[str, str], str] = {}
     for graph in graphs(directory, models):
         family = Target.of(graph.target).family
@@ -124,8 +127,9 @@ def measure(graph: DelegateGraph, setup: Setup, options: Options) -> dict[str, A
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a setup gives: {model: eqsat's cycles over stock's}, of models of which all delegates have both; delegates that are dearer than stock's or need
-    more SRAM; binaries that equal the reference, differ from it and were not run; failed delegates and those without stock's total."""
+    """What a setup gives: {model: eqsat's cycles over stock's}, of models of which all delegates have both; delegates
+    that are dearer than stock's or need more SRAM; binaries that equal the reference, differ from it and were not run;
+    failed delegates and those without stock's total."""
 
     ratios: Mapping[str, float]
     dearer: int
@@ -168,19 +172,23 @@ def common(found: Mapping[Setup, Row]) -> list[str]:
 
 
 def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
-    """Markdown: a row per setup, first those that ExecuTorch compiles for unless it is told, then all. about: as in run.json."""
+    """Markdown: a row per setup, first those that ExecuTorch compiles for unless it is told, then all. about: as in
+    run.json."""
     found = rows(records)
     every = list(found.values())
     lines = [
         "# Accelerators",
         "",
-        "Cycles relative to stock ExecuTorch on every accelerator, memory mode and system configuration of Vela; lower is better. Made by",
+        "Cycles relative to stock ExecuTorch on every accelerator, memory mode and system configuration of Vela; "
+        "lower is better. Made by",
         f"`python -m benchmarks.accelerators`. {as_text(about)}; effort {about['effort']}.",
         "",
         *_grid("ExecuTorch's default for each accelerator", {s: r for s, r in found.items() if s.is_default}),
         *_grid("All setups", found),
-        f"{len(found)} setups, {len(records)} delegates; dearer than stock's: {sum(r.dearer for r in every)}; more SRAM than stock's: "
-        f"{sum(r.more_sram for r in every)}; equal to the reference model: {sum(bool(r.get('verified')) for r in records)}; failed: "
+        f"{len(found)} setups, {len(records)} delegates; dearer than stock's: {sum(r.dearer for r in every)}; more "
+        f"SRAM than stock's: "
+        f"{sum(r.more_sram for r in every)}; equal to the reference model: "
+        f"{sum(bool(r.get('verified')) for r in records)}; failed: "
         f"{sum(r.failed for r in every)}; without a stock graph that Vela takes: {sum(r.no_stock for r in every)}.",
         "",
         *_notes(records),
@@ -193,7 +201,8 @@ def _grid(title: str, found: Mapping[Setup, Row]) -> list[str]:
     lines = [
         f"## {title}",
         "",
-        f"| accelerator, system, memory | {' | '.join(models)} | geometric mean of {len(shared)} | dearer | more SRAM | binaries equal, differ, not run |",
+        f"| accelerator, system, memory | {' | '.join(models)} | geometric mean of {len(shared)} | dearer | more "
+        f"SRAM | binaries equal, differ, not run |",
         f"|---|{'--:|' * (len(models) + 4)}",
     ]
     for setup, row in found.items():
@@ -220,7 +229,8 @@ def _notes(records: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def picture(records: Sequence[Mapping[str, Any]]) -> str:
-    """SVG: a line per setup, a dot per model and a stroke at the geometric mean of those that every setup has; a panel per family."""
+    """SVG: a line per setup, a dot per model and a stroke at the geometric mean of those that every setup has; a panel
+    per family."""
     from eqsat.report.figures import COLOURS, figure
 
     found = {s: row for s, row in rows(records).items() if row.ratios}

@@ -2,9 +2,11 @@
 
     python -m benchmarks.cpu_operators --out benchmarks/results/cpu_operators
 
-The networks of the zoo, and some small ones that are here because of what stock ExecuTorch refuses. Each is quantized, partitioned and lowered to
-TOSA, and Vela compiles none. Quantization at the borders of a program is not counted. `records.jsonl` has a line per network and target, `run.json` the commit and the
-versions, `table.md` is made from both; a run that was interrupted goes on where it stopped. Exit code 1 if eqsat leaves more to the CPU anywhere, or fails where stock does not.
+The networks of the zoo, and some small ones that are here because of what stock ExecuTorch refuses. Each is quantized,
+partitioned and lowered to TOSA, and Vela compiles none. Quantization at the borders of a program is not counted.
+`records.jsonl` has a line per network and target, `run.json` the commit and the versions, `table.md` is made from both;
+a run that was interrupted goes on where it stopped. Exit code 1 if eqsat leaves more to the CPU anywhere, or fails
+where stock does not.
 """
 
 from __future__ import annotations
@@ -161,12 +163,14 @@ def table(records: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str
     lines = [
         "# Operators on the CPU",
         "",
-        "Networks quantized, partitioned and lowered to TOSA by ExecuTorch, without and with eqsat's rewrites in front. Quantization at the borders is not",
+        "Networks quantized, partitioned and lowered to TOSA by ExecuTorch, without and with eqsat's rewrites in "
+        "front. Quantization at the borders is not",
         "counted. Made by `python -m benchmarks.cpu_operators`; `records.jsonl` has a line per network and target.",
         "",
         f"{as_text(about)}.",
         "",
-        "| target | networks | whole on the NPU: stock | eqsat | operators on the CPU: stock | eqsat | lowering fails: stock | eqsat |",
+        "| target | networks | whole on the NPU: stock | eqsat | operators on the CPU: stock | eqsat | lowering "
+        "fails: stock | eqsat |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for target in dict.fromkeys(r["target"] for r in records):

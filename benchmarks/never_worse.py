@@ -2,11 +2,13 @@
 
     python -m benchmarks.never_worse --graphs 300 --zoo RUN/graphs --out benchmarks/results/never_worse
 
-Random graph k has the seed k and the k-th of the targets in turn; each goes through the whole optimizer, as `eqsat optimize` does it.
+Random graph k has the seed k and the k-th of the targets in turn; each goes through the whole optimizer, as
+`eqsat optimize` does it.
 It is dearer where one of its totals, its SRAM or its .pte is above that of the file, beyond what the limits grant.
-Of each network the answer within the default limits stands beside those with one limit relaxed, which may take no more cycles; searches remember
-answers as lowerings do, in a store that begins empty.
-`graphs.jsonl` and `limits.jsonl` have a line for each; an interrupted run goes on where it stopped, unless the sources have changed.
+Of each network the answer within the default limits stands beside those with one limit relaxed, which may take no more
+cycles; searches remember answers as lowerings do, in a store that begins empty.
+`graphs.jsonl` and `limits.jsonl` have a line for each; an interrupted run goes on where it stopped, unless the sources
+have changed.
 Exit code 1 where something is worse, or a binary was not judged and no warning says so.
 """
 
@@ -128,12 +130,15 @@ def summary(graphs: Sequence[dict[str, Any]], networks: Sequence[dict[str, Any]]
         "# Never worse",
         "",
         f"* {len(graphs)} random graphs, {len(graphs) - len(judged)} of which Vela refuses. Of the others "
-        f"{sum(bool(r['faults']) for r in judged)} have a fault; {sum(r['chosen'] == 'eqsat' for r in judged)} are answered by a graph of "
+        f"{sum(bool(r['faults']) for r in judged)} have a fault; {sum(r['chosen'] == 'eqsat' for r in judged)} are "
+        f"answered by a graph of "
         f"eqsat's; proved {sum(bool(r['proved']) for r in judged)}; binary verified "
         f"{sum(r['binary_verified'] is True for r in judged)}, not judged and told so "
-        f"{sum(r['binary_verified'] is None for r in judged)}, wrong and told so {sum(r['binary_verified'] is False for r in judged)}.",
+        f"{sum(r['binary_verified'] is None for r in judged)}, wrong and told so "
+        f"{sum(r['binary_verified'] is False for r in judged)}.",
         f"* {len({(r['model'], r['target']) for r in networks})} networks on a target, limits relaxed one by one: "
-        f"{sum(bool(r['faults']) for r in networks)} of {sum(r['limits'] != 'default' for r in networks)} answers are worse than the default's.",
+        f"{sum(bool(r['faults']) for r in networks)} of {sum(r['limits'] != 'default' for r in networks)} answers "
+        f"are worse than the default's.",
     ]
     named = [
         (r.get("model", r.get("seed")), r["target"], r.get("limits", ""), f)

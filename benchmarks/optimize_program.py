@@ -1,10 +1,12 @@
-"""`eqsat.optimize` before lowering over the zoo: stock, `optimize` alone, eqsat's lowering alone, both (Vela's total cycles).
+"""`eqsat.optimize` before lowering over the zoo: stock, `optimize` alone, eqsat's lowering alone, both (Vela's total
+cycles).
 
-    python -m benchmarks.optimize_program --models emg,unet --targets ethos-u55-128,ethos-u85-256 --out benchmarks/results/optimize_program
+    python -m benchmarks.optimize_program --models emg,unet --targets ethos-u55-128,ethos-u85-256 --out
+    benchmarks/results/optimize_program
 
-Every cell is a process of its own: the model is quantized, `eqsat.optimize(check="lower")` lowers it and its candidate by stock
-ExecuTorch and by eqsat, and keeps the better. `records.jsonl` has a line per cell, the candidate's cycles included where it
-was not taken; a run that was interrupted goes on where it stopped; `table.md` is made from it.
+Every cell is a process of its own: the model is quantized, `eqsat.optimize(check="lower")` lowers it and its candidate
+by stock ExecuTorch and by eqsat, and keeps the better. `records.jsonl` has a line per cell, the candidate's cycles
+included where it was not taken; a run that was interrupted goes on where it stopped; `table.md` is made from it.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ def run_cell(model: str, target: str, timeout: float) -> dict:
 def table(records: list[dict]) -> str:
     """Markdown: a row per cell, geometric means of the ratios to stock per target."""
     lines = [
-        "| model | target | stock | optimize alone | eqsat's lowering alone | both | ratio of both to eqsat's alone | outcome |",
+        "| model | target | stock | optimize alone | eqsat's lowering alone | both | ratio of both to eqsat's alone "
+        "| outcome |",
         "|---|---|--:|--:|--:|--:|--:|---|",
     ]
     ratios: dict[str, list[tuple[float, ...]]] = {}

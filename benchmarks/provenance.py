@@ -3,11 +3,12 @@
     eqsat bench -c eqsat --out RUN                       # or any run whose graphs were saved
     python -m benchmarks.provenance RUN/graphs --effort 1 --out benchmarks/results/provenance
 
-Each saved graph with explicit layout is optimized, without limits of memory, and the operators of the result that have an origin are counted, and so are the
-rows of Vela's table. A graph that was lowered by eqsat has the names of PyTorch; in one that has none, as those saved by older versions, every operator is given
-its own number as an origin: then it is the way through the e-graph that is measured, and not the lowering. `records.jsonl` has a line per delegate and target,
-`run.json` the commit and the versions, `table.md` is made from both; of a delegate that several directories have the first counts, and a run that was interrupted
-goes on where it stopped. Exit code 1 if a graph has fewer than 95%.
+Each saved graph with explicit layout is optimized, without limits of memory, and the operators of the result that have
+an origin are counted, and so are the rows of Vela's table. A graph that was lowered by eqsat has the names of PyTorch;
+in one that has none, as those saved by older versions, every operator is given its own number as an origin: then it is
+the way through the e-graph that is measured, and not the lowering. `records.jsonl` has a line per delegate and target,
+`run.json` the commit and the versions, `table.md` is made from both; of a delegate that several directories have the
+first counts, and a run that was interrupted goes on where it stopped. Exit code 1 if a graph has fewer than 95%.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _SUFFIX = ".explicit.tosa"
 
 
 def measure(path: Path, options: Options) -> dict[str, Any]:
-    """The record of a saved graph, NAME.DELEGATE.TARGET.explicit.tosa: [operators with an origin, all] of the given graph and of the result, and the
-    same of the rows of Vela's table."""
+    """The record of a saved graph, NAME.DELEGATE.TARGET.explicit.tosa: [operators with an origin, all] of the given
+    graph and of the result, and the same of the rows of Vela's table."""
     name, delegate, target = path.name.removesuffix(_SUFFIX).rsplit(".", 2)
     given = path.read_bytes()
     from_pytorch = bool(of_buffer(given))

@@ -1,14 +1,17 @@
-"""How time and memory grow with the graph: a search with default options on chains of transformer blocks, and on large networks.
+"""How time and memory grow with the graph: a search with default options on chains of transformer blocks, and on large
+networks.
 
     python -m benchmarks.scale --tosa DIR --networks DIR --out benchmarks/results/scale
 
-The first DIR holds what `eqsat bench` saves. Of its delegate `attention` (one transformer block, 172 operators) chains are made, the output of each block the
-input of the next, of up to 30 blocks: graphs of 172 to 5,160 operators that differ in nothing but size. The second DIR, if given, holds more such files,
-measured as they are: delegates of `benchmarks.models.large`, which `--lower DIR` writes.
+The first DIR holds what `eqsat bench` saves. Of its delegate `attention` (one transformer block, 172 operators) chains
+are made, the output of each block the input of the next, of up to 30 blocks: graphs of 172 to 5,160 operators that
+differ in nothing but size. The second DIR, if given, holds more such files, measured as they are: delegates of
+`benchmarks.models.large`, which `--lower DIR` writes.
 
-Each graph has a process of its own, and a cache of prices of its own. `records.jsonl` has a line per graph: operators, e-nodes, e-classes, candidates, prices that
-were measured, seconds by stage, processor seconds of all processes, resident memory of the process and all that it starts (looked at every 0.2 s), cycles. A
-run that was interrupted goes on where it stopped. `table.md` and `scale.svg` are made from it.
+Each graph has a process of its own, and a cache of prices of its own. `records.jsonl` has a line per graph: operators,
+e-nodes, e-classes, candidates, prices that were measured, seconds by stage, processor seconds of all processes,
+resident memory of the process and all that it starts (looked at every 0.2 s), cycles. A run that was interrupted goes
+on where it stopped. `table.md` and `scale.svg` are made from it.
 """
 
 from __future__ import annotations
@@ -66,8 +69,8 @@ class Graph:
 
 
 def chained(graph: TensorGraph, times: int) -> TensorGraph:
-    """Copies of a graph in a row, each reading what the one before gives: its first input is the first output of that. What else it reads and gives stays
-    an input and an output."""
+    """Copies of a graph in a row, each reading what the one before gives: its first input is the first output of that.
+    What else it reads and gives stays an input and an output."""
     out = TensorGraph()
     link: int | None = None
     for k in range(times):
@@ -224,7 +227,8 @@ def _by_target(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[s
 
 
 def plot(records: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Seconds, processor seconds and memory against operators, all axes logarithmic: chains joined, networks as crosses."""
+    """Seconds, processor seconds and memory against operators, all axes logarithmic: chains joined, networks as
+    crosses."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,11 +1,13 @@
-"""TRANSPOSEs and cycles on ExecuTorch's own cases of `backends/arm/test/misc/test_transpose_counts.py`, which come with its wheel.
+"""TRANSPOSEs and cycles on ExecuTorch's own cases of `backends/arm/test/misc/test_transpose_counts.py`, which come with
+its wheel.
 
-    python -m benchmarks.transpose_counts --targets ethos-u55-128,ethos-u85-256 --out benchmarks/results/transpose_counts
+    python -m benchmarks.transpose_counts --targets ethos-u55-128,ethos-u85-256 --out
+    benchmarks/results/transpose_counts
 
-All cases that the wheel tests in integers are quantized, lowered, and optimized; the graph with explicit layout, stock's and eqsat's
-are counted, over all delegates of a case. `records.jsonl` has a line per case and target, `run.json` the commit and the versions, and
-`table.md` is made from both; a run that was interrupted goes on where it stopped. Exit code 1 if eqsat's graph is costlier
-than stock's anywhere, or has more TRANSPOSEs for the same cycles.
+All cases that the wheel tests in integers are quantized, lowered, and optimized; the graph with explicit layout,
+stock's and eqsat's are counted, over all delegates of a case. `records.jsonl` has a line per case and target,
+`run.json` the commit and the versions, and `table.md` is made from both; a run that was interrupted goes on where it
+stopped. Exit code 1 if eqsat's graph is costlier than stock's anywhere, or has more TRANSPOSEs for the same cycles.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ _PACKAGES = ("eqsat", "executorch", "ethos-u-vela", "egglog", "torch")
 
 
 def cases() -> dict[str, Any]:
-    """{name: case} of the wheel, each with `module`, `inputs` and the number of TRANSPOSEs that ExecuTorch's test expects."""
+    """{name: case} of the wheel, each with `module`, `inputs` and the number of TRANSPOSEs that ExecuTorch's test
+    expects."""
     from executorch.backends.arm.test.misc import test_transpose_counts
 
     return {**test_transpose_counts.cases, **test_transpose_counts.cases_int}

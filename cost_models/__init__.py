@@ -1,7 +1,7 @@
 """Cost models: cycles for candidates of a choice. One file per model; the protocol is in `protocol.py`.
 
-Another package adds a model by an entry point in the group `cost_models.models`, the object being a class that is called with
-(target, pool of Vela workers, price cache) and follows `CostModel`; `NodeModel` leaves one method to write.
+Another package adds a model by an entry point in the group `cost_models.models`, the object being a class that is
+called with (target, pool of Vela workers, price cache) and follows `CostModel`; `NodeModel` leaves one method to write.
 """
 
 from __future__ import annotations

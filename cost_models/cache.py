@@ -1,8 +1,8 @@
 """Prices on disk: an SQLite table, safe with several processes, whose entries are numbers and never code.
 
-Keys say everything that a price depends on, versions of tools included (the models make them). Every entry carries a checksum of key
-and price: one that was damaged or written by somebody else is dropped when it is read. Beyond its limit the cache forgets
-what was not used for the longest time.
+Keys say everything that a price depends on, versions of tools included (the models make them). Every entry carries a
+checksum of key and price: one that was damaged or written by somebody else is dropped when it is read. Beyond its limit
+the cache forgets what was not used for the longest time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def check_place(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What `eqsat cache info` shows: entries, the limit on them, bytes on disk; failure: why it cannot be used, "" if it can."""
+    """What `eqsat cache info` shows: entries, the limit on them, bytes on disk; failure: why it cannot be used, "" if
+    it can."""
 
     path: Path
     entries: int
@@ -74,8 +75,8 @@ def _count(db: sqlite3.Connection) -> int:
 
 
 class PriceCache:
-    """Key -> cycles. Any failure of the disk costs only the cache: reads give nothing, writes are dropped, and `failure` says why. Raises InputError
-    where a file is given that is something else."""
+    """Key -> cycles. Any failure of the disk costs only the cache: reads give nothing, writes are dropped, and
+    `failure` says why. Raises InputError where a file is given that is something else."""
 
     def __init__(self, path: str | Path | None = None, limit: int = LIMIT):
         self.path, self.limit = Path(path) if path else default_path(), limit

@@ -20,8 +20,8 @@ _MAX_STRIDE, _MAX_DILATION = 3, 2
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """`count` operators that do `work` each. divided: each has its share of the weights, else all of them. depth: channels of the
-    input. rescaled: cycles of a RESCALE that does not fuse."""
+    """`count` operators that do `work` each. divided: each has its share of the weights, else all of them. depth:
+    channels of the input. rescaled: cycles of a RESCALE that does not fuse."""
 
     work: Work
     depth: int
@@ -31,7 +31,8 @@ class _Parts:
 
 
 def convolution(operation: Operation) -> tuple[float, float]:
-    """Cycles of a convolution with the RESCALE and activation that fuse into it; those that the NPU computes of them."""
+    """Cycles of a convolution with the RESCALE and activation that fuse into it; those that the NPU computes of
+    them."""
     unit, setting, machine = operation.unit, operation.setting, operation.machine
     parts = {"conv2d": _plain, "depthwise_conv2d": _depthwise, "transpose_conv2d": _transposed}[unit.op](operation)
     work, table = parts.work, setting.activation == "table"
@@ -54,7 +55,8 @@ def convolution(operation: Operation) -> tuple[float, float]:
 
 
 def _plain(operation: Operation) -> _Parts:
-    """CONV2D: large strides go output by output, large dilations phase by phase; batches of a 1x1 convolution become an area."""
+    """CONV2D: large strides go output by output, large dilations phase by phase; batches of a 1x1 convolution become an
+    area."""
     unit = operation.unit
     n, h, w, _ = unit.result.shape
     oc, kh, kw, c = unit.operands[1].shape
@@ -103,6 +105,7 @@ def _parts(unit: Unit) -> int:
 
 
 def _side(n: int) -> int:
-    """Width of the area that Vela takes `n` batches as, where no TABLE follows: about the root (graphir_optimiser.cpp, RewriteFullyConnected)."""
+    """Width of the area that Vela takes `n` batches as, where no TABLE follows: about the root (graphir_optimiser.cpp,
+    RewriteFullyConnected)."""
     side = max(n // 16, ceil(sqrt(n)))
     return next(w for w in range(side, n + 1) if n % w == 0)

@@ -1,9 +1,10 @@
 """Closed forms of Vela 5's estimate: MAC blocks, output path, memories. No Vela at run time.
 
-The formulas are those of its C++ compiler (regor), read in the sources that ethos-u-vela publishes: architecture/ethosu55/
-ethos_u55_performance.cpp and architecture/ethosu85/ethos_u85_performance.cpp; compiler/scheduler.cpp for the weights that are
-fetched ahead. An operator takes the larger of the NPU's cycles and of each memory's; the NPU's are those of the slower of MAC array and
-output path for every block (`blocks.py`), plus one block of the other and one of the memories, which do not overlap.
+The formulas are those of its C++ compiler (regor), read in the sources that ethos-u-vela publishes:
+architecture/ethosu55/ ethos_u55_performance.cpp and architecture/ethosu85/ethos_u85_performance.cpp;
+compiler/scheduler.cpp for the weights that are fetched ahead. An operator takes the larger of the NPU's cycles and of
+each memory's; the NPU's are those of the slower of MAC array and output path for every block (`blocks.py`), plus one
+block of the other and one of the memories, which do not overlap.
 """
 
 from __future__ import annotations
@@ -46,10 +47,11 @@ def stored_depth(channels: int, rows: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class WeightFetch:
-    """Bytes of a multiply-accumulate op's constants, encoded, and cycles of the op before it, during which they can be fetched.
-    ahead: None where that op is not known. whole: the op shares them with its neighbours and waits for all of them. sparse: at most two of four
-    channels are not zero, which some families skip. source: the memory that the op reads them and the scales from, where that is known; how they came
-    there is not the op's then."""
+    """Bytes of a multiply-accumulate op's constants, encoded, and cycles of the op before it, during which they can be
+    fetched.
+    ahead: None where that op is not known. whole: the op shares them with its neighbours and waits for all of them.
+    sparse: at most two of four channels are not zero, which some families skip. source: the memory that the op reads
+    them and the scales from, where that is known; how they came there is not the op's then."""
 
     encoded: float
     ahead: float | None = None
@@ -71,7 +73,8 @@ def mac(
 ) -> float:
     """Cycles of what the MAC array does: convolutions, products, poolings and what runs as a 1x1 pooling, sums.
 
-    path: output cycles per element. table: a lookup table follows, fetched during the last `ahead` cycles of the op before.
+    path: output cycles per element. table: a lookup table follows, fetched during the last `ahead` cycles of the op
+    before.
     """
     return mac_and_npu(machine, work, place, machine.block(work, table), path, weights, out_bits, table, ahead)[0]
 
@@ -88,8 +91,8 @@ def mac_and_npu(
     ahead: float = 0.0,
     besides: tuple[tuple[Memory, float], ...] = (),
 ) -> tuple[float, float]:
-    """The same in given blocks, and the cycles that the NPU computes, during which Vela fetches the constants of the next op. besides: bytes that
-    it moves for operators that are chained to it."""
+    """The same in given blocks, and the cycles that the NPU computes, during which Vela fetches the constants of the
+    next op. besides: bytes that it moves for operators that are chained to it."""
     inside, fed = _within(blocks.ofm, work.ofm), _within(blocks.ifm, work.ifm)
     n = _units(work.ofm, blocks.micro) / _units(inside, blocks.micro)
     waste = (
@@ -158,10 +161,11 @@ def _transfer(machine: Machine, count: float) -> float:
 def _staging(
     machine: Machine, weights: WeightFetch, reads: int, depth: int, slice_depth: int, npu: float
 ) -> tuple[bool, float]:
-    """Whether Vela fetches the weights into the memory of the activations, and how many bytes of them before the op starts.
+    """Whether Vela fetches the weights into the memory of the activations, and how many bytes of them before the op
+    starts.
 
-    compiler/scheduler.cpp decides it by trying schedules; this is calibrated on Vela 5.1 (where only shared weights are taken to be
-    fetched, the worst of 19 networks on U55 is off by 46 %)."""
+    compiler/scheduler.cpp decides it by trying schedules; this is calibrated on Vela 5.1 (where only shared weights are
+    taken to be fetched, the worst of 19 networks on U55 is off by 46 %)."""
     if machine.constants == machine.activations:
         return False, 0.0
     count = weights.encoded + SCALES * depth
@@ -179,7 +183,8 @@ def _staging(
 
 
 def _late(machine: Machine, weights: WeightFetch, ready: float, scales: float, npu: float) -> float:
-    """Cycles that the weights come too late: calibrated on Vela 5.1 (without it the worst network on U55 is off by 74 %, of 19)."""
+    """Cycles that the weights come too late: calibrated on Vela 5.1 (without it the worst network on U55 is off by 74
+    %, of 19)."""
     if weights.ahead is None:
         return 0.0
     if weights.whole:
@@ -195,7 +200,8 @@ def _late(machine: Machine, weights: WeightFetch, ready: float, scales: float, n
 def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, fed: HWC) -> float:
     """Cycles of the MAC array for one block.
 
-    Depth first takes the channels of one kernel element at a time, part kernel four kernel elements (two of INT16) of 8 channels.
+    Depth first takes the channels of one kernel element at a time, part kernel four kernel elements (two of INT16) of 8
+    channels.
     """
     h, x, d = (ceil(i / u) for i, u in zip(inside, blocks.micro))
     size, plane = max(1, work.bits // 8), ceil(inside[0] / blocks.micro[0]) * ceil(inside[1] / blocks.micro[1])
@@ -239,7 +245,8 @@ def pool(
     out_bits: int = 0,
     ahead: float = 0.0,
 ) -> float:
-    """Cycles of what runs as a 1x1 pooling: RESCALE, CLAMP, TABLE, copies, and transposes where those are pooled. A copy of INT32 counts as two of INT16."""
+    """Cycles of what runs as a 1x1 pooling: RESCALE, CLAMP, TABLE, copies, and transposes where those are pooled. A
+    copy of INT32 counts as two of INT16."""
     if path is None:
         path = machine.looked_up if table else machine.plain
     if bits == 32:
@@ -266,8 +273,9 @@ def elementwise(
     stored: HWC | None = None,
     block: HWC | None = None,
 ) -> float:
-    """Cycles of an elementwise op. read: shapes of its operands, none for one of the result's; stored: that of an operand that is a constant, in rows. What
-    broadcasts is read once a block (`eqsat/vela/broadcasts.py`). block: that of the output, where it is known."""
+    """Cycles of an elementwise op. read: shapes of its operands, none for one of the result's; stored: that of an
+    operand that is a constant, in rows. What broadcasts is read once a block (`eqsat/vela/broadcasts.py`). block: that
+    of the output, where it is known."""
     full = (*out[:2], stored_depth(out[2], place.write_rows))
     scalar = stored is not None and prod(stored) == 1
     if block is None:
@@ -313,7 +321,8 @@ def operand_bytes(
 
 
 def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, size: int, place: Place) -> float:
-    """Cycles of MATMUL: a product per batch, or per column a product by one row into scratch memory and a REDUCE_SUM."""
+    """Cycles of MATMUL: a product per batch, or per column a product by one row into scratch memory and a
+    REDUCE_SUM."""
     path = machine.plain
     if machine.family.multiplies_matrices:
         return batches * mac(

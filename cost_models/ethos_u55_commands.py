@@ -1,5 +1,5 @@
-"""Cycles of each command of Ethos-U55 and U65, from the shapes, block and memories that its registers say; `command_stream.py` tells which formulas are
-Vela's."""
+"""Cycles of each command of Ethos-U55 and U65, from the shapes, block and memories that its registers say;
+`command_stream.py` tells which formulas are Vela's."""
 
 from __future__ import annotations
 

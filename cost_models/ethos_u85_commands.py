@@ -1,8 +1,9 @@
-"""Cycles of each command of Ethos-U85, from the shapes, block and memories that its registers say; `command_stream.py` tells which formulas are Vela's.
+"""Cycles of each command of Ethos-U85, from the shapes, block and memories that its registers say; `command_stream.py`
+tells which formulas are Vela's.
 
-Commands that hand their results on within the NPU are a chain, which costs what its first command does with an output path as long as those of all
-(`EstimateAOCyclesPerElement` in architecture/ethosu85/ethos_u85_performance.cpp), and what all of them read and the last one writes. A RESIZE, which Vela
-gives no formula there, takes the output path's time.
+Commands that hand their results on within the NPU are a chain, which costs what its first command does with an output
+path as long as those of all (`EstimateAOCyclesPerElement` in architecture/ethosu85/ethos_u85_performance.cpp), and what
+all of them read and the last one writes. A RESIZE, which Vela gives no formula there, takes the output path's time.
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ def _path(machine: Machine, c: _Computing) -> float:
 
 
 def _window(c: Convolution | Pooling) -> FeatureMap:
-    """What its window sees; accumulators that begin with the only operand of a pooling that does nothing more see that."""
+    """What its window sees; accumulators that begin with the only operand of a pooling that does nothing more see
+    that."""
     return c.ifm2 if isinstance(c, Pooling) and c.mode == PoolingMode.NONE and c.ifm2 is not None else c.ifm
 
 

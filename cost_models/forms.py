@@ -1,7 +1,7 @@
 """Prices of single ops by the closed forms of `estimator.py`: which operators Vela 5 makes of each.
 
-`_FORMS` says by which function; convolutions are in `convolutions.py`, transposes in `transposes.py`. What is not read in Vela's sources is
-marked as measured, on Vela 5.1.
+`_FORMS` says by which function; convolutions are in `convolutions.py`, transposes in `transposes.py`. What is not read
+in Vela's sources is marked as measured, on Vela 5.1.
 """
 
 from __future__ import annotations

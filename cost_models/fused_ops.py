@@ -1,4 +1,5 @@
-"""Which ops of a concrete graph Vela makes part of another's operator: RESCALEs, activations, transposes that are written at once."""
+"""Which ops of a concrete graph Vela makes part of another's operator: RESCALEs, activations, transposes that are
+written at once."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from eqsat.tensor.dtypes import DType
 
 @dataclass(slots=True)
 class FusedOps:
-    """absorbed: ops that cost nothing, as they are part of another. activation: "clamp" or "table" that an op carries. permutation: the one
-    that a convolution is written in."""
+    """absorbed: ops that cost nothing, as they are part of another. activation: "clamp" or "table" that an op carries.
+    permutation: the one that a convolution is written in."""
 
     absorbed: set[int] = field(default_factory=set)
     activation: dict[int, str] = field(default_factory=dict)
@@ -55,8 +56,8 @@ def _operand_scales(graph: UnitGraph, n: int, family: Family) -> Iterator[int]:
 
 
 def _summable(scales: Sequence[Unit]) -> bool:
-    """Sums that do not take operands of any scale take them if both are one, or if they differ and the larger is 2^19 or 2^14 (measured on
-    Vela 5.1)."""
+    """Sums that do not take operands of any scale take them if both are one, or if they differ and the larger is 2^19
+    or 2^14 (measured on Vela 5.1)."""
     values = [s.attr("multiplier")[0] / 2.0 ** s.attr("shift")[0] for s in scales]
     return bool(values) and (all(v == 1 for v in values) or len(set(values)) > 1 and max(values) in (2.0**19, 2.0**14))
 
@@ -70,7 +71,8 @@ def _convolution_before(graph: UnitGraph, n: int) -> int | None:
 
 
 def _carrier(graph: UnitGraph, n: int, family: Family) -> int | None:
-    """The op that `n` becomes part of, where it is the only one that reads it: the arithmetic itself, whose RESCALE may lie between."""
+    """The op that `n` becomes part of, where it is the only one that reads it: the arithmetic itself, whose RESCALE may
+    lie between."""
     unit, source = graph.units[n], next((i for i in graph.inputs(n) if i in graph.units), None)
     if source is None or is_noop(unit):
         return None

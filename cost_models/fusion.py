@@ -1,7 +1,7 @@
 """What Vela fuses, as pairwise terms, shared by the models that price in cycles.
 
-All of it was measured on Vela 5.1, by compiling such pairs, on all families; `tests/cost_models/test_vela_groups.py` asks the Vela that is
-there.
+All of it was measured on Vela 5.1, by compiling such pairs, on all families; `tests/cost_models/test_vela_groups.py`
+asks the Vela that is there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ ACTIVATIONS = ("clamp", "table")
 SUMS = ("add", "sub", "mul", "maximum", "minimum")
 #: Ops of one operator each, besides the arithmetic, that carry an activation; CONCAT, SLICE and TILE do not.
 _CARRYING = ("transpose", "reverse", "reduce_max", "reduce_min")
-#: Cycles per element, and to start, up to which a native transpose is expected to fuse into its producer without loss, where any does.
+#: Cycles per element, and to start, up to which a native transpose is expected to fuse into its producer without loss,
+#: where any does.
 _FUSABLE_CYCLES, _FUSABLE_START = 1.5, 500
 
 
@@ -47,8 +48,9 @@ def _fused_rescale(reader: Unit, read: Unit) -> Fusion | None:
 
 
 def _written_in_place(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
-    """An operand of a CONCAT that is computed: its operator writes it where it belongs, and only the others are copied. A producer that
-    others read too copies after all, which the table of the whole graph tells. The RESCALE of a TRANSPOSE_CONV2D does not fuse: nothing is saved."""
+    """An operand of a CONCAT that is computed: its operator writes it where it belongs, and only the others are copied.
+    A producer that others read too copies after all, which the table of the whole graph tells. The RESCALE of a
+    TRANSPOSE_CONV2D does not fuse: nothing is saved."""
     computed = (*MACS, *SUMS)
     fused = any(p.op in computed and p.op != "transpose_conv2d" for p in producers)
     if read.op in computed or read.op in ("rescale", *ACTIVATIONS) and fused:
@@ -89,12 +91,14 @@ def _fused_transpose(reader: Unit, family: Family) -> Fusion | None:
 
 
 def _on_a_batch(unit: Unit) -> bool:
-    """Whether a convolution or pooling becomes an operator per image, into which no activation fuses, or one by itself where pixels do."""
+    """Whether a convolution or pooling becomes an operator per image, into which no activation fuses, or one by itself
+    where pixels do."""
     return unit.op in _WINDOWS and unit.result.shape[0] > 1
 
 
 def _splits(unit: Unit) -> bool:
-    """Whether a sum becomes several operators, into which no TABLE fuses: it broadcasts, and has more than three axes."""
+    """Whether a sum becomes several operators, into which no TABLE fuses: it broadcasts, and has more than three
+    axes."""
     return math.prod(unit.result.shape[:-3]) > 1 and any(t.shape != unit.result.shape for t in unit.operands)
 
 
@@ -104,7 +108,8 @@ def is_times_one(rescale: Unit) -> bool:
 
 
 def is_noop(unit: Unit) -> bool:
-    """A CLAMP to the dtype's limits. Vela's U55/U65 estimate falls when one follows a convolution, hardware does not get
+    """A CLAMP to the dtype's limits. Vela's U55/U65 estimate falls when one follows a convolution, hardware does not
+    get
     faster: it keeps its full price, so that its removal always wins."""
     dtype = DType.of(unit.result.dtype)
     if unit.op != "clamp" or not dtype.is_integral:

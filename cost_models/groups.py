@@ -22,8 +22,9 @@ _JOINING = ("rescale", *ACTIVATIONS, "reshape")
 def groups(graph: TensorGraph, family: Family) -> list[list[int]]:
     """The live ops of `graph` in sets that may fuse, each in topological order.
 
-    RESCALE, CLAMP, TABLE, RESHAPE (and TRANSPOSE where it fuses) join the producer that only they read; a widening RESCALE joins its reader;
-    transposes with nothing but reshapes between them are one movement to Vela; elementwise ops of one shape may chain.
+    RESCALE, CLAMP, TABLE, RESHAPE (and TRANSPOSE where it fuses) join the producer that only they read; a widening
+    RESCALE joins its reader; transposes with nothing but reshapes between them are one movement to Vela; elementwise
+    ops of one shape may chain.
     """
     readers = graph.readers()
     sets = UnionFind(n for n in readers if OPS[graph.nodes[n].op].kind != "leaf")

@@ -16,7 +16,8 @@ _INSIDE = Memory(float("inf"), 0, 1)
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A command, or several that run as one chain: the kind of each (convolution, pooling, elementwise, resize, copy) and the cycles of all."""
+    """A command, or several that run as one chain: the kind of each (convolution, pooling, elementwise, resize, copy)
+    and the cycles of all."""
 
     kinds: tuple[str, ...]
     cycles: float

@@ -1,8 +1,9 @@
 """Prices above TOSA's level, where nothing can be given to Vela: what moving the data costs, by closed forms.
 
-Ops themselves cost the same in every alternative, except that a pointwise op costs more on a larger tensor. A reordering costs
-what its cheapest chain of native transposes does (`eqsat/target/staging.py`), a view next to nothing. In a quantized program (its tensors'
-dtypes carry parameters, `eqsat/fx/lift.py`) floats are what lies outside the NPU: moving them there is no gain and priced so.
+Ops themselves cost the same in every alternative, except that a pointwise op costs more on a larger tensor. A
+reordering costs what its cheapest chain of native transposes does (`eqsat/target/staging.py`), a view next to nothing.
+In a quantized program (its tensors' dtypes carry parameters, `eqsat/fx/lift.py`) floats are what lies outside the NPU:
+moving them there is no gain and priced so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What no price may allow: the guards of ExecuTorch's Arm backend on single operators. What Vela refuses shows when it is measured."""
+"""What no price may allow: the guards of ExecuTorch's Arm backend on single operators. What Vela refuses shows when it
+is measured."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ _HIGHEST_RANK = 6
 
 
 def legal_transpose(shape: tuple[int, ...], dtype: str, family: Family) -> bool:
-    """TOSA's limit on the rank, and the guards on TRANSPOSE (executorch backends/arm): the family's dtypes and its limit on the leading
-    axes' product."""
+    """TOSA's limit on the rank, and the guards on TRANSPOSE (executorch backends/arm): the family's dtypes and its
+    limit on the leading axes' product."""
     if DType.of(dtype).only_rescaled or len(shape) > _HIGHEST_RANK:
         return False
     transposes = family.transposes

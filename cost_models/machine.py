@@ -16,7 +16,8 @@ from eqsat.vela.facts import facts
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """bandwidth: bytes per cycle, `channel` of one kind of access by itself; latencies: cycles; burst: bytes of the longest one."""
+    """bandwidth: bytes per cycle, `channel` of one kind of access by itself; latencies: cycles; burst: bytes of the
+    longest one."""
 
     bandwidth: float
     latency: int
@@ -27,8 +28,9 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A target as the closed forms see it: where `activations`, the graph's inputs and outputs (`outer`) and `constants` live; tensors of
-    more than `cache` bytes live where the graph's inputs do. joined_writes: a burst has what all cores write side by side."""
+    """A target as the closed forms see it: where `activations`, the graph's inputs and outputs (`outer`) and
+    `constants` live; tensors of more than `cache` bytes live where the graph's inputs do. joined_writes: a burst has
+    what all cores write side by side."""
 
     family: Family
     core: Core
@@ -50,11 +52,13 @@ class Machine:
 
     @property
     def largest(self) -> float:
-        """The same of a maximum over a window: on U55 and U65 half of it in every configuration (ethos_u55.cpp and ethos_u65.cpp: outputCycles)."""
+        """The same of a maximum over a window: on U55 and U65 half of it in every configuration (ethos_u55.cpp and
+        ethos_u65.cpp: outputCycles)."""
         return self.core.byte / 2
 
     def arithmetic(self, op: str, bits: int, out_bits: int = 8) -> float:
-        """Cycles per element of the output path of an op on two operands, by its name in TOSA and the bits of their elements and of the result's."""
+        """Cycles per element of the output path of an op on two operands, by its name in TOSA and the bits of their
+        elements and of the result's."""
         if bits == 32:
             return self.core.wide
         if op == "mul":
@@ -71,7 +75,8 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operator reads and writes its feature maps, and which of them are in rows (NHWC) rather than in bricks of 16 channels."""
+    """Where an operator reads and writes its feature maps, and which of them are in rows (NHWC) rather than in bricks
+    of 16 channels."""
 
     read: Memory
     write: Memory
@@ -81,8 +86,8 @@ class Place:
 
 @lru_cache
 def machine_of(target: Target) -> Machine:
-    """The machine of a target as the Vela that is installed sees it, memories from the .ini file that its flags name. Raises KeyError for a config that is
-    not in it."""
+    """The machine of a target as the Vela that is installed sees it, memories from the .ini file that its flags name.
+    Raises KeyError for a config that is not in it."""
     flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
     ini = configparser.ConfigParser()
     ini.read(_ini(flags.get("config", "Arm/vela.ini")))
@@ -96,7 +101,8 @@ def machine_of(target: Target) -> Machine:
             system.getint(f"{name}_{k}", 1) for k in ("ports_used", "read_latency", "burst_length")
         )
         bandwidth = target.family.port * float(system[f"{name}_clock_scale"]) * ports
-        # ChannelBW (ethos_u85_performance.cpp): four fifths of the reads under way, at four fifths of what they could fetch
+        # ChannelBW (ethos_u85_performance.cpp): four fifths of the reads under way, at four fifths of what they could
+        # fetch
         channel = (
             burst * system.getint(f"{name}_max_reads", 1) * ports * 0.64 / max(1, latency)
             if target.family.bounded_channels
@@ -117,7 +123,8 @@ def machine_of(target: Target) -> Machine:
 
 
 def hardware_of(target: Target) -> Machine:
-    """The same without what differs between versions of Vela: a stream costs the same whichever of them is installed."""
+    """The same without what differs between versions of Vela: a stream costs the same whichever of them is
+    installed."""
     return replace(machine_of(target), joined_writes=target.family.joined_writes)
 
 

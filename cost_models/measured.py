@@ -1,7 +1,8 @@
-"""Cycles measured on a device, laid beside what a cost model says of the same, and the price of a command that they bear out.
+"""Cycles measured on a device, laid beside what a cost model says of the same, and the price of a command that they
+bear out.
 
-The fit is `measured = share * priced + price * commands`, least squares of the relative errors, with a share for each family and one price. It counts only
-if it is positive whichever model is left out.
+The fit is `measured = share * priced + price * commands`, least squares of the relative errors, with a share for each
+family and one price. It counts only if it is positive whichever model is left out.
 """
 
 from __future__ import annotations

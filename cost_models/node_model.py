@@ -4,8 +4,8 @@
         def cycles(self, unit: Unit) -> float:
             return unit.result.bytes
 
-is a whole model. Movements are settled as the cheapest chain by the model's own prices; a graph costs the sum of its nodes
-and of the pairwise terms.
+is a whole model. Movements are settled as the cheapest chain by the model's own prices; a graph costs the sum of its
+nodes and of the pairwise terms.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class NodeModel:
         return out
 
     def _settle(self, unit: Unit, move: Move) -> tuple[float, Steps]:
-        """The cheapest way to write a movement: chains of native transposes, or the one that Vela decomposes by itself."""
+        """The cheapest way to write a movement: chains of native transposes, or the one that Vela decomposes by
+        itself."""
         sizes, perm = reordering(move)
         chains = [*ways(sizes, perm, DType.of(unit.result.dtype).size, self.target.family), ((sizes, perm),)]
         best: tuple[float, Steps] = math.inf, written(move, chains[-1])

@@ -1,4 +1,5 @@
-"""The number of transposes, ties broken by the number of ops: what optimizers count that cannot ask for cycles. A baseline."""
+"""The number of transposes, ties broken by the number of ops: what optimizers count that cannot ask for cycles. A
+baseline."""
 
 from __future__ import annotations
 

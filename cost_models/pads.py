@@ -20,7 +20,8 @@ def add_pad(graph: TensorGraph, x: int, cut: int) -> int:
 
 
 def add_stop(graph: TensorGraph, x: int) -> int:
-    """A movement of `x` at which Vela's reordering of reshapes before transposes ends (see `windows.reordered`); x itself if it is too small."""
+    """A movement of `x` at which Vela's reordering of reshapes before transposes ends (see `windows.reordered`); x
+    itself if it is too small."""
     elements = graph.type(x).elements
     first = next((d for d in (2, 3, 5, 7, 11, 13) if elements % d == 0 and elements > d), None)
     if first is None:

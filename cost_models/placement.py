@@ -1,4 +1,5 @@
-"""Where a graph's tensors live and in which format, as Vela 5 chooses: rows (NHWC) or bricks of 16 channels (NHCWB16)."""
+"""Where a graph's tensors live and in which format, as Vela 5 chooses: rows (NHWC) or bricks of 16 channels
+(NHCWB16)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _BRICK = 16
 
 
 class Placement:
-    """The tensors of one graph. absorbed: ops that are fused into their producer or reader, so that what they read is not stored."""
+    """The tensors of one graph. absorbed: ops that are fused into their producer or reader, so that what they read is
+    not stored."""
 
     def __init__(self, graph: UnitGraph, absorbed: Set[int], target: Target):
         self.graph, self.absorbed, self.machine = graph, absorbed, machine_of(target)
@@ -55,7 +57,8 @@ class Placement:
         return not DType.of(self.graph.type(self.result(n)).dtype).is_wide
 
     def rows(self, n: int) -> bool:
-        """Whether the tensor that `n` stores is in rows: graph inputs and outputs, and neighbours of ops that need or show other shapes."""
+        """Whether the tensor that `n` stores is in rows: graph inputs and outputs, and neighbours of ops that need or
+        show other shapes."""
         n = self.source(n)
         if n not in self._rows:
             self._rows[n] = self._find_rows(n)

@@ -23,7 +23,8 @@ _NARROWING, _WIDENING = makers.rescale(_NARROW, shift=38), makers.rescale(_WIDE)
 
 
 def _mac_narrowing(operand: DType) -> Attrs:
-    """The RESCALE that fuses into a multiply-accumulate op, from its sums to its operand's dtype. Of INT48 TOSA has 16-bit multipliers only."""
+    """The RESCALE that fuses into a multiply-accumulate op, from its sums to its operand's dtype. Of INT48 TOSA has
+    16-bit multipliers only."""
     scale32 = DType.of(operand.accumulator).bits <= 32
     return makers.rescale(operand.name, shift=(30 if scale32 else 14) + operand.bits, scale32=scale32)
 
@@ -52,7 +53,8 @@ def canonical(unit: Unit) -> Unit:
 
 
 def with_narrow_constant(unit: Unit, constant: Type) -> Unit:
-    """A sum whose constant operand, of as many elements as `constant`, is INT8 before a RESCALE to INT32, which the probe adds."""
+    """A sum whose constant operand, of as many elements as `constant`, is INT8 before a RESCALE to INT32, which the
+    probe adds."""
     constants = (
         _placeholder(t, _NARROW) if t.elements == constant.elements else k
         for t, k in zip(unit.operands, unit.constants)
@@ -70,13 +72,14 @@ def is_wide_sum(unit: Unit) -> bool:
 
 
 def probe(unit: Unit) -> tuple[TensorGraph, frozenset[str]]:
-    """The unit between pads, and the pads' tensor names. Units on dtypes without CLAMP go bare; sums, products and REDUCE_SUMs of INT32
-    between RESCALEs. Raises GraphError if there is no such graph."""
+    """The unit between pads, and the pads' tensor names. Units on dtypes without CLAMP go bare; sums, products and
+    REDUCE_SUMs of INT32 between RESCALEs. Raises GraphError if there is no such graph."""
     return _Probe(unit).build()
 
 
 class _Probe:
-    """wide: the operands are INT8 and widened. narrowing: the RESCALE of the result, if it takes one. padded: the ends have pads."""
+    """wide: the operands are INT8 and widened. narrowing: the RESCALE of the result, if it takes one. padded: the ends
+    have pads."""
 
     def __init__(self, unit: Unit):
         self.unit, self.graph = unit, TensorGraph()

@@ -1,9 +1,9 @@
 """What a cost model is given and what it answers.
 
-A model prices *units*: one candidate each, a TOSA op (or a chain that moves data) with everything that its cost can depend on
-by itself. What depends on the neighbours is a pairwise term (`fusion`), so that extractors can weigh both. `total` is
-the model's opinion of a concrete graph; it is what `benchmarks.cost_models` holds against Vela's own total. `NodeModel`
-(`node_model.py`) leaves a model with one method to write.
+A model prices *units*: one candidate each, a TOSA op (or a chain that moves data) with everything that its cost can
+depend on by itself. What depends on the neighbours is a pairwise term (`fusion`), so that extractors can weigh both.
+`total` is the model's opinion of a concrete graph; it is what `benchmarks.cost_models` holds against Vela's own total.
+`NodeModel` (`node_model.py`) leaves a model with one method to write.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ Granularity = Literal["node", "group", "graph"]
 class Unit:
     """One candidate: a chain of TOSA ops on `operands`, giving `result`.
 
-    steps: the ops with their attributes (scales, zero points, kernels...). The first reads `operands`, each other the one before. Nearly
-        always it is one op; a data movement may take several, and has none as long as `move` says what is to be done: pricing settles it.
+    steps: the ops with their attributes (scales, zero points, kernels...). The first reads `operands`, each other the
+    one before. Nearly
+        always it is one op; a data movement may take several, and has none as long as `move` says what is to be done:
+        pricing settles it.
     operands, result: shapes in elements, outermost axis first, feature maps as NHWC; dtypes as TOSA names them.
     constants: the value of each operand that is constant, else None; may be shorter than `operands`.
     from_input: a movement that reads an input of the graph, which lies in rows (NHWC) and not in bricks of 16 channels.
@@ -53,7 +55,8 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """What Vela saves when a reader meets the right neighbour, as shares (0 none, 1 all) of the reader's and of the read unit's own price.
+    """What Vela saves when a reader meets the right neighbour, as shares (0 none, 1 all) of the reader's and of the
+    read unit's own price.
     A negative share makes it more expensive."""
 
     of_reader: float = 0.0
@@ -72,11 +75,13 @@ class Traffic:
 class Price:
     """The answer for one unit.
 
-    cycles: of the NPU, >= 0, with nothing fused from outside; inf: Vela refuses it, or a guard forbids it. (Where the model is not
+    cycles: of the NPU, >= 0, with nothing fused from outside; inf: Vela refuses it, or a guard forbids it. (Where the
+    model is not
         `in_cycles`, whatever it counts.)
     steps: the ops that have this price: the unit's own, or those that a movement was settled as.
     traffic: bytes moved, if the model knows.
-    copied: of what begins with a view, the cycles where the view is a copy, because the operand is read in another shape too (None:
+    copied: of what begins with a view, the cycles where the view is a copy, because the operand is read in another
+    shape too (None:
         never, or not known).
     """
 
@@ -89,8 +94,8 @@ class Price:
 class CostModel(Protocol):
     """Prices candidates, and graphs. It is made with (target, pool of Vela workers, price cache).
 
-    granularity: what a price is of, single nodes, fused groups of them, or whole graphs (then `price` only guides the extraction and
-    `total` decides). in_cycles: prices are cycles; else they only rank (counts, bytes).
+    granularity: what a price is of, single nodes, fused groups of them, or whole graphs (then `price` only guides the
+    extraction and `total` decides). in_cycles: prices are cycles; else they only rank (counts, bytes).
     """
 
     target: Target
@@ -102,7 +107,8 @@ class CostModel(Protocol):
         ...
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
-        """The pairwise term of `reader` reading the result of `read`, which may itself read results of `producers`; None: no term."""
+        """The pairwise term of `reader` reading the result of `read`, which may itself read results of `producers`;
+        None: no term."""
         ...
 
     def total(self, graph: TensorGraph) -> float:

@@ -41,7 +41,8 @@ def transpose(target: Target, t: Type, perm: tuple[int, ...], size: int, place: 
 
 
 def _native_as_written(t: Type, perm: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The permutation of (H, W, C) that `perm` is, if it leaves other axes, of one element, where they are; None if it does not."""
+    """The permutation of (H, W, C) that `perm` is, if it leaves other axes, of one element, where they are; None if it
+    does not."""
     outer = len(perm) - 3
     if not 0 <= outer <= 1 or prod(t.shape[:outer]) != 1 or perm[:outer] != tuple(range(outer)):
         return None

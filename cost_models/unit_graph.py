@@ -11,7 +11,8 @@ from eqsat.tensor.types import Type
 
 
 class UnitGraph:
-    """units: {node: unit} of the live ops, in topological order. readers: {node: the nodes that read it, once per operand}."""
+    """units: {node: unit} of the live ops, in topological order. readers: {node: the nodes that read it, once per
+    operand}."""
 
     def __init__(self, graph: TensorGraph):
         self.graph, self.units, self.readers = graph, units_of(graph), graph.readers()

@@ -1,4 +1,5 @@
-"""The oracle: a graph compiled whole. Nothing smaller than a graph has a price of its own, so an extraction is guided by the groups'."""
+"""The oracle: a graph compiled whole. Nothing smaller than a graph has a price of its own, so an extraction is guided
+by the groups'."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""The default model: fused groups measured by Vela in context, remembered on disk; what fuses between units as pairwise terms.
+"""The default model: fused groups measured by Vela in context, remembered on disk; what fuses between units as pairwise
+terms.
 
-A unit is compiled between pads, CLAMPs with a second reader that cannot fuse with them, and only the rows that are not pads
-count: so it sees the inner tensor formats, not those of graph inputs and outputs (a movement that reads an input is measured on
-an input). Multiply-accumulate ops carry the RESCALE that fuses into them, sums, products and REDUCE_SUMs the RESCALEs before and after, so
-that their own price is that of the fused group, and the pairwise terms take the RESCALEs' prices off. Scales, zero points, tables
-and the values of summands do not change what an op costs by itself: units that differ in nothing else share a price. Units whose
-ends have no pad (INT32, BOOL) are estimated by a closed form (`unmeasured.py`).
+A unit is compiled between pads, CLAMPs with a second reader that cannot fuse with them, and only the rows that are not
+pads
+count: so it sees the inner tensor formats, not those of graph inputs and outputs (a movement that reads an input is
+measured on an input). Multiply-accumulate ops carry the RESCALE that fuses into them, sums, products and REDUCE_SUMs
+the RESCALEs before and after, so that their own price is that of the fused group, and the pairwise terms take the
+RESCALEs' prices off. Scales, zero points, tables and the values of summands do not change what an op costs by itself:
+units that differ in nothing else share a price. Units whose ends have no pad (INT32, BOOL) are estimated by a closed
+form (`unmeasured.py`).
 
 A whole graph is cut into its real groups, each measured with its real neighbours (`windows.py`).
 """
@@ -63,7 +66,8 @@ class _Reordering(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """What the price of a sum with an INT8 constant depends on: its steps and operands, and the constant before its RESCALE."""
+    """What the price of a sum with an INT8 constant depends on: its steps and operands, and the constant before its
+    RESCALE."""
 
     steps: Steps
     operands: tuple[Type, ...]
@@ -156,8 +160,8 @@ class VelaGroups:
         ]
 
     def _copies(self, units: Sequence[Unit], prices: Sequence[Price]) -> dict[Type, float]:
-        """By the operand of what begins with a view: cycles of the copy that the view is where the operand has another reader, as it
-        has in a probe."""
+        """By the operand of what begins with a view: cycles of the copy that the view is where the operand has another
+        reader, as it has in a probe."""
         views: dict[Type, Unit] = {}
         for unit, price in zip(units, prices, strict=True):
             if _begins_with_view(price):
@@ -256,8 +260,9 @@ class VelaGroups:
         return found
 
     def _narrow_constant_ratio(self, reader: Unit, constant: Type) -> float:
-        """Cycles of a sum whose constant operand is INT8 and rescaled, over those with an INT32 constant, which its price has: beside
-        INT32 no RESCALE fuses (Vela 5.2, a sum of [1, 16, 16, 32] and [1, 1, 1, 32]: 0.375 on U55, 0.25 on U65, 0.196 on U85)."""
+        """Cycles of a sum whose constant operand is INT8 and rescaled, over those with an INT32 constant, which its
+        price has: beside INT32 no RESCALE fuses (Vela 5.2, a sum of [1, 16, 16, 32] and [1, 1, 1, 32]: 0.375 on U55,
+        0.25 on U65, 0.196 on U85)."""
         form = _Sum(reader.steps, reader.operands, constant)
         if form not in self._ratios:
             self._measure_ratios({form: reader})

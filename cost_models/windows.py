@@ -1,10 +1,12 @@
 """Each fused group of a concrete graph (`groups.py`), to be compiled with its real neighbours.
 
 A group's window adds the ops within two reads.
-Where a window cuts a tensor, a CLAMP with a second reader stands in, which cannot fuse and has the inner format of tensors.
-INT32 and INT48 values are never cut: Vela fuses the RESCALEs around them, and has no CLAMP for them. Before the first op of the graph
-nothing stands in, since Vela would fetch its weights meanwhile. Of Vela's table only the rows that come from the group's own ops count, so the windows of a graph add up to its total. What they cannot show are
-decisions over longer distances: which tensors share the SRAM, and when weights are fetched ahead (both matter on U65).
+Where a window cuts a tensor, a CLAMP with a second reader stands in, which cannot fuse and has the inner format of
+tensors.
+INT32 and INT48 values are never cut: Vela fuses the RESCALEs around them, and has no CLAMP for them. Before the first
+op of the graph nothing stands in, since Vela would fetch its weights meanwhile. Of Vela's table only the rows that come
+from the group's own ops count, so the windows of a graph add up to its total. What they cannot show are decisions over
+longer distances: which tensors share the SRAM, and when weights are fetched ahead (both matter on U65).
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ def _reorderable(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -
 def reordered(graph: TensorGraph) -> set[int]:
     """The reshapes that Vela moves after the transpose that reads them.
 
-    It walks from the outputs to the producers and does not go on beyond one that it moved (graph_optimiser.hpp, RewriteGraph: the
-    transpose in front has been visited), so only the last ones of a graph are, and a window must not show more.
+    It walks from the outputs to the producers and does not go on beyond one that it moved (graph_optimiser.hpp,
+    RewriteGraph: the transpose in front has been visited), so only the last ones of a graph are, and a window must not
+    show more.
     """
     readers, moved, seen = graph.readers(), set(), set()
     stack = list(graph.outputs)
@@ -55,7 +58,8 @@ def reordered(graph: TensorGraph) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A group with its surroundings, as nodes of the whole graph. stops: those through which Vela must not come to reorder movements.
+    """A group with its surroundings, as nodes of the whole graph. stops: those through which Vela must not come to
+    reorder movements.
     key: equal for windows that cost the same."""
 
     group: tuple[int, ...]
@@ -143,7 +147,8 @@ class Windows:
         return out
 
     def _without_pads(self, nodes: Sequence[int], group: Set[int]) -> tuple[int, ...]:
-        """`nodes` without those behind the group that read what is computed outside, and what must not be cut from them."""
+        """`nodes` without those behind the group that read what is computed outside, and what must not be cut from
+        them."""
         needed, dropped = set(group), {-1}
         for n in reversed(nodes):
             if n in needed:

@@ -6,10 +6,12 @@ Blocks are run in order in one directory, which shows the repository's `examples
 
 * `python` blocks share a namespace; one that begins with `# NAME.py` is saved under that name instead;
 * `bash` blocks run in a shell that knows `eqsat` and `python`;
-* a `toml` block with entry points is that of an installed package from there on;
+* a `toml` block with entry points is that of an installed package from there on, one that begins with
+  `# pyproject.toml` is saved under that name;
 * a `text` block after one of them is what it prints, without lines of wall time.
 
-`<!-- setup ... -->` holds Python that a page needs and does not show. A block whose first line is `# not run: REASON` is left out.
+`<!-- setup ... -->` holds Python that a page needs and does not show. A block whose first line is `# not run: REASON`
+is left out.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ ROOT = Path(__file__).parent.parent
 LANGUAGES = ("python", "bash", "toml", "text")
 NOT_RUN = "# not run: "
 _FENCE = re.compile(r"^(?:```(?P<language>\w*|\{[\w-]+\}[^\n]*)|<!-- setup)\n(?P<code>.*?)^(?:```|-->)$", re.M | re.S)
-_FILE = re.compile(r"# (\w+\.py)\n")
+_FILE = re.compile(r"# (\w+\.py|pyproject\.toml)\n")
 _VOLATILE = ("seconds: ",)
 #: Directives that hold no code of their own.
 _SHOWN = ("{toctree}", "{literalinclude}", "{eval-rst}")
@@ -54,7 +56,8 @@ def pages() -> list[Path]:
 
 
 def blocks(page: Path) -> list[CodeBlock]:
-    """The blocks of a page with the line of their first line of code. Raises BlockError for a language that cannot be run."""
+    """The blocks of a page with the line of their first line of code. Raises BlockError for a language that cannot be
+    run."""
     text, out = page.read_text(encoding="utf-8"), []
     for m in _FENCE.finditer(text):
         language = "python" if m["language"] is None else m["language"]
@@ -85,12 +88,12 @@ def run(page: Path, directory: Path) -> list[tuple[CodeBlock, str]]:
                 outputs.append((b, printed))
             elif b.code.startswith(NOT_RUN):
                 printed = ""
+            elif m := _FILE.match(b.code):
+                (directory / m[1]).write_text(b.code)
             elif b.language == "toml":
                 _install(b.code, directory)
             elif b.language == "bash":
                 printed = _stable(_bash(b.code, directory, shell, where))
-            elif m := _FILE.match(b.code):
-                (directory / m[1]).write_text(b.code)
             else:
                 printed = _stable(_python(b, page, names, where))
     finally:

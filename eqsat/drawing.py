@@ -1,12 +1,13 @@
-"""Graphs as SVG: boxes with text in rows, edges from the top down. For pages that work without a network, and without scripts.
+"""Graphs as SVG: boxes with text in rows, edges from the top down. For pages that work without a network, and without
+scripts.
 
 >>> picture = draw({0: Box([Text("conv2d")]), 1: Box([Text("clamp")], "new")}, [Edge(0, 1)], Look())
 >>> picture.height, svg(picture).count("<rect")
 (91.0, 2)
 
-A box is in the row of its longest path from above, in a row by the mean place of its neighbours (Sugiyama's heuristic), networkx finding
-the rows. Of layout libraries none served: Graphviz and ELK want a binary or node, igraph and grandalf are under copyleft licences and
-the latter has had no release since 2023; ours is a page of code.
+A box is in the row of its longest path from above, in a row by the mean place of its neighbours (Sugiyama's heuristic),
+networkx finding the rows. Of layout libraries none served: Graphviz and ELK want a binary or node, igraph and grandalf
+are under copyleft licences and the latter has had no release since 2023; ours is a page of code.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """kind: its classes in the style sheet. note: shown when the pointer rests on it. aside: text beside it, on the right. data: what a page's
-    script finds it by, as attributes `data-...`."""
+    """kind: its classes in the style sheet. note: shown when the pointer rests on it. aside: text beside it, on the
+    right. data: what a page's script finds it by, as attributes `data-...`."""
 
     lines: Sequence[Text]
     kind: str = ""
@@ -54,8 +55,9 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Sizes in pixels. width: of a box. line: between baselines of its text; first: of the first one below its top; last: of the bottom below
-    the last one. gap_x, gap_y: between boxes, and around all. aside: room for text beside boxes. centred: text within boxes."""
+    """Sizes in pixels. width: of a box. line: between baselines of its text; first: of the first one below its top;
+    last: of the bottom below the last one. gap_x, gap_y: between boxes, and around all. aside: room for text beside
+    boxes. centred: text within boxes."""
 
     width: int = 132
     line: int = 12

@@ -16,8 +16,8 @@ class InputError(ValueError):
 
 
 class PluginError(InputError):
-    """A cost model, an extractor, a function of a rule or a module with one of them that is the user's own failed: the message says which, where
-    and how, and the cause is what it raised, if it raised."""
+    """A cost model, an extractor, a function of a rule or a module with one of them that is the user's own failed: the
+    message says which, where and how, and the cause is what it raised, if it raised."""
 
 
 class OutputError(InputError):
@@ -63,8 +63,8 @@ def is_placing() -> bool:
 
 
 def abandon() -> list[Path]:
-    """Removes what is unfinished, lets nobody begin or place anything from now on, and says what was placed. For a process that is about to
-    end without unwinding."""
+    """Removes what is unfinished, lets nobody begin or place anything from now on, and says what was placed. For a
+    process that is about to end without unwinding."""
     _PLACING.acquire()
     for temporary in list(_unfinished):
         _remove(temporary)
@@ -79,7 +79,8 @@ def _remove(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes `data` to `path` by renaming a finished neighbour: an old file stays whole until then. Raises OutputError."""
+    """Writes `data` to `path` by renaming a finished neighbour: an old file stays whole until then. Raises
+    OutputError."""
     try:
         with beside(path) as temporary:
             with temporary.open("xb") as f:

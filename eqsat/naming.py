@@ -13,14 +13,16 @@ from extraction.registry import split as split
 
 
 def load(place: str) -> Any:
-    """What is behind `file.py:Name` or `module:Name`, or the module where there is no Name. Raises InputError, PluginError."""
+    """What is behind `file.py:Name` or `module:Name`, or the module where there is no Name. Raises InputError,
+    PluginError."""
     with naming():
         return registry.load(place)
 
 
 @contextmanager
 def naming() -> Iterator[None]:
-    """In here what users name is looked up: a name that nothing has is bad input, a module that fails is a plug-in that does."""
+    """In here what users name is looked up: a name that nothing has is bad input, a module that fails is a plug-in that
+    does."""
     try:
         yield
     except registry.BrokenModule as e:

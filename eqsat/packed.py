@@ -1,4 +1,5 @@
-"""Packed files that anybody may have written. The reader lives with extraction, which imports nothing of this package and reads choice graphs with it."""
+"""Packed files that anybody may have written. The reader lives with extraction, which imports nothing of this package
+and reads choice graphs with it."""
 
 from extraction.unpack import UnpackError as UnpackError
 from extraction.unpack import check_zip as check_zip

@@ -3,11 +3,12 @@
     python -P _child.py NAME BYTES_OF_STACK
 
 A message is a head of two sizes, JSON, and the byte strings that the JSON refers to; nothing is pickled. A request is
-{"function": "module:name", "args": [...], "streams": bool}. Answers are any number of {"message": x} from a function that streams,
-then {"value": x} or {"error": text, "place": "file.py:line"}. Only the standard library is imported before a function asks for more.
+{"function": "module:name", "args": [...], "streams": bool}. Answers are any number of {"message": x} from a function
+that streams, then {"value": x} or {"error": text, "place": "file.py:line"}. Only the standard library is imported
+before a function asks for more.
 
-Functions run in a thread with a stack of the given size, while this one waits for the next request: when there is none because
-the parent is gone, the process ends at once, with whatever it started in its session.
+Functions run in a thread with a stack of the given size, while this one waits for the next request: when there is none
+because the parent is gone, the process ends at once, with whatever it started in its session.
 """
 
 from __future__ import annotations

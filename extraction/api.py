@@ -1,7 +1,7 @@
 """`extract`: one door to every extractor, the built-in ones and those of others.
 
-Another package adds an extractor by an entry point in the group `extraction.extractors`: its name is the method, its object an
-`Extractor` (`protocol`). One that is in no package is named `module:Name` or `file.py:Name` (`registry`).
+Another package adds an extractor by an entry point in the group `extraction.extractors`: its name is the method, its
+object an `Extractor` (`protocol`). One that is in no package is named `module:Name` or `file.py:Name` (`registry`).
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ SHRUNK_CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
 
 @dataclass(frozen=True)
 class Asp:
-    """clingo with these options. ordered: the program also states which components an active one needs (`structure`); it helps where most
-    are needed, as in graphs of one value in many layouts, and burdens the search where few are."""
+    """clingo with these options. ordered: the program also states which components an active one needs (`structure`);
+    it helps where most are needed, as in graphs of one value in many layouts, and burdens the search where few are."""
 
     options: tuple[str, ...] = SHRUNK_CORES
     ordered: bool = False
@@ -131,8 +131,8 @@ class Encoding:
     def _entries(self, backend: Backend, component: Component, active: int, rest: list[int]) -> list[Weighted]:
         """Weighted atoms for the least price of the component's entries, which is taken off `rest`.
 
-        It is counted on "the component is active", and again on "two of its entries are chosen" and so on: one atom for what else
-        would take a core over all its classes.
+        It is counted on "the component is active", and again on "two of its entries are chosen" and so on: one atom for
+        what else would take a core over all its classes.
         """
         least = min(self.price[n] for n in component.entries)
         if least <= 0:
@@ -146,8 +146,8 @@ class Encoding:
         return weights
 
     def _class_price(self, backend: Backend, c: int, price: Sequence[int]) -> list[Weighted]:
-        """Weighted atoms that add up to the price of c's choice: the least price on "c is active", then the difference from each price
-        level to the next on "the choice costs so much".
+        """Weighted atoms that add up to the price of c's choice: the least price on "c is active", then the difference
+        from each price level to the next on "the choice costs so much".
 
         Unsatisfiable cores over one atom for a class are far smaller than over all its e-nodes.
         """

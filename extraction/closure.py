@@ -105,7 +105,8 @@ class Closure:
 
 
 def _common(form: NormalForm, c: int, need: dict[int, int], own: int) -> int | None:
-    """What every derivation of class c needs by what is known of others, `own` included; None as long as it has no derivation."""
+    """What every derivation of class c needs by what is known of others, `own` included; None as long as it has no
+    derivation."""
     common = -1
     for n in form.members[c]:
         if not form.reads[n] <= need.keys():

@@ -54,7 +54,8 @@ extract = exact.extractor("cpsat", CpSat())
 
 
 class ConstraintProgram:
-    """`graph`, which must be in normal form, as a model of CP-SAT: a literal for each e-node, and one for each class that it is active."""
+    """`graph`, which must be in normal form, as a model of CP-SAT: a literal for each e-node, and one for each class
+    that it is active."""
 
     def __init__(self, graph: ChoiceGraph):
         from ortools.sat.python import cp_model
@@ -71,7 +72,8 @@ class ConstraintProgram:
         self._minimize()
 
     def _classes(self) -> None:
-        """Each class at most one e-node, the roots one; what a choice reads is active, what could pay only if something reads it."""
+        """Each class at most one e-node, the roots one; what a choice reads is active, what could pay only if something
+        reads it."""
         readers: dict[int, list[Any]] = {}
         for c in range(self.graph.n_classes):
             self.model.add(sum(self.chosen[n] for n in self.graph.class_nodes(c)) == self.active[c])

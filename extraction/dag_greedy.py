@@ -28,7 +28,8 @@ from .tree_greedy import require_roots, tree_pass
 RESTARTS = 4
 RESTART_NODES = 20_000  # above this many e-nodes one restart costs seconds, so there is only the first
 SET_CLASSES = 100_000
-"""Classes up to which each has a bit set of all that it needs, which together are quadratic: 600 MB. Above it the first choice is that of `tree_greedy`."""
+"""Classes up to which each has a bit set of all that it needs, which together are quadratic: 600 MB. Above it the
+first choice is that of `tree_greedy`."""
 
 
 def extract(
@@ -40,8 +41,8 @@ def extract(
     restarts: int = RESTARTS,
     starts: Sequence[Choice] = (),
 ) -> Extraction:
-    """Best of `warm_start`, and of `restarts` greedy passes (at least one) and of the choices `starts`, each improved locally. Large graphs go by
-    `parts`.
+    """Best of `warm_start`, and of `restarts` greedy passes (at least one) and of the choices `starts`, each improved
+    locally. Large graphs go by `parts`.
 
     Deterministic for a seed as long as the time limit does not cut it short. Raises Infeasible,
     NoChoiceFound.

@@ -161,8 +161,8 @@ class ExactSearch:
 
 
 def carried(reduced: Reduced, choice: Choice, time_limit: float) -> Choice:
-    """A choice of the reduced graph as near to one of the original as greedy extraction finds it: reductions may have dropped e-nodes of it that
-    others replace at no more cost. Raises NoChoiceFound."""
+    """A choice of the reduced graph as near to one of the original as greedy extraction finds it: reductions may have
+    dropped e-nodes of it that others replace at no more cost. Raises NoChoiceFound."""
     graph, kept = reduced.graph, set(choice.values())
     away = 1.0 + float(np.abs(graph.cost).sum())
     far = np.array([0.0 if n in kept else away for n in reduced.nodes])

@@ -29,7 +29,8 @@ Row = tuple[float, Sequence[int]]
 """An e-node: its cost, and the classes that it reads."""
 
 UNIT_DIGITS, MOST_UNITS = 7, 2.0**40
-"""Decimal places of costs, and units in a cost, up to which `in_units` goes: sums of so many units are exact in floats."""
+"""Decimal places of costs, and units in a cost, up to which `in_units` goes: sums of so many units are exact in
+floats."""
 
 SINGLE = 6e-8
 """Relative rounding error of single precision, 2**-24."""
@@ -164,9 +165,9 @@ class ChoiceGraph:
     def in_units(self) -> tuple[ChoiceGraph, float]:
         """The graph with whole-number costs, and the unit that they count: (self, 1.0) if there is none.
 
-        The unit is the largest number, a multiple of a power of ten, of which all costs and deltas are multiples. Decimals
-        stored in single precision, as measured costs often are, count as the decimals. Between two whole numbers lies no
-        total, so solvers can prove an optimum in this graph where floats leave a doubt.
+        The unit is the largest number, a multiple of a power of ten, of which all costs and deltas are multiples.
+        Decimals stored in single precision, as measured costs often are, count as the decimals. Between two whole
+        numbers lies no total, so solvers can prove an optimum in this graph where floats leave a doubt.
         """
         prices = np.concatenate([self.cost, np.fromiter(self.pair_costs.values(), float, len(self.pair_costs))])
         for digits in range(UNIT_DIGITS + 1):

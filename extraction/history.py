@@ -1,7 +1,7 @@
 """Whether a race is worth going on with, judged by what came of it so far.
 
-It ends by the seconds in which its solvers could compute (`race.WorkClock`), so that a busy machine makes it longer and not worse, up to its time limit. What is
-found by then depends on the machine; what is proved before does not.
+It ends by the seconds in which its solvers could compute (`race.WorkClock`), so that a busy machine makes it longer and
+not worse, up to its time limit. What is found by then depends on the machine; what is proved before does not.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ QUIET, QUIET_OF_LIMIT = 0.5, 0.2
 """A race ends after this part of the time used so far without news, if that is at least so much of the time limit."""
 
 VISIBLE, CLOSE_OF_LIMIT = 0.003, 0.1
-"""Part of the cost by which a choice must be better, or a bound higher, to be news: prices are farther from what a compiled graph takes. Where no
-more than that is left to gain, a race ends after the second part of its time limit without a better choice."""
+"""Part of the cost by which a choice must be better, or a bound higher, to be news: prices are farther from what a
+compiled graph takes. Where no more than that is left to gain, a race ends after the second part of its time limit
+without a better choice."""
 
 
 @dataclass
@@ -34,8 +35,8 @@ class History:
     _news: float = field(default=0.0, init=False)
 
     def ends(self, cost: float, bound: float, now: float, begun: int = 0) -> bool:
-        """Takes in the best cost and bound at `now`, and how many solvers have begun, which is news, too; whether no more is to be expected. Never before
-        there is a choice."""
+        """Takes in the best cost and bound at `now`, and how many solvers have begun, which is news, too; whether no
+        more is to be expected. Never before there is a choice."""
         if cost == math.inf:
             return False
         visible = VISIBLE * abs(cost + self.offset)

@@ -7,8 +7,8 @@ One binary x[n] for each e-node; "class c is active" is the sum of its x.
   per e-node;
 * acyclicity: inside each strongly connected component a level for each class, readers below;
 * a level of a surcharge (see `structure`): its readers must find an e-node without it, or pay it;
-* rows that follow from these for whole numbers but not for fractions: an active component has an entry and what that reads, and two
-  classes are not each read from the other;
+* rows that follow from these for whole numbers but not for fractions: an active component has an entry and what that
+  reads, and two classes are not each read from the other;
 * where negative prices could reward useless activity (see `normal_form`), a class may only be active
   if something active reads it; with acyclicity that means: if a root reaches it.
 """

@@ -83,7 +83,8 @@ def save(graph: ChoiceGraph, path: str | Path) -> None:
 
 
 def load(path: str | Path) -> ChoiceGraph:
-    """Read a graph in our format. Raises InvalidGraph on another format or version, and on a damaged file; OSError if there is none."""
+    """Read a graph in our format. Raises InvalidGraph on another format or version, and on a damaged file; OSError if
+    there is none."""
     return from_json(read_json(path))
 
 
@@ -160,7 +161,8 @@ def write_gym(graph: ChoiceGraph, path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """The content of a JSON file, gzip'd or not. Raises InvalidGraph if it is damaged, or unpacks to more than it may; OSError if there is none."""
+    """The content of a JSON file, gzip'd or not. Raises InvalidGraph if it is damaged, or unpacks to more than it may;
+    OSError if there is none."""
     try:
         return unpack_json(Path(path).read_bytes())
     except UnpackError as e:

@@ -1,7 +1,7 @@
 """`lns`: anytime neighbourhood search. Free a ball of classes, keep the rest, solve that exactly, repeat.
 
-A neighbourhood is a ChoiceGraph of its own (see `neighbourhood`): reduced, and solved by clingo if anything is left, in time that
-does not depend on the size of the whole.
+A neighbourhood is a ChoiceGraph of its own (see `neighbourhood`): reduced, and solved by clingo if anything is left, in
+time that does not depend on the size of the whole.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ class LocalSearch:
         rounds: int = 20,
         enough: Callable[[Choice], bool] | None = None,
     ) -> None:
-        """Improve until no single change and no joint one helps, a choice is `enough`, `rounds` or WORK are done, or `deadline` has passed.
+        """Improve until no single change and no joint one helps, a choice is `enough`, `rounds` or WORK are done, or
+        `deadline` has passed.
 
         `deadline` is on the clock of time.perf_counter. Sideways moves are taken at random.
         """
@@ -94,9 +95,11 @@ class LocalSearch:
             self.switch(c, best)
 
     def _improve_jointly(self, deadline: float) -> None:
-        """For each class that is not active, change all active classes that can read it so that they do, and keep what is cheaper.
+        """For each class that is not active, change all active classes that can read it so that they do, and keep what
+        is cheaper.
 
-        A part that costs too much for one reader may be cheap for several, as one product for all steps of a recurrence.
+        A part that costs too much for one reader may be cheap for several, as one product for all steps of a
+        recurrence.
         """
         slack = 1e-9 * max(1.0, abs(self.cost))
         for shared in range(self.graph.n_classes):
@@ -156,7 +159,8 @@ class LocalSearch:
         return self._counted(n, -1)
 
     def _counted(self, n: int, step: int) -> float:
-        """What e-node n costs with all that becomes active (step 1) or stops being active (-1) by it alone, whose references change by the step."""
+        """What e-node n costs with all that becomes active (step 1) or stops being active (-1) by it alone, whose
+        references change by the step."""
         node, reads, paired, edges = self.prices.node, self.prices.reads, self.prices.paired, self.prices.edges
         references, choice, turned = self.references, self.choice, max(step, 0)
         price = 0.0

@@ -1,8 +1,8 @@
 """A neighbourhood of a choice as a small ChoiceGraph of its own: some classes are free, what else is chosen stays.
 
-What stays is paid already and comes in only where it must: as the price of pairs that cross the border, and, against cycles, as a
-free e-node that reads the free classes it depends on. What is chosen for the sake of free classes only may go, so it is inside,
-with its one e-node.
+What stays is paid already and comes in only where it must: as the price of pairs that cross the border, and, against
+cycles, as a free e-node that reads the free classes it depends on. What is chosen for the sake of free classes only may
+go, so it is inside, with its one e-node.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class _Cut:
     """A choice cut in two.
 
     stays    : classes that are active whatever is chosen for the free ones
-    inside   : class -> its e-nodes to choose from: all of a free one, the chosen one of what is active for the sake of free ones only
-    required : free classes that what stays, or a root, reads
+    inside   : class -> its e-nodes to choose from: all of a free one, the chosen one of what is active for the sake of
+    free ones only required : free classes that what stays, or a root, reads
     depends  : class that stays -> the free classes that it depends on
     """
 
@@ -83,7 +83,8 @@ class Neighbours:
         return ball
 
     def part(self, choice: Choice, free: set[int]) -> Part:
-        """The neighbourhood of `choice`, which must list readers before what they read, with the classes `free` to choose anew."""
+        """The neighbourhood of `choice`, which must list readers before what they read, with the classes `free` to
+        choose anew."""
         cut = self._cut(choice, free)
         price = self._prices(choice, cut)
         usable = {

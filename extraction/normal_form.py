@@ -102,7 +102,8 @@ class NormalForm:
         return changed
 
     def _settled(self, n: int, terms: Surcharges, alive: set[int]) -> Surcharges | None:
-        """What remains of n's surcharges once their minimum is in its price; None if it may read nothing of some class."""
+        """What remains of n's surcharges once their minimum is in its price; None if it may read nothing of some
+        class."""
         kept: Surcharges = {}
         for d, by_node in terms.items():
             if d not in self.reads[n]:

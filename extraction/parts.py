@@ -1,13 +1,16 @@
-"""Large graphs by parts: where a single class joins what is below it to the rest, the part below is extracted by itself, and equal parts once.
+"""Large graphs by parts: where a single class joins what is below it to the rest, the part below is extracted by
+itself, and equal parts once.
 
     found = extract(graph, portfolio, "portfolio", time_limit=600)     # portfolio: any extractor
 
-A class cuts a graph if each way from a root to what is below it, and each way back, goes through it, and each of its e-nodes reads below it alone or above it
-alone. So nothing above changes which choice below is the cheapest: above, one e-node of its cost stands for the part. Where every derivation
-above needs that class, it costs nothing there and its cost is added, so that equal parts stay equal whatever is below them. What cuts an undirected
-graph (Hopcroft and Tarjan, "Algorithm 447: efficient algorithms for graph manipulation", 1973) is found in linear time.
+A class cuts a graph if each way from a root to what is below it, and each way back, goes through it, and each of its
+e-nodes reads below it alone or above it alone. So nothing above changes which choice below is the cheapest: above, one
+e-node of its cost stands for the part. Where every derivation above needs that class, it costs nothing there and its
+cost is added, so that equal parts stay equal whatever is below them. What cuts an undirected graph (Hopcroft and
+Tarjan, "Algorithm 447: efficient algorithms for graph manipulation", 1973) is found in linear time.
 
-Bounds of parts add up. A part that may be left out costs between its bound and its cost, which widens the gap of the whole by that of the part.
+Bounds of parts add up. A part that may be left out costs between its bound and its cost, which widens the gap of the
+whole by that of the part.
 """
 
 from __future__ import annotations
@@ -39,9 +42,10 @@ _FOUND_NEEDED = 8
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """graph: an e-node of cost 0 stands for each part below; the root is class 0, but for the topmost part, which has the roots of the whole. nodes: its
-    e-nodes in the whole graph, -1 for what stands for a part. below: such an e-node -> the class that cuts there; needed: those without which the part
-    has no derivation. digest: equal where graphs are."""
+    """graph: an e-node of cost 0 stands for each part below; the root is class 0, but for the topmost part, which has
+    the roots of the whole. nodes: its e-nodes in the whole graph, -1 for what stands for a part. below: such an e-node
+    -> the class that cuts there; needed: those without which the part has no derivation. digest: equal where graphs
+    are."""
 
     graph: ChoiceGraph
     nodes: tuple[int, ...]
@@ -63,7 +67,8 @@ def extract(
     seed: int = 0,
     warm_start: Choice | None = None,
 ) -> Extraction:
-    """The choice that an extractor called `name` makes by parts, each with its share of the time. Raises Infeasible, NoChoiceFound."""
+    """The choice that an extractor called `name` makes by parts, each with its share of the time. Raises Infeasible,
+    NoChoiceFound."""
     begin = time.perf_counter()
     parts = cut(graph, LEAST)
     if len(parts) == 1:
@@ -131,15 +136,17 @@ def _joined(graph: ChoiceGraph, parts: Mapping[int, Part], found: Mapping[int, E
 
 
 def cut(graph: ChoiceGraph, least: int) -> dict[int, Part]:
-    """{class that cuts: the part below it}, each after all that are below it; the topmost part is that of a class which is not there, the number of classes."""
+    """{class that cuts: the part below it}, each after all that are below it; the topmost part is that of a class which
+    is not there, the number of classes."""
     tree = _Tree(graph)
     cuts = _Cuts(graph, tree, least)
     return {top: cuts.part(top) for top in cuts.tops}
 
 
 class _Tree:
-    """Depth-first search from the roots, in both directions of reading: order[i] is the i-th class to be found, before all of them the world, which reads
-    the roots. What was found from a class on lies in order[place[c]:end[c]]; low[c]: the earliest place that anything in there is joined to."""
+    """Depth-first search from the roots, in both directions of reading: order[i] is the i-th class to be found, before
+    all of them the world, which reads the roots. What was found from a class on lies in order[place[c]:end[c]]; low[c]:
+    the earliest place that anything in there is joined to."""
 
     def __init__(self, graph: ChoiceGraph):
         world = graph.n_classes
@@ -173,7 +180,8 @@ class _Tree:
 
 
 def _neighbours(graph: ChoiceGraph) -> tuple[list[int], list[int]]:
-    """Classes that read each class or are read by it: those of c are near[start[c]:start[c + 1]]. The world reads the roots."""
+    """Classes that read each class or are read by it: those of c are near[start[c]:start[c + 1]]. The world reads the
+    roots."""
     world = graph.n_classes
     readers = np.repeat(graph.node_class, np.diff(graph.child_start))
     usable = np.ones(graph.n_nodes, bool)
@@ -187,7 +195,8 @@ def _neighbours(graph: ChoiceGraph) -> tuple[list[int], list[int]]:
 
 
 class _Cuts:
-    """Where a graph is cut. below: class that cuts -> its e-nodes that read below it; tops: these classes, the lowest first, and the world."""
+    """Where a graph is cut. below: class that cuts -> its e-nodes that read below it; tops: these classes, the lowest
+    first, and the world."""
 
     def __init__(self, graph: ChoiceGraph, tree: _Tree, least: int):
         self.graph, self.tree, world = graph, tree, graph.n_classes

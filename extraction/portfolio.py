@@ -1,11 +1,13 @@
 """`portfolio`, the default: greedy, reduce, then exact solvers against each other and against time.
 
 Small remains are solved here, by branch and bound. Otherwise solvers race in processes of their own. Core-guided
-clingo proves most graphs, in one of two ways: with the order of components stated it runs through; with shrunk cores until
-late, when disjoint cores take over. Beside them HiGHS runs for a first heat, then neighbourhood search.
+clingo proves most graphs, in one of two ways: with the order of components stated it runs through; with shrunk cores
+until late, when disjoint cores take over. Beside them HiGHS runs for a first heat, then neighbourhood search.
 Three processes share two cores, because no graph tells beforehand who will be first. Large graphs, of
 which few are proved in time, have the first clingo and neighbourhood search from the start, one for
-each of two cores. Graphs of more than 100,000 e-nodes are cut into parts where that is possible (`parts`). The race ends before its time where its history says that no more is to be had (`history`). Never worse than `dag_greedy`, as long as that ends within its share of the time limit.
+each of two cores. Graphs of more than 100,000 e-nodes are cut into parts where that is possible (`parts`). The race
+ends before its time where its history says that no more is to be had (`history`). Never worse than `dag_greedy`, as
+long as that ends within its share of the time limit.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from .graph import ChoiceGraph
 class Prices:
     """Node and edge prices of `graph`, as plain lists and dicts for tight Python loops.
 
-    paired: {e-node: {class that it reads: {e-node of that: price of the read}}}, inf where it may not be read; what is not there is free.
+    paired: {e-node: {class that it reads: {e-node of that: price of the read}}}, inf where it may not be read; what is
+    not there is free.
     """
 
     def __init__(self, graph: ChoiceGraph):

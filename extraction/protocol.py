@@ -1,8 +1,10 @@
 """What an extractor is, what a solver is, and what a solver reports while it runs.
 
-An *extractor* is what a user names: a function from a ChoiceGraph to an Extraction. The exact ones share greedy extraction and reductions
-(`exact`) and leave the rest to *solvers*, which run in processes of their own and against each other (`race`). A solver is a frozen
-dataclass: its fields are its options, plain values that JSON holds, by which the process makes it anew. A package of its own may have one:
+An *extractor* is what a user names: a function from a ChoiceGraph to an Extraction. The exact ones share greedy
+extraction and reductions (`exact`) and leave the rest to *solvers*, which run in processes of their own and against
+each other (`race`). A solver is a frozen
+dataclass: its fields are its options, plain values that JSON holds, by which the process makes it anew. A package of
+its own may have one:
 
     @dataclass(frozen=True)
     class Mine:
@@ -24,7 +26,8 @@ from .graph import ChoiceGraph
 from .result import Extraction
 
 Ending = Literal["optimal", "infeasible", "limit"]
-"""How a solver ends: the last choice that it reported is optimal; there is no choice; or neither is proved beyond what it reported."""
+"""How a solver ends: the last choice that it reported is optimal; there is no choice; or neither is proved beyond
+what it reported."""
 
 
 class SolverReport(Protocol):
@@ -60,7 +63,7 @@ class Extractor(Protocol):
     def __call__(self, graph: ChoiceGraph, *, time_limit: float, seed: int, warm_start: Choice | None) -> Extraction:
         """The cheapest choice found within `time_limit` seconds, of any graph.
 
-        `warm_start` is a choice to improve on. Raises Infeasible if it is proved that there is none, NoChoiceFound if the extractor gave
-        up before it found one, SolverUnavailable if it cannot work at all.
+        `warm_start` is a choice to improve on. Raises Infeasible if it is proved that there is none, NoChoiceFound if
+        the extractor gave up before it found one, SolverUnavailable if it cannot work at all.
         """
         ...

@@ -74,7 +74,8 @@ Inbox = queue.Queue["tuple[SolverProcess, dict[str, Any]]"]
 
 
 def _import_path(solver: Solver) -> str:
-    """Where a process finds this package and the solver's module, which may be a file of the user's that only this process knows of."""
+    """Where a process finds this package and the solver's module, which may be a file of the user's that only this
+    process knows of."""
     module = sys.modules[type(solver).__module__]
     depth = module.__name__.count(".") + hasattr(module, "__path__")
     file = Path(module.__file__ or "").resolve()
@@ -154,8 +155,9 @@ def race(
     seed: int,
     ends: Callable[[float, float, float, int], bool] = lambda cost, bound, worked, begun: False,
 ) -> None:
-    """Run the entrants, each in its time, until one proves the optimum, all are done, the caller wants no more (`stopping`) or
-    `ends` says so, with the best cost and bound, the seconds that they could work, and how many have begun to.
+    """Run the entrants, each in its time, until one proves the optimum, all are done, the caller wants no more
+    (`stopping`) or `ends` says so, with the best cost and bound, the seconds that they could work, and how many have
+    begun to.
 
     `ends` is not asked before one has: a process loads its solver first, which takes a busy machine seconds.
     Each starts from the best choice known by then. Improves `state` in place; Ctrl-C stops the

@@ -1,11 +1,13 @@
-"""What users name by a string, and one way to find it: extractors here, cost models, rules and models in the packages above.
+"""What users name by a string, and one way to find it: extractors here, cost models, rules and models in the packages
+above.
 
 >>> extractors = Registry("extractor", "extraction.extractors", {"ilp": "extraction.ilp:extract"})
 >>> extractors.find("ilp").__module__
 'extraction.ilp'
 
-A name is that of something built in, an entry point of an installed package, `module:Name` or `file.py:Name`. Modules are found from the
-working directory too, as `python -m` would, and a file finds its neighbours, as `python file.py` would.
+A name is that of something built in, an entry point of an installed package, `module:Name` or `file.py:Name`. Modules
+are found from the working directory too, as `python -m` would, and a file finds its neighbours, as `python file.py`
+would.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class BrokenModule(UnknownName):
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """One kind of what users name. what: the kind, in messages; group: of entry points; built_in: name -> `module:Name`."""
+    """One kind of what users name. what: the kind, in messages; group: of entry points; built_in: name ->
+    `module:Name`."""
 
     what: str
     group: str
@@ -50,7 +53,8 @@ class Registry:
         return {**named, **self.built_in}
 
     def place(self, name: str) -> str:
-        """`module:Name` or `file.py:Name` of a name; a module that is looked into as a whole has no Name. Raises UnknownName."""
+        """`module:Name` or `file.py:Name` of a name; a module that is looked into as a whole has no Name. Raises
+        UnknownName."""
         known = self.available()
         if name in known:
             return known[name]
@@ -66,7 +70,8 @@ class Registry:
         return load(self.place(name))
 
     def find_callable(self, name: str, *parameters: str, **keywords: str) -> Any:
-        """The object, which takes these arguments; only their number and the keywords matter. Raises UnknownName where it does not."""
+        """The object, which takes these arguments; only their number and the keywords matter. Raises UnknownName where
+        it does not."""
         found = self.find(name)
         form = ", ".join([*parameters, *(f"{k}={v}" for k, v in keywords.items())])
         if not callable(found):
@@ -81,7 +86,8 @@ class Registry:
 
 
 def load(place: str) -> Any:
-    """The object of `module:Name` or `file.py:Name`, or the module where there is no Name. Raises UnknownName, BrokenModule."""
+    """The object of `module:Name` or `file.py:Name`, or the module where there is no Name. Raises UnknownName,
+    BrokenModule."""
     module_place, attribute = split(place)
     module = _module(module_place)
     if not attribute:

@@ -3,8 +3,8 @@
     with stopping(event.is_set):
         found = extract(graph)
 
-A context and no argument, so that extractors of others, which know nothing of it, are extractors still; those that are built on ours end as
-ours do. It counts for what this thread does. Processes of solvers are ended from here (`race`).
+A context and no argument, so that extractors of others, which know nothing of it, are extractors still; those that are
+built on ours end as ours do. It counts for what this thread does. Processes of solvers are ended from here (`race`).
 """
 
 from __future__ import annotations

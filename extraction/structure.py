@@ -1,8 +1,9 @@
 """What solvers are given about a graph in normal form beyond its definition: its components, and surcharges by levels.
 
-A *component* is a strongly connected component of the class graph: the classes that can be computed from each other, such as one value
-in several layouts. Whatever is chosen, the first class of a component to be computed is computed by an *entry*, an e-node that reads
-nothing of the component. Relaxations do not see that by themselves: half of each of two classes, each read from the other, would do.
+A *component* is a strongly connected component of the class graph: the classes that can be computed from each other,
+such as one value in several layouts. Whatever is chosen, the first class of a component to be computed is computed by
+an *entry*, an e-node that reads nothing of the component. Relaxations do not see that by themselves: half of each of
+two classes, each read from the other, would do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ class Component:
 
     classes  : its classes
     entries  : its e-nodes that read no class of it; if the component is active, one of them is chosen
-    avoiding : component that entries read -> the entries that do not read it; if this component is active, so is that one, or one of these
+    avoiding : component that entries read -> the entries that do not read it; if this component is active, so is that
+    one, or one of these
                entries is chosen
     """
 
@@ -46,7 +48,8 @@ def components(graph: ChoiceGraph) -> list[Component]:
 
 @dataclass(frozen=True)
 class SurchargeLevel:
-    """Part of a surcharge: `high - low` is paid if one of `readers`, all of one class, and one of `read`, all of another, are chosen.
+    """Part of a surcharge: `high - low` is paid if one of `readers`, all of one class, and one of `read`, all of
+    another, are chosen.
 
     free : the other e-nodes of the class that is read
     low  : what the surcharge has come to by lower levels

@@ -3,8 +3,8 @@
 >>> unpack_json(pack_json([1, 2]))
 [1, 2]
 
-What is unpacked may have so many bytes per packed byte, and so many in any case. What packs better, such as zeros, is written without compression,
-so that everything that is written here can be read here.
+What is unpacked may have so many bytes per packed byte, and so many in any case. What packs better, such as zeros, is
+written without compression, so that everything that is written here can be read here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-#: Bytes per packed byte: of gzip files, of which saved runs have 3 to 16, of xz files, of which outlines have 26 to 40, and of arrays.
+#: Bytes per packed byte: of gzip files, of which saved runs have 3 to 16, of xz files, of which outlines have 26 to 40,
+#: and of arrays.
 _GZIP, _XZ, _NPZ = 50, 100, 50
 #: Bytes that any file may unpack to. Of JSON less, as its values take up to 24 times the bytes of their text.
 _LEAST_JSON, _LEAST_ARRAYS = 4 << 20, 64 << 20

@@ -1,4 +1,5 @@
-"""The cheapest choice within budgets: of every sum of weights over the chosen e-nodes, no more than is allowed. An integer program (`ilp`).
+"""The cheapest choice within budgets: of every sum of weights over the chosen e-nodes, no more than is allowed. An
+integer program (`ilp`).
 
     within(graph, [Budget(bytes_of, 4096)])     # None: none was found
 
@@ -25,7 +26,8 @@ from .result import Extraction
 from .stopping import is_over
 
 GAP, NODES = 0.003, 20
-"""The search ends where it is this part of the cost from its bound, or after so many nodes of branch and bound: alike on every machine."""
+"""The search ends where it is this part of the cost from its bound, or after so many nodes of branch and bound: alike
+on every machine."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Budget:
 def within(
     graph: ChoiceGraph, budgets: Sequence[Budget], *, time_limit: float = 10.0, gap: float = GAP
 ) -> Extraction | None:
-    """The cheapest choice that was found; None if none was, or there is none. The time limit is for what GAP and NODES do not foresee.
+    """The cheapest choice that was found; None if none was, or there is none. The time limit is for what GAP and NODES
+    do not foresee.
 
     Raises Infeasible if no choice exists even without budgets, ImportError if highspy is not installed.
     """

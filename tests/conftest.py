@@ -12,7 +12,8 @@ from hypothesis import settings
 
 from eqsat.workers.worker import Pool, Worker
 
-# Small tensors gain nothing from more threads, and threads of several processes that wait for each other in a loop cost four times as much.
+# Small tensors gain nothing from more threads, and threads of several processes that wait for each other in a loop cost
+# four times as much.
 # Before torch is imported; processes that tests start have it too.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 #: Every run tries the same examples; `python -m benchmarks.random_graphs` looks for new ones.

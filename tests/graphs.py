@@ -1,4 +1,5 @@
-"""Small TensorGraphs that the tests share, quantized as ExecuTorch quantizes: INT8 values, INT32 sums, RESCALE between."""
+"""Small TensorGraphs that the tests share, quantized as ExecuTorch quantizes: INT8 values, INT32 sums, RESCALE
+between."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ SINGLE_ROUND, INEXACT_ROUND, DOUBLE_ROUND = 1, 2, 3
 _SCALE = 1 << 30  # a multiplier of 2**30 and a shift of 30: times one
 
 
-#: For graphs that trade memory for cycles as the newest Vela places and prices their tensors; an older one has nothing to trade there.
+#: For graphs that trade memory for cycles as the newest Vela places and prices their tensors; an older one has nothing
+#: to trade there.
 ON_THE_NEWEST_VELA = pytest.mark.skipif(facts() is not KNOWN[max(KNOWN)], reason="made for the newest Vela")
 
 
@@ -151,7 +153,8 @@ def opaque(
 
 
 def recomputed() -> TensorGraph:
-    """A sum that computes one of its operands a second time, from a small input, rather than to keep it: an e-graph shares what is equal."""
+    """A sum that computes one of its operands a second time, from a small input, rather than to keep it: an e-graph
+    shares what is equal."""
     g = TensorGraph()
     x = g.add_input("x", (1, 16, 16, 4), "INT8")
     y = conv(g, conv(g, conv(g, conv(g, x, 64), 128, seed=1), 128, seed=2), 64, seed=3)
@@ -161,8 +164,8 @@ def recomputed() -> TensorGraph:
 
 
 def products(staged: bool, shape: Sequence[int] = (1, 32, 32, 240), by: Sequence[int] | None = None) -> TensorGraph:
-    """Three products by constants that broadcast, of shape `by` (None: one element per channel), as in a normalization's scale. staged: the
-    constants are read behind a CLAMP that does nothing, and so out of SRAM."""
+    """Three products by constants that broadcast, of shape `by` (None: one element per channel), as in a
+    normalization's scale. staged: the constants are read behind a CLAMP that does nothing, and so out of SRAM."""
     g, random = TensorGraph(), np.random.default_rng(0)
     y = g.add_input("x", tuple(shape), "INT8")
     for _ in range(3):

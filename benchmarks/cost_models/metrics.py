@@ -1,4 +1,5 @@
-"""Errors and rank correlations of predictions against the truth. Errors and regret are fractions: 0.01 is one percent."""
+"""Errors and rank correlations of predictions against the truth. Errors and regret are fractions: 0.01 is one
+percent."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def kendall(truth: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def compare(truth: Sequence[float], predicted: Sequence[float], in_cycles: bool) -> dict:
-    """The figures of one model on one sample. Predictions that are no cycles are first scaled by the median ratio, for the errors.
+    """The figures of one model on one sample. Predictions that are no cycles are first scaled by the median ratio, for
+    the errors.
 
     Rank correlations are None, with a `reason`, where the truth or the predictions are constant.
     """

@@ -25,7 +25,8 @@ ORACLE = "vela_graph"
 
 @dataclass(slots=True)
 class Cell:
-    """What was drawn and predicted for one model (one delegate of it) on one target; `points` by cost model, in the order of `truth`."""
+    """What was drawn and predicted for one model (one delegate of it) on one target; `points` by cost model, in the
+    order of `truth`."""
 
     model: str
     target: str
@@ -41,7 +42,8 @@ class Cell:
     price_seconds: dict[str, tuple[float, float]]
 
     def records(self) -> list[dict]:
-        """A record per cost model. ms: per prediction, by a model that has seen all of it; ms_first: by one that starts from nothing.
+        """A record per cost model. ms: per prediction, by a model that has seen all of it; ms_first: by one that starts
+        from nothing.
         price_cold_s, price_warm_s: seconds for the prices of the whole e-graph, likewise."""
         base = {
             "model": self.model,
@@ -77,7 +79,8 @@ def label(name: str) -> str:
 def run_cell(
     model: str, explicit: bytes, target: Target, wanted: int, names: Sequence[str], pool: Pool, progress=lambda _: None
 ) -> Cell | None:
-    """The cell of one graph. None if Vela takes no graph of the sample. Prices start from nothing: the cache is the cell's own."""
+    """The cell of one graph. None if Vela takes no graph of the sample. Prices start from nothing: the cache is the
+    cell's own."""
     progress("saturating")
     frozen = saturated(explicit)
     with tempfile.TemporaryDirectory() as d:

@@ -35,8 +35,8 @@ def saturated(explicit: bytes) -> Frozen:
 
 
 def draw(frozen: Frozen, model: CostModel, wanted: int, seed: int = 0) -> list[Sample]:
-    """Up to `wanted` distinct graphs, less where the e-graph holds or the extractions show no more. Graphs that break a guard are
-    left out. Deterministic for a seed unless `_NEAR_SECONDS` cut the near ones short."""
+    """Up to `wanted` distinct graphs, less where the e-graph holds or the extractions show no more. Graphs that break a
+    guard are left out. Deterministic for a seed unless `_NEAR_SECONDS` cut the near ones short."""
     choices = choice.build(frozen, model)
     found: dict[bytes, Sample] = {}
 

@@ -1,4 +1,5 @@
-"""Seven small networks that are not in the zoo and that no cost model was tuned on: the test of what a model has learnt of the NPU.
+"""Seven small networks that are not in the zoo and that no cost model was tuned on: the test of what a model has learnt
+of the NPU.
 
 Each is a function that returns (module, example inputs), with lively weights.
 """

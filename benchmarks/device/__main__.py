@@ -1,12 +1,14 @@
-"""What Vela emits, run and compared: random graphs and saved networks, their binaries on the functional model against the TOSA reference model.
+"""What Vela emits, run and compared: random graphs and saved networks, their binaries on the functional model against
+the TOSA reference model.
 
     python -m benchmarks.device --graphs 500 --targets ethos-u55-128 ethos-u65-512 --out benchmarks/results/device
     python -m benchmarks.device --zoo DIR --targets ethos-u55-128 --out benchmarks/results/device
 
-Graph k of a profile has the seed k. `counts.jsonl` has what became of the graphs of a profile, `odd.jsonl` a line for each that is not equal,
-`zoo.jsonl` one per network (files `model.N.target.kind.tosa`), each with the version of Vela and the commit; an interrupted run goes on where it stopped,
-unless the sources have changed. A binary that differs is laid to a known defect of Vela (`eqsat/vela/defects.py`) where the part of the graph
-that has the defect's pattern differs by itself, or is among what the graph is cut down to. `summary.md` counts.
+Graph k of a profile has the seed k. `counts.jsonl` has what became of the graphs of a profile, `odd.jsonl` a line for
+each that is not equal, `zoo.jsonl` one per network (files `model.N.target.kind.tosa`), each with the version of Vela
+and the commit; an interrupted run goes on where it stopped, unless the sources have changed. A binary that differs is
+laid to a known defect of Vela (`eqsat/vela/defects.py`) where the part of the graph that has the defect's pattern
+differs by itself, or is among what the graph is cut down to. `summary.md` counts.
 """
 
 from __future__ import annotations

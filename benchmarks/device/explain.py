@@ -1,7 +1,8 @@
-"""Which known defect of Vela (`eqsat/vela/defects.py`) makes a graph's binary differ: by the part of the graph that has its pattern, compiled by itself.
+"""Which known defect of Vela (`eqsat/vela/defects.py`) makes a graph's binary differ: by the part of the graph that has
+its pattern, compiled by itself.
 
-A pattern is a chain of operators, each reading the one before, moves between them or not: "slice > rescale:INT32" is a SLICE and a RESCALE to INT32 of it;
-or operators that read one tensor: "reduce_min + reshape".
+A pattern is a chain of operators, each reading the one before, moves between them or not: "slice > rescale:INT32" is a
+SLICE and a RESCALE to INT32 of it; or operators that read one tensor: "reduce_min + reshape".
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _CUTS = 160
 def explained(
     graph: TensorGraph, differs: Callable[[TensorGraph], bool], target: Target, vela: str
 ) -> tuple[str, TensorGraph]:
-    """(name of a defect or "", the smallest graph that still differs) for one that does. vela: its version, as "5.2"; only what that version was
-    seen to do on the target counts."""
+    """(name of a defect or "", the smallest graph that still differs) for one that does. vela: its version, as "5.2";
+    only what that version was seen to do on the target counts."""
     possible = [d for d in DEFECTS if d.seen and d.is_in(target.family, vela)]
     for defect in possible:
         for part in parts(defect, graph):

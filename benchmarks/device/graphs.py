@@ -20,8 +20,9 @@ from eqsat.tosa.flatbuffer import TosaError, dumps
 from eqsat.workers.worker import Pool, WorkerError
 
 _SMALL = replace(PROFILES["network"], fewest=1, most=5, without=REFUSED)
-#: Of graphs: a few operators as networks have them, INT8 and INT16, and longer ones. The last two have what only U85 does by itself; on the
-#: others Vela takes some of it (TRANSPOSE_CONV2D, REVERSE and ARGMAX of some shapes), and refuses the rest.
+#: Of graphs: a few operators as networks have them, INT8 and INT16, and longer ones. The last two have what only U85
+#: does by itself; on the others Vela takes some of it (TRANSPOSE_CONV2D, REVERSE and ARGMAX of some shapes), and
+#: refuses the rest.
 GRAPHS: dict[str, Profile] = {
     "few operators, INT8": replace(_SMALL, dtypes=("INT8",)),
     "few operators, INT16": replace(_SMALL, dtypes=("INT16",)),
@@ -36,8 +37,9 @@ _SAMPLES = 6
 
 
 class Records:
-    """counts: of a version, target and profile how many of the seeds from 0 on were tried, and what became of them, also by operator and dtype, of
-    each of which it counts graphs. odd: a line for each graph that is not equal, nor refused."""
+    """counts: of a version, target and profile how many of the seeds from 0 on were tried, and what became of them,
+    also by operator and dtype, of each of which it counts graphs. odd: a line for each graph that is not equal, nor
+    refused."""
 
     def __init__(self, place: Path) -> None:
         self.counts: Log = opened(place / "counts.jsonl", "vela", "target", "profile")
@@ -45,7 +47,8 @@ class Records:
 
 
 def judged(graph: TensorGraph, target: Target, via: Pool) -> Record:
-    """Outcome and reason for one graph; of one that differs which known defect of Vela it is, and the operators that it is cut down to."""
+    """Outcome and reason for one graph; of one that differs which known defect of Vela it is, and the operators that it
+    is cut down to."""
     try:
         found = verify(dumps(graph), target, via, _SAMPLES)
     except WorkerError as e:

@@ -66,7 +66,8 @@ def _network(buffer: bytes, target: Target, via: Pool) -> Record:
 
 
 def measured(compiled: RawOutput, inputs: bytes) -> Record:
-    """In a process of its own: the outputs, and what they took; or the "reason" why there are none, and whether it is a fault of the binary.
+    """In a process of its own: the outputs, and what they took; or the "reason" why there are none, and whether it is a
+    fault of the binary.
     Memory is the process's, so with Python and numpy."""
     try:
         device = Device(binary_of(compiled))

@@ -49,7 +49,8 @@ def instances(directory: Path) -> Iterator[Instance]:
 
 
 def run_cell(instance: Instance, graph: ChoiceGraph, extractor: str, time_limit: float, seed: int) -> Record:
-    """One record. Seconds are wall time of `extract` alone, without reading the file; cpu_seconds are those of all its processes."""
+    """One record. Seconds are wall time of `extract` alone, without reading the file; cpu_seconds are those of all its
+    processes."""
     record: Record = {
         "instance": instance.name,
         "extractor": extractor,
@@ -99,8 +100,9 @@ def _recorded(out: Path) -> dict[Hashable, Record]:
 def run_all(
     directory: Path, extractors: list[str], time_limit: float, seeds: list[int], out: Path, only: str = "", say=print
 ) -> list[Record]:
-    """All cells not yet in `out`, which is written at the end; until then new records are in a log beside it, where a run that was
-    interrupted goes on. Returns all records of `out`. Raises InputError if `out` is no record of this command, or there is no such extractor."""
+    """All cells not yet in `out`, which is written at the end; until then new records are in a log beside it, where a
+    run that was interrupted goes on. Returns all records of `out`. Raises InputError if `out` is no record of this
+    command, or there is no such extractor."""
     with naming():
         for extractor in extractors:
             find(extractor)

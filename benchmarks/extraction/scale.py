@@ -1,12 +1,15 @@
 """How extraction scales: seconds, memory and gap against the number of e-nodes.
 
     python -m benchmarks.extraction.scale --json OUT --plot OUT.svg                                 # made e-graphs
-    python -m benchmarks.extraction.scale --graphs DIR --sizes 10000,100000,1000000 --time-limit 600 --json OUT     # joined ones
+    python -m benchmarks.extraction.scale --graphs DIR --sizes 10000,100000,1000000 --time-limit 600 --json OUT     #
+    joined ones
 
-Made graphs are layered like a network's: chains of blocks, several ways to compute each, parts shared between neighbours. With --graphs, the
-choice graphs of a directory (`python -m benchmarks.extraction.zoo` writes those of delegates) are repeated in turn and joined in a row until there are as many e-nodes: of the leaves that
-every choice needs, the one that is farthest from the roots reads the roots of the next, so that all of the next is extracted with it. --different multiplies the costs of the k-th copy by k + 1, so that
-no two are equal. Each size runs in a process of its own; memory is that of the process and all that it starts.
+Made graphs are layered like a network's: chains of blocks, several ways to compute each, parts shared between
+neighbours. With --graphs, the choice graphs of a directory (`python -m benchmarks.extraction.zoo` writes those of
+delegates) are repeated in turn and joined in a row until there are as many e-nodes: of the leaves that every choice
+needs, the one that is farthest from the roots reads the roots of the next, so that all of the next is extracted with
+it. --different multiplies the costs of the k-th copy by k + 1, so that no two are equal. Each size runs in a process of
+its own; memory is that of the process and all that it starts.
 """
 
 from __future__ import annotations
@@ -60,8 +63,8 @@ def made_graph(n_nodes: int, seed: int = 0) -> ChoiceGraph:
 
 
 def farthest_leaf(graph: ChoiceGraph) -> int:
-    """The e-node that is the only one of its class, reads nothing, is needed by every choice, and is farthest from the roots of all such: by the fewest
-    classes between. Raises ValueError if there is none."""
+    """The e-node that is the only one of its class, reads nothing, is needed by every choice, and is farthest from the
+    roots of all such: by the fewest classes between. Raises ValueError if there is none."""
     far = dict.fromkeys(graph.roots, 0)
     queue, leaves = deque(graph.roots), []
     while queue:
@@ -79,7 +82,8 @@ def farthest_leaf(graph: ChoiceGraph) -> int:
 
 
 def joined(graphs: Sequence[ChoiceGraph], n_nodes: int, different: bool = False) -> ChoiceGraph:
-    """The graphs in turn and in a row, until there are `n_nodes` e-nodes; different: the k-th costs k + 1 times as much."""
+    """The graphs in turn and in a row, until there are `n_nodes` e-nodes; different: the k-th costs k + 1 times as
+    much."""
     rows: list[list[tuple[float, list[int]]]] = []
     pairs: dict[tuple[int, int], float] = {}
     forbidden: list[int] = []
@@ -167,7 +171,8 @@ def markdown(records: Sequence[Record]) -> str:
         *(f"{text}." for text in measured_with),
         *(f"Joined in turn and in a row: {graphs}." for graphs in joined),
         "",
-        "| e-nodes | classes | extractor | all different | seconds | processor seconds | peak, MiB | cost | bound | gap |",
+        "| e-nodes | classes | extractor | all different | seconds | processor seconds | peak, MiB | cost | bound | "
+        "gap |",
         "|--:|--:|---|---|--:|--:|--:|--:|--:|--:|",
     ]
     for r in records:
@@ -179,7 +184,8 @@ def markdown(records: Sequence[Record]) -> str:
             continue
         gap = f"{r['gap']:.4%}" if r["lower_bound"] and math.isfinite(r["gap"]) else "-"
         lines.append(
-            f"| {r['n_nodes']:,} | {r['n_classes']:,} | {r['extractor']} | {kind} | {r['seconds']:.1f} | {r['cpu_seconds']:.1f} | {r['peak_mib']:,.0f} | {r['cost']:,.0f} | {r['lower_bound']:,.0f} | {gap} |"
+            f"| {r['n_nodes']:,} | {r['n_classes']:,} | {r['extractor']} | {kind} | {r['seconds']:.1f} | "
+            f"{r['cpu_seconds']:.1f} | {r['peak_mib']:,.0f} | {r['cost']:,.0f} | {r['lower_bound']:,.0f} | {gap} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -127,7 +127,8 @@ def _totals(extractor: str, groups: Mapping[str, list[Record]]) -> str:
 
 
 def _against_published(groups: Mapping[str, list[Record]], known: Known, main: str) -> list[str]:
-    """`main` against the best published value of each instance; a value below a bound that was proved here does not count."""
+    """`main` against the best published value of each instance; a value below a bound that was proved here does not
+    count."""
     best, impossible = {}, []
     for n, group in groups.items():
         bound = max((r["lower_bound"] for r in group if r["lower_bound"] is not None), default=-math.inf)

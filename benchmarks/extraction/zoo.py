@@ -1,8 +1,9 @@
 """The zoo's own e-graphs as choice graphs: `python -m benchmarks.extraction.zoo --models A,B --targets T,U --out DIR`.
 
-Each model is lowered by ExecuTorch up to the point where eqsat takes over, saturated, priced in cycles by the default cost
-model, and written as `<model>.<delegate>.<target>.json.gz` (see `extraction.io`), one file for each delegate. With `--tosa DIR`
-the graphs at that point are read from `<model>.<delegate>.<target>.explicit.tosa` instead. Files that are there are kept.
+Each model is lowered by ExecuTorch up to the point where eqsat takes over, saturated, priced in cycles by the default
+cost model, and written as `<model>.<delegate>.<target>.json.gz` (see `extraction.io`), one file for each delegate. With
+`--tosa DIR` the graphs at that point are read from `<model>.<delegate>.<target>.explicit.tosa` instead. Files that are
+there are kept.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ TARGETS = ("ethos-u55-128", "ethos-u85-256")
 
 
 def choice_graph(tosa: bytes, target: Target, pool: Pool, cache: PriceCache) -> ChoiceGraph:
-    """The choice graph of a TOSA graph with explicit layout, as the optimizer builds it by default; prices in cycles."""
+    """The choice graph of a TOSA graph with explicit layout, as the optimizer builds it by default; prices in
+    cycles."""
     options = Options()
     frozen = saturate(loads(tosa), options.identities(target), options.budget)
     return choice.build(frozen, cost_models.find(options.cost_model)(target, pool, cache)).graph
@@ -79,7 +81,8 @@ def main(argv: list[str] | None = None) -> None:
                     graph = choice_graph(tosa, target, pool, cache)
                     save(graph, path)
                     print(
-                        f"{path.name:50} {graph.n_classes:6} classes {graph.n_nodes:6} e-nodes {len(graph.pair_costs):6} pair terms "
+                        f"{path.name:50} {graph.n_classes:6} classes {graph.n_nodes:6} e-nodes "
+                        f"{len(graph.pair_costs):6} pair terms "
                         f"{time.perf_counter() - start:.1f} s",
                         flush=True,
                     )

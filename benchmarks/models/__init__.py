@@ -37,7 +37,8 @@ ZOO: tuple[str, ...] = (
     "unet_bilinear",
 )
 
-#: Networks that people deploy, at the sizes at which they do: a set of its own, so that the zoo's records stay comparable.
+#: Networks that people deploy, at the sizes at which they do: a set of its own, so that the zoo's records stay
+#: comparable.
 DEPLOYED: tuple[str, ...] = (
     "anomaly_autoencoder",
     "mobilenet_v1_025",

@@ -1,7 +1,7 @@
 """Autoencoder of MLPerf Tiny's anomaly detection: Banbury et al., arXiv:2106.07597.
 
-Ten Linear layers on one vector, norms folded: weights are all that moves, so it shows whether a search leaves a network alone that has
-nothing to gain but its RESCALEs.
+Ten Linear layers on one vector, norms folded: weights are all that moves, so it shows whether a search leaves a network
+alone that has nothing to gain but its RESCALEs.
 
 Input: (1, 640), five frames of 128 mel bands. Output: the same shape.
 """

@@ -1,9 +1,11 @@
-"""Speech separation after Conv-TasNet: Luo and Mesgarani, arXiv:1809.07454, one repeat of a causal one, half a second at 8 kHz.
+"""Speech separation after Conv-TasNet: Luo and Mesgarani, arXiv:1809.07454, one repeat of a causal one, half a second
+at 8 kHz.
 
-A learnt filter bank in place of a spectrogram, blocks of dilated depthwise convolutions with a residual and a skip output each, and masks for two
-speakers; BatchNorm in place of norms over all time, as streaming needs it.
+A learnt filter bank in place of a spectrogram, blocks of dilated depthwise convolutions with a residual and a skip
+output each, and masks for two speakers; BatchNorm in place of norms over all time, as streaming needs it.
 
-Input: (1, 1, 4000) samples. Output: (1, 2, 128, 499), the masked spectra of two speakers, which a transposed filter bank makes sound of.
+Input: (1, 1, 4000) samples. Output: (1, 2, 128, 499), the masked spectra of two speakers, which a transposed filter
+bank makes sound of.
 """
 
 from functools import reduce

@@ -1,9 +1,11 @@
-"""One token of a language model's decoder block, the cache of keys and values as inputs: Touvron et al., arXiv:2302.13971.
+"""One token of a language model's decoder block, the cache of keys and values as inputs: Touvron et al.,
+arXiv:2302.13971.
 
-RMSNorm, rotary embeddings (slices and a CONCAT), products of one row with a cache, and a gated SiLU: every product is a vector with a matrix,
-and whatever copies the cache costs more than all of them.
+RMSNorm, rotary embeddings (slices and a CONCAT), products of one row with a cache, and a gated SiLU: every product is a
+vector with a matrix, and whatever copies the cache costs more than all of them.
 
-Inputs: (1, 1, 64), keys and values (1, 4, 31, 16). Outputs: (1, 1, 64), and keys and values with the token's own, (1, 4, 32, 16).
+Inputs: (1, 1, 64), keys and values (1, 4, 31, 16). Outputs: (1, 1, 64), and keys and values with the token's own, (1,
+4, 32, 16).
 """
 
 import torch

@@ -1,7 +1,7 @@
 """A hybrid after EfficientFormer: Li et al., arXiv:2206.01191, two stages of images and one of tokens, at 64 px.
 
-Images are mixed by what a mean of their neighbours adds to them, x + (pool(x) - x), which needs no weights; the tokens behind them have attention with a
-bias that was learnt, between LayerNorms.
+Images are mixed by what a mean of their neighbours adds to them, x + (pool(x) - x), which needs no weights; the tokens
+behind them have attention with a bias that was learnt, between LayerNorms.
 
 Input: (1, 3, 64, 64). Output: (1, 100) logits.
 """

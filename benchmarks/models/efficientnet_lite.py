@@ -1,6 +1,8 @@
-"""EfficientNet-Lite0, trimmed: Tan and Le, arXiv:1905.11946, in Google's variant for integer accelerators, without squeeze and excitation.
+"""EfficientNet-Lite0, trimmed: Tan and Le, arXiv:1905.11946, in Google's variant for integer accelerators, without
+squeeze and excitation.
 
-Inverted residuals with kernels of 5 and ReLU6, of half the depth and at 128 px: the classifier that vendors ship for such NPUs.
+Inverted residuals with kernels of 5 and ReLU6, of half the depth and at 128 px: the classifier that vendors ship for
+such NPUs.
 
 Input: (1, 3, 128, 128). Output: (1, 100) logits.
 """

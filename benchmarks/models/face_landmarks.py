@@ -1,6 +1,7 @@
 """Face landmarks after PFLD: Guo et al., arXiv:1902.10859, of width 0.25.
 
-Inverted residuals, and a head that pools three resolutions and concatenates them as one vector: the usual second stage behind a face detector.
+Inverted residuals, and a head that pools three resolutions and concatenates them as one vector: the usual second stage
+behind a face detector.
 
 Input: (1, 3, 112, 112). Output: (1, 196), 98 points.
 """

@@ -1,7 +1,8 @@
-"""A hybrid after FastViT: Vasu et al., arXiv:2303.14189, as it is deployed, with its branches merged, two stages at 64 px.
+"""A hybrid after FastViT: Vasu et al., arXiv:2303.14189, as it is deployed, with its branches merged, two stages at 64
+px.
 
-Tokens are mixed by one depthwise convolution, the residual sum merged into its weights; feed-forward parts begin with a depthwise convolution of 7, and
-the last stage has attention over the positions of an image.
+Tokens are mixed by one depthwise convolution, the residual sum merged into its weights; feed-forward parts begin with a
+depthwise convolution of 7, and the last stage has attention over the positions of an image.
 
 Input: (1, 3, 64, 64). Output: (1, 100) logits.
 """

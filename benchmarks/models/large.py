@@ -1,6 +1,8 @@
-"""Networks at the size of their papers, for what they take in time and memory (`benchmarks.scale`): not in the zoo, which runs them all.
+"""Networks at the size of their papers, for what they take in time and memory (`benchmarks.scale`): not in the zoo,
+which runs them all.
 
-DenseNet-121: Huang et al., arXiv:1608.06993; 224 x 224. A vision transformer of 12 blocks, DeiT-tiny: Touvron et al., arXiv:2012.12877; 224 x 224.
+DenseNet-121: Huang et al., arXiv:1608.06993; 224 x 224. A vision transformer of 12 blocks, DeiT-tiny: Touvron et al.,
+arXiv:2012.12877; 224 x 224.
 MobileViT-XXS: Mehta and Rastegari, arXiv:2110.02178; 256 x 256.
 """
 

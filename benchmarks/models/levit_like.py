@@ -1,7 +1,7 @@
 """Attention behind a pyramid of convolutions after LeViT: Graham et al., arXiv:2104.01136, one stage at 128 px.
 
-A stem of four strided convolutions, then tokens: keys narrower than values, an attention bias that was learnt, hardswish, and no norms that
-are left when it is deployed. NCHW becomes tokens and heads, and goes back.
+A stem of four strided convolutions, then tokens: keys narrower than values, an attention bias that was learnt,
+hardswish, and no norms that are left when it is deployed. NCHW becomes tokens and heads, and goes back.
 
 Input: (1, 3, 128, 128). Output: (1, 100) logits.
 """

@@ -1,6 +1,8 @@
-"""Two LSTM layers on keyword features, eight steps unrolled: Hochreiter and Schmidhuber, 1997, in PyTorch's formulation.
+"""Two LSTM layers on keyword features, eight steps unrolled: Hochreiter and Schmidhuber, 1997, in PyTorch's
+formulation.
 
-All input projections of a layer are one product, then each step slices four gates of a sum: recurrences that a compiler sees unrolled.
+All input projections of a layer are one product, then each step slices four gates of a sum: recurrences that a compiler
+sees unrolled.
 
 Input: (8, 1, 40). Output: (1, 12) logits after the last step.
 """

@@ -1,6 +1,7 @@
 """Inverted residuals of mixed kernels after MCUNet: Lin et al., arXiv:2007.10319.
 
-Depthwise kernels of 3, 5 and 7 on few channels, found by a search for 256 KiB of SRAM: little to compute, memory decides.
+Depthwise kernels of 3, 5 and 7 on few channels, found by a search for 256 KiB of SRAM: little to compute, memory
+decides.
 
 Input: (1, 3, 96, 96). Output: (1, 10) logits.
 """

@@ -1,6 +1,8 @@
-"""MobileNetV1 of width 0.25, MLPerf Tiny's visual wake words: Howard et al., arXiv:1704.04861; Banbury et al., arXiv:2106.07597.
+"""MobileNetV1 of width 0.25, MLPerf Tiny's visual wake words: Howard et al., arXiv:1704.04861; Banbury et al.,
+arXiv:2106.07597.
 
-Depthwise and 1x1 convolutions in turn, few channels at first: the person detector that microcontrollers run, and a control for layouts.
+Depthwise and 1x1 convolutions in turn, few channels at first: the person detector that microcontrollers run, and a
+control for layouts.
 
 Input: (1, 3, 96, 96). Output: (1, 2) logits.
 """

@@ -1,7 +1,8 @@
-"""A small classifier after MobileNetV4: Qin et al., arXiv:2404.10518, trimmed from the convolutional small one, at 128 px.
+"""A small classifier after MobileNetV4: Qin et al., arXiv:2404.10518, trimmed from the convolutional small one, at 128
+px.
 
-Universal inverted bottlenecks: depthwise convolutions in front of the expansion, in its middle, at both places or at none, and a fused stem of plain
-convolutions, which makes up most of the products.
+Universal inverted bottlenecks: depthwise convolutions in front of the expansion, in its middle, at both places or at
+none, and a fused stem of plain convolutions, which makes up most of the products.
 
 Input: (1, 3, 128, 128). Output: (1, 100) logits.
 """
@@ -11,7 +12,8 @@ from torch import Tensor, nn
 from benchmarks.models._inverted import classifier, conv
 from benchmarks.models._seeded import seeded
 
-#: (kernel in front, kernel in the middle, hidden channels, channels, stride) of each block; 0: no depthwise convolution there.
+#: (kernel in front, kernel in the middle, hidden channels, channels, stride) of each block; 0: no depthwise convolution
+#: there.
 BLOCKS = (
     (5, 5, 96, 96, 2),
     (0, 3, 192, 96, 1),

@@ -1,9 +1,10 @@
 """Noise suppression after RNNoise: Valin, arXiv:1709.08243, one frame.
 
-Three gated recurrent units of different widths that hear each other by concatenation, with their states as inputs and outputs: what hearing
-aids and headsets run every 10 ms, with more slices and sums than products.
+Three gated recurrent units of different widths that hear each other by concatenation, with their states as inputs and
+outputs: what hearing aids and headsets run every 10 ms, with more slices and sums than products.
 
-Inputs: (1, 42) features, states (1, 24), (1, 48), (1, 96). Outputs: (1, 23), 22 gains and whether there is speech, and the new states.
+Inputs: (1, 42) features, states (1, 24), (1, 48), (1, 96). Outputs: (1, 23), 22 gains and whether there is speech, and
+the new states.
 """
 
 import torch

@@ -1,6 +1,7 @@
 """Speech recognition by 1-D convolutions: Collobert et al., arXiv:1609.03193, in a width that a microcontroller holds.
 
-Kernels of 48 and 32 in one axis of two, and LeakyReLU behind each, which is no clamp: long rows, and tables that a fused ReLU would not need.
+Kernels of 48 and 32 in one axis of two, and LeakyReLU behind each, which is no clamp: long rows, and tables that a
+fused ReLU would not need.
 
 Input: (1, 39, 296), frames of MFCCs. Output: (1, 29, 148) scores of letters.
 """

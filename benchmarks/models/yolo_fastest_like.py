@@ -1,7 +1,8 @@
-"""A detector after YOLO-Fastest, of Arm's examples for microcontrollers (object detection in the ML embedded evaluation kit), at 192 px in grey.
+"""A detector after YOLO-Fastest, of Arm's examples for microcontrollers (object detection in the ML embedded evaluation
+kit), at 192 px in grey.
 
-Inverted residuals of very few channels at high resolution, an upsampling and a CONCAT, two heads with anchors: what a camera that never
-sleeps runs.
+Inverted residuals of very few channels at high resolution, an upsampling and a CONCAT, two heads with anchors: what a
+camera that never sleeps runs.
 
 Input: (1, 1, 192, 192). Outputs: (1, 18, 6, 6) and (1, 18, 12, 12), three anchors of box, score and class.
 """

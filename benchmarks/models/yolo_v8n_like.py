@@ -1,7 +1,7 @@
 """A detector after YOLOv8n at 192 px: Ultralytics' architecture, as described by Terven et al., arXiv:2304.00501.
 
-C2f splits channels and concatenates every part again, SPPF pools three times and concatenates, the neck upsamples and concatenates three
-scales, the heads flatten and concatenate: more CONCATs and slices than any network of the zoo.
+C2f splits channels and concatenates every part again, SPPF pools three times and concatenates, the neck upsamples and
+concatenates three scales, the heads flatten and concatenate: more CONCATs and slices than any network of the zoo.
 
 Input: (1, 3, 192, 192). Outputs: (1, 64, 756) distributions of the boxes' sides, and (1, 20, 756) logits of classes.
 """

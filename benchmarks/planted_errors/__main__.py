@@ -3,7 +3,8 @@
     python -m benchmarks.planted_errors --zoo DIR --out benchmarks/results/planted_errors
     python -m benchmarks.planted_errors --smoke --out DIR
 
-DIR of --zoo has <model>.<delegate>.<target>.explicit.tosa, as `eqsat bench` saves them. --smoke plants few errors in few graphs.
+DIR of --zoo has <model>.<delegate>.<target>.explicit.tosa, as `eqsat bench` saves them. --smoke plants few errors in
+few graphs.
 Exit code 1 if an error passed.
 """
 
@@ -28,7 +29,8 @@ _PACKAGES = ("eqsat", "tosa-tools", "numpy", "egglog")
 
 
 def run(graphs: list[subjects.Subject], count: int, rules_every: int, out_dir: Path) -> list[Planted]:
-    """Plants up to `count` edits per graph, and all wrong rules in each `rules_every`-th (0: in none); writes after each graph."""
+    """Plants up to `count` edits per graph, and all wrong rules in each `rules_every`-th (0: in none); writes after
+    each graph."""
     about = {"commit": commit(), **versions(_PACKAGES)}
     out: list[Planted] = []
     with Pool() as pool:

@@ -32,8 +32,9 @@ _FORMER_TRIALS = 6
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """What became of a planted error. changes: an input was found on which the outputs differ, else nothing else counts. The others: whether
-    it passes the six samples of version 0.1, the outputs on the reference model, the inner values there, the regions, and all of them."""
+    """What became of a planted error. changes: an input was found on which the outputs differ, else nothing else
+    counts. The others: whether it passes the six samples of version 0.1, the outputs on the reference model, the inner
+    values there, the regions, and all of them."""
 
     subject: str
     inputs: int
@@ -64,8 +65,8 @@ class Trial:
         self._expected = run_samples(dumps(self.graph), self._former, pool)
 
     def _inputs(self) -> Iterator[list[np.ndarray]]:
-        """Planes of one code, so that each code of INT8 is met in some channel; planes of random codes; samples as verification draws them,
-        of another seed."""
+        """Planes of one code, so that each code of INT8 is met in some channel; planes of random codes; samples as
+        verification draws them, of another seed."""
         rng = np.random.default_rng(99)
         given = domains(self.graph)
         for k in range(_PLANES + _RANDOM_PLANES):
@@ -84,7 +85,8 @@ class Trial:
         yield from samples(given, _SAMPLES, seed=99)
 
     def changes(self, found: TensorGraph) -> bool:
-        """Whether there is an input on which the outputs differ. Raises GraphError where numpy does not compute a graph."""
+        """Whether there is an input on which the outputs differ. Raises GraphError where numpy does not compute a
+        graph."""
         k = 0
         while True:
             if k == len(self._known):

@@ -1,4 +1,5 @@
-"""Graphs to plant errors in: small heads of one, two and three inputs with nothing or a mean after them, random graphs, saved networks."""
+"""Graphs to plant errors in: small heads of one, two and three inputs with nothing or a mean after them, random graphs,
+saved networks."""
 
 from __future__ import annotations
 

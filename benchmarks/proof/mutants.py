@@ -1,4 +1,5 @@
-"""Written graphs with one error each: a weight, bias, scale, zero point, table entry or limit off by one, operands exchanged, data moved elsewhere."""
+"""Written graphs with one error each: a weight, bias, scale, zero point, table entry or limit off by one, operands
+exchanged, data moved elsewhere."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Soundness at scale: random legal graphs and the e-graphs of real networks, every e-node evaluated, extractions run on the reference model.
+"""Soundness at scale: random legal graphs and the e-graphs of real networks, every e-node evaluated, extractions run on
+the reference model.
 
-    python -m benchmarks.random_graphs --graphs 1000 --seed 0 --target ethos-u85-256,ethos-u55-128 --out benchmarks/results/random_graphs
-    python -m benchmarks.random_graphs --zoo DIR --out benchmarks/results/random_graphs
+    python -m benchmarks.random_graphs --graphs 1000 --seed 0 --target ethos-u85-256,ethos-u55-128 --out
+    benchmarks/results/random_graphs python -m benchmarks.random_graphs --zoo DIR --out benchmarks/results/random_graphs
 
-Graph k has the seed `seed + k` and the k-th of the targets in turn. `records.jsonl` has a line per graph, `zoo.jsonl` one per network;
-an interrupted run goes on where it stopped, unless the sources have changed: then it begins anew. A graph that fails is saved in
-`failures/`, as it was drawn and shrunk. Exit code 1 if there was a failure.
+Graph k has the seed `seed + k` and the k-th of the targets in turn. `records.jsonl` has a line per graph, `zoo.jsonl`
+one per network; an interrupted run goes on where it stopped, unless the sources have changed: then it begins anew. A
+graph that fails is saved in `failures/`, as it was drawn and shrunk. Exit code 1 if there was a failure.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def graphs(
     rules: Sequence[Rule] = RULES,
     full_every: int = 0,
 ) -> None:
-    """Adds the records of the graphs of `seeds` that are not in `log` yet; each `full_every`-th goes through the whole optimizer too."""
+    """Adds the records of the graphs of `seeds` that are not in `log` yet; each `full_every`-th goes through the whole
+    optimizer too."""
     directory = log.path.parent / "failures"
     with Pool(1) as pool:
         for k, seed in enumerate(seeds):

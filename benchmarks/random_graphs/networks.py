@@ -27,7 +27,8 @@ def saved(directory: Path) -> Iterator[Path]:
 
 
 def check_file(path: Path, rules: Sequence[Rule], budget: Budget = BUDGET) -> dict:
-    """The record of one graph: e-nodes, how many have a value, how saturation stopped, seconds, peak memory of the process so far in MB."""
+    """The record of one graph: e-nodes, how many have a value, how saturation stopped, seconds, peak memory of the
+    process so far in MB."""
     started = time.perf_counter()
     record: dict[str, Any] = {"name": path.name.removesuffix(".explicit.tosa"), "failure": ""}
     try:

@@ -1,7 +1,8 @@
-"""What Vela's totals, the corrected ones and the price of the commands say of graphs and of changes that cost a device nothing or a known little.
+"""What Vela's totals, the corrected ones and the price of the commands say of graphs and of changes that cost a device
+nothing or a known little.
 
-A change is a finding where Vela's total falls by more than the price of the commands does; a graph by itself where the two are far from each
-other. Either is looked for in the largest shape, and told of the smallest that shows it.
+A change is a finding where Vela's total falls by more than the price of the commands does; a graph by itself where the
+two are far from each other. Either is looked for in the largest shape, and told of the smallest that shows it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import version
 from eqsat.workers.worker import Pool, WorkerError
 
-#: Of a change: by so large a share of the total before, and so many cycles, Vela's total falls further than the price of the commands.
+#: Of a change: by so large a share of the total before, and so many cycles, Vela's total falls further than the price
+#: of the commands.
 SHARE, CYCLES = 0.05, 50
 #: Of a graph: so many times as much as the other.
 FAR = 1.25

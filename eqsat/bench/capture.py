@@ -21,7 +21,8 @@ from eqsat.workers.worker import Pool, WorkerError
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One delegate: what the tails of the pipeline gave, bytes of command stream and weights in its payload (None: Vela refuses it), seconds that this took."""
+    """One delegate: what the tails of the pipeline gave, bytes of command stream and weights in its payload (None: Vela
+    refuses it), seconds that this took."""
 
     explicit: Tail
     stock: Tail

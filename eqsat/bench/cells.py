@@ -31,7 +31,8 @@ MODEL_SETS = ("zoo", "deployed")
 #: The option that names rules of the user's own.
 _USER_RULES = "user_rules"
 
-#: What decides the graph at the hook point, and what decides the figures from there on: packages, and modules with all that they import.
+#: What decides the graph at the hook point, and what decides the figures from there on: packages, and modules with all
+#: that they import.
 _LOWERING = ("torch", "torchao", "executorch", "tosa-tools", "ethos-u-vela"), ("eqsat.bench.lowering",)
 _MEASURING = (
     ("ethos-u-vela", "tosa-tools", "egglog", "highspy", "clingo", "ortools", "networkx", "numpy"),
@@ -111,7 +112,8 @@ class Model:
 
     @staticmethod
     def find(text: str) -> Model:
-        """A `.tosa` or `.pt2` path, `file.py:callable`, `module:callable`, an entry point of `eqsat.models`, or a name of the zoo.
+        """A `.tosa` or `.pt2` path, `file.py:callable`, `module:callable`, an entry point of `eqsat.models`, or a name
+        of the zoo.
 
         Raises InputError with the remedy.
         """
@@ -143,8 +145,8 @@ class Model:
 
 
 def code_of(reference: str) -> str:
-    """Fingerprint of what `file.py:name` or `module:name` names: of the code of a Python file, of that of a module with all that it imports
-    of its own package. Raises InputError."""
+    """Fingerprint of what `file.py:name` or `module:name` names: of the code of a Python file, of that of a module with
+    all that it imports of its own package. Raises InputError."""
     place, attribute = split(reference)
     if place.endswith(".py"):
         read_bytes(Path(place))
@@ -165,8 +167,8 @@ def code_of(reference: str) -> str:
 
 @cache
 def model_sets() -> dict[str, tuple[str, ...]]:
-    """Names of the models that the project in the working directory declares, by the set (MODEL_SETS) that they belong to; without those that
-    it does not have. Raises InputError."""
+    """Names of the models that the project in the working directory declares, by the set (MODEL_SETS) that they belong
+    to; without those that it does not have. Raises InputError."""
     package = _zoo_package()
     if not package:
         return {}
@@ -179,8 +181,9 @@ def model_sets() -> dict[str, tuple[str, ...]]:
 
 
 def _zoo_package() -> str:
-    """The package that `models` in the table [tool.eqsat] of the working directory's pyproject.toml names, or "": it has the names of its
-    modules in ZOO and, where they are no part of it, in DEPLOYED, and each of them a callable `model`."""
+    """The package that `models` in the table [tool.eqsat] of the working directory's pyproject.toml names, or "": it
+    has the names of its modules in ZOO and, where they are no part of it, in DEPLOYED, and each of them a callable
+    `model`."""
     try:
         project = tomllib.loads(Path("pyproject.toml").read_text())
     except (OSError, ValueError):

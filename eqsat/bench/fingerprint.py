@@ -1,4 +1,5 @@
-"""What a result depends on: the code that importing a module may run, without its comments and docstrings, and the versions of packages.
+"""What a result depends on: the code that importing a module may run, without its comments and docstrings, and the
+versions of packages.
 
 >>> from eqsat.bench.fingerprint import closure, fingerprint
 >>> sorted(closure(["eqsat.files"]))
@@ -6,8 +7,9 @@
 >>> fingerprint(["eqsat.files"]) == fingerprint(["eqsat.files"], ["numpy"])
 False
 
-Imports are read from the sources, also those inside functions; those for type checkers alone are passed over. Modules that are
-imported by a name made at run time have to be among the roots. A package's own file counts where something is imported from it.
+Imports are read from the sources, also those inside functions; those for type checkers alone are passed over. Modules
+that are imported by a name made at run time have to be among the roots. A package's own file counts where something is
+imported from it.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ def submodules(package: str, base: Path = ROOT) -> list[str]:
 
 
 def closure(roots: Iterable[str], *, base: Path = ROOT, packages: Collection[str] = PACKAGES) -> dict[str, Path]:
-    """{module: file} of what importing `roots` may run, of the packages below `base`. Raises KeyError for a root that is none of them."""
+    """{module: file} of what importing `roots` may run, of the packages below `base`. Raises KeyError for a root that
+    is none of them."""
     known = {_name(f, base): f for p in packages for f in (base / p).rglob("*.py")}
     found: dict[str, Path] = {}
     waiting = list(roots)

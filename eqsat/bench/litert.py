@@ -1,9 +1,10 @@
 """The other way from PyTorch to an Ethos-U: litert-torch, ai-edge-quantizer (static int8), Vela on the .tflite.
 
-Its packages want versions that ExecuTorch does not, so they live in an environment of their own: `eqsat bench --setup-litert DIR`.
-The int8 model is not eqsat's or ExecuTorch's: another quantizer chose its scales, and its arithmetic differs, so nothing is
-compared to the bit and only cycles are put side by side. Vela is not of that environment: the .tflite is compiled by the one that
-compiles everything else.
+Its packages want versions that ExecuTorch does not, so they live in an environment of their own:
+`eqsat bench --setup-litert DIR`.
+The int8 model is not eqsat's or ExecuTorch's: another quantizer chose its scales, and its arithmetic differs, so
+nothing is compared to the bit and only cycles are put side by side. Vela is not of that environment: the .tflite is
+compiled by the one that compiles everything else.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def measure(reference: str, target: str, environment: str) -> tuple[dict[str, An
 
 @lru_cache(maxsize=1)
 def converted(reference: str, environment: str) -> tuple[bytes, dict[str, float]]:
-    """The .tflite of a model, and seconds by stage. The same for all targets, which a process is asked for one after the other. Raises RuntimeError."""
+    """The .tflite of a model, and seconds by stage. The same for all targets, which a process is asked for one after
+    the other. Raises RuntimeError."""
     with tempfile.TemporaryDirectory() as d:
         out = Path(d) / "model.tflite"
         done = subprocess.run(

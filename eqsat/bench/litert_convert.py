@@ -1,4 +1,5 @@
-"""Converts a PyTorch model to an int8 .tflite. Runs in an environment of its own (see `litert`), so it imports nothing of eqsat.
+"""Converts a PyTorch model to an int8 .tflite. Runs in an environment of its own (see `litert`), so it imports nothing
+of eqsat.
 
 python litert_convert.py REFERENCE OUT.tflite
 """

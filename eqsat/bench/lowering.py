@@ -1,4 +1,5 @@
-"""ExecuTorch's lowering, once per model and target: the graphs at eqsat's hook point and what is needed besides them."""
+"""ExecuTorch's lowering, once per model and target: the graphs at eqsat's hook point and what is needed besides
+them."""
 
 from __future__ import annotations
 
@@ -29,11 +30,13 @@ def _quiet() -> Iterator[None]:
 
 @_quiet()
 def prepare(reference: str, target: str, quantization: str = INT8) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record) of a PyTorch model on a target, quantized in one of QUANTIZATIONS.
+    """({"0.explicit": TOSA, "0.stock": TOSA, ...} by delegate, side record) of a PyTorch model on a target, quantized
+    in one of QUANTIZATIONS.
 
-    The side record: Vela's flags, seconds by stage (of passes that run as within eqsat's own lowering, `bookkeeping.py`), why stock's graph of a
-    delegate is missing, how the model was calibrated, and `pte_frame_bytes`, what a .pte has besides command stream and weights, each rounded up
-    to 16 bytes. Raises InputError, or what ExecuTorch raises.
+    The side record: Vela's flags, seconds by stage (of passes that run as within eqsat's own lowering,
+    `bookkeeping.py`), why stock's graph of a delegate is missing, how the model was calibrated, and `pte_frame_bytes`,
+    what a .pte has besides command stream and weights, each rounded up to 16 bytes. Raises InputError, or what
+    ExecuTorch raises.
     """
     from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
     from executorch.exir import to_edge_transform_and_lower

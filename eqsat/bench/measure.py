@@ -40,7 +40,8 @@ _RECORDED = (
 def measure(
     name: str, flags: list[str], files: dict[str, bytes], side: Fields, cold: bool
 ) -> tuple[Fields, dict[str, bytes], list[list[dict]]]:
-    """For a configuration by name: (fields of the record, the graph that Vela got per delegate, Vela's table per delegate); sums are over the delegates.
+    """For a configuration by name: (fields of the record, the graph that Vela got per delegate, Vela's table per
+    delegate); sums are over the delegates.
 
     cold: with an empty price cache, so that seconds are those of a first compilation and no cell depends on another.
     Raises RuntimeError if stock has no graph, else what Vela or the reference model refuse.

@@ -1,6 +1,6 @@
-"""The files of a run: `records.jsonl` with a record per cell, `graphs/` with those at the hook point and `chosen/` with those that
-Vela got and its tables, `outlines.json.xz` with all of `chosen/` but the values of constants, which is small enough to be kept with the records,
-and `run.json` about the machine and the versions."""
+"""The files of a run: `records.jsonl` with a record per cell, `graphs/` with those at the hook point and `chosen/` with
+those that Vela got and its tables, `outlines.json.xz` with all of `chosen/` but the values of constants, which is small
+enough to be kept with the records, and `run.json` about the machine and the versions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def place(record: Record) -> CellKey:
 
 
 class RunFiles:
-    """A run's directory; of several records of a cell the last counts. Raises InputError if it cannot be made or another run has it."""
+    """A run's directory; of several records of a cell the last counts. Raises InputError if it cannot be made or
+    another run has it."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -110,8 +111,8 @@ class RunFiles:
 
 @dataclass(frozen=True, slots=True)
 class ChosenGraphs:
-    """What Vela got of a cell and its table of it, by delegate; names: {tensor, by which a row names its source: its node}. LiteRT's way has a table and no
-    graph; a graph that was read from outlines has constants without elements."""
+    """What Vela got of a cell and its table of it, by delegate; names: {tensor, by which a row names its source: its
+    node}. LiteRT's way has a table and no graph; a graph that was read from outlines has constants without elements."""
 
     graphs: Sequence[TensorGraph]
     names: Sequence[Mapping[str, int]]
@@ -149,7 +150,8 @@ def chosen_path(directory: Path, where: CellKey, delegate: str) -> Path:
 
 
 def read_records(directory: Path) -> list[Record]:
-    """Records of a run, finished or not, the last of each cell. Raises InputError, also where a model or a target has a name that no file can have:
+    """Records of a run, finished or not, the last of each cell. Raises InputError, also where a model or a target has a
+    name that no file can have:
     reports call their pages by them."""
     records = list(read(directory / _RECORDS, place).values())
     for record in records:

@@ -1,4 +1,5 @@
-"""A run: plan, lower, measure, keep. Tasks go to any `concurrent.futures` executor, so one machine and a Dask cluster are alike."""
+"""A run: plan, lower, measure, keep. Tasks go to any `concurrent.futures` executor, so one machine and a Dask cluster
+are alike."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ CellProgress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What came of a task, as data that any executor can carry: a value, or an error, which may be `lost` and not the task's own."""
+    """What came of a task, as data that any executor can carry: a value, or an error, which may be `lost` and not the
+    task's own."""
 
     value: Any = None
     peak_mib: float = 0.0
@@ -49,7 +51,8 @@ def attempt(function: str, args: tuple, limits: Limits) -> TaskOutcome:
 
 @contextmanager
 def executor(jobs: int = 1, scheduler: str | None = None) -> Iterator[Executor]:
-    """Threads, each with a process for its tasks, or the workers of the Dask scheduler at an address. Raises InputError."""
+    """Threads, each with a process for its tasks, or the workers of the Dask scheduler at an address. Raises
+    InputError."""
     if scheduler is None:
         pool = ThreadPoolExecutor(jobs, thread_name_prefix="eqsat-bench")
         try:
@@ -89,10 +92,11 @@ def run(
 ) -> list[Record]:
     """Measures every cell that `out` does not hold yet and gives all records of the plan in its order.
 
-    models: see `Model.find`; modules are quantized in one of QUANTIZATIONS. configurations: see `Configuration.parse`. Tasks run in `jobs` local processes, or on the Dask cluster of
-    `scheduler`, or in an executor of the caller's. cold: see `measure`. Raises InputError before anything starts. A cell that fails is
-    a record with `error`; one whose process was killed or passed a limit has also `lost` and is tried again by the next run. An
-    interruption leaves a valid partial run.
+    models: see `Model.find`; modules are quantized in one of QUANTIZATIONS. configurations: see `Configuration.parse`.
+    Tasks run in `jobs` local processes, or on the Dask cluster of `scheduler`, or in an executor of the caller's. cold:
+    see `measure`. Raises InputError before anything starts. A cell that fails is a record with `error`; one whose
+    process was killed or passed a limit has also `lost` and is tried again by the next run. An interruption leaves a
+    valid partial run.
     """
     plan = _Plan(
         [Model.find(m) for m in models],
@@ -156,8 +160,8 @@ class _Plan:
 
 
 class _Scheduler:
-    """Tasks wait here until one of `width` places is free: lowerings, then cells, then the LiteRT path, so that a process seldom has
-    to change its work."""
+    """Tasks wait here until one of `width` places is free: lowerings, then cells, then the LiteRT path, so that a
+    process seldom has to change its work."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""A cost model without Vela: bytes read and written. It makes extraction quick; what it ranks wrongly costs cycles, never results."""
+"""A cost model without Vela: bytes read and written. It makes extraction quick; what it ranks wrongly costs cycles,
+never results."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@
 >>> checked.evaluated == checked.frozen.n_nodes, "move-move" in checked.frozen.saturation.matches
 (True, True)
 
-It serves the project's own rules and those of users alike. A rule is only as well checked as the graphs that it fires on.
+It serves the project's own rules and those of users alike. A rule is only as well checked as the graphs that it fires
+on.
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ class Unsound(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An e-graph that passed; `evaluated` of its e-nodes have a value in numpy (opaque operators and their readers have none)."""
+    """An e-graph that passed; `evaluated` of its e-nodes have a value in numpy (opaque operators and their readers have
+    none)."""
 
     frozen: Frozen
     evaluated: int
 
 
 def data(t: Type, kind: str, seed: int = 0) -> np.ndarray:
-    """Test data: "tagged" (each element its own number, as far as the dtype goes), "extreme" (both limits and their neighbours), "random"."""
+    """Test data: "tagged" (each element its own number, as far as the dtype goes), "extreme" (both limits and their
+    neighbours), "random"."""
     dtype = DType.of(t.dtype)
     low, high = dtype.limits if dtype.is_integral else (-1000, 1000)
     flat: np.ndarray
@@ -62,13 +65,14 @@ def check(
     budget: Budget = DEFAULT_BUDGET,
     kinds: Iterable[str] = KINDS,
 ) -> Checked:
-    """Saturates and checks the e-graph. Raises Unsound, EngineError (also where a rule changes a type) and GraphError, if the
-    graph itself cannot be evaluated."""
+    """Saturates and checks the e-graph. Raises Unsound, EngineError (also where a rule changes a type) and GraphError,
+    if the graph itself cannot be evaluated."""
     return check_frozen(saturate(graph, rules, budget), kinds)
 
 
 def check_frozen(frozen: Frozen, kinds: Iterable[str] = KINDS) -> Checked:
-    """Evaluates every e-node on each kind of data and compares the outputs with the source graph's. Raises Unsound, GraphError."""
+    """Evaluates every e-node on each kind of data and compares the outputs with the source graph's. Raises Unsound,
+    GraphError."""
     graph, evaluated = frozen.source, 0
     slots = [frozen.handle[o] for o in graph.outputs]
     for kind in kinds:
@@ -87,8 +91,9 @@ def class_values(
 ) -> tuple[dict[int, np.ndarray], int]:
     """({class: value}, number of e-nodes evaluated). Raises Unsound where the e-nodes of a class differ.
 
-    Each e-node is evaluated once, as soon as its operands have values, so those on a cycle are reached too. keep: the classes
-    whose values are wanted (None: all); the others' are freed when nothing is left to compare with or to compute from them.
+    Each e-node is evaluated once, as soon as its operands have values, so those on a cycle are reached too. keep: the
+    classes whose values are wanted (None: all); the others' are freed when nothing is left to compare with or to
+    compute from them.
     """
     values: dict[int, np.ndarray] = {}
     origin: dict[int, ENode] = {}

@@ -1,7 +1,8 @@
-"""One graph through everything: its e-graph checked node by node, several extractions compared on the TOSA reference model.
+"""One graph through everything: its e-graph checked node by node, several extractions compared on the TOSA reference
+model.
 
-Extractions, greedy all: one by `Bytes`, the others by random prices, so that e-nodes that no sensible cost would choose are met
-too; the full optimizer, with Vela's prices, runs on a share of the graphs.
+Extractions, greedy all: one by `Bytes`, the others by random prices, so that e-nodes that no sensible cost would choose
+are met too; the full optimizer, with Vela's prices, runs on a share of the graphs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ _SAMPLES = (0, 2, 3)
 
 @dataclass(slots=True)
 class TrialRecord:
-    """What happened to one graph. failures: in words, empty if all is well; refused: extractions that the cost model or Vela forbid.
+    """What happened to one graph. failures: in words, empty if all is well; refused: extractions that the cost model or
+    Vela forbid.
 
     vela: Vela accepts the source graph. optimized: what the full optimizer chose, "" where it did not run.
     """
@@ -73,7 +75,8 @@ def run(
     full: bool = False,
     budget: Budget = BUDGET,
 ) -> TrialRecord:
-    """Checks `graph`; `random`: number of random extractions; `full`: also by the whole optimizer, with Vela's prices."""
+    """Checks `graph`; `random`: number of random extractions; `full`: also by the whole optimizer, with Vela's
+    prices."""
     started = time.perf_counter()
     counts = graph.op_counts()
     out = TrialRecord(seed, target.accelerator, sum(counts.values()), list(counts))
@@ -115,7 +118,8 @@ def run(
 
 
 def _compare(graph: TensorGraph, buffers: dict[bytes, str], pool: Pool, out: TrialRecord) -> None:
-    """Every extraction, written and read again, against the source graph: signature, and values on the reference model."""
+    """Every extraction, written and read again, against the source graph: signature, and values on the reference
+    model."""
     source = dumps(graph)
     same = {b: loads(b).signature() == graph.signature() for b in buffers}
     out.failures += [f"{buffers[b]} changes the signature" for b, equal in same.items() if not equal]

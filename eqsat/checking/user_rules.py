@@ -8,9 +8,9 @@
     eqsat.optimize_tosa(tosa, target, options=Options(rules=pack.rules))
 
 A module has RULES and may have GRAPHS: TensorGraphs (or functions that return one) on which its rules should fire. An
-installed package offers its module by an entry point in the group `eqsat.rules`; it is used only where it is asked for by name
-(`--user-rules NAME`). `load` runs the soundness checker on random graphs and on GRAPHS; whatever passes is still
-compared on the TOSA reference model before a result is used.
+installed package offers its module by an entry point in the group `eqsat.rules`; it is used only where it is asked for
+by name (`--user-rules NAME`). `load` runs the soundness checker on random graphs and on GRAPHS; whatever passes is
+still compared on the TOSA reference model before a result is used.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def available() -> dict[str, str]:
 
 
 def find(name: str) -> Pack:
-    """The rules of an entry point, a module or a file, or of one name in it (`file.py:NAME`), unchecked. Raises InputError, PluginError."""
+    """The rules of an entry point, a module or a file, or of one name in it (`file.py:NAME`), unchecked. Raises
+    InputError, PluginError."""
     with naming():
         found = USER_RULES.find(name)
     module = isinstance(found, ModuleType)
@@ -116,8 +117,8 @@ def examine(
     given: Sequence[TensorGraph] = (),
     progress: Callable[[int], None] = lambda _: None,
 ) -> Report:
-    """Saturates random graphs, the pack's own and `given` ones, with its rules alone and (every fourth random one) with all of ours, and
-    evaluates every e-node. A rule that fails is left out of what follows."""
+    """Saturates random graphs, the pack's own and `given` ones, with its rules alone and (every fourth random one) with
+    all of ours, and evaluates every e-node. A rule that fails is left out of what follows."""
     report = Report({r.name: 0 for r in pack.rules if not r.analysis})
     cases = [(g, ours) for g in (*pack.graphs, *given) for ours in (False, True)] + [
         (random_graph(seed, RULE), seed % 4 == 3) for seed in range(graphs)

@@ -1,1 +1,2 @@
-"""What may be chosen from an e-graph: candidates with their prices, what views cost, the graph of a choice, corrections by Vela's table."""
+"""What may be chosen from an e-graph: candidates with their prices, what views cost, the graph of a choice, corrections
+by Vela's table."""

@@ -4,8 +4,9 @@
     price       by the cost model; what a guard forbids costs infinitely much
     fuse        pairwise terms: what Vela saves when it computes two neighbours as one operator
 
-A Move is one candidate whose TOSA steps the cost model settles, and a second one where a single native TRANSPOSE does it, on targets
-where that can fuse into its producer. A CONCAT has others that copy operands by convolutions (`eqsat/choice/copying.py`). A widening RESCALE is written once for every reader: its price is a pairwise term of each
+A Move is one candidate whose TOSA steps the cost model settles, and a second one where a single native TRANSPOSE does
+it, on targets where that can fuse into its producer. A CONCAT has others that copy operands by convolutions
+(`eqsat/choice/copying.py`). A widening RESCALE is written once for every reader: its price is a pairwise term of each
 reader, and the candidate's own only where the outside world reads it.
 """
 
@@ -33,8 +34,8 @@ from extraction.derivation import derived
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to compute an e-class. cls, operands: positions among the classes that can be chosen from. unit: what was priced
-    (None: of a loaded run). copied: places of the operands that its first steps copy."""
+    """One way to compute an e-class. cls, operands: positions among the classes that can be chosen from. unit: what was
+    priced (None: of a loaded run). copied: places of the operands that its first steps copy."""
 
     enode: ENode
     cls: int
@@ -81,8 +82,8 @@ class Candidate:
 
     @property
     def is_widening(self) -> bool:
-        """A RESCALE to INT32, which is written once per reader: it fuses into each, and on U55 and U65 a guard forbids that
-        several share one (`eqsat/vela/defects.py`)."""
+        """A RESCALE to INT32, which is written once per reader: it fuses into each, and on U55 and U65 a guard forbids
+        that several share one (`eqsat/vela/defects.py`)."""
         return self.enode.op == "rescale" and DType.of(dict(self.enode.attrs)["dtype"]).is_accumulator
 
     @property
@@ -165,7 +166,8 @@ def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: Family
 
 
 def _in_few_commands(unit: Unit) -> Unit:
-    """A sum or product of INT32 as it is written (`eqsat/choice/writer.py`): in the shapes in which Vela makes few commands of it."""
+    """A sum or product of INT32 as it is written (`eqsat/choice/writer.py`): in the shapes in which Vela makes few
+    commands of it."""
     if unit.op not in SUMS or not all(DType.of(t.dtype).is_wide for t in unit.operands):
         return unit
     shapes = merged([t.shape for t in unit.operands])
@@ -204,7 +206,8 @@ def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dic
             fusion = model.fusion(units[n], units[m], operand_units[m])
             if fusion is not None:
                 saved = fusion.of_reader * reader.cycles + fusion.of_read * read.cycles
-                # U55's transposes are estimated too low: a pair of them must not pay for itself by carrying what is between
+                # U55's transposes are estimated too low: a pair of them must not pay for itself by carrying what is
+                # between
                 delta -= min(saved, read.cycles) if units[m].op == "transpose" else saved
             if delta:
                 pairs[n, m] = delta

@@ -1,9 +1,10 @@
 """Operands of a CONCAT that a depthwise convolution copies.
 
-Vela writes an operand of a CONCAT where it belongs if an operator computes it and nothing else reads it. What others read too, or a view of something, is
-copied, which its estimate has as a pooling: 0.5 to 1 cycle per element. A depthwise convolution 1x1 with weights of one gives the same values, writes them where
-they belong, and takes a half to a fifth of that where tensors are large. Which operands Vela copies is known only once a graph was compiled, so
-each CONCAT has candidates of both kinds, and those that copy are tried at last (`copy_rounds.py`).
+Vela writes an operand of a CONCAT where it belongs if an operator computes it and nothing else reads it. What others
+read too, or a view of something, is copied, which its estimate has as a pooling: 0.5 to 1 cycle per element. A
+depthwise convolution 1x1 with weights of one gives the same values, writes them where they belong, and takes a half to
+a fifth of that where tensors are large. Which operands Vela copies is known only once a graph was compiled, so each
+CONCAT has candidates of both kinds, and those that copy are tried at last (`copy_rounds.py`).
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def prices(units: Sequence[Unit], model: CostModel) -> dict[Type, float]:
 
 
 def variants(unit: Unit, price: Price, copies: Mapping[Type, float]) -> Iterator[tuple[tuple[int, ...], Price]]:
-    """For a CONCAT and its price: places of operands that a convolution copies, and the price with these, where that can win. copies: see `prices`."""
+    """For a CONCAT and its price: places of operands that a convolution copies, and the price with these, where that
+    can win. copies: see `prices`."""
     if unit.op != "concat":
         return
     saved = {

@@ -17,9 +17,9 @@ _EXCESS, _EXCESS_CYCLES = 0.5, 1000
 
 
 def corrected(choices: Choices, written: Written, rows: Sequence[Mapping[str, Any]]) -> tuple[Choices, bool]:
-    """Choices in which units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they and what is fused into
-    them were priced at together cost as much more, without fusions that did not come about, as with a producer that others read too; and
-    whether the next extraction may differ for it."""
+    """Choices in which units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they and
+    what is fused into them were priced at together cost as much more, without fusions that did not come about, as with
+    a producer that others read too; and whether the next extraction may differ for it."""
     graph, origin = written
     cycles, readers = _cycles(graph, rows), graph.readers()
     cost, pairs, candidates = choices.graph.cost.copy(), dict(choices.graph.pair_costs), list(choices.candidates)

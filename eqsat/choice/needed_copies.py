@@ -1,7 +1,8 @@
-"""Copies and shapes without which Vela compiles a graph wrongly, as its table of defects says (`eqsat/vela/defects.py`).
+"""Copies and shapes without which Vela compiles a graph wrongly, as its table of defects says
+(`eqsat/vela/defects.py`).
 
-A depthwise convolution copies (`copying.py`). Without that, choices would be refused one after the other once they were compiled or their binaries run. What
-a copy takes is told by Vela's table, so that the next extraction knows.
+A depthwise convolution copies (`copying.py`). Without that, choices would be refused one after the other once they were
+compiled or their binaries run. What a copy takes is told by Vela's table, so that the next extraction knows.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def _another_shape(shape: Shape) -> Shape:
 def with_copies(
     graph: TensorGraph, origin: Mapping[int, int], copies: Iterable[Copy]
 ) -> tuple[TensorGraph, dict[int, int]]:
-    """`graph` with such copies, and its origin ({node: choice node}): a copy is of the origin of what it copies, RESHAPEs of that of what they are around.
+    """`graph` with such copies, and its origin ({node: choice node}): a copy is of the origin of what it copies,
+    RESHAPEs of that of what they are around.
     Tensors that no convolution copies stay."""
     copies = list(copies)
     reshaped = {p[-1] for c in copies if c.reshaped for p in c.places(graph)}

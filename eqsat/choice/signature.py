@@ -1,9 +1,10 @@
 """Every input stays read, also where an identity shows that nothing depends on it.
 
-Vela leaves an input that no operator reads out of its binary (`tests/choice/test_signature.py` asks), and the .pte's runtime counts on all of them. Nothing
-depends on the first part of `slice(concat(a, b))` where the slice cuts b out: the e-graph has b in the class of the slice, and
-no choice at all that reads a, since the concat would read itself. So the graph that is written gets a reader: one element of the input is
-appended to the smallest value there is, and cut off again.
+Vela leaves an input that no operator reads out of its binary (`tests/choice/test_signature.py` asks), and the .pte's
+runtime counts on all of them. Nothing depends on the first part of `slice(concat(a, b))` where the slice cuts b out:
+the e-graph has b in the class of the slice, and no choice at all that reads a, since the concat would read itself. So
+the graph that is written gets a reader: one element of the input is appended to the smallest value there is, and cut
+off again.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ _NOT_COMPUTED = ("input", "const", "opaque")
 def with_inputs_read(
     graph: TensorGraph, origin: dict[int, int], source: TensorGraph
 ) -> tuple[TensorGraph, dict[int, int]]:
-    """`graph` with a reader for each input that it does not read and `source` does, and its origin ({node: choice node}). An input whose
-    dtype no value of the graph has stays unread."""
+    """`graph` with a reader for each input that it does not read and `source` does, and its origin ({node: choice
+    node}). An input whose dtype no value of the graph has stays unread."""
     for k in sorted(set(unread(graph)) - set(unread(source))):
         graph, origin = _with_reader(graph, origin, k)
     return graph, origin
@@ -48,7 +49,8 @@ def _with_reader(graph: TensorGraph, origin: dict[int, int], k: int) -> tuple[Te
 
 
 def _smallest(graph: TensorGraph, dtype: str) -> int | None:
-    """The node with the fewest elements of a dtype among what is computed: of an input, Vela would tell the runtime another shape."""
+    """The node with the fewest elements of a dtype among what is computed: of an input, Vela would tell the runtime
+    another shape."""
     fit = [n for n in graph.live() if graph.nodes[n].dtype == dtype and graph.nodes[n].op not in _NOT_COMPUTED]
     return min(fit, key=lambda n: graph.type(n).elements, default=None)
 

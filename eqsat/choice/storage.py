@@ -1,13 +1,15 @@
 """What views cost, as classes that a ChoiceGraph gets beside those of the e-graph.
 
-Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp; `tests/choice/test_storage.py` asks): a tensor with one reader takes the
-shape that the RESHAPE gives it, but one with several readers is copied, in its own shape, for each RESHAPE to another one. So a value that
-is read in k shapes is copied k - 1 times if it is viewed from each shape to the next, in all of them but the last, and the
-producer's shape may be any of them (`eqsat/choice/writer.py` writes it so). Outputs of the graph count as readers here.
+Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp; `tests/choice/test_storage.py` asks): a
+tensor with one reader takes the shape that the RESHAPE gives it, but one with several readers is copied, in its own
+shape, for each RESHAPE to another one. So a value that is read in k shapes is copied k - 1 times if it is viewed from
+each shape to the next, in all of them but the last, and the producer's shape may be any of them
+(`eqsat/choice/writer.py` writes it so). Outputs of the graph count as readers here.
 
-Classes that views connect hold one value. For each shape that it may be read in there is a class with one node, which its readers need and
-which costs a copy in this shape; another class names the last shape, which costs nothing. A value that is computed twice, in
-two shapes, is charged one copy too much. Constants are viewed at no cost, and so is the widening RESCALE, which every reader has its own of.
+Classes that views connect hold one value. For each shape that it may be read in there is a class with one node, which
+its readers need and which costs a copy in this shape; another class names the last shape, which costs nothing. A value
+that is computed twice, in two shapes, is charged one copy too much. Constants are viewed at no cost, and so is the
+widening RESCALE, which every reader has its own of.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ Readers = dict[int, dict[Shape, list[int | None]]]
 
 @dataclass(slots=True)
 class ViewCosts:
-    """rows: classes to append, pairs: {(node, node): delta}; reads: per node the classes to read beside its operands; roots: more roots.
+    """rows: classes to append, pairs: {(node, node): delta}; reads: per node the classes to read beside its operands;
+    roots: more roots.
     last: {class: the class that names the last shape of its value}; shapes: {node of such a class: the shape}."""
 
     rows: list[list[tuple[float, list[int]]]] = field(default_factory=list)
@@ -99,8 +102,8 @@ def _charge(
     n_classes: int,
     n_nodes: int,
 ) -> None:
-    """Appends the classes of one value: the one that names its last shape has a node per shape, numbered from `n_nodes`; then each
-    shape has a class of its own with one node, which the last shape's node pays for."""
+    """Appends the classes of one value: the one that names its last shape has a node per shape, numbered from
+    `n_nodes`; then each shape has a class of its own with one node, which the last shape's node pays for."""
     names, most = n_classes + len(out.rows), max(copies.values())
     out.rows.append([(0.0, [])] * len(by_shape))
     out.last[value] = names

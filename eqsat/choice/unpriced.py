@@ -8,8 +8,8 @@ from eqsat.choice.choice import Choices
 
 
 def unpriced(choices: Choices) -> list[str]:
-    """Operators of the source, as "CONV2D of INT16 (1, 8, 8, 3) to INT48 (1, 8, 8, 16)": Vela or a guard refuses every e-node of their
-    e-class. In the source's order, each kind once."""
+    """Operators of the source, as "CONV2D of INT16 (1, 8, 8, 3) to INT48 (1, 8, 8, 16)": Vela or a guard refuses every
+    e-node of their e-class. In the source's order, each kind once."""
     source, frozen = choices.frozen.source, choices.frozen
     cheapest: dict[int, float] = {}
     for c in choices.candidates:

@@ -1,10 +1,12 @@
 """The TensorGraph of a choice.
 
-A view of a value is no operator of its own: the value is made once, and each RESHAPE that its readers need is made from it. What is read in
-several shapes is viewed from each to the next, since Vela copies it for all of them but the last (`eqsat/choice/storage.py`).
-A widening RESCALE is made anew for each reader, so that a sum or product of two is written in the shapes in which Vela makes few commands
-of it: Vela fuses the RESCALEs through the views, and nothing is copied. Sums of INT48 are made anew for each RESCALE too: Vela does not take one that
-two RESCALEs read, as where a convolution without an activation is an operand of a convolution and of a sum.
+A view of a value is no operator of its own: the value is made once, and each RESHAPE that its readers need is made from
+it. What is read in several shapes is viewed from each to the next, since Vela copies it for all of them but the last
+(`eqsat/choice/storage.py`).
+A widening RESCALE is made anew for each reader, so that a sum or product of two is written in the shapes in which Vela
+makes few commands of it: Vela fuses the RESCALEs through the views, and nothing is copied. Sums of INT48 are made anew
+for each RESCALE too: Vela does not take one that two RESCALEs read, as where a convolution without an activation is an
+operand of a convolution and of a sum.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ def write(
     last_shapes: Mapping[int, Shape],
     choice: Mapping[int, int],
 ) -> Written:
-    """The graph of `choice` ({position in `classes`: number of a candidate}), with the source's inputs and outputs in order; last_shapes:
+    """The graph of `choice` ({position in `classes`: number of a candidate}), with the source's inputs and outputs in
+    order; last_shapes:
     {position: the shape that its value is viewed in last}."""
     writer = _GraphWriter(frozen, classes, candidates, last_shapes, choice)
     writer.run()
@@ -82,7 +85,8 @@ class _GraphWriter:
         self.graph.outputs = [self._node(read) for read in outputs]
 
     def _find_shapes(self, outputs: Sequence[Read]) -> None:
-        """Fills in `wanted`. Of several readers of one shape the last output or, where there is none, the first operator counts."""
+        """Fills in `wanted`. Of several readers of one shape the last output or, where there is none, the first
+        operator counts."""
         for value, shape, n in outputs:
             self.wanted.setdefault(value, {})[shape] = n
         queue = list(self.wanted)

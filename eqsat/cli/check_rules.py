@@ -26,7 +26,8 @@ def check_rules(
     graphs: Annotated[int, typer.Option(min=0, help="number of random graphs")] = 200,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the soundness checker on rules of your own: how often each fired, and a counterexample for one that is unsound."""
+    """Run the soundness checker on rules of your own: how often each fired, and a counterexample for one that is
+    unsound."""
     try:
         from eqsat.checking.user_rules import examine, find
         from eqsat.tosa.flatbuffer import TosaError, loads

@@ -36,7 +36,8 @@ def explain(
         list[str] | None, typer.Option("--user-rules", help="the user's rules that the run was made with")
     ] = None,
 ) -> None:
-    """Tell why a result equals its source: every operator that stayed, changed, moved or is gone, its cycles and the rules that prove it."""
+    """Tell why a result equals its source: every operator that stayed, changed, moved or is gone, its cycles and the
+    rules that prove it."""
     try:
         for output in (svg, dot, as_json):
             if output is not None:

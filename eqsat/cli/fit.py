@@ -38,7 +38,8 @@ def fit_command(
         ),
     ],
 ) -> None:
-    """Lay cycles that you measured beside Vela's total and the price of the commands, and fit the price of a command."""
+    """Lay cycles that you measured beside Vela's total and the price of the commands, and fit the price of a
+    command."""
     quiet()
     from cost_models.measured import fit, per_command
     from eqsat.device.errors import DeviceError

@@ -1,10 +1,11 @@
 """Ctrl-C ends the command, at once and whatever it is doing; during a search the first one ends only that.
 
-An exception, which is what Python makes of SIGINT, is lost where it is raised inside a finalizer, a weak reference's callback or native code
-that calls back, and anybody may catch it on its way; the command then goes on. So nothing is raised here, and a search looks for itself whether it is
-to end (`eqsat.search.interruption`). For all else a thread that waits for the signal, or the handler if it runs first, kills the processes that were started, removes temporary files and what is unfinished beside
-the outputs, and ends the process. The thread also gets its turn where the main thread is inside native code, and the handler where somebody
-else waits for signals.
+An exception, which is what Python makes of SIGINT, is lost where it is raised inside a finalizer, a weak reference's
+callback or native code that calls back, and anybody may catch it on its way; the command then goes on. So nothing is
+raised here, and a search looks for itself whether it is to end (`eqsat.search.interruption`). For all else a thread
+that waits for the signal, or the handler if it runs first, kills the processes that were started, removes temporary
+files and what is unfinished beside the outputs, and ends the process. The thread also gets its turn where the main
+thread is inside native code, and the handler where somebody else waits for signals.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def on_interrupt_say(message: str) -> None:
 
 @contextmanager
 def ends_search_first(end: Callable[[], bool]) -> Iterator[None]:
-    """Within it the first SIGINT stops nothing if `end()`, which may be called several times, says that it has ended a search."""
+    """Within it the first SIGINT stops nothing if `end()`, which may be called several times, says that it has ended a
+    search."""
     global _end_search
     _end_search, before = end, _end_search
     try:
@@ -62,8 +64,8 @@ def ends_search_first(end: Callable[[], bool]) -> Iterator[None]:
 
 @contextmanager
 def stops_command() -> Iterator[None]:
-    """Within it SIGINT ends the process with exit code 130. In other threads than the main one nothing changes, and where SIGINT is
-    ignored, as in a shell's background jobs, it still is."""
+    """Within it SIGINT ends the process with exit code 130. In other threads than the main one nothing changes, and
+    where SIGINT is ignored, as in a shell's background jobs, it still is."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         yield
         return
@@ -95,7 +97,8 @@ def stops_command() -> Iterator[None]:
 
 
 class _Interrupts:
-    """The SIGINTs of one command, which two see: the waiting thread and the handler. Each counts its own, so that what both see is one."""
+    """The SIGINTs of one command, which two see: the waiting thread and the handler. Each counts its own, so that what
+    both see is one."""
 
     def __init__(self, own: str) -> None:
         self._own, self._handled, self._ended_search, self._unsaid = own, 0, False, threading.Lock()
@@ -109,7 +112,8 @@ class _Interrupts:
                 self._react(seen)
 
     def handle(self, number: int, frame: object) -> None:
-        """In the main thread. Where something is just being put in its place, the waiting thread stops the command afterwards."""
+        """In the main thread. Where something is just being put in its place, the waiting thread stops the command
+        afterwards."""
         self._handled += 1
         if not files.is_placing():
             self._react(self._handled)

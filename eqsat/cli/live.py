@@ -1,11 +1,11 @@
 """What a terminal shows while a command works: the stage, which delegate of how many, the fewest cycles so far.
 
-eqsat's modules only log (`logging.getLogger("eqsat")`): a record of the level INFO may have `delegate` ("forward/0"), `number` and `total`,
-`stage`, and `cycles`. Here those become one live line on a terminal, and elsewhere a line per delegate and per gain; `-v` shows the records
-themselves, `-vv` those of the level DEBUG too.
+eqsat's modules only log (`logging.getLogger("eqsat")`): a record of the level INFO may have `delegate` ("forward/0"),
+`number` and `total`, `stage`, and `cycles`. Here those become one live line on a terminal, and elsewhere a line per
+delegate and per gain; `-v` shows the records themselves, `-vv` those of the level DEBUG too.
 
-Everybody else's output (ExecuTorch's, PyTorch's, Vela's own, from Python and from native code) is kept from the terminal; with `--debug`
-it is shown.
+Everybody else's output (ExecuTorch's, PyTorch's, Vela's own, from Python and from native code) is kept from the
+terminal; with `--debug` it is shown.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Progress:
         return ": ".join(filter(None, [self.title, self.delegate, record.getMessage()]))
 
     def show(self, stage: str) -> None:
-        """A stage that nobody logs. What is new is drawn at once: the display's own timer misses a stage shorter than its period."""
+        """A stage that nobody logs. What is new is drawn at once: the display's own timer misses a stage shorter than
+        its period."""
         self.stage = stage
         if self.live is not None and (text := str(self)) != self.spinner.text:
             self.spinner.update(text=text)
@@ -128,7 +129,8 @@ def working(title: str) -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def _apart() -> Iterator[TextIO]:
-    """The stderr that there is, while everybody who writes to stdout or stderr, from Python or from native code, writes to nothing."""
+    """The stderr that there is, while everybody who writes to stdout or stderr, from Python or from native code, writes
+    to nothing."""
     with contextlib.ExitStack() as stack:
         sys.stdout.flush()
         stream: TextIO = sys.stderr

@@ -39,7 +39,8 @@ def prove_command(
     seed: Annotated[int | None, typer.Option(min=0, help="of the random point (default: a new one)")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Decide whether two TOSA graphs are equal for every input: exit code 0 if so, 1 with an input on which they differ, 5 if undecided."""
+    """Decide whether two TOSA graphs are equal for every input: exit code 0 if so, 1 with an input on which they
+    differ, 5 if undecided."""
     quiet()
     try:
         paths = _paths(one, other, check)

@@ -1,7 +1,8 @@
 """What happens to accumulators: scaling, rounding, clamping, tables.
 
-Roundings as Vela describes them (`ethosu/vela/api.py`: TFL, towards zero, and to the nearest with x.5 towards plus infinity) and as
-it maps TOSA's RESCALE to them (`graphir_optimiser.cpp`: double rounding is DBL, single rounding is NATURAL).
+Roundings as Vela describes them (`ethosu/vela/api.py`: TFL, towards zero, and to the nearest with x.5 towards plus
+infinity) and as it maps TOSA's RESCALE to them (`graphir_optimiser.cpp`: double rounding is DBL, single rounding is
+NATURAL).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _LOW = 32
 def scaled(
     values: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int, rounding: RoundMode
 ) -> np.ndarray:
-    """int64: values * multiplier / 2**shift, rounded. Multipliers are below 2**32. Raises DeviceError where the result has no room."""
+    """int64: values * multiplier / 2**shift, rounded. Multipliers are below 2**32. Raises DeviceError where the result
+    has no room."""
     shift, multiplier = np.asarray(shift, np.int64), np.asarray(multiplier, np.int64)
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
     match rounding:
@@ -42,7 +44,8 @@ def scaled(
 
 
 def shifted(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, added: np.ndarray) -> np.ndarray:
-    """int64: (values * multiplier + added) >> shift, of multipliers below 2**32. Raises DeviceError where the result has no room."""
+    """int64: (values * multiplier + added) >> shift, of multipliers below 2**32. Raises DeviceError where the result
+    has no room."""
     largest = int(np.abs(values).max(initial=0))
     if largest * int(multiplier.max(initial=0)) + int(np.abs(added).max(initial=0)) < _PLAIN:
         return (values * multiplier + added) >> shift
@@ -69,7 +72,8 @@ def _wide(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, added: 
 
 
 def activated(values: np.ndarray, activation: Activation, element: Element, table: np.ndarray | None) -> np.ndarray:
-    """Results (int64, zero point added) clamped, looked up in `table` (bytes, of a TABLE activation) and as `element` has them.
+    """Results (int64, zero point added) clamped, looked up in `table` (bytes, of a TABLE activation) and as `element`
+    has them.
     Raises DeviceError."""
     clipped = CLIPPED.get(activation.clip_range, element)
     if clipped.bits <= 16:
@@ -98,8 +102,8 @@ def table_bytes(activation: Activation, element: Element) -> int:
 
 
 def looked_up(values: np.ndarray, clipped: Element, element: Element, table: np.ndarray) -> np.ndarray:
-    """8 bits choose one of 256 entries of the result's size; of 16 bits the upper nine choose a base and a slope of 16 bits each, and the
-    lower seven how far to go."""
+    """8 bits choose one of 256 entries of the result's size; of 16 bits the upper nine choose a base and a slope of 16
+    bits each, and the lower seven how far to go."""
     if not clipped.signed and clipped.bits == 16:
         raise DeviceError("the model does not know tables of UINT16")
     start = clipped.limits[0]

@@ -1,4 +1,5 @@
-"""A compiled model: the command stream, constants and the map of memory, out of Vela's raw output or an ExecuTorch delegate's payload.
+"""A compiled model: the command stream, constants and the map of memory, out of Vela's raw output or an ExecuTorch
+delegate's payload.
 
 Formats: `np.savez` of Vela's `rawdata_writer.py`, and the blocks of ExecuTorch's `backends/arm/arm_vela.py`.
 """
@@ -25,7 +26,8 @@ from eqsat.packed import unpack_arrays
 READ_ONLY, SCRATCH, SCRATCH_FAST = 0, 1, 2
 _BLOCK = struct.Struct("<16sIB11s")
 _FIRST, _LAST = "vela_bin_stream", "vela_end_stream"
-#: What a raw output has of the model and of its inputs and outputs; besides it has their quantization, which is pickled.
+#: What a raw output has of the model and of its inputs and outputs; besides it has their quantization, which is
+#: pickled.
 _ARRAYS = ("cmd_data", "weight_data", "scratch_size", "scratch_fast_size")
 _OF_TENSORS = ("shape", "elem_size", "region", "offset")
 _TENSORS = tuple(f"{which}_{name}" for which in ("input", "output") for name in _OF_TENSORS)
@@ -37,8 +39,8 @@ _ADDRESSES = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output: where it lies and how large it is; shape as Vela has it (six axes), element in bytes. Raises DeviceError for what no
-    memory can hold."""
+    """An input or output: where it lies and how large it is; shape as Vela has it (six axes), element in bytes. Raises
+    DeviceError for what no memory can hold."""
 
     shape: tuple[int, ...]
     element: int
@@ -58,8 +60,8 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Binary:
-    """stream: with the driver's header. scratch, scratch_fast: bytes (None: not said). operators: offset of an operation -> what it was
-    made from, where that is known. Raises DeviceError for sizes that no memory has."""
+    """stream: with the driver's header. scratch, scratch_fast: bytes (None: not said). operators: offset of an
+    operation -> what it was made from, where that is known. Raises DeviceError for sizes that no memory has."""
 
     stream: bytes = field(repr=False)
     read_only: bytes = field(repr=False)

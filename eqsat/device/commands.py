@@ -1,4 +1,5 @@
-"""From instructions of U55 and U65 to typed commands: each operation with everything that the registers said when it was issued.
+"""From instructions of U55 and U65 to typed commands: each operation with everything that the registers said when it
+was issued.
 
 Facts from Vela's generator (`ethosu/regor/architecture/ethosu55/ethos_u55_register_cs_generator.cpp`, Apache-2.0).
 """
@@ -51,8 +52,8 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """How the work is cut, of no influence on the result but that weights are stored in this order. (height, width, depth); dependency: how many
-    blocks may overlap with those of the operation before."""
+    """How the work is cut, of no influence on the result but that weights are stored in this order. (height, width,
+    depth); dependency: how many blocks may overlap with those of the operation before."""
 
     shape: tuple[int, int, int]
     dependency: int
@@ -92,7 +93,8 @@ class Pooling:
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """OP_ELEMENTWISE. ifm2: None of a unary one, and of one with a `scalar`, of which zero_point2 is the zero point; reversed: IFM2 is the first operand.
+    """OP_ELEMENTWISE. ifm2: None of a unary one, and of one with a `scalar`, of which zero_point2 is the zero point;
+    reversed: IFM2 is the first operand.
     input_scale, opa, opb: of ADD and SUB, else None."""
 
     offset: int
@@ -113,9 +115,10 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class Dma:
-    """OP_DMA_START: `sizes` (outer, inner) pieces of length bytes each. Regions are None inside the NPU (its shared memory).
-    source_mode, destination_mode: in how many dimensions each side is walked; skips: bytes between pieces and between rows of them, on
-    top of their length."""
+    """OP_DMA_START: `sizes` (outer, inner) pieces of length bytes each. Regions are None inside the NPU (its shared
+    memory).
+    source_mode, destination_mode: in how many dimensions each side is walked; skips: bytes between pieces and between
+    rows of them, on top of their length."""
 
     offset: int
     source_region: int | None

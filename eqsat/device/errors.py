@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 class DeviceError(ValueError):
-    """A binary that cannot be read or run: malformed, or with a register, value or mode that the model does not know. Never a guess."""
+    """A binary that cannot be read or run: malformed, or with a register, value or mode that the model does not know.
+    Never a guess."""
 
 
 class DeviceFault(DeviceError):

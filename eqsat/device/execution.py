@@ -98,7 +98,8 @@ def _pool(c: Pooling, memory: MemoryMap) -> None:
     values = pooled(c, memory.read(c.ifm))
     own = None
     if c.mode == PoolingMode.MAX:
-        # Vela 5.2's changelog calls what 5.1 did, a scale behind a maximum, incorrect; its older generator never set one
+        # Vela 5.2's changelog calls what 5.1 did, a scale behind a maximum, incorrect; its older generator never set
+        # one
         out = replace(c.output, scale=FixedPointScale(1, 0))
     elif c.mode == PoolingMode.REDUCE_SUM:
         if c.output.map.depth != 1 or c.output.scale is None:
@@ -119,7 +120,8 @@ def _store(o: Output, values: np.ndarray, own: Scales | None, memory: MemoryMap)
 
 
 def table_of(o: Output, shared: int, memory: Constants) -> np.ndarray | None:
-    """The bytes of the table that is looked up, None if none is. shared: bytes of the shared memory. Raises DeviceError."""
+    """The bytes of the table that is looked up, None if none is. shared: bytes of the shared memory. Raises
+    DeviceError."""
     function = o.activation.function
     if function < ActivationFunction.TABLE_0:
         return None
@@ -136,8 +138,8 @@ def _copy(c: Dma, memory: MemoryMap) -> None:
 
 
 def pieces(c: Dma) -> tuple[list[int], list[int]]:
-    """Addresses of what is copied, and of where to. Pieces lie one after the other; a side that is walked in two or three dimensions has gaps
-    between them. Raises DeviceError."""
+    """Addresses of what is copied, and of where to. Pieces lie one after the other; a side that is walked in two or
+    three dimensions has gaps between them. Raises DeviceError."""
     if c.sizes[0] > 1 and c.skips[1]:
         raise DeviceError("the model does not know copies in three dimensions with gaps in the second")
     return _places(c, c.source, c.source_mode), _places(c, c.destination, c.destination_mode)

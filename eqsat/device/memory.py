@@ -71,7 +71,8 @@ class MemoryMap:
             view[...] = values[index]
 
     def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, np.ndarray]]:
-        """The feature map in pieces that one view can show: where they are in it, and the view, [samples, height, width, depth]."""
+        """The feature map in pieces that one view can show: where they are in it, and the view, [samples, height,
+        width, depth]."""
         for rows, columns, base in tiles(m):
             if m.format == ActivationFormat.NHWC:
                 channels = slice(0, m.depth)

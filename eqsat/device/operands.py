@@ -30,8 +30,8 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """Where a tensor of [height, width, depth] lies: bases (bytes in `region`) of up to four tiles, split at width0 and at height0 (left)
-    and height1 (right); strides in bytes."""
+    """Where a tensor of [height, width, depth] lies: bases (bytes in `region`) of up to four tiles, split at width0 and
+    at height0 (left) and height1 (right); strides in bytes."""
 
     region: int
     bases: tuple[int, int, int, int]

@@ -1,4 +1,5 @@
-"""Convolutions, poolings and elementwise operations: from what the memory holds to accumulators, and to what it will hold."""
+"""Convolutions, poolings and elementwise operations: from what the memory holds to accumulators, and to what it will
+hold."""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
 def averaged(c: Pooling, sums: np.ndarray) -> np.ndarray:
     """Sums over windows that reach into the padding, each divided by how many elements it has seen.
 
-    Vela leaves this division to the hardware (`ethos_u55_register_cs_generator.cpp`, GenerateOFMScalingForPooling). How that is done is not
-    public; the model takes the reciprocals that Vela gives it where there is no padding (`ethos_u_scaling.cpp`), which round a half away
-    from zero."""
+    Vela leaves this division to the hardware (`ethos_u55_register_cs_generator.cpp`, GenerateOFMScalingForPooling). How
+    that is done is not public; the model takes the reciprocals that Vela gives it where there is no padding
+    (`ethos_u_scaling.cpp`), which round a half away from zero."""
     out = c.output.map
     ones = replace(c.ifm, zero_point=0, depth=1)
     counts = pooled(replace(c, ifm=ones, mode=PoolingMode.AVERAGE), np.ones((1, c.ifm.height, c.ifm.width, 1)))
@@ -93,8 +94,9 @@ def _unary(c: Elementwise, values: np.ndarray) -> np.ndarray:
 
 
 def _operands(c: Elementwise, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both operands of a sum, scaled: each by 16 bits without a shift; or the one that the mode names by OPA_SCALE, and the other by a
-    shift to the left that the hardware has built in (1 << 19 for 8 bits, 1 << 14 for 16; `ethos_u55_constraints.cpp`)."""
+    """Both operands of a sum, scaled: each by 16 bits without a shift; or the one that the mode names by OPA_SCALE, and
+    the other by a shift to the left that the hardware has built in (1 << 19 for 8 bits, 1 << 14 for 16;
+    `ethos_u55_constraints.cpp`)."""
     assert c.opa is not None and c.opb is not None
     if c.input_scale == IfmScaleMode.OPA_OPB_16:
         # both registers have 16 bits here, in which a wider value loses its upper ones (executorch pull request 21151)

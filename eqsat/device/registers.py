@@ -1,9 +1,9 @@
 """The commands of Ethos-U55 and U65: codes, names and fields.
 
-Facts from Arm's register description in Vela (`ethosu/regor/architecture/ethosu65/ethos_u65_interface.hpp` and, for U55,
-`ethosu/vela/ethos_u55_regs`, Apache-2.0); U55 and U65 share it. A short command is one word: code in bits 0-9, parameter in bits
-16-31. A long one has bit 14 set and a second word, the payload. Positions of fields count from the parameter's first bit; the payload
-follows at bit 16.
+Facts from Arm's register description in Vela (`ethosu/regor/architecture/ethosu65/ethos_u65_interface.hpp` and, for
+U55, `ethosu/vela/ethos_u55_regs`, Apache-2.0); U55 and U65 share it. A short command is one word: code in bits 0-9,
+parameter in bits 16-31. A long one has bit 14 set and a second word, the payload. Positions of fields count from the
+parameter's first bit; the payload follows at bit 16.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 >>> from eqsat.device.run import run                                            # doctest: +SKIP
 >>> outputs = run(read_binary(Path("model_vela.npz").read_bytes()), [x])        # doctest: +SKIP
 
-What an operation computes was written from Arm's register descriptions and Vela's generators and is validated against the TOSA reference
-model. It has no notion of time: everything is done when the next command is read.
+What an operation computes was written from Arm's register descriptions and Vela's generators and is validated against
+the TOSA reference model. It has no notion of time: everything is done when the next command is read.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from eqsat.device.memory import MemoryMap
 FAST = 1 << 24
 #: What executes commands, by their set (`eqsat.target.Family`).
 _EXECUTIONS: Mapping[int, Callable[..., Any]] = {1: execution.Execution, 2: execution_u85.Execution}
-#: What the model raises of a binary that it does not understand: DeviceError, which is a ValueError, or what Python and numpy raise of values
-#: that do not fit together, or that take more memory than there is.
+#: What the model raises of a binary that it does not understand: DeviceError, which is a ValueError, or what Python and
+#: numpy raise of values that do not fit together, or that take more memory than there is.
 _UNKNOWN = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 
 
@@ -40,8 +40,8 @@ class Device:
             raise _told(e, "its command stream") from e
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Outputs as signed integers of their size, [samples, ...] in Vela's shapes. inputs: [samples, ...] of any shape and type with as
-        many bytes as the binary's; without any there is one sample. Raises DeviceError."""
+        """Outputs as signed integers of their size, [samples, ...] in Vela's shapes. inputs: [samples, ...] of any
+        shape and type with as many bytes as the binary's; without any there is one sample. Raises DeviceError."""
         b = self.binary
         if len(inputs) != len(b.inputs):
             raise DeviceError(f"{len(inputs)} inputs for a binary that has {len(b.inputs)}")

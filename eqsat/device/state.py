@@ -1,6 +1,7 @@
 """What the registers hold when an operation is issued, and what every family reads out of them in the same way.
 
-Registers keep their values, and Vela writes only those that change. A command that needs one that was never set is an error.
+Registers keep their values, and Vela writes only those that change. A command that needs one that was never set is an
+error.
 """
 
 from __future__ import annotations
@@ -101,8 +102,8 @@ class Registers:
         return IfmUpscaleMode(self.get("IFM_UPSCALE"))
 
     def window(self, kernel: Kernel, out: tuple[int, int]) -> FeatureMap:
-        """IFM of a convolution or pooling: its height and width are what the output, of (height, width), reads; upscaled, every other
-        position. Raises DeviceError where it reads nothing."""
+        """IFM of a convolution or pooling: its height and width are what the output, of (height, width), reads;
+        upscaled, every other position. Raises DeviceError where it reads nothing."""
         factor = 1 if self.upscale() == IfmUpscaleMode.NONE else 2
         size = (
             (out[0], kernel.height, kernel.top + kernel.bottom),

@@ -55,8 +55,8 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The NPU that a stream is for, as its header says. product: 0 U55, 1 U65, 2 U85; macs: per cycle, of all cores; shram: KiB of shared
-    memory, of all cores (of U85 that of its tables)."""
+    """The NPU that a stream is for, as its header says. product: 0 U55, 1 U65, 2 U85; macs: per cycle, of all cores;
+    shram: KiB of shared memory, of all cores (of U85 that of its tables)."""
 
     product: int
     macs: int
@@ -120,7 +120,8 @@ def decoded(data: bytes) -> list[Instruction]:
 
 
 def _config(word: int) -> Config:
-    """Register CONFIG: log2 of the MACs in bits 0-3, KiB of SHRAM in bits 8-15 (of U85 ports are there), the product in bits 28-31."""
+    """Register CONFIG: log2 of the MACs in bits 0-3, KiB of SHRAM in bits 8-15 (of U85 ports are there), the product in
+    bits 28-31."""
     product = word >> 28
     if product > 2:
         raise DeviceError(f"unknown product {product} in the command stream's header")
@@ -130,7 +131,8 @@ def _config(word: int) -> Config:
 def instructions(
     words: Sequence[int], layouts: Mapping[tuple[bool, int], CommandLayout] = LAYOUTS
 ) -> Iterator[Instruction]:
-    """The instructions, by default of U55 and U65. Raises DeviceError at one that there is not, or a value without a meaning."""
+    """The instructions, by default of U55 and U65. Raises DeviceError at one that there is not, or a value without a
+    meaning."""
     at = 0
     while at < len(words):
         word = words[at]

@@ -15,7 +15,8 @@ from eqsat.device.stream import Instruction
 
 
 def disassemble(binary: Binary, registers: bool = False) -> Iterator[str]:
-    """Line by line: the memory, then one operation after the other; with `registers` each under the instructions that led to it.
+    """Line by line: the memory, then one operation after the other; with `registers` each under the instructions that
+    led to it.
     Raises DeviceError."""
     stream = binary.instructions()
     yield f"{binary.config.accelerator}, {binary.config.shram} KiB of shared memory"

@@ -1,4 +1,5 @@
-"""Whether what Vela makes of a graph computes what the graph says: its binary on the functional model, against the TOSA reference model."""
+"""Whether what Vela makes of a graph computes what the graph says: its binary on the functional model, against the TOSA
+reference model."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """equal: whether all outputs equal the reference's to the bit (None: the binary could not be run on each sample, or there was nothing to
-    compare with). reason: why not, or why None. samples: on how many they were compared."""
+    """equal: whether all outputs equal the reference's to the bit (None: the binary could not be run on each sample, or
+    there was nothing to compare with). reason: why not, or why None. samples: on how many they were compared."""
 
     equal: bool | None
     reason: str = ""
@@ -39,8 +40,8 @@ def run_raw(raw: RawOutput, inputs: bytes) -> list[dict[str, Any]]:
 
 
 def outputs_of(binary: Binary, inputs: bytes) -> list[dict[str, Any]]:
-    """Of each sample (one, without inputs) "outputs", packed; or why there are none: "fault", what no binary may do, or "unknown", what the
-    model cannot run."""
+    """Of each sample (one, without inputs) "outputs", packed; or why there are none: "fault", what no binary may do, or
+    "unknown", what the model cannot run."""
     given = unpacked(inputs)
     samples = len(given[0]) if given else 1
     try:
@@ -103,7 +104,8 @@ def judged(
     inputs: Sequence[Sequence[np.ndarray]],
     expected: Sequence[Sequence[np.ndarray]],
 ) -> Verdict:
-    """The verdict on what a binary gave for each sample (`outputs_of`). One on which TOSA leaves open what the graph gives is no sample."""
+    """The verdict on what a binary gave for each sample (`outputs_of`). One on which TOSA leaves open what the graph
+    gives is no sample."""
     samples = [
         (a, want)
         for x, a, want in zip(inputs, answers, expected, strict=True)

@@ -1,8 +1,8 @@
 """Weights, biases and scales of a convolution, out of the compressed streams that Vela encoded them in.
 
 The order of the weights and the records of biases and scales are those of Vela's encoder
-(`ethosu/regor/architecture/ethosu55/ethos_u55_weight_encoder.cpp`, Apache-2.0); the compression is undone by its own decoder
-(`ethosu.mlw_codec`, in the wheel). With two cores each has a stream of its own, for every other output channel.
+(`ethosu/regor/architecture/ethosu55/ethos_u55_weight_encoder.cpp`, Apache-2.0); the compression is undone by its own
+decoder (`ethosu.mlw_codec`, in the wheel). With two cores each has a stream of its own, for every other output channel.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _PIECE = 8
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How weights of [out, height, width, in] lie in a stream. block: output channels of a block; micro: of a micro block; bits: of an
-    input; cores: among which output channels take turns."""
+    """How weights of [out, height, width, in] lie in a stream. block: output channels of a block; micro: of a micro
+    block; bits: of an input; cores: among which output channels take turns."""
 
     shape: tuple[int, int, int, int]
     depthwise: bool
@@ -93,9 +93,9 @@ def _places(order: Order, core: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _within(order: Order, spans: tuple[int, int], size: tuple[int, int]) -> tuple[np.ndarray, ...]:
-    """Output channel, y, x and input channel of the elements of one block, as arrays that broadcast in the order of the stream: input
-    micro blocks (outside, of a part-kernel order), output micro blocks, kernel elements, input micro blocks (else), output channels,
-    input channels."""
+    """Output channel, y, x and input channel of the elements of one block, as arrays that broadcast in the order of the
+    stream: input micro blocks (outside, of a part-kernel order), output micro blocks, kernel elements, input micro
+    blocks (else), output channels, input channels."""
     elements = -(-size[0] * size[1] // order._rounded) * order._rounded
     outer = range(0, spans[1], _MICRO) if order.part_kernel else range(1)
     inner = range(1) if order.part_kernel or order.depthwise else range(0, spans[1], _MICRO)

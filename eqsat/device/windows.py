@@ -15,7 +15,8 @@ _CHUNK = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A kernel that moves over an input without its zero point, upscaled. out: (height, width) of the positions it takes."""
+    """A kernel that moves over an input without its zero point, upscaled. out: (height, width) of the positions it
+    takes."""
 
     kernel: Kernel
     out: tuple[int, int]
@@ -73,8 +74,8 @@ class Window:
         return values
 
     def convolved(self, x: np.ndarray, weights: np.ndarray, depthwise: bool) -> np.ndarray:
-        """Accumulators, int64 [samples, height, width, out], without biases. weights: [out, height, width, in]. Computed in float64, in which
-        sums below 2**53 are exact."""
+        """Accumulators, int64 [samples, height, width, out], without biases. weights: [out, height, width, in].
+        Computed in float64, in which sums below 2**53 are exact."""
         values = self.padded(x, 0.0)
         kernel = weights.astype(np.float64)
         if depthwise:

@@ -31,8 +31,8 @@ from eqsat.tensor.types import Type
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A query with the functions that it calls, and the facts and postponed operators that it needs declared. needs: kinds of the
-    attributes that its pattern is of."""
+    """A query with the functions that it calls, and the facts and postponed operators that it needs declared. needs:
+    kinds of the attributes that its pattern is of."""
 
     query: Query
     functions: tuple[Function, ...]

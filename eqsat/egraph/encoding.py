@@ -2,8 +2,8 @@
 
 Constructors (first argument: interned attributes; T: a class):
   Leaf      an input or a constant
-  Move      a data movement in normal form (eqsat/tensor/movement.py): every TRANSPOSE and RESHAPE, and any chain of them
-  P1 P2 P3  pointwise ops of one, two, three operands
+  Move      a data movement in normal form (eqsat/tensor/movement.py): every TRANSPOSE and RESHAPE, and any chain of
+  them P1 P2 P3  pointwise ops of one, two, three operands
   Ax        ops that act along some axes and are pointwise in the others (slice, pad, reduce, per-channel rescale...)
   Cat       concat along an axis
   M1 M2 M3  multiply-accumulate ops: pools, matmul, convolutions
@@ -124,7 +124,8 @@ class ENode:
 
 @dataclass(slots=True)
 class Frozen:
-    """A saturated e-graph as plain data. `classes[c]` lists its e-nodes; `types[c]`; `handle[n]`: class of node n of the source graph."""
+    """A saturated e-graph as plain data. `classes[c]` lists its e-nodes; `types[c]`; `handle[n]`: class of node n of
+    the source graph."""
 
     classes: list[list[ENode]]
     types: list[Type | None]
@@ -154,7 +155,8 @@ def engine_for(rules: Sequence[Rule]) -> Engine:
 
 
 def declarations(rules: Iterable[Rule]) -> dict[str, str]:
-    """{name: command} of what these rules declare: facts and postponed operators. Raises EngineError where two share a name."""
+    """{name: command} of what these rules declare: facts and postponed operators. Raises EngineError where two share a
+    name."""
     out: dict[str, str] = {}
     for r in rules:
         for name, command in r.declarations.items():
@@ -169,8 +171,8 @@ def saturate(
     budget: Budget = DEFAULT_BUDGET,
     watch: Watch | None = None,
 ) -> Frozen:
-    """Loads `graph`, runs `rules` within `budget` and freezes the e-graph. `watch` is called after loading and at the end, with an empty
-    name, and between as `Engine.saturate` says. Raises EngineError."""
+    """Loads `graph`, runs `rules` within `budget` and freezes the e-graph. `watch` is called after loading and at the
+    end, with an empty name, and between as `Engine.saturate` says. Raises EngineError."""
     with engine_for(rules) as engine:
         live = graph.live()
         _load(engine, graph, live)

@@ -1,10 +1,11 @@
 """The e-graph engine: egglog 13.2 or 14.x through its low-level bindings.
 
-Every attribute is interned to an i64. A computation that egglog cannot do is an `ExternTable`: a relation from arguments
-to results and a demand relation beside it. A rule with extern calls becomes demand stages and a final stage; between
-steps Python answers the new demands and loads the rows. No Python runs inside egglog.
-One ruleset per rule gives exact attribution of matches and growth, and limits are checked between rules. A rule is given to
-egglog once there are attributes of the kinds that it needs: most rules never match in a graph, and each costs time in each pass.
+Every attribute is interned to an i64. A computation that egglog cannot do is an `ExternTable`: a relation from
+arguments to results and a demand relation beside it. A rule with extern calls becomes demand stages and a final stage;
+between steps Python answers the new demands and loads the rows. No Python runs inside egglog.
+One ruleset per rule gives exact attribution of matches and growth, and limits are checked between rules. A rule is
+given to egglog once there are attributes of the kinds that it needs: most rules never match in a graph, and each costs
+time in each pass.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from egglog import bindings
 
 from eqsat.egraph.kinds import Kind
 
-#: Where facts are written for egglog: in memory where the system has a place for that, as files on disks are slow to make.
+#: Where facts are written for egglog: in memory where the system has a place for that, as files on disks are slow to
+#: make.
 _FACTS = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
@@ -58,7 +60,8 @@ class Interner:
 
 @dataclass(frozen=True, slots=True)
 class ExternTable:
-    """A partial, possibly multi-valued function on interned values: `fn(*values)` gives None, one tuple or a list of tuples."""
+    """A partial, possibly multi-valued function on interned values: `fn(*values)` gives None, one tuple or a list of
+    tuples."""
 
     name: str
     n_in: int
@@ -68,9 +71,9 @@ class ExternTable:
 
 @dataclass(frozen=True, slots=True)
 class EgglogRule:
-    """A rule in egglog's words, mostly made from terms (`eqsat/egraph/rule.py`). body and head are facts and actions; calls are (result
-    variables, extern, arguments), in order. Analysis rules (`analysis=True`) run to a fixpoint before each pass of rewrites. needs: kinds
-    of attributes without which it matches nothing."""
+    """A rule in egglog's words, mostly made from terms (`eqsat/egraph/rule.py`). body and head are facts and actions;
+    calls are (result variables, extern, arguments), in order. Analysis rules (`analysis=True`) run to a fixpoint before
+    each pass of rewrites. needs: kinds of attributes without which it matches nothing."""
 
     name: str
     body: tuple[str, ...]
@@ -92,7 +95,8 @@ class EgglogRule:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of a saturation: e-nodes after a pass, matches of all rules, passes. They decide alike on every machine. Seconds are for what they do not foresee:
+    """Limits of a saturation: e-nodes after a pass, matches of all rules, passes. They decide alike on every machine.
+    Seconds are for what they do not foresee:
     nothing of the zoo needs 15 of them on an idle machine, nor half of the matches."""
 
     nodes: int = 40_000
@@ -104,8 +108,8 @@ class Budget:
 DEFAULT_BUDGET = Budget()
 #: `Saturation.stop` where the machine has decided and not the graph, and where it has grown too large.
 TIME_LIMIT, NODE_LIMIT = "time limit", "node limit"
-#: The limit of e-nodes within a pass, in those after it: what one rule makes, later ones of the same pass may show to be the same. DenseNet-121 has 54,131
-#: within its sixth pass, 15,225 after it, and 12,426 in the end.
+#: The limit of e-nodes within a pass, in those after it: what one rule makes, later ones of the same pass may show to
+#: be the same. DenseNet-121 has 54,131 within its sixth pass, 15,225 after it, and 12,426 in the end.
 _WITHIN_A_PASS = 2
 
 
@@ -186,7 +190,8 @@ class Engine:
         self.run(f'(input {relation} "{name}")')
 
     def _add_ready(self) -> None:
-        """Gives egglog the rules whose kinds of attributes are there now. It finds their matches from the beginning on."""
+        """Gives egglog the rules whose kinds of attributes are there now. It finds their matches from the beginning
+        on."""
         for value in self.intern.since(self._looked):
             self._lacking -= {k for k in self._lacking if k.accepts(value)}
             self._looked += 1
@@ -204,8 +209,8 @@ class Engine:
         self.run(f'(rule ({" ".join(body)}) ({" ".join(r.head)}) :ruleset rs.{r.name} :name "{r.name}")')
 
     def _declare(self, e: ExternTable) -> None:
-        """Tables of an extern: what it answered, what it was ever asked, and what of that is new. egglog matches a row once, so a row
-        that is asked again is not new again."""
+        """Tables of an extern: what it answered, what it was ever asked, and what of that is new. egglog matches a row
+        once, so a row that is asked again is not new again."""
         self._declared.add(e.name)
         args, sorts = " ".join(f"a{i}" for i in range(e.n_in)), " ".join(["i64"] * e.n_in)
         self.run(f"(relation {e.name} ({' '.join(['i64'] * (e.n_in + e.n_out))}))")
@@ -223,8 +228,8 @@ class Engine:
         return sum(n for name, n in self.run("(print-size)")[0].sizes if name[0].isupper() and name != "Node")
 
     def saturate(self, budget: Budget = DEFAULT_BUDGET, watch: Watch | None = None) -> Saturation:
-        """Runs all rules until nothing changes or a limit is reached. `watch(engine, rule name)` is called after every rule
-        that changed the e-graph. Raises EngineError."""
+        """Runs all rules until nothing changes or a limit is reached. `watch(engine, rule name)` is called after every
+        rule that changed the e-graph. Raises EngineError."""
         self._watch, self._matched = watch, 0
         out, started = Saturation(), time.perf_counter()
         rewrites = [r for r in self._rules if not r.analysis]
@@ -326,12 +331,13 @@ class Engine:
     # -- reading ----------------------------------------------------------------------------------
 
     def freeze(self) -> list[tuple[str, tuple[Any, ...], int]]:
-        """All rows of the constructors and of `type` as (name, arguments, class): i64s as ints, terms and vectors of terms as class numbers."""
+        """All rows of the constructors and of `type` as (name, arguments, class): i64s as ints, terms and vectors of
+        terms as class numbers."""
         return self.rows(lambda name: name[0].isupper() or name == "type", {})
 
     def rows(self, wanted: Callable[[str], bool], number: dict[Any, int]) -> list[tuple[str, tuple[Any, ...], Any]]:
-        """As `freeze`, of all functions whose names are wanted; the result of a relation is None. `number` numbers the classes: given
-        again it gives a class that has lived on its old number."""
+        """As `freeze`, of all functions whose names are wanted; the result of a relation is None. `number` numbers the
+        classes: given again it gives a class that has lived on its old number."""
         frozen = self._egraph.freeze()
         decoded: dict[Any, int] = {}
 

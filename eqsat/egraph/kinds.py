@@ -3,9 +3,9 @@
     f, g = symbols("f g", Slice)                       # two slices
     def after(f: Slice, g: Slice) -> Slice: ...          # a function of two slices that gives one
 
-For a type checker `Slice` is a `Call`; here it is also the set of operators that may stand there. A class of Python is the kind of all
-its instances; `Annotated[class, such("name", test)]` is the kind of those that pass a test, `Annotated[Call, op("name")]` that of calls
-of some operators, with names from the op table.
+For a type checker `Slice` is a `Call`; here it is also the set of operators that may stand there. A class of Python is
+the kind of all its instances; `Annotated[class, such("name", test)]` is the kind of those that pass a test,
+`Annotated[Call, op("name")]` that of calls of some operators, with names from the op table.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Kind:
         return "T" if self.type is Value else "TV" if self.type is Values else "i64"
 
     def implies(self, other: Kind) -> bool:
-        """Whether what is of this kind is of another one, as the operands of an e-node are: by its class, its operator and its test."""
+        """Whether what is of this kind is of another one, as the operands of an e-node are: by its class, its operator
+        and its test."""
         return (
             self.type is other.type
             and other.test in (None, self.test)
@@ -123,8 +124,9 @@ def such(name: str, of: Any, test: Callable[[Any], bool]) -> Kind:
 
 
 def op(*names: str, name: str = "", per_channel: bool = False) -> Kind:
-    """The kind of calls of these operators of the op table. name: how the kind is called, if not by their names; per_channel: of a
-    RESCALE, with a scale for each index of the last axis. Raises RuleError for names that the table lacks, or that are encoded differently."""
+    """The kind of calls of these operators of the op table. name: how the kind is called, if not by their names;
+    per_channel: of a RESCALE, with a scale for each index of the last axis. Raises RuleError for names that the table
+    lacks, or that are encoded differently."""
     for unknown in (n for n in names if n not in OPS):
         near = difflib.get_close_matches(unknown, OPS)
         remedy = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(OPS))}"

@@ -32,7 +32,8 @@ from eqsat.tensor.types import Type
 
 
 class Role(Enum):
-    """What a term is there for: to be matched, to say of what a fact is set, or to be handed to a function or put into a result."""
+    """What a term is there for: to be matched, to say of what a fact is set, or to be handed to a function or put into
+    a result."""
 
     MATCH = "match"
     KEY = "key"

@@ -1,4 +1,5 @@
-"""A rule as the engine runs it: rows to find, functions to ask, what to add. Made of terms by `eqsat/egraph/compile.py`.
+"""A rule as the engine runs it: rows to find, functions to ask, what to add. Made of terms by
+`eqsat/egraph/compile.py`.
 
 A slot is a variable of egglog (its name begins with a question mark) or a number.
 """
@@ -21,7 +22,8 @@ PRIMITIVES = frozenset({"+", "vec-length"})
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A row to be there: of a constructor, a fact (result: what it says) or a relation (no result); or a sum or a length."""
+    """A row to be there: of a constructor, a fact (result: what it says) or a relation (no result); or a sum or a
+    length."""
 
     function: str
     arguments: tuple[Slot, ...]
@@ -39,8 +41,8 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Atoms and demands that must all hold, and the actions then taken: ("let", slot, what), ("set", row, what), ("union", slot, what),
-    ("delete", row), or a row of a relation."""
+    """Atoms and demands that must all hold, and the actions then taken: ("let", slot, what), ("set", row, what),
+    ("union", slot, what), ("delete", row), or a row of a relation."""
 
     atoms: tuple[Atom, ...]
     demands: tuple[Demand, ...]

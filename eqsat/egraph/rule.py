@@ -1,8 +1,9 @@
 """Rules: identities between terms.
 
     rule("move-move", n(m(x)), then(m, n)(x))                                  # two values are equal
-    rule("axial-nothing", f(x), x, where=does_nothing(f, x), removes=True)       # and the e-node on the left is not needed any more
-    rule("curve-unary", curve(x, f(y)), follow(f, curve(x, y)))                # a fact: an analysis rule
+    rule("axial-nothing", f(x), x, where=does_nothing(f, x), removes=True)       # and the e-node on the left is not
+    needed any more rule("curve-unary", curve(x, f(y)), follow(f, curve(x, y)))                # a fact: an analysis
+    rule
 
 What a rule says, its statement, is printed from its terms, so it is what runs.
 """
@@ -24,8 +25,8 @@ from eqsat.egraph.tree import Fact, Function, Let, Lookup, Postponed, Term, term
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """left = right, where all of `where` holds. `place`: the file and line where it is defined. `forget`: called before each saturation, as what
-    functions of the rule remember is of one graph. Raises RuleError if it cannot be."""
+    """left = right, where all of `where` holds. `place`: the file and line where it is defined. `forget`: called before
+    each saturation, as what functions of the rule remember is of one graph. Raises RuleError if it cannot be."""
 
     name: str
     family: str
@@ -95,8 +96,8 @@ def rule(
     family: str = "",
     forget: Callable[[], None] | None = None,
 ) -> Rule:
-    """A rule. removes: the e-node on the left goes, so that a class keeps no way to compute itself from itself. forget: called before each saturation, for
-    functions that remember something of a graph. Raises RuleError."""
+    """A rule. removes: the e-node on the left goes, so that a class keeps no way to compute itself from itself. forget:
+    called before each saturation, for functions that remember something of a graph. Raises RuleError."""
     frame = sys._getframe(1)
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     conditions = (where,) if isinstance(where, Term) else tuple(where)

@@ -4,8 +4,10 @@
     x, y = symbols("x y", Value)
     rule("push-binary", m(f(x, y)), f(seen_by(m, x)(x), seen_by(m, y)(y)))
 
-An operator applied to operands is a term: `f(x, y)`. A function of attributes (`extern`) gives an operator, a leaf or any other attribute:
-`seen_by(m, x)` is a movement. A fact is looked up: `curve(x, y)`. Vectors of operands have sublists: `xs[..., f(x), ...]`.
+An operator applied to operands is a term: `f(x, y)`. A function of attributes (`extern`) gives an operator, a leaf or
+any other attribute:
+`seen_by(m, x)` is a movement. A fact is looked up: `curve(x, y)`. Vectors of operands have sublists:
+`xs[..., f(x), ...]`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The tree that a term is: operators, functions, facts and vectors applied to each other, and how each of them is printed.
+"""The tree that a term is: operators, functions, facts and vectors applied to each other, and how each of them is
+printed.
 
-Rules are written with `eqsat/egraph/terms.py`. Nothing is checked here: a term can be anything until a rule is made of it
-(`eqsat/egraph/compile.py`), which then names what is wrong.
+Rules are written with `eqsat/egraph/terms.py`. Nothing is checked here: a term can be anything until a rule is made of
+it (`eqsat/egraph/compile.py`), which then names what is wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Function(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A piece of a rule. Only operators can be called, only vectors be indexed, only indices and vectors be added to."""
+    """A piece of a rule. Only operators can be called, only vectors be indexed, only indices and vectors be added
+    to."""
 
     def __call__(self, *operands: Any) -> Apply:
         return Apply(self, tuple(map(term, operands)))
@@ -103,8 +105,8 @@ class Apply(Term):
 
 
 def _operator(t: Term) -> str:
-    """An operator as a statement shows it: pointwise ones by their variable, others by their kind, with the variable in brackets where
-    it has another name."""
+    """An operator as a statement shows it: pointwise ones by their variable, others by their kind, with the variable in
+    brackets where it has another name."""
     kind = _kind(t)
     return str(t) if kind is None or kind.name in ("pointwise", str(t)) else f"{kind.name}[{t}]"
 
@@ -200,7 +202,8 @@ class Vector(Term):
 
 @dataclass(frozen=True, slots=True)
 class Sublist(Term):
-    """On the left: a vector with these operands somewhere in a row (before: others may come before them; after: after them). On the
+    """On the left: a vector with these operands somewhere in a row (before: others may come before them; after: after
+    them). On the
     right: the vector with these in their place, where a vector stands for its operands."""
 
     vector: Term
@@ -259,8 +262,10 @@ class Partial(Term):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known of values: one attribute (or vector) for each combination of its keys, or, where it gives nothing, whether it holds.
-    Where two rules know different things of the same keys the first is kept, and of places in a vector the least, so saturation ends."""
+    """What is known of values: one attribute (or vector) for each combination of its keys, or, where it gives nothing,
+    whether it holds.
+    Where two rules know different things of the same keys the first is kept, and of places in a vector the least, so
+    saturation ends."""
 
     name: str
     keys: tuple[Kind, ...]

@@ -1,9 +1,10 @@
-"""A lowering without what PyTorch does around ExecuTorch's passes for readers that there are none of: the same program in about 40% less time.
+"""A lowering without what PyTorch does around ExecuTorch's passes for readers that there are none of: the same program
+in about 40% less time.
 
-- Every node that a pass writes copies the history of the node before it (`torch/fx/traceback.py`, NodeSource). Histories are not changed once they are
-  written, so nodes can share them.
-- Every pass has the Python code of its graph written and compiled (`torch/fx/graph_module.py`, GraphModule.recompile), though passes interpret graphs. Here
-  that is done where the code is read, and for the graphs that are left at the end.
+- Every node that a pass writes copies the history of the node before it (`torch/fx/traceback.py`, NodeSource).
+  Histories are not changed once they are written, so nodes can share them.
+- Every pass has the Python code of its graph written and compiled (`torch/fx/graph_module.py`, GraphModule.recompile),
+  though passes interpret graphs. Here that is done where the code is read, and for the graphs that are left at the end.
 - The garbage collector walks again and again through all of PyTorch, which is no garbage.
 
 `benchmarks/whole_job.py` shows what that is worth. Source of the facts: torch 2.13.
@@ -31,7 +32,8 @@ _reduce = GraphModule.__reduce__
 
 @contextmanager
 def less_bookkeeping() -> Iterator[None]:
-    """Graphs, their metadata and the .pte are the same with and without it. One at a time in a process; within another it does nothing."""
+    """Graphs, their metadata and the .pte are the same with and without it. One at a time in a process; within another
+    it does nothing."""
     if "__deepcopy__" in vars(NodeSource):
         yield
         return
@@ -62,7 +64,8 @@ def _rare_collections() -> Iterator[None]:
 
 
 class _Unread:
-    """`forward` of a graph module, compiled once it is read. Every graph module has a class of its own, whose attribute this is."""
+    """`forward` of a graph module, compiled once it is read. Every graph module has a class of its own, whose attribute
+    this is."""
 
     def __init__(self, module: GraphModule) -> None:
         self.module = weakref.ref(module)

@@ -1,9 +1,10 @@
 """Constant subgraphs that stock ExecuTorch cannot lower whole, computed before the lowering.
 
-A position encoding or a mask is often computed from nothing but constants, by operators that the NPU does not have, or that Arm's passes
-take and then fail on (a cumulative sum of a BOOL mask, in ExecuTorch 1.5). Where a subgraph of constants has such an operator, what it gives is
-computed here, as PyTorch computes the quantized program; the program's outputs stay the same to the bit. Subgraphs of quantized operators
-alone are left to the NPU, which rounds them as it does without eqsat.
+A position encoding or a mask is often computed from nothing but constants, by operators that the NPU does not have, or
+that Arm's passes take and then fail on (a cumulative sum of a BOOL mask, in ExecuTorch 1.5). Where a subgraph of
+constants has such an operator, what it gives is computed here, as PyTorch computes the quantized program; the program's
+outputs stay the same to the bit. Subgraphs of quantized operators alone are left to the NPU, which rounds them as it
+does without eqsat.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def _replace(program: ExportedProgram, folded: set[Node]) -> None:
-    """Puts constants for the nodes that others read, and a DEQUANTIZE after them where it was one, so that the values stay integers."""
+    """Puts constants for the nodes that others read, and a DEQUANTIZE after them where it was one, so that the values
+    stay integers."""
     last = {n for n in folded if _is_dequantize(n) and not folded.issuperset(n.users)}
     placeholders = get_constant_placeholder_dict(program)
     values = {p: v for p, v in placeholders.items() if not folded.isdisjoint(p.users)}
@@ -100,7 +102,8 @@ def _parts(nodes: set[Node]) -> Iterator[set[Node]]:
 
 
 def _is_foreign(node: Node) -> bool:
-    """Whether a constant's operator is neither one of quantization nor computed on integers between DEQUANTIZE and QUANTIZE."""
+    """Whether a constant's operator is neither one of quantization nor computed on integers between DEQUANTIZE and
+    QUANTIZE."""
     if _name(node) in _CREATE or "quantize_per" in _name(node):
         return False
     value = node.meta.get("val")

@@ -1,8 +1,9 @@
-"""What `dump_intermediate_artifacts_to` and `dump_debug_info` ask ExecuTorch to write, of the TOSA that eqsat made: the file that Vela is given, whose
-operators have their origins as locations, and debug.json.
+"""What `dump_intermediate_artifacts_to` and `dump_debug_info` ask ExecuTorch to write, of the TOSA that eqsat made: the
+file that Vela is given, whose operators have their origins as locations, and debug.json.
 
-debug.json has ExecuTorch's form (backends/arm/debug/schema.py, 1.5): a list of events, each a TOSA operator with the FX node that it was made for. An
-operator that stands for several has an event for each. Here the file holds the events of all delegates, each with the key `delegate`.
+debug.json has ExecuTorch's form (backends/arm/debug/schema.py, 1.5): a list of events, each a TOSA operator with the FX
+node that it was made for. An operator that stands for several has an event for each. Here the file holds the events of
+all delegates, each with the key `delegate`.
 """
 
 from __future__ import annotations

@@ -20,10 +20,11 @@ logger = logging.getLogger(__name__)
 
 
 def load_program(model: str, spec: EthosUCompileSpec, quantization: str = INT8) -> tuple[ExportedProgram, str]:
-    """(quantized program, how it was calibrated) for a `.pt2` file, a `file.py:callable`, a `module:callable` or an entry point.
+    """(quantized program, how it was calibrated) for a `.pt2` file, a `file.py:callable`, a `module:callable` or an
+    entry point.
 
-    The callable returns (module, example inputs) or (module, example inputs, calibration batches), which is quantized in one of
-    QUANTIZATIONS. Raises InputError.
+    The callable returns (module, example inputs) or (module, example inputs, calibration batches), which is quantized
+    in one of QUANTIZATIONS. Raises InputError.
     """
     check_quantization(quantization, model)
     place = model_place(model)

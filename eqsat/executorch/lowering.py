@@ -28,8 +28,8 @@ from eqsat.executorch.session import Session
 from eqsat.options.options import Options
 from eqsat.search.interruption import Interruption
 
-#: One lowering at a time: PyTorch keeps what it knows of the graph at hand in globals of the process (torch/fx/traceback.py), so that two
-#: lowerings in threads break each other, eqsat or not.
+#: One lowering at a time: PyTorch keeps what it knows of the graph at hand in globals of the process
+#: (torch/fx/traceback.py), so that two lowerings in threads break each other, eqsat or not.
 _LOWERING = threading.RLock()
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
@@ -48,12 +48,13 @@ def to_edge_transform_and_lower(
     """`executorch.exir.to_edge_transform_and_lower` for an Ethos-U, with every Ethos-U delegate optimized by eqsat.
 
     program: a quantized ExportedProgram (PT2E: convert_pt2e, then torch.export), or one per method.
-    compile_spec: the target, an EthosUCompileSpec or an accelerator's name. Without it the partitioners are those of ExecuTorch's own call, an
-    EthosUPartitioner (Arm's or eqsat's) among them.
+    compile_spec: the target, an EthosUCompileSpec or an accelerator's name. Without it the partitioners are those of
+    ExecuTorch's own call, an EthosUPartitioner (Arm's or eqsat's) among them.
     partitioner: a list, or a list per method; with a compile_spec these are further ones, tried after Ethos-U's.
     kwargs go to ExecuTorch unchanged. `lower_with_session` also gives the outcome per delegate.
 
-    Raises TargetError for an unknown accelerator, TypeError for arguments that do not go together, PluginError where a plug-in fails.
+    Raises TargetError for an unknown accelerator, TypeError for arguments that do not go together, PluginError where a
+    plug-in fails.
     """
     edge, _ = lower_with_session(program, compile_spec, options=options, partitioner=partitioner, **kwargs)
     return edge
@@ -68,8 +69,8 @@ def lower_with_session(
     interruption: Interruption | None = None,
     **kwargs: Any,
 ) -> tuple[EdgeProgramManager, Session]:
-    """As `to_edge_transform_and_lower`, and the session with the results per delegate and the seconds per stage. interruption: what ends the
-    searches of all delegates early."""
+    """As `to_edge_transform_and_lower`, and the session with the results per delegate and the seconds per stage.
+    interruption: what ends the searches of all delegates early."""
     given = (
         list(partitioner) if not isinstance(partitioner, Mapping) else [p for ps in partitioner.values() for p in ps]
     )

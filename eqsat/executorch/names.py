@@ -31,7 +31,8 @@ def check_quantization(quantization: str, model: str) -> None:
 
 
 def model_place(model: str) -> str:
-    """The `.pt2` file, `file.py:callable` or `module:callable` that a name stands for, which may be an entry point in the group `eqsat.models`.
+    """The `.pt2` file, `file.py:callable` or `module:callable` that a name stands for, which may be an entry point in
+    the group `eqsat.models`.
     Raises InputError where it is none of them or the file does not exist."""
     if model.endswith(".tosa"):
         raise InputError(f"{model} is a TOSA file: did you mean `eqsat optimize`?")

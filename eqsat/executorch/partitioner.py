@@ -80,8 +80,9 @@ class EthosUPartitioner(ArmPartitioner):
 
     >>> edge = to_edge_transform_and_lower(program, partitioner=[eqsat.EthosUPartitioner("ethos-u85-256")])
 
-    compile_spec: an EthosUCompileSpec, or an accelerator's name for ExecuTorch's default one. additional_checks: as for Arm's. options: what
-    eqsat may do. `session` has the outcome per delegate, of all lowerings that this partitioner was used in.
+    compile_spec: an EthosUCompileSpec, or an accelerator's name for ExecuTorch's default one. additional_checks: as for
+    Arm's. options: what eqsat may do. `session` has the outcome per delegate, of all lowerings that this partitioner
+    was used in.
 
     Raises TypeError for arguments of another type.
     """
@@ -105,13 +106,14 @@ class EthosUPartitioner(ArmPartitioner):
 
 @contextmanager
 def enabled(options: Options | None = None) -> Iterator[Session]:
-    """While it lasts, every Ethos-U delegate that this process lowers is optimized, also by scripts that know nothing of eqsat.
+    """While it lasts, every Ethos-U delegate that this process lowers is optimized, also by scripts that know nothing
+    of eqsat.
 
     >>> with eqsat.enabled() as session:
     ...     runpy.run_module("executorch.backends.arm.scripts.aot_arm_compiler", run_name="__main__")
 
-    Gives the session with the outcome per delegate. Delegates of an `eqsat.EthosUPartitioner` keep to its own options. At its end it warns
-    (EqsatWarning) if nothing was lowered. Raises TypeError for options of another type.
+    Gives the session with the outcome per delegate. Delegates of an `eqsat.EthosUPartitioner` keep to its own options.
+    At its end it warns (EqsatWarning) if nothing was lowered. Raises TypeError for options of another type.
     """
     session = Session(given_options(options))
     intercept()

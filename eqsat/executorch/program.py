@@ -3,12 +3,12 @@
 >>> program, report = eqsat.optimize(exported_program, target="ethos-u85-256")
 >>> edge = to_edge_transform_and_lower(program, partitioner=[EthosUPartitioner(spec)])
 
-The program is lifted to the tensor language (`eqsat/fx/lift.py`), saturated with the same rules and extracted by the same
-extractors as the graphs inside the lowering, and written back; a movement of a quantized tensor as the chain of permutes that the
-NPU has natively (`eqsat/fx/route.py`). Prices at this level are closed forms, so the result is
-trusted only after a look at what becomes of it: by default both programs are lowered, and the new one is returned only if it is
-not worse by stock ExecuTorch's lowering, nor by eqsat's (`eqsat.to_edge_transform_and_lower`), and better by one of them, or as good
-with fewer operators.
+The program is lifted to the tensor language (`eqsat/fx/lift.py`), saturated with the same rules and extracted by the
+same extractors as the graphs inside the lowering, and written back; a movement of a quantized tensor as the chain of
+permutes that the NPU has natively (`eqsat/fx/route.py`). Prices at this level are closed forms, so the result is
+trusted only after a look at what becomes of it: by default both programs are lowered, and the new one is returned only
+if it is not worse by stock ExecuTorch's lowering, nor by eqsat's (`eqsat.to_edge_transform_and_lower`), and better by
+one of them, or as good with fewer operators.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ _LEAST_GAIN = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What becomes of a program: cycles over all delegates by stock ExecuTorch's lowering and by eqsat's, each by Vela's own total and by the corrected
-    one (None: no delegate, or one that failed), and the ops that stay outside the delegates."""
+    """What becomes of a program: cycles over all delegates by stock ExecuTorch's lowering and by eqsat's, each by
+    Vela's own total and by the corrected one (None: no delegate, or one that failed), and the ops that stay outside the
+    delegates."""
 
     stock: int | None
     eqsat: int | None
@@ -70,8 +71,9 @@ class Lowered:
 class ProgramReport:
     """What `optimize` did. reason: why the program is as it was, "" if it changed.
 
-    ops: FX op -> (before, after) for what differs in number, quantize and dequantize left out. modelled: estimated cycles of data movement and
-    pointwise work (before, after). lowered: (before, after), if both were lowered. exact: outputs were compared to the bit, on `trials` inputs;
+    ops: FX op -> (before, after) for what differs in number, quantize and dequantize left out. modelled: estimated
+    cycles of data movement and pointwise work (before, after). lowered: (before, after), if both were lowered. exact:
+    outputs were compared to the bit, on `trials` inputs;
     largest_difference: 0 then. seconds: by stage.
     """
 
@@ -118,16 +120,20 @@ def optimize(
 ) -> tuple[Program, ProgramReport]:
     """A program with less data movement, of the same kind and signature and with equal outputs, and a report.
 
-    program: an ExportedProgram or an FX GraphModule at ATen or edge level with fixed shapes, quantized (PT2E) or float. It is not
-    modified, and it is the result itself where there is nothing to gain, or with an EqsatWarning where something failed.
-    target: an accelerator ("ethos-u85-256") or a compile spec. The result suits any partitioner: ops that no rule knows are kept.
-    check: "lower" lowers both programs (seconds to minutes each) and returns the new one only if its cycles are not more by stock
-    ExecuTorch nor by eqsat's own lowering, and fewer by one or at least its operators are fewer; "model" trusts closed forms of the layout changes that the backend will add, in seconds.
+    program: an ExportedProgram or an FX GraphModule at ATen or edge level with fixed shapes, quantized (PT2E) or float.
+    It is not modified, and it is the result itself where there is nothing to gain, or with an EqsatWarning where
+    something failed.
+    target: an accelerator ("ethos-u85-256") or a compile spec. The result suits any partitioner: ops that no rule knows
+    are kept.
+    check: "lower" lowers both programs (seconds to minutes each) and returns the new one only if its cycles are not
+    more by stock ExecuTorch nor by eqsat's own lowering, and fewer by one or at least its operators are fewer; "model"
+    trusts closed forms of the layout changes that the backend will add, in seconds.
     Float programs and others without an Ethos-U delegate have no cycles to compare; the model decides for them.
-    trials: inputs (zeros, extremes, random) on which outputs must equal the original's, bit for bit where it is quantized, else within
-    1e-4 relative. options: as for `to_edge_transform_and_lower`.
+    trials: inputs (zeros, extremes, random) on which outputs must equal the original's, bit for bit where it is
+    quantized, else within 1e-4 relative. options: as for `to_edge_transform_and_lower`.
 
-    Raises TypeError for other kinds of programs, targets and options, OptionError for an unknown check, TargetError for an unknown target.
+    Raises TypeError for other kinds of programs, targets and options, OptionError for an unknown check, TargetError for
+    an unknown target.
     """
     _check(check)
     if not isinstance(program, (ExportedProgram, GraphModule)):
@@ -190,7 +196,8 @@ def _optimized(
     trials: int,
     report: ProgramReport,
 ) -> Program:
-    """The rewritten program, `report` filled in on the way. Raises _SteppedBack where the program is to stay as it was."""
+    """The rewritten program, `report` filled in on the way. Raises _SteppedBack where the program is to stay as it
+    was."""
     with report.stage("import"):
         source = read(program)
         lifted = lift(source)
@@ -228,7 +235,8 @@ def _optimized(
 def lowered(
     program: Program, spec: EthosUCompileSpec, options: Options, inputs: tuple[torch.Tensor, ...] = ()
 ) -> Lowered:
-    """Lowers a program for real, by stock ExecuTorch and by eqsat. `inputs` export a GraphModule. Raises what ExecuTorch raises."""
+    """Lowers a program for real, by stock ExecuTorch and by eqsat. `inputs` export a GraphModule. Raises what
+    ExecuTorch raises."""
     if isinstance(program, GraphModule):
         program = torch.export.export(program, inputs)
     with warnings.catch_warnings():
@@ -256,7 +264,8 @@ def _changed(source: Source, new: Program) -> dict[str, tuple[int, int]]:
 
 
 def _work(graph: Graph) -> Counter[tuple[str, tuple[int, ...]]]:
-    """Ops by name and shape of the result, views, copies, quantize and dequantize left out, and equal movements under one name."""
+    """Ops by name and shape of the result, views, copies, quantize and dequantize left out, and equal movements under
+    one name."""
     done = [n for n in graph.nodes if n.op == "call_function" and isinstance(n.meta["val"], torch.Tensor)]
     names = {"getitem": "slice", "transpose": "permute", "movedim": "permute", "swapaxes": "permute", "stack": "cat"}
     return Counter(

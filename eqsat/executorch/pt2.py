@@ -1,9 +1,9 @@
 """Saved ExportedPrograms (`.pt2`) read as data: nothing in the file is run.
 
-`torch.export.load` alone unpickles whatever the archive holds (its own documentation warns of it), evaluates the expressions of dynamic
-shapes, and calls any function of `torch` that a node names. Here an archive that needs any of that is refused before it is loaded, and the
-tensors that stay pickled are read with `weights_only`. Source: torch 2.13, torch/export/pt2_archive/_package.py and
-torch/_export/serde/serialize.py.
+`torch.export.load` alone unpickles whatever the archive holds (its own documentation warns of it), evaluates the
+expressions of dynamic shapes, and calls any function of `torch` that a node names. Here an archive that needs any of
+that is refused before it is loaded, and the tensors that stay pickled are read with `weights_only`. Source: torch 2.13,
+torch/export/pt2_archive/_package.py and torch/_export/serde/serialize.py.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _DIRECTORIES = (".data/", WEIGHTS_DIR, CONSTANTS_DIR, SAMPLE_INPUTS_DIR, EXTRA_D
 
 
 def load(path: Path) -> ExportedProgram:
-    """The program that `torch.export.save` wrote. Raises InputError for a damaged file and for one that could run code."""
+    """The program that `torch.export.save` wrote. Raises InputError for a damaged file and for one that could run
+    code."""
     data = read_bytes(path)
     try:
         check_zip(data)
@@ -93,7 +94,8 @@ def _unsafe(reader: PT2ArchiveReader) -> str:
 
 
 def _symbolic(ranges: Mapping[str, Any]) -> str:
-    """Why a program with symbols in its shapes is refused; ranges: of the symbols. PyTorch calls those that values decide u0, u1 and on."""
+    """Why a program with symbols in its shapes is refused; ranges: of the symbols. PyTorch calls those that values
+    decide u0, u1 and on."""
     if ranges and all(name.startswith("u") for name in ranges):
         return "has shapes that depend on values, as nonzero's do, whose expressions are not read from a file: give file.py:callable, or leave those operators out"
     return "has dynamic shapes: export it with fixed shapes (no dynamic_shapes=)"

@@ -26,7 +26,8 @@ def quantize(
     calibration: Sequence[tuple[torch.Tensor, ...]] | None = None,
     quantization: str = INT8,
 ) -> ExportedProgram:
-    """Program of `module` (eval mode) in one of QUANTIZATIONS, calibrated on `calibration`, or on `inputs` and 3 random batches like them."""
+    """Program of `module` (eval mode) in one of QUANTIZATIONS, calibrated on `calibration`, or on `inputs` and 3 random
+    batches like them."""
     module = module.eval()
     quantizer = EthosUQuantizer(compile_spec)
     quantizer.set_global(_CONFIGURATIONS[quantization]())

@@ -1,9 +1,10 @@
 """Sums, and the means that ExecuTorch makes of them, in shapes that Arm's partitioner takes.
 
-On Ethos-U55 and U65 it refuses a sum if an axis that it sums over, or the product of all axes in front of such an axis or behind it, is above
-65,536 (executorch 1.5, backends/arm/operator_support/reduce_sum_support.py): the mean over channels of a 300 x 300 image, say. The limit is one of
-shapes. Summed over in the middle, with as much of the rest in front as behind, the same sum passes: a permute, if need be, a view, the sum over two
-axes, and a view. Nothing else is computed, and the movement between a DEQUANTIZE and a QUANTIZE by the same parameters is exact.
+On Ethos-U55 and U65 it refuses a sum if an axis that it sums over, or the product of all axes in front of such an axis
+or behind it, is above 65,536 (executorch 1.5, backends/arm/operator_support/reduce_sum_support.py): the mean over
+channels of a 300 x 300 image, say. The limit is one of shapes. Summed over in the middle, with as much of the rest in
+front as behind, the same sum passes: a permute, if need be, a view, the sum over two axes, and a view. Nothing else is
+computed, and the movement between a DEQUANTIZE and a QUANTIZE by the same parameters is exact.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def fits(shape: Sequence[int], axes: Sequence[int]) -> bool:
 
 
 def split(kept: Sequence[int], summed: int) -> tuple[int, int, int, int] | None:
-    """(axes in front, summed, summed, behind) into which axes of the sizes `kept`, in order, and `summed` elements between them go so that the sum
-    over the two in the middle fits; the first size is a product of the first kept axes and of a part of the next. None if there is no such way."""
+    """(axes in front, summed, summed, behind) into which axes of the sizes `kept`, in order, and `summed` elements
+    between them go so that the sum over the two in the middle fits; the first size is a product of the first kept axes
+    and of a part of the next. None if there is no such way."""
     total = prod(kept)
     for front in _fronts(kept):
         for first in _divisors(summed):

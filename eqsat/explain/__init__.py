@@ -4,9 +4,10 @@
     print(explanation.text())
     print(explanation.op_text(57))                        # the chain of rules for node 57, with shapes
 
-The saturation is repeated with every step recorded (a few times its usual time; nothing is recorded otherwise). A proof is a chain of
-instances of named rules between the e-node of the source and the chosen one, each instance matched against the e-graph as it was
-then; what an instance saw below its left side is proved in its turn, from earlier steps only.
+The saturation is repeated with every step recorded (a few times its usual time; nothing is recorded otherwise). A proof
+is a chain of instances of named rules between the e-node of the source and the chosen one, each instance matched
+against the e-graph as it was then; what an instance saw below its left side is proved in its turn, from earlier steps
+only.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ __all__ = ["ExplainError", "Explanation", "Removal", "Verdict", "explain"]
 
 
 def explain(what: Run | Result, rules: Sequence[Rule] = ()) -> Explanation:
-    """The explanation of a run, or of that of a result. rules: the user's own that took part. Raises ExplainError, InputError for
-    a result without a run."""
+    """The explanation of a run, or of that of a result. rules: the user's own that took part. Raises ExplainError,
+    InputError for a result without a run."""
     run = what if isinstance(what, Run) else what.run_or_error()
     return Explanation(run, Replay(run.source, run.rules, _as_far(run), run.target, rules))
 
@@ -89,12 +90,13 @@ class Explanation:
         return self._removals[node]
 
     def alternatives(self, node: int) -> list[dict[str, Any]]:
-        """The candidates for a node's value, the cheapest first: operator, operands, cycles on its own, whether chosen."""
+        """The candidates for a node's value, the cheapest first: operator, operands, cycles on its own, whether
+        chosen."""
         return sorted(self._verdicts.alternatives(node), key=lambda a: a["cycles"])
 
     def path_cycles(self, enode: int) -> float | None:
-        """Cycles that the whole graph would cost more with a candidate (`enode` of `alternatives`), by the run's prices: with all that it needs, and
-        without what is not needed then. None: it cannot be used."""
+        """Cycles that the whole graph would cost more with a candidate (`enode` of `alternatives`), by the run's
+        prices: with all that it needs, and without what is not needed then. None: it cannot be used."""
         if enode not in self._paths:
             self._paths[enode] = path(self.run.choices, self.run.choice, self.run.cost(), enode)
         return self._paths[enode]
@@ -102,7 +104,8 @@ class Explanation:
     # -- text -------------------------------------------------------------------------------------
 
     def text(self, removals: bool = True) -> str:
-        """A line per operator of the source, after a summary; removals: also what it would cost to do without those that stayed."""
+        """A line per operator of the source, after a summary; removals: also what it would cost to do without those
+        that stayed."""
         from eqsat.explain.text import overview
 
         return overview(self, removals)

@@ -1,8 +1,9 @@
 """Proofs: chains of rule applications between two e-nodes of one class.
 
-A link is one instance of a rule (its left and its right e-node), found by matching the rule against the rows of its step. Two
-rows are also joined where they are the same call of classes that became one by then. A link at step s only uses what was
-there before s, so proofs of the e-nodes that it saw below the left one end before s, and no proof goes in a circle.
+A link is one instance of a rule (its left and its right e-node), found by matching the rule against the rows of its
+step. Two rows are also joined where they are the same call of classes that became one by then. A link at step s only
+uses what was there before s, so proofs of the e-nodes that it saw below the left one end before s, and no proof goes in
+a circle.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ Part = Same | tuple[str, int, TableRow, TableRow]
 
 @dataclass(slots=True)
 class Proof:
-    """start = end: links in order, each after the proofs of what it needs below; `needs` of the proof itself come last."""
+    """start = end: links in order, each after the proofs of what it needs below; `needs` of the proof itself come
+    last."""
 
     start: TableRow
     end: TableRow
@@ -79,7 +81,8 @@ class Chains:
         self._neighbours: dict[int, Adjacency] = {}
 
     def prove(self, start: TableRow, end: TableRow, limit: int = FOREVER) -> Proof:
-        """A short chain from `start` to `end`, using nothing after step `limit`. Raises ExplainError if there is none."""
+        """A short chain from `start` to `end`, using nothing after step `limit`. Raises ExplainError if there is
+        none."""
         key = (start, end, limit)
         if key in self._proofs:
             proof = self._proofs[key]
@@ -105,7 +108,8 @@ class Chains:
         raise problem
 
     def _along(self, way: Iterable[Stretch], proof: Proof, limit: int, banned: set[Part]) -> Proof:
-        """Fills in the proof along a way. Raises _Circular, the part that needs the proof itself banned for the next attempt."""
+        """Fills in the proof along a way. Raises _Circular, the part that needs the proof itself banned for the next
+        attempt."""
         for at, row, link in way:
             part: Part = (at, row)
             try:
@@ -123,7 +127,8 @@ class Chains:
         return proof
 
     def _same(self, one: TableRow, other: TableRow, limit: int) -> list[Proof]:
-        """Why two rows are the same call: proofs for the operands that were of different classes when the rows were written."""
+        """Why two rows are the same call: proofs for the operands that were of different classes when the rows were
+        written."""
         out = []
         for a, b in zip(self.history.operands(one), self.history.operands(other)):
             if a != b:
@@ -139,7 +144,8 @@ class Chains:
         return [p for p in out if p.links or p.needs]
 
     def _assumed(self, link: Link) -> list[TableRow]:
-        """E-nodes that a link takes to be in their classes: those that the pattern saw, and parts of the right side that were there."""
+        """E-nodes that a link takes to be in their classes: those that the pattern saw, and parts of the right side
+        that were there."""
         if link.match is None:
             return []
         life = self.history.life
@@ -157,8 +163,9 @@ class Chains:
         return [proof] if proof.links or proof.needs else []
 
     def _way(self, start: TableRow, end: TableRow, limit: int, banned: Collection[Part]) -> list[Stretch]:
-        """The shortest without what is banned. What two rows need to be the same call is up to the two, whatever is between: so it is looked for
-        among pairs of the row that the last link led to and the row that this is rewritten as."""
+        """The shortest without what is banned. What two rows need to be the same call is up to the two, whatever is
+        between: so it is looked for among pairs of the row that the last link led to and the row that this is rewritten
+        as."""
         graph = self._graph(self.history.cls(start[2]))
         before: dict[Same, tuple[Same, Link | None]] = {}
         first, last = (start, start), None

@@ -27,8 +27,8 @@ _KINDS = {
 def by_node(graph: TensorGraph, rows: Sequence[Mapping[str, Any]], names: Mapping[str, int]) -> dict[int, int]:
     """{node: cycles} from a table of Vela, given the nodes by tensor name.
 
-    A row is named after the last operator of what runs as one; its cycles go to the operator of the row's kind in there. Operators
-    that Vela made up have names of their own and come before the one that they belong to.
+    A row is named after the last operator of what runs as one; its cycles go to the operator of the row's kind in
+    there. Operators that Vela made up have names of their own and come before the one that they belong to.
     """
     named = {names[row["name"]] for row in rows if row["name"] in names}
     out: dict[int, int] = {}
@@ -43,8 +43,8 @@ def by_node(graph: TensorGraph, rows: Sequence[Mapping[str, Any]], names: Mappin
 
 
 def _main(graph: TensorGraph, last: int, kind: str, named: Collection[int], paid: Collection[int]) -> int:
-    """The operator of a kind at `last` or before it, on tensors that Vela does not name; of several one that has no row yet (the
-    operands of a concat write into it, each with a row of its name)."""
+    """The operator of a kind at `last` or before it, on tensors that Vela does not name; of several one that has no row
+    yet (the operands of a concat write into it, each with a row of its name)."""
     kinds, found, stack = _KINDS.get(kind, (kind, kind.replace("reduce", "reduce_"))), [], [last]
     while stack:
         node = stack.pop()
@@ -72,8 +72,8 @@ def by_choice(rows: Sequence[Mapping[str, Any]], choices: Choices, choice: Mappi
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What the graph would cost without one operator: `extra` cycles by the run's prices (None: it cannot do without), and by
-    which operators it would be computed then."""
+    """What the graph would cost without one operator: `extra` cycles by the run's prices (None: it cannot do without),
+    and by which operators it would be computed then."""
 
     extra: float | None
     instead: tuple[str, ...] = ()
@@ -102,8 +102,8 @@ def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, 
 
 
 def path(choices: Choices, choice: Mapping[int, int], cost: float, n: int) -> float | None:
-    """Cycles that the whole graph would cost more if its class were computed by the choice node `n`, as far as greedy extraction and the choice at
-    hand tell; None where it cannot be, because it is forbidden or needs what needs it."""
+    """Cycles that the whole graph would cost more if its class were computed by the choice node `n`, as far as greedy
+    extraction and the choice at hand tell; None where it cannot be, because it is forbidden or needs what needs it."""
     graph, cls = choices.graph, int(choices.graph.node_class[n])
     if choice.get(cls) == n:
         return 0.0

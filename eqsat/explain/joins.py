@@ -1,4 +1,5 @@
-"""Which rows of one final class are joined directly, and by what: a rule at a step, or an operand's class that became another."""
+"""Which rows of one final class are joined directly, and by what: a rule at a step, or an operand's class that became
+another."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from eqsat.explain.record import FOREVER, History, TableRow
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """left -> right at a step by a rule, or backwards. match: None where the rule could not be matched again, but joined the two."""
+    """left -> right at a step by a rule, or backwards. match: None where the rule could not be matched again, but
+    joined the two."""
 
     rule: str
     step: int
@@ -40,7 +42,8 @@ class Joins:
 
     def __init__(self, history: History, matcher: Matcher):
         self.history, self.matcher = history, matcher
-        #: Rules that only say that an e-node is its operand. What they join is in one class already, but they are the shortest proof.
+        #: Rules that only say that an e-node is its operand. What they join is in one class already, but they are the
+        #: shortest proof.
         self._removals = [r for r in history.rules.values() if not r.analysis and _joins_two_names(r)]
 
     def neighbours(self, cls: int) -> Adjacency:
@@ -67,7 +70,8 @@ class Joins:
             out.join(link.left, link.right, link, link.step)
 
     def _join_rewritten(self, rows: Iterable[TableRow], out: _Graph) -> set[tuple[TableRow, int]]:
-        """Joins each row with itself as rewritten when the class of an operand became another: {(the later row, step)}."""
+        """Joins each row with itself as rewritten when the class of an operand became another: {(the later row,
+        step)}."""
         h, rewritten = self.history, set()
         for row in rows:
             death = h.life[row][1]

@@ -19,9 +19,10 @@ Env = dict[Slot, Any]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One instance of a rule at a step: the row on the left (None: the rule names only the class) and on the right, both written
-    as before the step where they were there; the e-nodes that the pattern saw below the left one, by class; and those that the
-    right one is made of. is_operand: the right side is a class that the pattern names, whichever e-node stands for it here."""
+    """One instance of a rule at a step: the row on the left (None: the rule names only the class) and on the right,
+    both written as before the step where they were there; the e-nodes that the pattern saw below the left one, by
+    class; and those that the right one is made of. is_operand: the right side is a class that the pattern names,
+    whichever e-node stands for it here."""
 
     left_class: int
     left: TableRow | None
@@ -61,7 +62,8 @@ class Matcher:
                     yield found
 
     def _instance(self, query: Query, env: Env, rows: tuple[TableRow, ...], step: int, cls: int) -> Match | None:
-        """What the actions of a rule made for a match of its pattern, None if they did not put it into `cls` at `step`."""
+        """What the actions of a rule made for a match of its pattern, None if they did not put it into `cls` at
+        `step`."""
         h, env = self.history, dict(env)
         made: dict[int, TableRow] = {}
         for _, slot, expr in (a for a in query.actions if a[0] == "let"):
@@ -83,7 +85,8 @@ class Matcher:
     def _solve(
         self, atoms: Sequence[Atom], env: Env, rows: tuple[TableRow, ...], step: int
     ) -> Iterator[tuple[Env, tuple[TableRow, ...]]]:
-        """What the slots hold where all atoms are there, with the rows; the atom with the fewest candidates comes first."""
+        """What the slots hold where all atoms are there, with the rows; the atom with the fewest candidates comes
+        first."""
         if not atoms:
             yield env, rows
             return
@@ -120,7 +123,8 @@ class Matcher:
     # -- the right side ---------------------------------------------------------------------------
 
     def _make(self, expr: Expr, env: Env, step: int, made: dict[int, TableRow]) -> Any:
-        """The value of an expression that the step made, None if a row of it is not there; its rows go into `made` by class."""
+        """The value of an expression that the step made, None if a row of it is not there; its rows go into `made` by
+        class."""
         if not isinstance(expr, tuple):
             return _value(expr, env)
         name, *args = expr

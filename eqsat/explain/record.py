@@ -1,8 +1,9 @@
 """The life of every row of an e-graph: a saturation repeated with a look at the e-graph after each rule.
 
-egglog gives no proofs to Python. Classes keep their number as long as they live, so two looks differ exactly by what one rule did:
-rows are born, rows die, a class becomes part of another. A row (constructor, arguments, class) is written with the numbers that
-were valid when it was born; `at` rewrites it for a later step.
+egglog gives no proofs to Python. Classes keep their number as long as they live, so two looks differ exactly by what
+one rule did:
+rows are born, rows die, a class becomes part of another. A row (constructor, arguments, class) is written with the
+numbers that were valid when it was born; `at` rewrites it for a later step.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ DELETES = ".deletes"
 
 
 def sorts_of(rules: Iterable[Rule]) -> dict[str, tuple[str, ...]]:
-    """{function: sorts of its arguments and of its result (none for a relation)} of the e-graph's language with these rules."""
+    """{function: sorts of its arguments and of its result (none for a relation)} of the e-graph's language with these
+    rules."""
     out = {}
     for line in (*DECLARATIONS, *declarations(rules).values()):
         words = line.replace("(", " ").replace(")", " ").split()
@@ -43,8 +45,9 @@ def is_enode(function: str) -> bool:
 
 @dataclass(slots=True)
 class History:
-    """What happened. `steps[s]` is the rule of step s ("" for 0: loading); `life[row]` is (birth, death): the row is there at
-    birth <= s < death, but for `gaps[row]`, between its deletion and when it was made again. `joined[class]` is (step, the class that it became part of)."""
+    """What happened. `steps[s]` is the rule of step s ("" for 0: loading); `life[row]` is (birth, death): the row is
+    there at birth <= s < death, but for `gaps[row]`, between its deletion and when it was made again. `joined[class]`
+    is (step, the class that it became part of)."""
 
     rules: dict[str, Rule]
     sorts: dict[str, tuple[str, ...]]
@@ -63,8 +66,8 @@ class History:
     origin: dict[int, TableRow] = field(default_factory=dict)
 
     def index(self) -> None:
-        """Fills the tables by which rows are found. lineage[c]: the rows of all classes that became the final class c, the oldest
-        first; origin[c]: the row that made class c."""
+        """Fills the tables by which rows are found. lineage[c]: the rows of all classes that became the final class c,
+        the oldest first; origin[c]: the row that made class c."""
         for row in sorted(self.life, key=lambda r: self.life[r][0]):
             self._enter(row)
             name, _, out = row

@@ -10,7 +10,8 @@ from eqsat.tosa.locations import Origins
 if TYPE_CHECKING:
     from eqsat.explain import Explanation
 
-#: Rules named in a line of the overview, nodes named in one, proofs and alternatives written out for one operator, and origins named in a line.
+#: Rules named in a line of the overview, nodes named in one, proofs and alternatives written out for one operator, and
+#: origins named in a line.
 _RULES, _NODES, _PROOFS, _ALTERNATIVES, _ORIGINS = 4, 3, 40, 12, 3
 
 LEGEND = """\

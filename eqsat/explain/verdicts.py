@@ -26,11 +26,13 @@ VERDICTS = ("stayed", "changed", "moved", "removed")
 class Verdict:
     """One operator of the source graph.
 
-    verdict: "stayed" as it was; "changed": its value is computed by another operator of its kind, or with other attributes;
-    "moved": its operator works elsewhere, on another tensor; "removed": nothing takes its place. now: what takes its place.
-    cycles, cycles_now: Vela's, of the whole graphs (None: it has no row of its own, because it is free or runs as part of another).
-    written: the TOSA operators, where one movement takes several. proofs: why its value, or those that it was needed for
-    (`shown_at`), are equal to what is computed now. problem: why a proof is missing.
+    verdict: "stayed" as it was; "changed": its value is computed by another operator of its kind, or with other
+    attributes; "moved": its operator works elsewhere, on another tensor; "removed": nothing takes its place. now: what
+    takes its place.
+    cycles, cycles_now: Vela's, of the whole graphs (None: it has no row of its own, because it is free or runs as part
+    of another).
+    written: the TOSA operators, where one movement takes several. proofs: why its value, or those that it was needed
+    for (`shown_at`), are equal to what is computed now. problem: why a proof is missing.
     """
 
     node: int
@@ -62,8 +64,8 @@ class Added(NamedTuple):
 
 
 class Verdicts:
-    """Compares the source graph with a choice. before, now: cycles by node of the source and by choice node; where one is missing, the
-    operator runs as part of another. origins: by choice node."""
+    """Compares the source graph with a choice. before, now: cycles by node of the source and by choice node; where one
+    is missing, the operator runs as part of another. origins: by choice node."""
 
     def __init__(
         self,
@@ -176,8 +178,8 @@ class Verdicts:
         return out
 
     def _changed(self, gone: list[int], new: set[int]) -> nx.Graph:
-        """Nodes that are gone ("old", number) and classes that are new ("new", number), joined where one reads the other or both are of
-        one class."""
+        """Nodes that are gone ("old", number) and classes that are new ("new", number), joined where one reads the
+        other or both are of one class."""
         parts = nx.Graph()
         parts.add_nodes_from([("old", n) for n in gone] + [("new", c) for c in new])
         for n in gone:

@@ -1,7 +1,7 @@
 """The e-graph as a picture: a box per class with its candidates and their cycles, as JSON, DOT or SVG.
 
-Of a whole model it shows what the choice computes, straight runs of operators in one box; of a region, every class within a
-distance of a node, whether chosen or not. Constants are left out, and long lists say how much they leave out.
+Of a whole model it shows what the choice computes, straight runs of operators in one box; of a region, every class
+within a distance of a node, whether chosen or not. Constants are left out, and long lists say how much they leave out.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def whole(run: Run) -> View:
 
 
 def region(run: Run, node: int, radius: int = 2) -> View:
-    """The classes within `radius` edges of a node of the source, any candidate's edges. Raises KeyError for a node that is in no class."""
+    """The classes within `radius` edges of a node of the source, any candidate's edges. Raises KeyError for a node that
+    is in no class."""
     position = {c: i for i, c in enumerate(run.choices.classes)}
     seen = {position[run.choices.frozen.handle[node]]}
     near: dict[int, set[int]] = {}

@@ -1,8 +1,9 @@
 """The point of ExecuTorch's Arm pipeline where eqsat takes over.
 
 The pipeline runs once up to the last rewrite that is not about layout (`RewriteMatmulPass` and the view fusion after
-it). There the program is copied, by forking the process or in it: the copy goes through the rest of the stock pipeline and gives stock's TOSA, the
-original goes on without the layout passes and gives TOSA in which every layout change is an explicit TRANSPOSE or RESHAPE.
+it). There the program is copied, by forking the process or in it: the copy goes through the rest of the stock pipeline
+and gives stock's TOSA, the original goes on without the layout passes and gives TOSA in which every layout change is an
+explicit TRANSPOSE or RESHAPE.
 Both are serialised by ExecuTorch's own node visitors.
 
 Nothing of ExecuTorch is patched: `_Split` is a private subclass that is instantiated here and nowhere registered.
@@ -66,8 +67,9 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class HookPoint:
-    """Two lowerings of one delegate: the TOSA with all layout explicit and the seconds that its tail took; what waits for stock's and gives it, or
-    raises ForkError; what ExecuTorch's debug.json says of each origin, if that was asked for. To be closed."""
+    """Two lowerings of one delegate: the TOSA with all layout explicit and the seconds that its tail took; what waits
+    for stock's and gives it, or raises ForkError; what ExecuTorch's debug.json says of each origin, if that was asked
+    for. To be closed."""
 
     explicit: bytes
     explicit_seconds: float
@@ -89,7 +91,8 @@ class _Split(ArmPassManager):
         self.beside = beside and self.details is None  # what a fork finds out of origins is not sent
 
     def _transform(self, exported_program: ExportedProgram, graph_module: GraphModule) -> GraphModule:
-        """Runs the passes before the first layout pass, then both tails on copies; what they give goes into `hook`. Raises PipelineError."""
+        """Runs the passes before the first layout pass, then both tails on copies; what they give goes into `hook`.
+        Raises PipelineError."""
         names = [type(p).__name__ for p in self.passes]
         if names.count(_FIRST_LAYOUT_PASS) != 1:
             raise PipelineError(
@@ -152,8 +155,8 @@ class _Split(ArmPassManager):
 def lower(program: ExportedProgram, compile_spec: Any, beside: bool = False) -> HookPoint:
     """Lowers one delegate's edge program (modified in place, as the backend is handed a copy).
 
-    compile_spec: a TosaCompileSpec. beside: stock's tail runs in a fork of this process, where one can be made, while the caller goes on. Raises
-    PipelineError, or whatever ExecuTorch's passes raise.
+    compile_spec: a TosaCompileSpec. beside: stock's tail runs in a fork of this process, where one can be made, while
+    the caller goes on. Raises PipelineError, or whatever ExecuTorch's passes raise.
     """
     if any(n.op == "get_attr" for n in program.graph_module.graph.nodes):
         raise PipelineError("the delegate has control flow (cond or while_loop), which eqsat does not optimize")
@@ -164,8 +167,8 @@ def lower(program: ExportedProgram, compile_spec: Any, beside: bool = False) -> 
 
 
 class _LocationHook:
-    """In the place of ExecuTorch's DebugHook: the locations of operators are their origins alone, without stack traces and numbers that differ
-    from one process to the next."""
+    """In the place of ExecuTorch's DebugHook: the locations of operators are their origins alone, without stack traces
+    and numbers that differ from one process to the next."""
 
     mode = ArmCompileSpec.DebugMode.TOSA
 
@@ -192,8 +195,8 @@ class _Location:
 
 
 def origin(node: Node) -> Origin:
-    """Where a node of a lowered program comes from. The first of its trace is the node of the program that was exported; one that a pass made from
-    nothing has a trace that begins with itself."""
+    """Where a node of a lowered program comes from. The first of its trace is the node of the program that was
+    exported; one that a pass made from nothing has a trace that begins with itself."""
     trace, first = node.meta.get("from_node") or [], None
     while trace:
         first = trace[-1]
@@ -207,14 +210,14 @@ def origin(node: Node) -> Origin:
 
 
 def _origins_by_table(module: GraphModule) -> dict[str, Origin]:
-    """The origins of operators by the name that the constant of a TABLE in their place will have: the TABLE itself has none (executorch 1.5,
-    _passes/insert_table_ops.py)."""
+    """The origins of operators by the name that the constant of a TABLE in their place will have: the TABLE itself has
+    none (executorch 1.5, _passes/insert_table_ops.py)."""
     return {f"b_{n.name}_table_constant": origin(n) for n in module.graph.nodes if n.op == "call_function"}
 
 
 def _serialise(program: ExportedProgram, tosa_spec, hook: _LocationHook) -> bytes:
-    """TOSA flatbuffer of a fully lowered program, by ExecuTorch's node visitors (as tosa/backend.py does it), each operator with its origin as its
-    location."""
+    """TOSA flatbuffer of a fully lowered program, by ExecuTorch's node visitors (as tosa/backend.py does it), each
+    operator with its origin as its location."""
     version = tosa_spec.version
     graph = ts.TosaSerializer(
         "",

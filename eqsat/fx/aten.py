@@ -1,7 +1,7 @@
 """The vocabulary of ATen and of ExecuTorch's edge dialect: one table from an FX target to what it does.
 
-Both dialects share a row: `permute` stands for aten.permute.default and for edge's aten.permute_copy.default. A target is
-data movement (`eqsat/fx/moves.py`), pointwise, a reduction along one axis, an anchor that
+Both dialects share a row: `permute` stands for aten.permute.default and for edge's aten.permute_copy.default. A target
+is data movement (`eqsat/fx/moves.py`), pointwise, a reduction along one axis, an anchor that
 the backend computes channels last (`ANCHORS`), per-tensor quantize or dequantize, or opaque.
 """
 
@@ -70,7 +70,8 @@ def is_inplace(target: Any) -> bool:
 
 
 def functional(target: Any) -> Any:
-    """The overload that does what an in-place one does, on a copy; the target itself if it is functional. None if there is none."""
+    """The overload that does what an in-place one does, on a copy; the target itself if it is functional. None if there
+    is none."""
     if not is_inplace(target):
         return target
     op = overload(target)
@@ -98,7 +99,8 @@ def shape_of(node: Node) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class QParams:
-    """Parameters of a per-tensor quantize or dequantize; as a dtype of the tensor language they are written `str(q)`."""
+    """Parameters of a per-tensor quantize or dequantize; as a dtype of the tensor language they are written
+    `str(q)`."""
 
     dtype: torch.dtype
     scale: float

@@ -1,9 +1,11 @@
-"""TensorGraph -> FX: writes a graph that `eqsat.fx.lift` read, or one equal to it, as a program of the same kind and signature.
+"""TensorGraph -> FX: writes a graph that `eqsat.fx.lift` read, or one equal to it, as a program of the same kind and
+signature.
 
-Every value is kept as a base and a pending Move. Channels-last layouts that only stand for what the backend will do stay pending
-through pointwise ops, concats, slices and pads, and vanish where an op takes them back; what remains is written by `eqsat.fx.route`.
-On quantized tensors each movement is written as dequantize, movement, quantize with the tensor's own parameters, the form
-in which PT2E writes it and backends expect it.
+Every value is kept as a base and a pending Move. Channels-last layouts that only stand for what the backend will do
+stay pending through pointwise ops, concats, slices and pads, and vanish where an op takes them back; what remains is
+written by `eqsat.fx.route`.
+On quantized tensors each movement is written as dequantize, movement, quantize with the tensor's own parameters, the
+form in which PT2E writes it and backends expect it.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ class PendingValue:
 
 
 def emit(lifted: Lifted, graph: TensorGraph, family: Family) -> Program:
-    """The program of `graph`, whose inputs and outputs are those of `lifted`, for a family of NPUs. Raises ProgramError for what FX cannot express."""
+    """The program of `graph`, whose inputs and outputs are those of `lifted`, for a family of NPUs. Raises ProgramError
+    for what FX cannot express."""
     try:
         return _Emitter(lifted, graph, family).run()
     except (ValueError, RuntimeError, NotImplementedError) as e:
@@ -125,7 +128,8 @@ class _Emitter:
         return PendingValue(base, Move.reshape(node.shape, node.shape), torch.from_numpy(value.data.copy()))
 
     def _settled(self, v: PendingValue, dtype: str, first: bool = False) -> Node:
-        """The FX node that has the value, its pending movement written. first: it is channels first for an op with a layout."""
+        """The FX node that has the value, its pending movement written. first: it is channels first for an op with a
+        layout."""
         key: tuple[Any, ...]
         if v.data is None:
             if v.pending.is_identity:
@@ -180,7 +184,8 @@ class _Emitter:
     # ---- layouts that stay pending ----------------------------------------------------------------
 
     def _before_layout(self) -> set[int]:
-        """Nodes whose result an op takes back to channels first, directly or through ops that can act on either layout."""
+        """Nodes whose result an op takes back to channels first, directly or through ops that can act on either
+        layout."""
         wanted: set[int] = set()
         readers = self.graph.readers()
         for n in reversed(self.graph.live()):
@@ -216,7 +221,8 @@ class _Emitter:
         return PendingValue(self._settled(v, node.dtype), m)
 
     def _operands(self, node: TensorNode, xs: list[PendingValue]) -> tuple[list[PendingValue], bool]:
-        """Operands as FX will read them, and whether they are channels first while the node is channels last: whichever moves less."""
+        """Operands as FX will read them, and whether they are channels first while the node is channels last: whichever
+        moves less."""
         if len(node.shape) < 3 or any(len(v.pending.out_shape) != len(node.shape) for v in xs):
             return xs, False
         turned = [t for v in xs if (t := self._turned(v)) is not None]

@@ -4,8 +4,9 @@
 ...     forked.result()
 42
 
-What the function changes stays in the copy, so that nothing needs to be copied for it. A fork has only one thread, and a lock that another
-thread held stays held: the copy neither logs nor prints, and PyTorch computes in its only thread, as in the workers of PyTorch's DataLoader.
+What the function changes stays in the copy, so that nothing needs to be copied for it. A fork has only one thread, and
+a lock that another thread held stays held: the copy neither logs nor prints, and PyTorch computes in its only thread,
+as in the workers of PyTorch's DataLoader.
 Where the copy dies or stands still the caller is told.
 """
 
@@ -36,8 +37,8 @@ class ForkError(RuntimeError):
 
 
 class Forked(Generic[_Value]):
-    """`function`, whose value can be pickled, under way. Raises ForkError where processes cannot be forked: on systems other than Linux, and in
-    processes that may have no children."""
+    """`function`, whose value can be pickled, under way. Raises ForkError where processes cannot be forked: on systems
+    other than Linux, and in processes that may have no children."""
 
     def __init__(self, function: Callable[[], _Value]) -> None:
         if sys.platform != "linux":

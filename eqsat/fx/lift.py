@@ -1,9 +1,10 @@
 """FX -> TensorGraph, at the level of ATen or of the edge dialect, quantized or float.
 
-A quantized tensor's dtype carries its parameters (`aten.QParams` as text), so data movement keeps them and a concat needs them
-equal. `dequantize; op; quantize` is one op on quantized tensors (`eqsat/fx/regions.py`): movement between equal parameters is that
-movement of the integers, pointwise ops are `fx`, all others opaque. Ops that the backend computes channels last are
-written so, between explicit transposes: that is how the price of a layout knows what the backend will add.
+A quantized tensor's dtype carries its parameters (`aten.QParams` as text), so data movement keeps them and a concat
+needs them equal. `dequantize; op; quantize` is one op on quantized tensors (`eqsat/fx/regions.py`): movement between
+equal parameters is that movement of the integers, pointwise ops are `fx`, all others opaque. Ops that the backend
+computes channels last are written so, between explicit transposes: that is how the price of a layout knows what the
+backend will add.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ class FxCall:
 class Lifted:
     """A program as a TensorGraph.
 
-    calls: by the attribute "call" of `fx`, `reduce_fx` and opaque nodes. leaves: input name -> FX node. constants: digest -> (FX node,
-    whether it has the constant's shape, or lacks leading ones). outputs: the FX outputs that graph.outputs stand for. annotation:
+    calls: by the attribute "call" of `fx`, `reduce_fx` and opaque nodes. leaves: input name -> FX node. constants:
+    digest -> (FX node, whether it has the constant's shape, or lacks leading ones). outputs: the FX outputs that
+    graph.outputs stand for. annotation:
     the meta entry "custom" that ops inserted among quantized ones get.
     """
 
@@ -152,7 +154,8 @@ class _Lifter:
         return DTYPES.get(dtype, str(dtype))
 
     def _leaf(self, n: Node, rank: int = 0, q: QParams | None = None) -> int:
-        """An input or a constant, its shape filled up with leading ones to `rank`; integers within q's range become quantized."""
+        """An input or a constant, its shape filled up with leading ones to `rank`; integers within q's range become
+        quantized."""
         value = self.source.value(n) if self.source.is_constant(n) else None
         if value is None or value.dtype not in DTYPES or not value.numel():
             if n in self.values:
@@ -215,7 +218,8 @@ class _Lifter:
         return local[nodes[-1]]
 
     def _quantized(self, n: Node) -> int:
-        """The operand of a dequantize as a tensor quantized with its parameters. Raises GraphError if it may be out of their range."""
+        """The operand of a dequantize as a tensor quantized with its parameters. Raises GraphError if it may be out of
+        their range."""
         q = QParams.of(n)
         assert q is not None
         x = self._aligned(operand(n), len(shape_of(n)), q)

@@ -1,4 +1,5 @@
-"""Data movement in ATen and the edge dialect: what each op is in the tensor language, by the name of `eqsat.fx.aten.name`."""
+"""Data movement in ATen and the edge dialect: what each op is in the tensor language, by the name of
+`eqsat.fx.aten.name`."""
 
 from __future__ import annotations
 
@@ -186,7 +187,8 @@ def sources(node: Node) -> list[Node]:
 
 
 def move(g: TensorGraph, node: Node, xs: Sequence[int]) -> int:
-    """Adds a movement on operands `xs`. Raises NotImplementedError, GraphError or KeyError for a form that is not modelled."""
+    """Adds a movement on operands `xs`. Raises NotImplementedError, GraphError or KeyError for a form that is not
+    modelled."""
     if is_copy(node):
         return xs[0]
     if node.target is operator.getitem:

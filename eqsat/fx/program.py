@@ -107,7 +107,8 @@ def _flat(value: Any) -> list[Any]:
 
 
 def read(program: Program) -> Source:
-    """Raises ProgramError for what cannot be rewritten: dynamic shapes, mutations, and graphs whose shapes are unknown."""
+    """Raises ProgramError for what cannot be rewritten: dynamic shapes, mutations, and graphs whose shapes are
+    unknown."""
     if isinstance(program, ExportedProgram):
         graph, constants = program.graph, _lifted(program)
         if program.range_constraints:
@@ -197,7 +198,8 @@ def _is_dynamic(value: Any) -> bool:
 
 
 def _is_functional_here(node: Node) -> bool:
-    """True for an in-place op that can be written as the functional one: it acts on a fresh tensor that nobody else reads."""
+    """True for an in-place op that can be written as the functional one: it acts on a fresh tensor that nobody else
+    reads."""
     x = node.args[0] if node.args else None
     fresh = isinstance(x, Node) and x.op == "call_function" and set(x.users) == {node} and not is_movement(x)
     return fresh and is_inplace(node.target) and functional(node.target) is not None
@@ -213,7 +215,8 @@ def _is_guard(node: Node) -> bool:
 
 
 class ProgramBuilder:
-    """A new program in the making: a graph with the source's placeholders and attributes, to which nodes are appended."""
+    """A new program in the making: a graph with the source's placeholders and attributes, to which nodes are
+    appended."""
 
     def __init__(self, source: Source):
         self.source, self.graph = source, Graph()
@@ -240,7 +243,8 @@ class ProgramBuilder:
         return node
 
     def copy(self, node: Node, known: dict[Node, Node]) -> Node:
-        """Appends a copy of a source node on operands `known` (others: constants, copied once). In-place ops become functional."""
+        """Appends a copy of a source node on operands `known` (others: constants, copied once). In-place ops become
+        functional."""
         new = self.graph.node_copy(node, lambda n: known[n] if n in known else self.constant(n))
         if new.op == "call_function" and overload(new.target) is not None:
             new.target = functional(new.target)
@@ -254,7 +258,8 @@ class ProgramBuilder:
             node.meta["val"] = node.target(*args, **kwargs)
 
     def constant(self, node: Node) -> Node:
-        """The copy of a source node that depends on constants alone (or is an attribute, or makes a tensor from nothing)."""
+        """The copy of a source node that depends on constants alone (or is an attribute, or makes a tensor from
+        nothing)."""
         if node not in self.nodes:
             self.nodes[node] = self.copy(node, {})
         return self.nodes[node]

@@ -1,7 +1,7 @@
 """What makes a value of an FX graph: one op, or a region of ops that is one op on quantized tensors.
 
-`dequantize; op; quantize` stays together, so that nothing is ever put between an op and its quantize, where the Arm backend's
-folding of parameters (FoldAndAnnotateQParamsPass of executorch 1.5) looks for it.
+`dequantize; op; quantize` stays together, so that nothing is ever put between an op and its quantize, where the Arm
+backend's folding of parameters (FoldAndAnnotateQParamsPass of executorch 1.5) looks for it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class QuantizedRegions:
         return all(self._is_constant(x) for x in n.all_input_nodes)
 
     def _region(self, quantize: Node) -> _QuantizedRegion | None:
-        """What is computed between `quantize` and the dequantizes before it, if that is little and nobody else reads it, else None."""
+        """What is computed between `quantize` and the dequantizes before it, if that is little and nobody else reads
+        it, else None."""
         found: set[Node] = set()
         stack = [operand(quantize)]
         while stack:
@@ -128,8 +129,8 @@ class QuantizedRegions:
         return is_dequantize(x) and QParams.of(x) is not None and self.source.is_constant(operand(x))
 
     def _broadcasts(self, result: Node, inputs: Sequence[Node]) -> bool:
-        """True if the result of a pointwise op has the operands' broadcast shape (no rank-0 operand decides its dtype), there is a tensor
-        to move, and the operands are few."""
+        """True if the result of a pointwise op has the operands' broadcast shape (no rank-0 operand decides its dtype),
+        there is a tensor to move, and the operands are few."""
         if not 0 < len(inputs) <= _MOST_OPERANDS:
             return False
         values = [v for x in inputs if isinstance(v := x.meta.get("val"), torch.Tensor)]

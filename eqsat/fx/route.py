@@ -1,7 +1,8 @@
 """How a movement is written in FX: as one permute between views, or for a quantized tensor as the NPU has it cheapest.
 
-Vela decomposes a permute that it has no hardware for; `eqsat.staging` finds chains of native ones. Where a convolution or the like
-stands at an end, the backend's own layout change is there to be cancelled: the chain then starts or ends channels last.
+Vela decomposes a permute that it has no hardware for; `eqsat.staging` finds chains of native ones. Where a convolution
+or the like stands at an end, the backend's own layout change is there to be cancelled: the chain then starts or ends
+channels last.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ def plain(m: Move) -> Route:
 
 
 def staged(m: Move, element_bytes: int, family: Family, from_layout: bool, into_layout: bool) -> tuple[Route, bool]:
-    """The cheapest chain by the closed form of `eqsat.staging`, and whether it ends with a layout change that the backend cancels.
+    """The cheapest chain by the closed form of `eqsat.staging`, and whether it ends with a layout change that the
+    backend cancels.
 
-    from_layout: the input comes channels first from an op that has it channels last; into_layout: such an op reads the result.
+    from_layout: the input comes channels first from an op that has it channels last; into_layout: such an op reads the
+    result.
     """
     if m.is_view:
         return plain(m), False

@@ -12,7 +12,8 @@ from torch.fx import Interpreter, Node
 
 from eqsat.fx.program import Program, Source
 
-#: What floats of one program may differ by when float ops act on other layouts, relative and as a share of the largest output.
+#: What floats of one program may differ by when float ops act on other layouts, relative and as a share of the largest
+#: output.
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 #: Beyond the range of any calibrated activation of the programs that this is for: quantize saturates.
 _EXTREME = 1e3
@@ -20,7 +21,8 @@ _EXTREME = 1e3
 
 @dataclass(frozen=True, slots=True)
 class ProgramComparison:
-    """equal: bit for bit, or within the tolerance if that was asked for; the largest absolute difference; what differed, in words."""
+    """equal: bit for bit, or within the tolerance if that was asked for; the largest absolute difference; what
+    differed, in words."""
 
     equal: bool
     largest: float
@@ -28,7 +30,8 @@ class ProgramComparison:
 
 
 class _Contiguous(Interpreter):
-    """Kernels round differently on differently strided operands: every value is made contiguous, so that equal operands give equal results."""
+    """Kernels round differently on differently strided operands: every value is made contiguous, so that equal operands
+    give equal results."""
 
     def run_node(self, n: Node) -> Any:
         return torch.utils._pytree.tree_map(
@@ -37,7 +40,8 @@ class _Contiguous(Interpreter):
 
 
 def samples(source: Source, trials: int, seed: int = 0) -> list[list[torch.Tensor]]:
-    """Values for `source.inputs`: zeros, extremes and alternating extremes first, then random ones. Integers wider than 16 bits are often
+    """Values for `source.inputs`: zeros, extremes and alternating extremes first, then random ones. Integers wider than
+    16 bits are often
     indices: they are the example's own, or 0 and 1."""
     g = torch.Generator().manual_seed(seed)
     given = _examples(source)
@@ -78,7 +82,8 @@ def _examples(source: Source) -> dict[str, torch.Tensor]:
 
 
 def run(program: Program, values: dict[str, torch.Tensor]) -> list[Any]:
-    """The flat outputs, mutated buffers included, for inputs by placeholder name; whatever the program is not given it has itself."""
+    """The flat outputs, mutated buffers included, for inputs by placeholder name; whatever the program is not given it
+    has itself."""
     if isinstance(program, ExportedProgram):
         state = {**program.state_dict, **program.constants}
         args = []

@@ -1,9 +1,11 @@
-"""Which of the compiled graphs is the answer, as far as cycles and memory go: the fastest of those that fit, by Vela's corrected total unless
-another referee is asked for, and never one that is dearer than stock's graph by Vela's own total.
+"""Which of the compiled graphs is the answer, as far as cycles and memory go: the fastest of those that fit, by Vela's
+corrected total unless another referee is asked for, and never one that is dearer than stock's graph by Vela's own
+total.
 
-Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash. By default no more SRAM than stock's graph needs is
-allowed, or than the NPU has to itself (Dedicated_Sram), and so much flash that the .pte is at most 1% or 4 KiB larger than stock's. So one graph
-always fits. Up to 5% of the .pte may be earned: each percent beyond the limit has to buy at least 2% of the cycles.
+Limits are bytes of SRAM in use at once, and of commands and weights, which stay in flash. By default no more SRAM than
+stock's graph needs is allowed, or than the NPU has to itself (Dedicated_Sram), and so much flash that the .pte is at
+most 1% or 4 KiB larger than stock's. So one graph always fits. Up to 5% of the .pte may be earned: each percent beyond
+the limit has to buy at least 2% of the cycles.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from eqsat.vela.compile import Footprint
 class Container(NamedTuple):
     """What is around the commands and weights of a delegate.
 
-    fixed: bytes that a .pte has besides them, at least. padding: by how many more bytes than these the file may grow when they do, since what
-    follows them begins at a multiple of 128 bytes. share: which part of the bytes by which the file may grow is this delegate's.
+    fixed: bytes that a .pte has besides them, at least. padding: by how many more bytes than these the file may grow
+    when they do, since what follows them begins at a multiple of 128 bytes. share: which part of the bytes by which the
+    file may grow is this delegate's.
 
-    Source: executorch 1.5, exir/_serialize/_program.py. A program with nothing but a call of a delegate takes 1,888 bytes on U85 and 2,000 on U55 and
-    U65; with a float input and output 2,512 and 2,640.
+    Source: executorch 1.5, exir/_serialize/_program.py. A program with nothing but a call of a delegate takes 1,888
+    bytes on U85 and 2,000 on U55 and U65; with a float input and output 2,512 and 2,640.
     """
 
     fixed: int
@@ -45,8 +48,8 @@ ALONE, _NOTHING = Container(1792), Container(0)
 
 
 class Figures(NamedTuple):
-    """What graphs are compared by: cycles by the referee, bytes of SRAM in use at once, bytes of commands and weights. vela_total: cycles as Vela
-    itself adds them up, which decide nothing but whether a graph is dearer than stock's."""
+    """What graphs are compared by: cycles by the referee, bytes of SRAM in use at once, bytes of commands and weights.
+    vela_total: cycles as Vela itself adds them up, which decide nothing but whether a graph is dearer than stock's."""
 
     cycles: int
     sram: int
@@ -67,7 +70,8 @@ _PERCENT_BUYS = 0.02
 
 
 class Earned(NamedTuple):
-    """Flash beyond a limit, for graphs that are so much faster. most: bytes of commands and weights in all; percent: bytes of 1% of stock's .pte."""
+    """Flash beyond a limit, for graphs that are so much faster. most: bytes of commands and weights in all; percent:
+    bytes of 1% of stock's .pte."""
 
     most: int
     percent: float
@@ -75,7 +79,8 @@ class Earned(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimits:
-    """Bytes that an answer may need at most; None: any number. earned: what it may need beyond `flash` where its cycles pay for it."""
+    """Bytes that an answer may need at most; None: any number. earned: what it may need beyond `flash` where its cycles
+    pay for it."""
 
     sram: int | None = None
     flash: int | None = None
@@ -85,8 +90,9 @@ class MemoryLimits:
     def of(
         options: Options, given: Mapping[str, Footprint], container: Container = ALONE, dedicated: int = 0
     ) -> MemoryLimits:
-        """What the options say, where the given graphs ("stock", "explicit") need what `given` says and `container` is around them: "stock" means
-        the explicit graph where there is no stock graph, and nothing where Vela refuses both.
+        """What the options say, where the given graphs ("stock", "explicit") need what `given` says and `container` is
+        around them: "stock" means the explicit graph where there is no stock graph, and nothing where Vela refuses
+        both.
 
         dedicated: bytes of SRAM that the NPU has to itself, which "stock" allows too.
         """
@@ -168,7 +174,8 @@ class Decision:
 
     @property
     def aims(self) -> list[MemoryLimits]:
-        """The limits that graphs are looked for within: those of the answer and, where they allow more, the default ones first.
+        """The limits that graphs are looked for within: those of the answer and, where they allow more, the default
+        ones first.
 
         So more memory finds all that less memory does.
         """
@@ -188,8 +195,8 @@ class Decision:
         container: Container = ALONE,
         dedicated: int = 0,
     ) -> Decision:
-        """That of a run; footprints, figures: of stock's and of the explicit graph, as far as Vela takes them; dedicated: bytes of SRAM that the NPU
-        has to itself."""
+        """That of a run; footprints, figures: of stock's and of the explicit graph, as far as Vela takes them;
+        dedicated: bytes of SRAM that the NPU has to itself."""
         before = figures.get("stock", figures.get("explicit"))
         return Decision(
             options.objective,
@@ -200,7 +207,8 @@ class Decision:
         )
 
     def is_better(self, a: Figures, b: Figures, by: float) -> bool:
-        """Whether a exceeds nothing more than b does and is better by the objective, by more than a share of its own."""
+        """Whether a exceeds nothing more than b does and is better by the objective, by more than a share of its
+        own."""
         ours, theirs = self.rank(a), self.rank(b)
         return ours[:2] <= theirs[:2] and (1 + by) * ours[2] < theirs[2]
 
@@ -210,8 +218,8 @@ class Decision:
         return ours[:2] <= theirs[:2] and ours[2] <= (1 + by) * theirs[2]
 
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
-        """What graphs are sorted by, the best first: by how much they exceed what they may need, whether Vela's own total is above stock's, then by
-        the objective, where flash that has to be earned costs cycles."""
+        """What graphs are sorted by, the best first: by how much they exceed what they may need, whether Vela's own
+        total is above stock's, then by the objective, where flash that has to be earned costs cycles."""
         excess = self.limits.widest.excess(figures)
         dearer = self.vela_total is not None and figures.vela_total > self.vela_total
         if self.objective != SRAM:

@@ -9,11 +9,13 @@ from eqsat.egraph.engine import Budget
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """summary: for users. searches: with rules; if not, the graph is only written afresh. budget: of the saturation. extractor; time_limit: seconds of
-    each extraction, half of them where another round follows; rounds: of each extractor, with prices corrected by Vela's table of its last choice.
-    memory_rounds: extractions with prices on memory, at most, and graphs that are changed step by step until they fit; less_memory: whether a second
-    e-graph has forms that need less, where nothing fast fits. binary_time_limit: seconds for running what Vela compiles, of stock's graph and of all
-    others. orders, settings: graphs that are compiled in other orders and settings, at most, from each start."""
+    """summary: for users. searches: with rules; if not, the graph is only written afresh. budget: of the saturation.
+    extractor; time_limit: seconds of each extraction, half of them where another round follows; rounds: of each
+    extractor, with prices corrected by Vela's table of its last choice.
+    memory_rounds: extractions with prices on memory, at most, and graphs that are changed step by step until they fit;
+    less_memory: whether a second e-graph has forms that need less, where nothing fast fits. binary_time_limit: seconds
+    for running what Vela compiles, of stock's graph and of all others. orders, settings: graphs that are compiled in
+    other orders and settings, at most, from each start."""
 
     summary: str
     searches: bool

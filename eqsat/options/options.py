@@ -41,28 +41,36 @@ class OptionError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may set. Raises InputError for an unknown preset, extractor or cost model, and for fewer than one trial; PluginError where an
-    extractor's or cost model's own module cannot be imported.
+    """What a user may set. Raises InputError for an unknown preset, extractor or cost model, and for fewer than one
+    trial; PluginError where an extractor's or cost model's own module cannot be imported.
 
-    effort: 0 to 3, which decides the budgets that are not given (`eqsat.options.effort.EFFORTS`): budget, extractor, time_limit, rounds,
-    binary_time_limit; 0 also leaves out all rules. `dataclasses.replace` keeps the budgets of the options that it is given.
-    preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`, `file.py:function` or `module:function`.
+    effort: 0 to 3, which decides the budgets that are not given (`eqsat.options.effort.EFFORTS`): budget, extractor,
+    time_limit, rounds, binary_time_limit; 0 also leaves out all rules. `dataclasses.replace` keeps the budgets of the
+    options that it is given.
+    preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`, `file.py:function`
+    or `module:function`.
     cost_model: of `cost_models.available()`, `file.py:Class` or `module:Class`. budget: limits of the
     saturation, of which e-nodes, matches and passes decide alike on every machine. time_limit: seconds per
     extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
-    trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache: file of measured prices (None: the user's cache).
-    numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ, on any trial.
-    rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles of stock's graph, and
-    as many for all others that are compared (0: binaries are not run).
-    max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M"; "+16K" or "5%", so much more than stock's graph uses, or the given
-    graph where there is no stock; "stock", no more than that or than the NPU has to itself (Dedicated_Sram); or "any".
-    objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides by cycles, but also looks for
-    less SRAM and verifies the whole Pareto set (`Result.points`).
-    max_flash: the same for its commands and weights; "+4K" and "5%" are of the whole .pte, of which several delegates share what is added; "stock"
-    allows the larger of 1% and 4 KiB, and up to 5% where each percent beyond buys at least 2% of the cycles.
-    referee: "vela", graphs rank by its corrected total; or "command-stream", by the price of their command streams (`cost_models/command_stream.py`).
+    trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache:
+    file of measured prices (None: the user's cache).
+    numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ,
+    on any trial.
+    rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles
+    of stock's graph, and as many for all others that are compared (0: binaries are not run).
+    max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M"; "+16K" or "5%", so much more than
+    stock's graph uses, or the given graph where there is no stock; "stock", no more than that or than the NPU has to
+    itself (Dedicated_Sram); or "any".
+    objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides
+    by cycles, but also looks for less SRAM and verifies the whole Pareto set (`Result.points`).
+    max_flash: the same for its commands and weights; "+4K" and "5%" are of the whole .pte, of which several delegates
+    share what is added; "stock" allows the larger of 1% and 4 KiB, and up to 5% where each percent beyond buys at least
+    2% of the cycles.
+    referee: "vela", graphs rank by its corrected total; or "command-stream", by the price of their command streams
+    (`cost_models/command_stream.py`).
     command_cycles: cycles of each command in that price, besides what it computes or moves.
-    remember: whether lowerings keep their answers beside the prices, and take those of the very same search from there; they are verified again.
+    remember: whether lowerings keep their answers beside the prices, and take those of the very same search from there;
+    they are verified again.
     """
 
     preset: str = "all"
@@ -120,7 +128,8 @@ class Options:
         return {**named, "budget": asdict(self.budget)}
 
     def identities(self, target: Target, more: Sequence[Rule] = ()) -> list[Rule]:
-        """The rules of the preset, of the user and more, for one saturation for a target; none where nothing is searched."""
+        """The rules of the preset, of the user and more, for one saturation for a target; none where nothing is
+        searched."""
         if not EFFORTS[self.effort].searches:
             return []
         return for_target([*PRESETS[self.preset], *self.rules, *more], target)

@@ -21,8 +21,8 @@ _MEMBERS = (*CostModel.__annotations__, "price", "fusion", "total")
 
 
 def plugin_error(error: Exception, options: Options) -> PluginError | None:
-    """What to raise if `error` comes from the user's own code; None if it does not, or if a plug-in may well raise it (a solver that finds
-    nothing, a worker that died)."""
+    """What to raise if `error` comes from the user's own code; None if it does not, or if a plug-in may well raise it
+    (a solver that finds nothing, a worker that died)."""
     if isinstance(error, WorkerError | ExtractionError):
         return None
     owners = dict(_files(options))
@@ -38,7 +38,8 @@ def plugin_error(error: Exception, options: Options) -> PluginError | None:
 
 
 def places(options: Options) -> list[str]:
-    """The cost model and the extractor that are no part of eqsat, as `file.py:Name` or `module:Name`. Raises InputError."""
+    """The cost model and the extractor that are no part of eqsat, as `file.py:Name` or `module:Name`. Raises
+    InputError."""
     with naming():
         return [
             registry.place(name)
@@ -90,7 +91,8 @@ def checked(prices: Sequence[Price], units: Sequence[Unit], model: CostModel) ->
 
 
 def checked_extraction(found: object, graph: ChoiceGraph, extractor: str) -> Extraction:
-    """What an extractor gives: a valid choice with its cost. Raises PluginError where a user's own gives something else."""
+    """What an extractor gives: a valid choice with its cost. Raises PluginError where a user's own gives something
+    else."""
     if not isinstance(found, Extraction):
         raise PluginError(f"the extractor {extractor!r} gives {type(found).__name__}, not an extraction.Extraction")
     if extractor not in BUILT_IN:  # those are checked where they are made

@@ -1,4 +1,5 @@
-"""By which total compiled graphs rank: Vela's corrected one, or the price of their command streams, which is a second opinion where it does not decide."""
+"""By which total compiled graphs rank: Vela's corrected one, or the price of their command streams, which is a second
+opinion where it does not decide."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Referee:
             return None
 
     def decisive(self, estimate: Estimate) -> StreamPrice | None:
-        """The price by which a compiled graph ranks; None where that is Vela's corrected total. Raises OptionError where its commands are not known."""
+        """The price by which a compiled graph ranks; None where that is Vela's corrected total. Raises OptionError
+        where its commands are not known."""
         if self.options.referee != COMMAND_STREAM:
             return None
         try:
@@ -50,7 +52,8 @@ class Referee:
 
 
 def disagreement(cycles: tuple[int, int], prices: tuple[StreamPrice | None, StreamPrice | None]) -> str:
-    """What to tell the user where, from before to after, Vela's corrected total falls and the price of the command stream rises; else ""."""
+    """What to tell the user where, from before to after, Vela's corrected total falls and the price of the command
+    stream rises; else ""."""
     before, after = prices
     if before is None or after is None or cycles[1] >= cycles[0] or after.cycles <= before.cycles:
         return ""

@@ -1,7 +1,7 @@
 """Whether a command stream computes what its graph says, for every input.
 
-The graph is evaluated at one random point (`prove.py`), and the commands at the same: memory holds terms in place of bytes
-(`binary_memory.py`). What a command computes is written as the graph's operators are, so that equal values meet.
+The graph is evaluated at one random point (`prove.py`), and the commands at the same: memory holds terms in place of
+bytes (`binary_memory.py`). What a command computes is written as the graph's operators are, so that equal values meet.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class EndedError(Exception):
 def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None) -> Proof:
     """Whether a binary computes what a graph does, for every input: "proved" or "undecided", never "different".
 
-    Each of `undecided` has a command in words, and as `node` its offset in the stream, -1 where it is the binary as a whole. Vela's decoder of
-    weights ends the process where they are damaged: what is not Vela's own goes to a worker.
+    Each of `undecided` has a command in words, and as `node` its offset in the stream, -1 where it is the binary as a
+    whole. Vela's decoder of weights ends the process where they are damaged: what is not Vela's own goes to a worker.
     """
     began = time.perf_counter()
     seeds, bound = [secrets.randbits(63) if seed is None else seed], 0.0
@@ -89,7 +89,8 @@ def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None)
 
 
 def is_raw_proved(raw: RawOutput, buffer: bytes) -> bool:
-    """Whether Vela's raw output is proved to compute what the TOSA graph in a buffer does: for a worker. Raises what reading either raises."""
+    """Whether Vela's raw output is proved to compute what the TOSA graph in a buffer does: for a worker. Raises what
+    reading either raises."""
     return prove_binary(loads(buffer, "the graph"), binary_of(raw)).verdict == PROVED
 
 
@@ -102,8 +103,8 @@ def _inputs(graph: TensorGraph, source: Side) -> tuple[Terms, list[Value]]:
 class BinaryRun:
     """A binary of a graph, executed on terms of its inputs.
 
-    known: words of all values of the graph, in order; where they are given, `new` gets the numbers of the commands whose results the graph does
-    not have, and `above` the commands whose results each has read.
+    known: words of all values of the graph, in order; where they are given, `new` gets the numbers of the commands
+    whose results the graph does not have, and `above` the commands whose results each has read.
     Raises EndedError.
     """
 

@@ -1,8 +1,8 @@
-"""The NPU's memory with terms in place of bytes: each byte is unknown, a constant, or a certain byte of a signed integer of a certain size, which has
-a root and a function.
+"""The NPU's memory with terms in place of bytes: each byte is unknown, a constant, or a certain byte of a signed
+integer of a certain size, which has a root and a function.
 
-An element is read where all of its bytes are those of one integer, in order. All else is a value of its own, which no graph has: it may be
-read, but what depends on it is not proved.
+An element is read where all of its bytes are those of one integer, in order. All else is a value of its own, which no
+graph has: it may be read, but what depends on it is not proved.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def _part(size: int, k: int) -> int:
 
 
 class _Region:
-    """Of each byte: what it is, its constant, the command that wrote it, and the term of the integer that it is a byte of."""
+    """Of each byte: what it is, its constant, the command that wrote it, and the term of the integer that it is a byte
+    of."""
 
     def __init__(self, size: int) -> None:
         if size > _LARGEST:
@@ -56,7 +57,8 @@ class _Region:
 
 @dataclass(frozen=True, slots=True)
 class _Set:
-    """A result that is a largest or smallest value: its words in order, the elements that have them, and its members."""
+    """A result that is a largest or smallest value: its words in order, the elements that have them, and its
+    members."""
 
     first: Words
     second: Words

@@ -20,7 +20,8 @@ from eqsat.proof.values import UNLIMITED, Terms, Value, merged
 
 #: What double rounding adds or subtracts first.
 _TWICE = 1 << 30
-#: Of a variant of a scale: whether what is added does not depend on the sign, is that of double rounding, or something else.
+#: Of a variant of a scale: whether what is added does not depend on the sign, is that of double rounding, or something
+#: else.
 _PLAIN, _DOUBLE, _OTHER = 0, 1, 2
 
 
@@ -98,7 +99,8 @@ def channels(v: Value) -> Ints:
 
 
 def activated(t: Terms, v: Value, o: Output, table: NDArray[np.uint8] | None) -> Value:
-    """Scaled results with the zero point, clamped, looked up in `table` and as the output has them. Raises Undecidable."""
+    """Scaled results with the zero point, clamped, looked up in `table` and as the output has them. Raises
+    Undecidable."""
     a, element = o.activation, o.map.element
     clipped = CLIPPED.get(a.clip_range, element)
     v = t.stepped(v, [("affine", 1, o.map.zero_point)], UNLIMITED)

@@ -237,8 +237,8 @@ class Execution:
         own: ByteRange | None,
         sums: bool = False,
     ) -> Value | None:
-        """Adds what accumulators begin with, and scales and stores them, or keeps them for the next operation. sums: of products, which
-        accumulators have to have room for."""
+        """Adds what accumulators begin with, and scales and stores them, or keeps them for the next operation. sums: of
+        products, which accumulators have to have room for."""
         t = self._t
         if how.input == AccInput.KEEP:
             if self._kept is None or self._kept.shape != v.shape:

@@ -19,7 +19,8 @@ from eqsat.proof.values import UNLIMITED, Terms, Value
 
 
 def rounded(multiplier: Ints | int, shift: Ints | int, rounding: RoundModeOfm, double: int = 0) -> Scaling:
-    """As `device.ethos_u85.arithmetic.scaled` does it. double: by how many bits the first of two roundings lies lower."""
+    """As `device.ethos_u85.arithmetic.scaled` does it. double: by how many bits the first of two roundings lies
+    lower."""
     multiplier, shift = (np.atleast_1d(np.asarray(x, np.int64)) for x in (multiplier, shift))
     half, zero = halves(shift), np.zeros_like(shift)
     extra = np.where(shift > 31 - double, 1 << 30 - double, 0)
@@ -48,7 +49,8 @@ def scaled_input(t: Terms, v: Value, how: InputScale, dtype: str) -> Value:
 
 
 def activated(t: Terms, v: Value, o: Output, memory: ShadowMemory) -> Value:
-    """Scaled results with the zero point, clamped, looked up in a table and as the output has them. Raises DeviceError and Undecidable."""
+    """Scaled results with the zero point, clamped, looked up in a table and as the output has them. Raises DeviceError
+    and Undecidable."""
     assert o.map is not None
     a, element = o.activation, o.map.element
     place = table_place(a)

@@ -1,7 +1,7 @@
 """Inputs on which two graphs are likely to differ, read off the terms in which they do.
 
-Where a function differs, its root is given a value for which it does; where sums differ, a sum next to a threshold behind it. That is
-possible where the root is an element of an input, or a convolution of one.
+Where a function differs, its root is given a value for which it does; where sums differ, a sum next to a threshold
+behind it. That is possible where the root is an element of an input, or a convolution of one.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ class Counterexample:
 def find_counterexample(
     a: TensorGraph, b: TensorGraph, first: Iterable[Sequence[Array]] = (), seconds: float = _SECONDS
 ) -> Counterexample | None:
-    """Tries the inputs `first`, then samples. Inputs on which the first graph overflows, or meets what TOSA leaves open, say nothing."""
+    """Tries the inputs `first`, then samples. Inputs on which the first graph overflows, or meets what TOSA leaves
+    open, say nothing."""
     end = time.perf_counter() + seconds
     for inputs in chain(first, _drawn(a)):
         if (found := compared(a, b, inputs)) is not None:

@@ -1,8 +1,9 @@
 """Arithmetic modulo random primes, and keyed hashes into them.
 
-A value is evaluated in several prime fields at once, its lanes. Two different polynomials agree at a random point in all of them with
-a probability that `Field.error_bound` states (DeMillo and Lipton 1978, Zippel 1979, Schwartz 1980). The primes are drawn too, so that no
-coefficient is likely to be divisible by one of them. What is no polynomial is a function symbol: a keyed hash.
+A value is evaluated in several prime fields at once, its lanes. Two different polynomials agree at a random point in
+all of them with a probability that `Field.error_bound` states (DeMillo and Lipton 1978, Zippel 1979, Schwartz 1980).
+The primes are drawn too, so that no coefficient is likely to be divisible by one of them. What is no polynomial is a
+function symbol: a keyed hash.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ LANES = 4
 _PRIMES = ((1 << 31) - (1 << 29), 1 << 31)
 #: How many primes there are between them, counted with a sieve.
 _PRIME_COUNT = 25_145_151
-#: Products of a lane, within 2^30, and weights whose absolute values add up to this have exact sums in float64: 2^30 * 2^22 < 2^53.
+#: Products of a lane, within 2^30, and weights whose absolute values add up to this have exact sums in float64: 2^30 *
+#: 2^22 < 2^53.
 EXACT_WEIGHTS = 1 << 22
 #: Lanes are multiplied by parts of so many bits, in sums of so many terms: 2^30 * 2^11 * 2^11 < 2^53.
 _LIMB_BITS, _LIMB_TERMS = 11, 1 << 11
@@ -129,11 +131,11 @@ class Field:
             return len(first), int(_mixed(_mixed(first ^ self._keys[2]) ^ second).sum(dtype=np.uint64))
 
     def error_bound(self, degree: int, elements: int) -> float:
-        """Base-2 logarithm of the probability that any two of so many different elements, polynomials of this degree in hashes and random
-        inputs, have the same lanes.
+        """Base-2 logarithm of the probability that any two of so many different elements, polynomials of this degree in
+        hashes and random inputs, have the same lanes.
 
-        A lane fails with probability degree / p. One lane may be lost, where its prime divides a difference of coefficients: these are below 2^60,
-        as neither graph exceeds 48 bits, so of all primes one at most does.
+        A lane fails with probability degree / p. One lane may be lost, where its prime divides a difference of
+        coefficients: these are below 2^60, as neither graph exceeds 48 bits, so of all primes one at most does.
         """
         lane = math.log2(degree) - math.log2(min(self.primes)) + 2.0**-20
         lost = math.log2(LANES) - math.log2(_PRIME_COUNT) + (LANES - 1) * lane

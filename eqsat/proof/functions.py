@@ -2,7 +2,8 @@
 
 A function is a * g(x) + b on a domain of integers from low to high, and g one of
   identity  a constant has a = 0
-  pieces    constant between ascending starts, with coprime values from 0 on: any function that has few results or a small domain.
+  pieces    constant between ascending starts, with coprime values from 0 on: any function that has few results or a
+  small domain.
             Exact by construction: its starts are found by inverting the steps, or all of the domain is tried
   chain     monotone steps (`steps.py`) in normal form, while there are too many results for pieces
 Many functions are composed at once.
@@ -23,7 +24,8 @@ from eqsat.proof.steps import Step, Undecidable, first_reaching, is_decreasing, 
 Ints = NDArray[np.int64]
 IDENTITY = -1
 INT16 = (-(1 << 15), (1 << 15) - 1)
-#: Domains with so many values are tried value by value, and INT16's; functions with so many results are brought into pieces.
+#: Domains with so many values are tried value by value, and INT16's; functions with so many results are brought into
+#: pieces.
 _FEW = 1 << 10
 #: Domains with so many values are tried where there is no formula.
 _MANY = 1 << 16
@@ -78,7 +80,8 @@ class Functions:
         return len(self._numbers)
 
     def column(self, name: str) -> Ints:
-        """Of all functions: first and last of the domain, the number of g, a, b, or low and high, the limits of the results."""
+        """Of all functions: first and last of the domain, the number of g, a, b, or low and high, the limits of the
+        results."""
         return self._table.column(name)
 
     def _number(self, first: int, last: int, g: int, a: int, b: int, limits: tuple[int, int]) -> int:
@@ -170,7 +173,8 @@ class Functions:
         return np.asarray(a * x + b)
 
     def thresholds(self, f: int) -> Ints:
-        """Values of the domain at which another result begins, and those before; of what is not in pieces some values."""
+        """Values of the domain at which another result begins, and those before; of what is not in pieces some
+        values."""
         g, first, last = (int(self.column(name)[f]) for name in ("g", "first", "last"))
         if g != IDENTITY and self._is_pieces(g):
             starts: Ints = self._forms[g][0][1:]
@@ -193,13 +197,15 @@ class Functions:
     # ---- composition -----------------------------------------------------------------------------
 
     def tabulated(self, rows: Ints, function: Callable[[Ints, Ints], Ints]) -> Ints:
-        """Finite functions, with any function of their results behind them: it gets results, and the rows that they belong to."""
+        """Finite functions, with any function of their results behind them: it gets results, and the rows that they
+        belong to."""
         p = self.pieces(rows)
         domains = self.column("first")[rows], self.column("last")[rows]
         return self.from_pieces(Pieces(p.row, p.start, function(p.value, p.row)), domains)
 
     def together(self, one: Ints, other: Ints, function: Callable[[Ints, Ints, Ints], Ints]) -> Ints:
-        """Pairs of finite functions of one value, with a function of both results behind them, which gets the rows too."""
+        """Pairs of finite functions of one value, with a function of both results behind them, which gets the rows
+        too."""
         rows, starts, left, right = [], [], [], []
         domains = np.zeros((2, len(one)), np.int64)
         for k, pair in enumerate(zip(one.tolist(), other.tolist())):
@@ -308,7 +314,8 @@ class Functions:
             self._known.update((("in pieces", int(f)), int(n)) for f, n in zip(old, rows[members]))
 
     def _inverted(self, rows: Ints) -> Ints:
-        """Chains of the same kinds of steps as pieces: for each result the first value of the domain that reaches it."""
+        """Chains of the same kinds of steps as pieces: for each result the first value of the domain that reaches
+        it."""
         first, last, g, a, b, low, high = self._table.rows(rows)
         chains = [(*self._forms[k], ("affine", m, n)) for k, m, n in zip(g.tolist(), a.tolist(), b.tolist())]
         turned = np.array([is_decreasing(c) for c in chains])

@@ -1,7 +1,7 @@
 """Sums of products: convolutions, MATMUL, sums along axes and over windows, interpolation. Polynomials in the field.
 
-What depends on one element only stays a function of that element: so copies, orders of channels and BatchNorm written as convolutions
-fall together with what they replace.
+What depends on one element only stays a function of that element: so copies, orders of channels and BatchNorm written
+as convolutions fall together with what they replace.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 
 
 class _Window:
-    """A window that moves over planes. weights: [kernel height, kernel width, input channels, output channels]; of a depthwise one
-    [kernel height, kernel width, 1, output channels], each for the input channel `channel`."""
+    """A window that moves over planes. weights: [kernel height, kernel width, input channels, output channels]; of a
+    depthwise one [kernel height, kernel width, 1, output channels], each for the input channel `channel`."""
 
     def __init__(self, attrs: Attributes, shape: Shape, channel: Ints | None, out: Type) -> None:
         self.shape, self.channel, self.out = shape, channel, out
@@ -63,7 +63,8 @@ class _Window:
         return total.astype(np.int64).reshape(-1)
 
     def places(self, at: Ints, code: Ints, kernel: Shape) -> tuple[Ints, Ints]:
-        """Where in the flat input, and in the weights, is what lies under a window at results `at` and at the place `code` of the kernel."""
+        """Where in the flat input, and in the weights, is what lies under a window at results `at` and at the place
+        `code` of the kernel."""
         n, y, x, channel = np.unravel_index(at, self.out.shape)
         i, j, c = np.unravel_index(code, kernel[:3])
         place = (
@@ -170,7 +171,8 @@ def convolution(t: Terms, op: str, attrs: Attributes, xs: Sequence[Value], out: 
 def _spread(
     t: Terms, x: Value, attrs: Attributes, kernel: Sequence[int], zero_point: int, out: Type
 ) -> tuple[Value, Attributes]:
-    """A transposed convolution's input with zeros between its elements and around them, for one with the turned kernel."""
+    """A transposed convolution's input with zeros between its elements and around them, for one with the turned
+    kernel."""
     n, h, w, c = x.shape
     (sy, sx), (top, _, left, _) = attrs["stride"], attrs["out_pad"]
     up, before = kernel[0] - 1 + top, kernel[1] - 1 + left
@@ -247,8 +249,8 @@ def corners(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
 
 
 def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...], dtype: str) -> Value:
-    """Sums of elements [terms, results] of x with weights, within the exact range. Their constants are taken out: they become a function of the
-    rest."""
+    """Sums of elements [terms, results] of x with weights, within the exact range. Their constants are taken out: they
+    become a function of the rest."""
     low, high = (y[at] for y in t.limits(x))
     weights = np.broadcast_to(weights, at.shape)
     varies = (low < high) & (weights != 0)
@@ -297,7 +299,8 @@ def reduce_sum(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
 
 
 def interpolated(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
-    """RESIZE by BILINEAR: four products, of which those of one element are one. Source: TOSA specification 1.0, RESIZE."""
+    """RESIZE by BILINEAR: four products, of which those of one element are one. Source: TOSA specification 1.0,
+    RESIZE."""
     scale, offset = attrs["scale"], attrs["offset"]
     along = []
     for d, (numerator, denominator) in enumerate((scale[:2], scale[2:])):

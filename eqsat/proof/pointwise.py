@@ -104,7 +104,8 @@ def _computed(op: str, attrs: Attrs, values: Sequence[Ints], dtypes: Sequence[st
 
 
 def binary(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
-    """Any operator of two operands, element by element: constants make it one of the other operand, and so do equal roots."""
+    """Any operator of two operands, element by element: constants make it one of the other operand, and so do equal
+    roots."""
     if op not in _EXTREMA and not any(t.is_constant(v).all() for v in xs):
         # a set would be hashed as often as it is repeated
         xs = [t.plain(v) if v.elements < prod(out.shape) else v for v in xs]
@@ -211,7 +212,8 @@ def _of_two(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> V
 
 
 def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
-    """A sum or difference, of which the common factor and the constants are taken out: they become a function of the rest."""
+    """A sum or difference, of which the common factor and the constants are taken out: they become a function of the
+    rest."""
     x, y = (t.plain(v) for v in (x, y))
     a, b = t.functions.column("a"), t.functions.column("b")
     factor = np.gcd(a[x.functions], a[y.functions])
@@ -228,7 +230,8 @@ def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
 
 
 def _compared(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
-    """A comparison as a function of the difference, whose sign is chosen so that exchanged operands give the same root."""
+    """A comparison as a function of the difference, whose sign is chosen so that exchanged operands give the same
+    root."""
     if not DType.of(x.dtype).is_integral:
         return _symbol(t, op, attrs, [x, y], out)
     difference = t.field.reduced(t.lanes(x) - t.lanes(y))

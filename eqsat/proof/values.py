@@ -27,8 +27,10 @@ _TABLE = 1 << 22
 
 @dataclass(slots=True)
 class Value:
-    """A tensor of `shape`. roots: [LANES, elements]; functions: their numbers [elements]; degree: of the roots as polynomials.
-    members: more than one where each element is the largest or smallest ("max" or "min") of so many, which lie outermost."""
+    """A tensor of `shape`. roots: [LANES, elements]; functions: their numbers [elements]; degree: of the roots as
+    polynomials.
+    members: more than one where each element is the largest or smallest ("max" or "min") of so many, which lie
+    outermost."""
 
     shape: Shape
     dtype: str
@@ -59,7 +61,8 @@ class Value:
 
 
 class Known:
-    """Which intervals the roots of a graph are known to lie in, by their lanes: equal ones of another graph have the same."""
+    """Which intervals the roots of a graph are known to lie in, by their lanes: equal ones of another graph have the
+    same."""
 
     def __init__(self, parts: Sequence[tuple[Words, Words, Ints]]) -> None:
         empty = (np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
@@ -84,7 +87,8 @@ class Known:
 
 
 class Terms:
-    """What makes and composes the terms of one graph; counts what decides the probability of error, and notes which elements may overflow.
+    """What makes and composes the terms of one graph; counts what decides the probability of error, and notes which
+    elements may overflow.
 
     source: of the graph that this one is compared with. Both number functions and symbols alike.
     teaches: another graph is compared with this one.
@@ -121,7 +125,8 @@ class Terms:
     def root(
         self, lanes: Lanes, shape: Shape, dtype: str, limits: tuple[Any, Any] | None = None, degree: int = 1
     ) -> Value:
-        """New roots. limits: lowest and highest value, or arrays of them that broadcast to the shape; those of the dtype: None."""
+        """New roots. limits: lowest and highest value, or arrays of them that broadcast to the shape; those of the
+        dtype: None."""
         self.elements += lanes.shape[1]
         self.degree = max(self.degree, degree)
         most = limits_of(dtype)
@@ -262,7 +267,8 @@ class Terms:
         return out
 
     def stepped(self, v: Value, steps: Steps, dtype: str, variant: Ints | None = None) -> Value:
-        """Formulas of each element (`steps.py`). variant: of each element, which entry of parameters that are arrays it takes."""
+        """Formulas of each element (`steps.py`). variant: of each element, which entry of parameters that are arrays it
+        takes."""
         if v.members > 1:
             signs = {int(s) for step in steps if step[0] == "affine" for s in np.sign(np.unique(step[1]))}
             if signs - {1}:
@@ -293,7 +299,8 @@ class Terms:
     def tabulated(
         self, v: Value, function: Callable[[Ints, Ints], Ints], dtype: str, variant: Ints | None = None
     ) -> Value | None:
-        """Any function of each element, which is given its values and their variants; None where there are too many values."""
+        """Any function of each element, which is given its values and their variants; None where there are too many
+        values."""
         if v.members > 1:
             v = self.collapsed(v)
         variant = np.zeros(1, np.int64) if variant is None else variant
@@ -331,7 +338,8 @@ def limits_of(dtype: str) -> tuple[int, int]:
 
 
 def _beaten(low: Ints, high: Ints) -> NDArray[np.bool_]:
-    """Which of several values [values, elements] never are the only largest, by their limits: others are at least as large."""
+    """Which of several values [values, elements] never are the only largest, by their limits: others are at least as
+    large."""
     best = low.max(0)
     leads = low == best
     varies = (leads & (high > best)).any(0)

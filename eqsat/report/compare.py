@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from eqsat.bench.cells import EQSAT
 from eqsat.report.data import RecordedRun
 
-#: Vela's cycles are deterministic. A saturation or an extraction that stops at its time limit is not: another machine, or a busy one, may
-#: end with another choice. Cells of eqsat may therefore differ by this share; all others not at all.
+#: Vela's cycles are deterministic. A saturation or an extraction that stops at its time limit is not: another machine,
+#: or a busy one, may end with another choice. Cells of eqsat may therefore differ by this share; all others not at all.
 NOISE = 0.005
 
 
@@ -27,8 +27,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Changes beyond noise, the worst first; cells that only one run has; the number of cells that both have; the versions of Vela of the
-    new run and of the old one."""
+    """Changes beyond noise, the worst first; cells that only one run has; the number of cells that both have; the
+    versions of Vela of the new run and of the old one."""
 
     changes: tuple[Change, ...]
     only_new: int
@@ -43,8 +43,8 @@ class RunComparison:
 
 
 def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComparison:
-    """Changes of `new` against `old`. A regression is a cell with more cycles (by more than the share `noise` for eqsat's), one that fails
-    now, or one whose result is no longer equal to the bit."""
+    """Changes of `new` against `old`. A regression is a cell with more cycles (by more than the share `noise` for
+    eqsat's), one that fails now, or one whose result is no longer equal to the bit."""
     changes = []
     common = [p for p in new.records if p in old.records]
     for place in common:

@@ -1,4 +1,5 @@
-"""Tables of one compilation: cycles and memory before and after, by Vela's operators and by PyTorch's modules, and how the search went."""
+"""Tables of one compilation: cycles and memory before and after, by Vela's operators and by PyTorch's modules, and how
+the search went."""
 
 from __future__ import annotations
 

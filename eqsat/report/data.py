@@ -38,8 +38,8 @@ OWN_STAGES = STAGES[STAGES.index("explicit passes") :]
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Ratios of a configuration's cycles to the baseline's on a target; `losses` are models above 1, `failed` those whose cell failed,
-    `alone` those without a baseline."""
+    """Ratios of a configuration's cycles to the baseline's on a target; `losses` are models above 1, `failed` those
+    whose cell failed, `alone` those without a baseline."""
 
     target: str
     configuration: str
@@ -67,9 +67,10 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A configuration on a target, by model: cycles over those of the better peer (of stock and LiteRT, where a run has both), over the roofline, and
-    over the bound by operators; corrected cycles over stock's and over those of the better peer; the share of cycles that the MACs need at the full rate; and
-    bytes of SRAM in use and of the .pte over the baseline's."""
+    """A configuration on a target, by model: cycles over those of the better peer (of stock and LiteRT, where a run has
+    both), over the roofline, and over the bound by operators; corrected cycles over stock's and over those of the
+    better peer; the share of cycles that the MACs need at the full rate; and bytes of SRAM in use and of the .pte over
+    the baseline's."""
 
     target: str
     configuration: str
@@ -86,8 +87,9 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Opinions:
-    """Cycles of a configuration over stock's on a target by model, by Vela's totals, by the corrected ones (of records that have them) and by the prices of
-    the command streams, of the models that have those; and the same of the number of commands."""
+    """Cycles of a configuration over stock's on a target by model, by Vela's totals, by the corrected ones (of records
+    that have them) and by the prices of the command streams, of the models that have those; and the same of the number
+    of commands."""
 
     target: str
     configuration: str
@@ -98,13 +100,15 @@ class Opinions:
 
     @property
     def opposed(self) -> tuple[str, ...]:
-        """Models that gain by the corrected total, or Vela's own where there is no other, and lose by their commands."""
+        """Models that gain by the corrected total, or Vela's own where there is no other, and lose by their
+        commands."""
         return tuple(m for m, x in self.stream.items() if x > 1 > self.corrected.get(m, self.vela[m]))
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Cycles of one of Vela's operators on a target, above what its MACs and weights need, as shares of the model's cycles, mean over the models:
+    """Cycles of one of Vela's operators on a target, above what its MACs and weights need, as shares of the model's
+    cycles, mean over the models:
     `computing`, and `waiting` for memory."""
 
     operator: str
@@ -114,9 +118,10 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class Tolerant:
-    """A result of tolerant numerics that is not equal to the bit, the worst of its delegates' outputs (see `eqsat.deviation`): the largest
-    and the mean difference from the exact graph, and the r.m.s. error against real numbers of the exact graph (`before`) and of this one
-    (`after`), None where that is not known. All in steps of the output's quantization."""
+    """A result of tolerant numerics that is not equal to the bit, the worst of its delegates' outputs (see
+    `eqsat.deviation`): the largest and the mean difference from the exact graph, and the r.m.s. error against real
+    numbers of the exact graph (`before`) and of this one (`after`), None where that is not known. All in steps of the
+    output's quantization."""
 
     model: str
     target: str
@@ -131,8 +136,8 @@ class Tolerant:
 
 @dataclass
 class RecordedRun:
-    """Records of a run by (model, target, configuration). The baseline of a cell is stock's if it has figures, else that of the graph
-    without layout passes (a `.tosa` file has no other)."""
+    """Records of a run by (model, target, configuration). The baseline of a cell is stock's if it has figures, else
+    that of the graph without layout passes (a `.tosa` file has no other)."""
 
     directory: Path
     records: dict[tuple[str, str, str], Record]
@@ -174,7 +179,8 @@ class RecordedRun:
 
     @property
     def vela(self) -> tuple[str, ...]:
-        """The versions of Vela that its cycles are of; records of before they had it have that of the run's last part."""
+        """The versions of Vela that its cycles are of; records of before they had it have that of the run's last
+        part."""
         last = self.about.get("versions", {}).get(VELA, "")
         return tuple(sorted({v for r in self.records.values() if "error" not in r and (v := r.get("vela", last))}))
 
@@ -206,7 +212,8 @@ class RecordedRun:
         return out
 
     def peer(self, model: str, target: str, total: str = "cycles") -> Record | None:
-        """The best by a total of stock, stock in the best settings and LiteRT, which counts where it leaves nothing to the CPU; None if there is no LiteRT in this run."""
+        """The best by a total of stock, stock in the best settings and LiteRT, which counts where it leaves nothing to
+        the CPU; None if there is no LiteRT in this run."""
         if LITERT not in self.configurations:
             return None
         peers = (self._whole(model, target, c) for c in (STOCK, TUNED, LITERT))
@@ -223,7 +230,8 @@ class RecordedRun:
         return next((r["bound"] for r in found if "bound" in r), None)
 
     def over(self, model: str, target: str, configuration: str, bound: str = "roofline") -> float | None:
-        """Cycles of a cell over a bound of its model; None where operators stay on the CPU, whose time nobody counts."""
+        """Cycles of a cell over a bound of its model; None where operators stay on the CPU, whose time nobody
+        counts."""
         record, least = self._whole(model, target, configuration), self.bound(model, target)
         return record["cycles"] / least[bound] if record and least and least[bound] else None
 

@@ -1,4 +1,5 @@
-"""What all pages share: templates, filters of figures, one style sheet and one script inside each page, which fetches nothing."""
+"""What all pages share: templates, filters of figures, one style sheet and one script inside each page, which fetches
+nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Figures as SVG text to put into a page: matplotlib, text kept as text and in the page's own colour, nothing fetched."""
+"""Figures as SVG text to put into a page: matplotlib, text kept as text and in the page's own colour, nothing
+fetched."""
 
 from __future__ import annotations
 

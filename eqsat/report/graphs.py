@@ -1,7 +1,7 @@
 """A graph before and after: what is gone, what is new, drawn top to bottom; and the same for the Model Explorer tool.
 
-A node is recognized by what it computes locally: operator, attributes, constants, types of what it reads and gives. What the one graph has
-more often than the other is marked, "gone" before and "new" after.
+A node is recognized by what it computes locally: operator, attributes, constants, types of what it reads and gives.
+What the one graph has more often than the other is marked, "gone" before and "new" after.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def counts(graph: TensorGraph, marked: set[int]) -> dict[str, tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What is known of an operator besides the graph: Vela's cycles (None: it is free or runs as part of another), their share of all, what it is
-    called, and the PyTorch modules and nodes that it stands for."""
+    """What is known of an operator besides the graph: Vela's cycles (None: it is free or runs as part of another),
+    their share of all, what it is called, and the PyTorch modules and nodes that it stands for."""
 
     cycles: int | None = None
     share: float = 0.0
@@ -80,7 +80,8 @@ def changes(before: TensorGraph, after: TensorGraph) -> ReportTable:
 
 
 def svg(graph: TensorGraph, marked: set[int], word: str, known: Mapping[int, NodeFacts] | None = None) -> str:
-    """The picture as an `<svg>` element; `word` is the class of marked nodes ("gone" or "new"); known: facts by node."""
+    """The picture as an `<svg>` element; `word` is the class of marked nodes ("gone" or "new"); known: facts by
+    node."""
     nodes = shown(graph)
     boxes = {n: _with_facts(box(graph, n, word if n in marked else ""), (known or {}).get(n)) for n in nodes}
     edges = [Edge(m, n) for n in nodes for m in graph.nodes[n].inputs if m in boxes]
@@ -108,8 +109,9 @@ def _with_facts(plain: Box, facts: NodeFacts | None) -> Box:
 
 
 def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], str]]) -> dict[str, Any]:
-    """A graph collection for Model Explorer (its "JSON" files; the fields are those of `Graph` and `GraphNode` in its Python package's
-    graph_builder): a graph per entry of `pairs`, named by the key, with (graph, marked nodes, word for them)."""
+    """A graph collection for Model Explorer (its "JSON" files; the fields are those of `Graph` and `GraphNode` in its
+    Python package's graph_builder): a graph per entry of `pairs`, named by the key, with (graph, marked nodes, word for
+    them)."""
     colours = {"gone": "#f9c9c0", "new": "#c8e6c9"}
     graphs = []
     for name, (graph, marked, word) in pairs.items():

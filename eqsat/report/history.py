@@ -17,7 +17,8 @@ from eqsat.report.table import ReportTable
 
 @dataclass(frozen=True, slots=True)
 class RunVersion:
-    """A run as a commit has it; commit: the one that it was measured with, where the run tells, else the one that recorded it."""
+    """A run as a commit has it; commit: the one that it was measured with, where the run tells, else the one that
+    recorded it."""
 
     commit: str
     date: str
@@ -65,7 +66,8 @@ def ratios(versions: Sequence[RunVersion], target: str, configuration: str) -> l
 
 
 def means(found: Sequence[dict[str, float]]) -> list[float | None]:
-    """The geometric mean per version over the models that all versions have that have any; None where a version has none."""
+    """The geometric mean per version over the models that all versions have that have any; None where a version has
+    none."""
     some = [set(f) for f in found if f]
     common = set.intersection(*some) if some else set()
     return [geometric_mean(f[m] for m in common) if f and common else None for f in found]

@@ -1,7 +1,9 @@
-"""One page per compilation: what it cost before and after, the graphs side by side, the search, and why the result equals the source.
+"""One page per compilation: what it cost before and after, the graphs side by side, the search, and why the result
+equals the source.
 
 result = eqsat.optimize_tosa(tosa, "ethos-u85-256")
-eqsat.report.write_page("page.html", result)          # or a saved run; `--report page.html` of `eqsat compile` and `eqsat optimize`
+eqsat.report.write_page("page.html", result)          # or a saved run; `--report page.html` of `eqsat compile` and
+`eqsat optimize`
 
 The page is one file that fetches nothing.
 """
@@ -42,8 +44,9 @@ def write_page(
 ) -> None:
     """Writes the page of a result, of a saved run, or of several delegates by name.
 
-    rules: the user's own that took part. most_e_nodes: of a search that is still explained (None: any). facts: what else the page is to say first, by name. warnings: shown above all. Raises InputError where the
-    place is not writable or a library is missing.
+    rules: the user's own that took part. most_e_nodes: of a search that is still explained (None: any). facts: what
+    else the page is to say first, by name. warnings: shown above all. Raises InputError where the place is not writable
+    or a library is missing.
     """
     made = environment()
     from eqsat.report.pictures import KIND_COLOURS
@@ -104,8 +107,8 @@ def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict
 
 
 def _pictures(d: Sides) -> tuple[list[tuple[str, str]], tuple[str, ReportTable | None, str]]:
-    """(name, picture) of each graph before; the picture of the result, what it has of each operator, and all for Model Explorer, in base64. The result's
-    marks are against the first graph before."""
+    """(name, picture) of each graph before; the picture of the result, what it has of each operator, and all for Model
+    Explorer, in base64. The result's marks are against the first graph before."""
     first, after = d.first, d.after
     left, new, pairs = [], set(), {}
     for side in d.before:

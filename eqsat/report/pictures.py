@@ -60,7 +60,8 @@ def seconds_by_stage(run: RecordedRun, configuration: str) -> str:
 
 
 def predicted_against_vela(run: RecordedRun, configuration: str) -> str:
-    """Every choice that was compiled whole: its cost in the choice graph, in the cost model's unit, against Vela's total, both logarithmic."""
+    """Every choice that was compiled whole: its cost in the choice graph, in the cost model's unit, against Vela's
+    total, both logarithmic."""
     found = {
         target: [
             e
@@ -123,8 +124,9 @@ def _stacked(
 ) -> str:
     """A panel of bars per target, stacked by the keys of `colours`.
 
-    bars: those of a model on a target, as (name, {key: length}); label: of the lengths; formatter: of their axis, None for plain
-    numbers; names: what the legend calls the keys, where it is not the key itself. "" if there is no bar at all.
+    bars: those of a model on a target, as (name, {key: length}); label: of the lengths; formatter: of their axis, None
+    for plain numbers; names: what the legend calls the keys, where it is not the key itself. "" if there is no bar at
+    all.
     """
     panels = {t: [b for m in run.models for b in bars(m, t)] for t in run.targets}
     panels = {t: b for t, b in panels.items() if b}

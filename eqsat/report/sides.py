@@ -20,7 +20,8 @@ UNKNOWN, WHOLE = "(not known)", "(the model itself)"
 
 
 def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Mapping[str, Any]]) -> dict[int, NodeFacts]:
-    """Name and cycles of the graph's operators, by node. rows: Vela's table; names: {tensor, by which a row names its source: its node}."""
+    """Name and cycles of the graph's operators, by node. rows: Vela's table; names: {tensor, by which a row names its
+    source: its node}."""
     cycles: dict[int, int] = {}
     for row in rows:
         if (node := names.get(row.get("source", ""))) is not None:
@@ -31,9 +32,9 @@ def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Mapp
 
 @dataclass(frozen=True)
 class Side:
-    """One graph of a delegate: "stock", "explicit", or, as chosen, "eqsat". rows: Vela's table with the origins of each operator and what it needs at
-    least, empty where it is not known; corrected: cycles that decide, of a run from before there were such Vela's own; footprint: as `Footprint` has it, as
-    JSON."""
+    """One graph of a delegate: "stock", "explicit", or, as chosen, "eqsat". rows: Vela's table with the origins of each
+    operator and what it needs at least, empty where it is not known; corrected: cycles that decide, of a run from
+    before there were such Vela's own; footprint: as `Footprint` has it, as JSON."""
 
     name: str
     tosa: bytes
@@ -73,8 +74,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Sides:
-    """A delegate's graphs. before: those that there would be without eqsat, stock's first; record: the figures, as `Result.record` gives them; run: all that
-    was known, None where no alternative was found."""
+    """A delegate's graphs. before: those that there would be without eqsat, stock's first; record: the figures, as
+    `Result.record` gives them; run: all that was known, None where no alternative was found."""
 
     name: str
     before: tuple[Side, ...]

@@ -1,4 +1,5 @@
-"""Tables that the terminal, `report.md` and the pages show alike: where configurations stand, and where cycles above the bound lie."""
+"""Tables that the terminal, `report.md` and the pages show alike: where configurations stand, and where cycles above
+the bound lie."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ def standings(run: RecordedRun) -> ReportTable:
 
 
 def opinions(run: RecordedRun) -> ReportTable:
-    """Vela's totals and the corrected ones beside the prices of the command streams, geometric means over the models that have both."""
+    """Vela's totals and the corrected ones beside the prices of the command streams, geometric means over the models
+    that have both."""
     rows = [
         (
             *(o.target, o.configuration, ", ".join(o.opposed) or "-", str(len(o.vela))),
@@ -119,7 +121,8 @@ def bounds(run: RecordedRun, target: str) -> ReportTable:
 
 
 def excess(run: RecordedRun, target: str) -> ReportTable:
-    """By Vela's operators: cycles above what MACs and weights need, as shares of the model's cycles, mean over the models."""
+    """By Vela's operators: cycles above what MACs and weights need, as shares of the model's cycles, mean over the
+    models."""
     found = {c: {e.operator: e for e in some} for c in run.configurations if (some := run.excess(target, c))}
     size = {o: max(f[o].computing + f[o].waiting for f in found.values() if o in f) for f in found.values() for o in f}
     named = [o for o in sorted(size, key=lambda o: -size[o]) if size[o] >= _LEAST][:_NAMED]

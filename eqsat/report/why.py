@@ -1,4 +1,5 @@
-"""What changed and why, as a page shows it: each operator of the source, the rules that prove its new form, and the cost of what was not taken."""
+"""What changed and why, as a page shows it: each operator of the source, the rules that prove its new form, and the
+cost of what was not taken."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from eqsat.report.environment import number
 from eqsat.report.table import ReportTable
 from eqsat.search.run import Run
 
-#: Operators that are written out with their proofs and the costs of their alternatives, an extraction each: those of the most cycles.
+#: Operators that are written out with their proofs and the costs of their alternatives, an extraction each: those of
+#: the most cycles.
 _WRITTEN_OUT = 6
 #: E-nodes from which on explaining takes minutes.
 MOST_E_NODES = 12_000
@@ -20,7 +22,8 @@ MOST_E_NODES = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """headline: what became of how many operators. tables: by rule, and by operator of the source. details: (operator, its proof and what was not taken).
+    """headline: what became of how many operators. tables: by rule, and by operator of the source. details: (operator,
+    its proof and what was not taken).
     problem: why there is nothing to tell."""
 
     headline: Sequence[str] = ()
@@ -30,7 +33,8 @@ class Why:
 
 
 def why(run: Run | None, rules: Sequence[Rule] = (), most_e_nodes: int | None = MOST_E_NODES) -> Why:
-    """The saturation is repeated for it, with every step recorded, unless it has more e-nodes (None: however many). rules: the user's own that took part."""
+    """The saturation is repeated for it, with every step recorded, unless it has more e-nodes (None: however many).
+    rules: the user's own that took part."""
     if run is None:
         return Why(problem="No alternatives were found, so that there is nothing to explain.")
     size = run.choices.frozen.n_nodes

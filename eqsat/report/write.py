@@ -39,7 +39,8 @@ TOLERANT = (
 
 
 def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = None) -> list[Path]:
-    """Writes the report into `directory` and gives the files. Raises InputError if the drawing library is missing or the place is not writable."""
+    """Writes the report into `directory` and gives the files. Raises InputError if the drawing library is missing or
+    the place is not writable."""
     made = environment()
     from eqsat.report import pictures
 
@@ -100,7 +101,8 @@ def write(run: RecordedRun, directory: Path, comparison: RunComparison | None = 
 
 
 def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
-    """What the page of a model on a target shows: its records, and stock's graph beside that of each of eqsat's configurations."""
+    """What the page of a model on a target shows: its records, and stock's graph beside that of each of eqsat's
+    configurations."""
     records = {c: run.records[model, target, c] for c in run.configurations if (model, target, c) in run.records}
     good = {c: r for c, r in records.items() if "error" not in r}
     found = {c: chosen for c, r in good.items() if (chosen := run.chosen(r))}
@@ -202,8 +204,8 @@ def markdown(run: RecordedRun, comparison: RunComparison | None = None) -> str:
 
 
 def headline(run: RecordedRun) -> list[str]:
-    """Tables of all models on all targets: stock's cycles, those of the first configuration of eqsat, their ratio; by Vela's own totals and, where all
-    records have them, by the corrected ones."""
+    """Tables of all models on all targets: stock's cycles, those of the first configuration of eqsat, their ratio; by
+    Vela's own totals and, where all records have them, by the corrected ones."""
     if not run.optimized:
         return []
     corrected = all("corrected" in r for r in run.records.values() if "error" not in r)

@@ -58,7 +58,8 @@ def units_pushed(m: Move, call: Axial, operand: Type) -> tuple[Move, Axial, Move
 
 @extern
 def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, Move]]:
-    """call (m x) = m' (call' (view x)), where call acts along axes of size 1, which the view puts beside their neighbours."""
+    """call (m x) = m' (call' (view x)), where call acts along axes of size 1, which the view puts beside their
+    neighbours."""
     found = crossing.pull_units(call.op, call.attrs, m, moved)
     return [(after, Call(call.op, attrs), view) for after, attrs, view in found]
 
@@ -75,7 +76,8 @@ def regrouped(call: ChannelRescale, m: Move, x: Type) -> ChannelRescale | None:
 
 
 def _channel_of(m: Move) -> tuple[int, ...] | None:
-    """For each index along m's last input axis, the last output axis's index that it goes to; None if others decide on that too."""
+    """For each index along m's last input axis, the last output axis's index that it goes to; None if others decide on
+    that too."""
     atoms = m.atoms()
     last, channels = len(m.in_shape) - 1, m.out_shape[-1]
     if atoms is None or any(a.in_dim != last for a in atoms if a.out_dim == len(m.out_shape) - 1):
@@ -109,8 +111,8 @@ def concat_pushed(m: Move, concat: Concat) -> tuple[Concat, int] | None:
 
 @extern
 def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Type, Move, int] | None:
-    """m (concat xs), the xs of size 1 along its axis = view (concat' (xs moved)): the view, concat' with its type, the movement along
-    the old axis."""
+    """m (concat xs), the xs of size 1 along its axis = view (concat' (xs moved)): the view, concat' with its type, the
+    movement along the old axis."""
     axis = concat.attr("axis")
     found = crossing.concat_push_units(m, axis, first)
     if found is None:
@@ -121,7 +123,8 @@ def stack_pushed(m: Move, concat: Concat, first: Type) -> tuple[Move, Concat, Ty
 
 @extern
 def concat_pulled(concat: Concat, m: Move, result: Type) -> list[tuple[Move, Concat, Type, Move, int]]:
-    """One operand is m y: the movement of the result, concat' with its type, the movement of the other operands along the axis."""
+    """One operand is m y: the movement of the result, concat' with its type, the movement of the other operands along
+    the axis."""
     axis = concat.attr("axis")
     return [
         (w.inverse(), concat.with_attrs(axis=to), Type(w.out_shape, result.dtype), w, axis)

@@ -1,9 +1,10 @@
-"""Convolutions in another spelling (`eqsat/tensor/blocking.py`): on blocks of pixels, undilated, in phases, untransposed.
+"""Convolutions in another spelling (`eqsat/tensor/blocking.py`): on blocks of pixels, undilated, in phases,
+untransposed.
 
-The NPU runs strides above 3 and dilations above 2 as many convolutions, and fills its array with channels; which spelling
-suits it depends on its family and on what is around. So there are many spellings, and the rules are made with a function that
-leaves the few that can win: `rules(choose)`. For a target that is `eqsat/options/spellings.py`; `RULES` know no target and take those
-with the fewest multiplications. Movements at both ends are left to the other families.
+The NPU runs strides above 3 and dilations above 2 as many convolutions, and fills its array with channels; which
+spelling suits it depends on its family and on what is around. So there are many spellings, and the rules are made with
+a function that leaves the few that can win: `rules(choose)`. For a target that is `eqsat/options/spellings.py`; `RULES`
+know no target and take those with the fewest multiplications. Movements at both ends are left to the other families.
 """
 
 from __future__ import annotations
@@ -173,8 +174,8 @@ def rules(choose: Choose) -> list[Rule]:
     def regrouped(
         call: Convolution, x: Type, w: Weights, b: Constant
     ) -> list[tuple[Move, Convolution, LeafValue, LeafValue, Move]]:
-        """Other convolutions of the same integers on whole blocks: what is moved behind, the convolution with its weights and bias, what is
-        moved before."""
+        """Other convolutions of the same integers on whole blocks: what is moved behind, the convolution with its
+        weights and bias, what is moved before."""
         return [
             (s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
             for s in chosen(call, x, w, b)
@@ -185,7 +186,8 @@ def rules(choose: Choose) -> list[Rule]:
     def spelled(
         call: Convolution, x: Type, w: Weights, b: Constant
     ) -> list[tuple[Slice, Move, Convolution, LeafValue, LeafValue, Move, Pad]]:
-        """The same where the last block is not whole: what is cut off and moved behind, the convolution, what is moved and appended before."""
+        """The same where the last block is not whole: what is cut off and moved behind, the convolution, what is moved
+        and appended before."""
         found = []
         for s in (s for s in chosen(call, x, w, b) if not s.is_whole):
             rows, columns = s.spelling.appended

@@ -1,7 +1,7 @@
 """Constants per channel: ADD, SUB and MUL with them as depthwise convolutions, which the NPU does many times as fast.
 
-A BatchNorm that could not be folded, a LayerScale or the scale and shift of a LayerNorm come as RESCALE, one such op, RESCALE. The fact
-known(y) = k says y is the constant k.
+A BatchNorm that could not be folded, a LayerScale or the scale and shift of a LayerNorm come as RESCALE, one such op,
+RESCALE. The fact known(y) = k says y is the constant k.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def _one_op(
 def as_convolution(
     widen: Rescale, call: Arithmetic, constant: Constant, narrow: Rescale, x: Type, t: Type
 ) -> AsConvolution | None:
-    """narrow (call (widen x) constant) as a depthwise convolution 1x1 and its RESCALE between views, where it is exact in all 256 points."""
+    """narrow (call (widen x) constant) as a depthwise convolution 1x1 and its RESCALE between views, where it is exact
+    in all 256 points."""
     return _one_op(widen, call, constant, False, narrow, x, t)
 
 

@@ -1,10 +1,11 @@
 """Concat: with slices, pointwise ops and constants.
 
-A concat goes both ways, but never where its operands would be wider than now. A vector of operands is rewritten with egglog's own
-vector primitives, so these rules hold for any number of operands; only a slice that spans operands has a rule per number.
+A concat goes both ways, but never where its operands would be wider than now. A vector of operands is rewritten with
+egglog's own vector primitives, so these rules hold for any number of operands; only a slice that spans operands has a
+rule per number.
 
-Where operands are merged, those at the first place where that is possible are: so a concat of n operands becomes at most n others. To merge
-any two neighbours would make one for each way to divide the operands, 2^n.
+Where operands are merged, those at the first place where that is possible are: so a concat of n operands becomes at
+most n others. To merge any two neighbours would make one for each way to divide the operands, 2^n.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Span:
 
 #: Where the operand at a place of a concat that is sliced lies in the result.
 span = fact("span", Concat, Values, Index, Value, gives=Span)
-#: The first n operands of a vector without the f that they share, when all of them are of one type; one such vector, where there are several.
+#: The first n operands of a vector without the f that they share, when all of them are of one type; one such vector,
+#: where there are several.
 stripped = fact("stripped", Values, Unary, Type, Index, gives=Values)
 #: The first place of a concat where two neighbours are one slice or one constant; where there is a concat.
 first_pair = fact("first_pair", Concat, Values, gives=Index)
@@ -64,7 +66,8 @@ def next_span(before: Span, x: Type) -> Span:
 
 @extern
 def parts(f: Slice, *spans: Span) -> tuple[Slice, ...] | None:
-    """What slice f takes of each of these neighbouring operands, when these are all that it takes and it takes of each."""
+    """What slice f takes of each of these neighbouring operands, when these are all that it takes and it takes of
+    each."""
     axis, start = spans[0].axis, f.attr("start")[spans[0].axis]
     if start < spans[0].start or start + f.attr("size")[axis] > spans[-1].end:
         return None

@@ -73,7 +73,8 @@ def _one_tap(call: Call, weights: Shape) -> bool:
 def exchanged(
     call: Convolution, x: Type, weights: Constant, t: Type
 ) -> tuple[Move, Convolution, Move, Constant] | None:
-    """call x weights = m' (call' (m x) weights'), offered where that costs nothing and the kernel has several taps in a row."""
+    """call x weights = m' (call' (m x) weights'), offered where that costs nothing and the kernel has several taps in a
+    row."""
     if not _flat(x, t) or x.shape[1] == x.shape[2] or _one_tap(call, weights.node.shape):
         return None
     return _exchange(t.shape).inverse(), _exchanged(call), _exchange(x.shape), _exchanged_kernel(call, weights)
@@ -108,8 +109,9 @@ def exchange_pulled_pool(call: Pooling, t: Type) -> tuple[Move, Pooling]:
 
 @extern
 def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tuple[Move, Move] | None:
-    """call x = m (call (m' x)), where m' lays all pixels of a batch in one row: a pointwise convolution does not know images and rows. Behind
-    one image Vela fuses a TABLE or CLAMP, and of images below each other it takes up to twice as long."""
+    """call x = m (call (m' x)), where m' lays all pixels of a batch in one row: a pointwise convolution does not know
+    images and rows. Behind one image Vela fuses a TABLE or CLAMP, and of images below each other it takes up to twice
+    as long."""
     alone = _one_tap(call, weights.shape) and call.attr("stride") == (1, 1) and not any(call.attr("pad"))
     if not alone or x.shape[0] == 1:
         return None
@@ -124,8 +126,9 @@ def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tupl
 def phases(
     call: TransposeConv2d, x: Type, weights: Constant, bias: Constant
 ) -> tuple[Move, Concat, Type, Conv2d, Constant, Constant, Constant] | None:
-    """TRANSPOSE_CONV2D whose kernel is its stride: each output row of a pixel is a 1x1 convolution with the columns as channels,
-    and rows laid beside each other along W are rows below each other. One convolution per output row, at most `_PHASES`.
+    """TRANSPOSE_CONV2D whose kernel is its stride: each output row of a pixel is a 1x1 convolution with the columns as
+    channels, and rows laid beside each other along W are rows below each other. One convolution per output row, at most
+    `_PHASES`.
     The view, the concat with its type, the convolution, the weights of each row, the bias of all."""
     oc, kh, kw, ic = weights.data.shape
     n, height, width, _ = x.shape

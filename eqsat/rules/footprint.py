@@ -1,8 +1,9 @@
-"""Forms that need less memory and are no faster: they are offered only where the graphs that are found without them need more than they may.
+"""Forms that need less memory and are no faster: they are offered only where the graphs that are found without them
+need more than they may.
 
-Vela has the weights of a convolution in SRAM before it begins, beside those of the one before it. Half of its channels has half of the weights, and
-both halves write into one tensor. A PAD copies what it appends from a constant of that size, which is in flash; a depthwise convolution 1x1
-that pads has few weights.
+Vela has the weights of a convolution in SRAM before it begins, beside those of the one before it. Half of its channels
+has half of the weights, and both halves write into one tensor. A PAD copies what it appends from a constant of that
+size, which is in flash; a depthwise convolution 1x1 that pads has few weights.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _MOST_APPENDED = 16
 
 @extern
 def as_convolution(p: Pad, x: Type) -> tuple[Rescale, DepthwiseConv2d, Constant, Constant] | None:
-    """A PAD of rows and columns as a depthwise convolution whose kernel has a single 1: its padding is worth its zero point, as what is appended is."""
+    """A PAD of rows and columns as a depthwise convolution whose kernel has a single 1: its padding is worth its zero
+    point, as what is appended is."""
     dtype, (value,) = DType.of(x.dtype), p.attr("value")
     if not dtype.is_activation or len(x.shape) != 4 or value and x.dtype != "INT8":
         return None  # other dtypes have no zero points

@@ -1,11 +1,13 @@
-"""Several convolutions side by side as fewer: convolutions of one tensor, or of slices of it, that a concat puts together.
+"""Several convolutions side by side as fewer: convolutions of one tensor, or of slices of it, that a concat puts
+together.
 
-ExecuTorch spells a grouped convolution as a slice, a convolution and a RESCALE per group, and one concat. The same integers come from
-one convolution whose weights are zero outside the blocks of its groups, or from several that have a few groups each. Which of these are
-offered is for a function to choose: `rules(choose)`. For a target that is `eqsat/options/spellings.py`; `RULES` know no target and take all.
+ExecuTorch spells a grouped convolution as a slice, a convolution and a RESCALE per group, and one concat. The same
+integers come from one convolution whose weights are zero outside the blocks of its groups, or from several that have a
+few groups each. Which of these are offered is for a function to choose: `rules(choose)`. For a target that is
+`eqsat/options/spellings.py`; `RULES` know no target and take all.
 
-The operands of a concat are walked along from the first one, and all are merged at once: to merge any two neighbours would take a
-concat for each way to divide the operands, exponentially many.
+The operands of a concat are walked along from the first one, and all are merged at once: to merge any two neighbours
+would take a concat for each way to divide the operands, exponentially many.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Branches of one tensor in a row, whose convolutions and RESCALEs differ in nothing but constants, channels and scales."""
+    """Branches of one tensor in a row, whose convolutions and RESCALEs differ in nothing but constants, channels and
+    scales."""
 
     row: tuple[Branch, ...]
 
@@ -78,14 +81,16 @@ product = fact("product", Value, Value, gives=Product)
 branch = fact("branch", Value, Value, gives=Branch)
 #: The first n operands of a concat as branches of a value.
 branches = fact("branches", Concat, Values, Value, Index, gives=Branches)
-#: That a concat of branches of a value may be one of another row of branches; the empty row, at which its operands are made.
+#: That a concat of branches of a value may be one of another row of branches; the empty row, at which its operands are
+#: made.
 offered = fact("offered", Concat, Values, Value, Branches, Branches)
 #: The operands of a concat that gives what some branches of a value do, but for those that are still to come.
 parts = fact("parts", Branches, Branches, Value, gives=Values)
 
 
 def merged(of: Sequence[Branch]) -> Branch:
-    """Branches in a row as one: it reads all channels that any of them reads, and has zeros (`w_zp`) where one does not read what another does."""
+    """Branches in a row as one: it reads all channels that any of them reads, and has zeros (`w_zp`) where one does not
+    read what another does."""
     products = [b.product for b in of]
     first = products[0]
     start, count = _read(products)

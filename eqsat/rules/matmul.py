@@ -1,7 +1,8 @@
 """MATMUL: data movement and slices across it, its transpose, and constants.
 
-MATMUL multiplies [n, h, c] by [n, c, w]. A movement that keeps the three axes apart, reordering inside each, crosses it: what
-happens to n happens to both operands, h belongs to the left one, w to the right one, and c may be reordered in both at once.
+MATMUL multiplies [n, h, c] by [n, c, w]. A movement that keeps the three axes apart, reordering inside each, crosses
+it: what happens to n happens to both operands, h belongs to the left one, w to the right one, and c may be reordered in
+both at once.
 With its RESCALE it is also done row by row (`eqsat/vela/rows.py`).
 """
 
@@ -107,7 +108,8 @@ def from_right(m: Inner, left: Type) -> tuple[Move, Move]:
 
 @extern
 def transposed(matmul: Matmul, left: Type, right: Type) -> tuple[Move, Matmul, Move, Move]:
-    """a b = (b' a')': the transpose of the result, the product with its zero points exchanged, the transposes of b and of a."""
+    """a b = (b' a')': the transpose of the result, the product with its zero points exchanged, the transposes of b and
+    of a."""
     (n, h, c), w = left.shape, right.shape[2]
     back, of_b, of_a = (Move.transpose(s, (0, 2, 1)) for s in ((n, w, h), (n, c, w), (n, h, c)))
     return back, matmul.with_attrs(in_zp=matmul.attr("w_zp"), w_zp=matmul.attr("in_zp")), of_b, of_a
@@ -122,7 +124,8 @@ def slices_of_operands(f: Slice, left: Type) -> tuple[Slice, Slice]:
 
 @extern
 def as_convolution(matmul: Matmul, left: Type, right: Constant) -> tuple[Move, Conv2d, Constant, Constant, Move] | None:
-    """x k for one batch = a 1x1 convolution: the view of x, the convolution, its weights and bias, the view of its result."""
+    """x k for one batch = a 1x1 convolution: the view of x, the convolution, its weights and bias, the view of its
+    result."""
     if left.shape[0] != 1 or left.dtype != "INT8":
         return None
     _, h, c = left.shape
@@ -135,7 +138,8 @@ def as_convolution(matmul: Matmul, left: Type, right: Constant) -> tuple[Move, C
 
 @extern
 def by_rows(rescale: Rescale, matmul: Matmul, left: Type, right: Type) -> list[tuple[Move, MatmulRows, Move]]:
-    """rescale (a b) = m' (rows a (m'' b)): m', rows and m''. One row's products are added up at once, or those of several."""
+    """rescale (a b) = m' (rows a (m'' b)): m', rows and m''. One row's products are added up at once, or those of
+    several."""
     (n, h, c), w = left.shape, right.shape[2]
     narrow = left.dtype == right.dtype == rescale.attr("dtype") == "INT8"
     products = 2 * n * w * -(-c // 16) * 16

@@ -26,19 +26,21 @@ _MATRIX_CHANNELS = 512  # beyond this a 0/1 matrix costs more weights than any m
 #: Most planes, and most elements of a row at once: what keeps a 0/1 kernel small and the NPU's channels filled.
 _PLANES, _STEP = 8, 16
 
-#: Elements of a window for as many cycles as which a pool of fewer takes, and the share of elements at which one in two steps is offered.
+#: Elements of a window for as many cycles as which a pool of fewer takes, and the share of elements at which one in two
+#: steps is offered.
 _LEAST_WINDOW, _FEWER = 4, 0.9
 
 ReduceMax = Annotated[Call, op("reduce_max")]
-#: Reductions that may be made in two steps; a sum is exact in INT32 as long as the whole sum is, which TOSA demands of both.
+#: Reductions that may be made in two steps; a sum is exact in INT32 as long as the whole sum is, which TOSA demands of
+#: both.
 TwoStep = Annotated[Call, op("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", name="reduction")]
 Input = Annotated[LeafValue, such("input", LeafValue, lambda leaf: not leaf.is_const)]
 
 
 @extern
 def as_pool(call: ReduceMax, operand: Type) -> list[tuple[Move, MaxPool, Move]]:
-    """A reduction along an axis = max_pool2d with a window of the whole axis, on [1, outer, axis, inner] as it lies, and for the
-    innermost axis also on [1, axis, outer / c, c], where the pool has channels to work on."""
+    """A reduction along an axis = max_pool2d with a window of the whole axis, on [1, outer, axis, inner] as it lies,
+    and for the innermost axis also on [1, axis, outer / c, c], where the pool has channels to work on."""
     axis, shape = call.attr("axis"), operand.shape
     size, outer, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
     if not DType.of(operand.dtype).is_activation or not 1 < size <= _POOL_WINDOW:
@@ -77,7 +79,8 @@ def as_matrix(order: ChannelOrder, operand: Type) -> tuple[Conv2d, Constant, Con
 
 
 def _copying(dtype: str, kernel: NDArray[np.int8]) -> tuple[Conv2d, Constant, Constant, Rescale]:
-    """The convolution of a dtype with a 0/1 kernel, [out, height, width, in], its bias, and the RESCALE by one that gives what it reads."""
+    """The convolution of a dtype with a 0/1 kernel, [out, height, width, in], its bias, and the RESCALE by one that
+    gives what it reads."""
     return (
         Call("conv2d", makers.conv(dtype)),
         LeafValue.constant(kernel, "INT8"),
@@ -103,7 +106,8 @@ def one_reduction(f: TwoStep, g: TwoStep, x: Type) -> tuple[Move, TwoStep, Move]
 @extern
 def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant, Rescale, Move] | None:
     """[planes, rest] to [rest, planes], few planes of an input (a picture from NCHW to NHWC) = a convolution with a 0/1
-    kernel as high as there are planes, on [1, planes, rest / k, k], that gives k * planes channels, and a RESCALE by one."""
+    kernel as high as there are planes, on [1, planes, rest / k, k], that gives k * planes channels, and a RESCALE by
+    one."""
     if not DType.of(leaf.node.dtype).is_activation or len(m.axes) != 2 or m.axes[1][1] == 1 or m.axes[1][0] > _PLANES:
         return None
     rest, planes = m.axes[0][0], m.axes[1][0]
@@ -122,8 +126,9 @@ def interleaving(m: Move, leaf: Input) -> tuple[Move, Conv2d, Constant, Constant
 
 @extern
 def as_product(widen: Rescale, x: Type) -> tuple[Mul, Rescale, Constant] | None:
-    """An INT16 value widened and multiplied by an integer of 16 bits = a product with a constant, both widened by one: the product, the
-    RESCALE, the constant. A RESCALE by one is part of the product, any other that is not part of a sum is one or two operators."""
+    """An INT16 value widened and multiplied by an integer of 16 bits = a product with a constant, both widened by one:
+    the product, the RESCALE, the constant. A RESCALE by one is part of the product, any other that is not part of a sum
+    is one or two operators."""
     multiplier, shift = widen.attr("multiplier")[0], widen.attr("shift")[0]
     factor, rest = divmod(multiplier, 1 << shift)
     plain = not (widen.attr("per_channel") or widen.attr("input_unsigned") or widen.attr("output_unsigned"))
@@ -138,7 +143,8 @@ def as_product(widen: Rescale, x: Type) -> tuple[Mul, Rescale, Constant] | None:
 
 @extern
 def separated(pool: MaxPool, x: Type, result: Type) -> tuple[MaxPool, MaxPool] | None:
-    """A max pool = one along one axis and then one along the other, where that looks at far fewer elements; the first in the cheaper order."""
+    """A max pool = one along one axis and then one along the other, where that looks at far fewer elements; the first
+    in the cheaper order."""
     (height, width), (down, right), pads = pool.attr("kernel"), pool.attr("stride"), pool.attr("pad")
     rows, columns = result.shape[1:3]
     along_h = pool.with_attrs(kernel=(height, 1), stride=(down, 1), pad=(*pads[:2], 0, 0))

@@ -24,8 +24,8 @@ Scatter = Annotated[Call, op("scatter")]
 
 @extern
 def outward(call: Argmax, x: Type) -> tuple[Argmax, Move] | None:
-    """call (x), along the last axis = call' (m x), where m puts that axis outside all others but batches: Vela 5.1 takes 13 times as long
-    along channels on Ethos-U85."""
+    """call (x), along the last axis = call' (m x), where m puts that axis outside all others but batches: Vela 5.1
+    takes 13 times as long along channels on Ethos-U85."""
     rank = len(x.shape)
     if rank < 2 or call.attr("axis") != rank - 1 or x.shape[-1] == 1:
         return None

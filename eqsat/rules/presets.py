@@ -1,7 +1,8 @@
-"""Named sets of rules. `all` is the default; the others reproduce what single passes proposed for ExecuTorch's Arm backend do.
+"""Named sets of rules. `all` is the default; the others reproduce what single passes proposed for ExecuTorch's Arm
+backend do.
 
-Here a set has no order and is applied until nothing changes, on every branch and in both directions; a statement says where
-that, or the normal form of data movement, makes a set stronger than the passes that it is named after.
+Here a set has no order and is applied until nothing changes, on every branch and in both directions; a statement says
+where that, or the normal form of data movement, makes a set stronger than the passes that it is named after.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def one_element(x: Type) -> bool:
 
 
 def _beside_one_element(name: str, other: str) -> Rule:
-    """A rule on two operands, for one of one element as the other operand: the broadcasting that no layout can disturb."""
+    """A rule on two operands, for one of one element as the other operand: the broadcasting that no layout can
+    disturb."""
     rule = _BY_NAME[name]
     return replace(rule, name=f"{name}-scalar", where=(*rule.where, one_element(symbols(other, Value))))
 

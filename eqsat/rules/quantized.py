@@ -1,8 +1,8 @@
 """Rescale, clamp, table: what pointwise ops do to one INT8 value is a function of 256 points, so it can be evaluated.
 
-A `Curve` is such a function. The fact curve(x, y) = c says y = c(x) in every element; it grows along pointwise ops whose
-operands all come from one x or are constants of one element, whatever the dtypes between. Where y is INT8 again, it is one
-TABLE of x: that holds for RESCALEs, MUL by a constant and back, and for x * sigmoid(x) alike, to the bit.
+A `Curve` is such a function. The fact curve(x, y) = c says y = c(x) in every element; it grows along pointwise ops
+whose operands all come from one x or are constants of one element, whatever the dtypes between. Where y is INT8 again,
+it is one TABLE of x: that holds for RESCALEs, MUL by a constant and back, and for x * sigmoid(x) alike, to the bit.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ ClampOrTable = Annotated[Call, op("clamp", "table")]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A function of an INT8 value: `values` holds its 256 results as int64 bytes. steps: 0 the identity as such, 1 one CLAMP or
-    TABLE (for which there is nothing to gain), 2 anything else. A constant is a Curve too: it ignores its value."""
+    """A function of an INT8 value: `values` holds its 256 results as int64 bytes. steps: 0 the identity as such, 1 one
+    CLAMP or TABLE (for which there is nothing to gain), 2 anything else. A constant is a Curve too: it ignores its
+    value."""
 
     values: bytes
     dtype: str

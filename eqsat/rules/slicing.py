@@ -1,6 +1,7 @@
 """Slices and pads: among themselves, across other operators, and into convolutions and pools.
 
-A slice goes towards the inputs (it shrinks what it passes), a pad towards the outputs (there a convolution may take it).
+A slice goes towards the inputs (it shrinks what it passes), a pad towards the outputs (there a convolution may take
+it).
 Removals delete the e-node that does nothing: a class keeps no way to compute itself from itself.
 """
 
@@ -102,7 +103,8 @@ def _kernel(f: Call, weights: Type) -> tuple[int, int]:
 
 
 def _seen_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: int) -> range:
-    """Along H (0) or W (1): the taps from the first to the last one that sees more than the convolution's own padding."""
+    """Along H (0) or W (1): the taps from the first to the last one that sees more than the convolution's own
+    padding."""
     stride, dilation, size = f.attr("stride")[axis], f.attr("dilation")[axis], x.shape[1 + axis]
     low, high = f.attr("pad")[2 * axis : 2 * axis + 2]
     first = [tap * dilation - low for tap in range(kernel[axis])]
@@ -117,7 +119,8 @@ def _seen_taps(f: Call, x: Type, result: Type, kernel: tuple[int, int], axis: in
 def without_unseen(
     f: PaddingConvolution, x: Type, weights: Constant, result: Type
 ) -> tuple[PaddingConvolution, Constant] | None:
-    """f x weights = f' x weights', without the outer taps of the kernel that see nothing but padding, as a kernel's that is larger than the image:
+    """f x weights = f' x weights', without the outer taps of the kernel that see nothing but padding, as a kernel's
+    that is larger than the image:
     padding is worth the zero point, and adds nothing."""
     kernel, at = _kernel(f, Type(weights.node.shape, weights.node.dtype)), 1 if f.op == "conv2d" else 0
     taps = [_seen_taps(f, x, result, kernel, axis) for axis in (0, 1)]
@@ -135,8 +138,9 @@ def without_unseen(
 def seen_by_conv(
     s: Slice, f: PaddingConvolution, x: Type, weights: Type, result: Type
 ) -> tuple[PaddingConvolution, Slice] | None:
-    """s (f x weights) = f' (s' x) weights for a slice of images, rows and columns: s' is what the windows of these results see, f' pads where
-    they see padding. A slice is often a copy: offered where it then is of far fewer elements."""
+    """s (f x weights) = f' (s' x) weights for a slice of images, rows and columns: s' is what the windows of these
+    results see, f' pads where they see padding. A slice is often a copy: offered where it then is of far fewer
+    elements."""
     (n, *starts, _), (images, *sizes, channels) = s.attr("start"), s.attr("size")
     if channels != result.shape[3] or s.attr("size") == result.shape:
         return None
@@ -212,7 +216,8 @@ def with_image(f: Pad, g: Unary, x: Type) -> Pad | None:
 
 
 def _grown(pad: tuple[int, ...], p: Call, kernel: tuple[int, int]) -> tuple[int, ...] | None:
-    """A window's pad with those of PAD p added, if p pads H and W only and the pads stay below the kernel, as Vela wants them."""
+    """A window's pad with those of PAD p added, if p pads H and W only and the pads stay below the kernel, as Vela
+    wants them."""
     n, h, w, c = _pads(p)
     if any(n) or any(c) or not any((*h, *w)):
         return None
@@ -232,7 +237,8 @@ def padding(f: PaddingConvolution, p: Pad, weights: Type) -> PaddingConvolution 
 
 @extern
 def padding_pool(f: MaxPool, p: Pad, x: Type) -> MaxPool | None:
-    """A max pool ignores its padding, as if it were the least value. An average pool does not count it: no such rule."""
+    """A max pool ignores its padding, as if it were the least value. An average pool does not count it: no such
+    rule."""
     if not DType.of(x.dtype).is_integral or p.attr("value")[0] != DType.of(x.dtype).limits[0]:
         return None
     grown = _grown(f.attr("pad"), p, f.attr("kernel"))

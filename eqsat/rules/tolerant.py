@@ -1,13 +1,13 @@
 """Tolerant (opt-in): fewer roundings, so not the same integers, but nearer to what the model computes in real numbers.
 
-These rules are in no preset; `Options(numerics="tolerant")` adds them. Each states its bound in steps of its own result and
-checks it where it applies: a rewrite that could differ by more is not made. Bounds of rewrites that follow each other add
-up, so the optimizer also measures the whole graph (`eqsat/verification/deviation.py`).
+These rules are in no preset; `Options(numerics="tolerant")` adds them. Each states its bound in steps of its own result
+and checks it where it applies: a rewrite that could differ by more is not made. Bounds of rewrites that follow each
+other add up, so the optimizer also measures the whole graph (`eqsat/verification/deviation.py`).
 
-Several ops with constants per channel in a row (`Chain` of `eqsat/rules/chains.py`) round at each step; one convolution rounds
-once. Its bound is computed in all 256 points of every channel, and holds wherever no step inside saturates: those limits come from
-calibration, the model in real numbers has none. A step whose zero point lies at an end of its dtype may be an activation (a ReLU
-folded into it): it must not saturate at all. The fact chain(x, y) = c says y = c(x).
+Several ops with constants per channel in a row (`Chain` of `eqsat/rules/chains.py`) round at each step; one convolution
+rounds once. Its bound is computed in all 256 points of every channel, and holds wherever no step inside saturates:
+those limits come from calibration, the model in real numbers has none. A step whose zero point lies at an end of its
+dtype may be an activation (a ReLU folded into it): it must not saturate at all. The fact chain(x, y) = c says y = c(x).
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def _joined(g: Call, f: Call, middle: Type) -> Call | None:
 
 @extern
 def joined(g: Rescale, f: Rescale, middle: Type) -> Rescale | None:
-    """g after f as one RESCALE to INT8 or INT16, if f saturates where g does, or within the bound of it. Not to INT32: such a RESCALE
-    is for an operand of an elementwise op, and from INT32 to INT32 a guard forbids it on U55 (`eqsat/vela/defects.py`)."""
+    """g after f as one RESCALE to INT8 or INT16, if f saturates where g does, or within the bound of it. Not to INT32:
+    such a RESCALE is for an operand of an elementwise op, and from INT32 to INT32 a guard forbids it on U55
+    (`eqsat/vela/defects.py`)."""
     return _joined(g, f, middle)
 
 
@@ -109,8 +110,8 @@ def with_constant_left(call: Arithmetic, c: Chain, constant: Constant) -> Chain 
 
 @lru_cache(maxsize=1024)
 def tolerant_line(c: Chain) -> Line | None:
-    """The Line nearest to the chain in real numbers; None if it differs from its integers by more than BOUND in any channel for any
-    of the 256 values that saturates nowhere inside."""
+    """The Line nearest to the chain in real numbers; None if it differs from its integers by more than BOUND in any
+    channel for any of the 256 values that saturates nowhere inside."""
     exact, line = integers(c), Line.of(c)
     if exact is None or line is None:
         return None
@@ -119,8 +120,8 @@ def tolerant_line(c: Chain) -> Line | None:
 
 @extern
 def as_convolution(c: Chain, x: Type, t: Type) -> AsConvolution | None:
-    """A chain with several constants as a depthwise convolution 1x1 and its RESCALE between views, within the bound where no step inside
-    saturates."""
+    """A chain with several constants as a depthwise convolution 1x1 and its RESCALE between views, within the bound
+    where no step inside saturates."""
     return convolution_of(c, x, t, tolerant_line) if len(c.constants) > 1 else None
 
 

@@ -1,7 +1,7 @@
 """Weight absorption: orders and slices of channels taken into the constants of convolutions and per-channel RESCALEs.
 
-An order of channels is a Move that leaves everything but the last axis in place: a channel shuffle, or the NCHW order that
-a flatten before a linear layer keeps.
+An order of channels is a Move that leaves everything but the last axis in place: a channel shuffle, or the NCHW order
+that a flatten before a linear layer keeps.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _MAX_CHANNELS = 2048
 
 @lru_cache(maxsize=65536)
 def channel_order(m: Move) -> tuple[int, ...] | None:
-    """order[i]: which channel of x, viewed in m's output shape, is channel i of m x; None if more than channels move."""
+    """order[i]: which channel of x, viewed in m's output shape, is channel i of m x; None if more than channels
+    move."""
     if m.is_view or m.out_shape[-1] > _MAX_CHANNELS:
         return None
     channels, outer = m.out_shape[-1], prod(m.out_shape[:-1])

@@ -1,9 +1,11 @@
-"""A directory of data files with a manifest that seals them: written whole or not at all, read back only if nothing is missing or changed.
+"""A directory of data files with a manifest that seals them: written whole or not at all, read back only if nothing is
+missing or changed.
 
     archive.write(Path("out"), "my-format", 1, {"note": "hello"}, {"data.bin": b"..."})
     note, files = archive.read(Path("out"), "my-format", 1)
 
-manifest.json holds the format's name and version, the caller's information, size and SHA-256 of every file, and a SHA-256 of itself.
+manifest.json holds the format's name and version, the caller's information, size and SHA-256 of every file, and a
+SHA-256 of itself.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ MANIFEST = "manifest.json"
 
 
 class ArchiveError(InputError):
-    """A directory that is no archive of this format, or is incomplete or changed; the message names the file and the remedy."""
+    """A directory that is no archive of this format, or is incomplete or changed; the message names the file and the
+    remedy."""
 
 
 def _seal(content: Mapping[str, Any]) -> str:

@@ -92,7 +92,8 @@ def write(choices: Choices) -> dict[str, bytes]:
 
 
 def read(files: dict[str, bytes], source: TensorGraph, copies: Sequence[Copy]) -> Choices:
-    """The choices (and in them the e-graph) of `write`, with the copies that they need. Raises what a damaged file raises: KeyError, ValueError and their like."""
+    """The choices (and in them the e-graph) of `write`, with the copies that they need. Raises what a damaged file
+    raises: KeyError, ValueError and their like."""
     data = unpack_json(files[EGRAPH])
     attrs = _attributes(data["attrs"], files[CONSTANTS])
     frozen = _frozen(data, attrs, source)

@@ -1,4 +1,5 @@
-"""Graphs without the values of their constants, which are known by their digests: enough to draw and to compare them, and small."""
+"""Graphs without the values of their constants, which are known by their digests: enough to draw and to compare them,
+and small."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def outline(graph: TensorGraph) -> dict[str, Any]:
 
 
 def drawn(data: dict[str, Any]) -> TensorGraph:
-    """The graph of an outline; its constants have their digests and no elements. Raises KeyError, TypeError, ValueError."""
+    """The graph of an outline; its constants have their digests and no elements. Raises KeyError, TypeError,
+    ValueError."""
     nodes = [
         Node(op, tuple(inputs), tuple((name, value(v, _empty)) for name, v in attrs), tuple(shape), dtype)
         for op, inputs, attrs, shape, dtype in data["nodes"]

@@ -4,8 +4,9 @@
     eqsat.runs.save(result, "run")                        # or: eqsat optimize in.tosa ... --save run
     run = eqsat.runs.load("run")                          # what it can do: eqsat/search/run.py
 
-A directory (`eqsat/runs/archive.py`) with the graphs as .tosa, the e-graph, its prices as a choice graph that `extraction.io.load` reads,
-the choice, Vela's tables, options, target and versions. Rules are code and are not saved, only their names.
+A directory (`eqsat/runs/archive.py`) with the graphs as .tosa, the e-graph, its prices as a choice graph that
+`extraction.io.load` reads, the choice, Vela's tables, options, target and versions. Rules are code and are not saved,
+only their names.
 """
 
 from __future__ import annotations

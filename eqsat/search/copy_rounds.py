@@ -1,7 +1,8 @@
-"""Convolutions in place of Vela's copies into CONCATs (`copying.py`), in the graphs that were found without them: its table tells which operands are copied.
+"""Convolutions in place of Vela's copies into CONCATs (`copying.py`), in the graphs that were found without them: its
+table tells which operands are copied.
 
-All other choices are made before: forms with such convolutions take a little flash each, and the search for a graph within the limits of memory finds less where they
-take part from the start.
+All other choices are made before: forms with such convolutions take a little flash each, and the search for a graph
+within the limits of memory finds less where they take part from the start.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class CopyRounds(RoundsWithin):
             self._improve(start)
 
     def _improve(self, start: Compiled) -> None:
-        """All copies at once or, where that is worse, one CONCAT after the other, those first where Vela copies longest."""
+        """All copies at once or, where that is worse, one CONCAT after the other, those first where Vela copies
+        longest."""
         found = self._copied(start)
         if not found or self._is_better(self._with(start, found), start):
             return
@@ -57,7 +59,8 @@ class CopyRounds(RoundsWithin):
         return self._add(Extraction(choice, cost, -math.inf, "feasible", [], 0.0, _NAME), _NAME, 0)[0]
 
     def _copied(self, start: Compiled) -> dict[int, int]:
-        """{class: the candidate that copies by convolutions} of the CONCATs for which Vela copies operands, those first where it does so longest."""
+        """{class: the candidate that copies by convolutions} of the CONCATs for which Vela copies operands, those first
+        where it does so longest."""
         choices = self.choices
         graph, origin = choices.tensor_graph(start.choice)
         copies = _copies(graph, start.estimate.rows)
@@ -85,7 +88,8 @@ class _Copies:
 
 
 def _copies(graph: TensorGraph, rows: Sequence[Mapping[str, Any]]) -> dict[int, _Copies]:
-    """{CONCAT: its copies}, by Vela's table. Of operands of one size those that others read too, or that are views, are copied first."""
+    """{CONCAT: its copies}, by Vela's table. Of operands of one size those that others read too, or that are views, are
+    copied first."""
     nodes, readers = {name: n for n, name in written_names(graph).items()}, graph.readers()
     out: dict[int, _Copies] = {}
     for row in rows:

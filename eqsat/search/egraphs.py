@@ -18,7 +18,8 @@ from eqsat.search.less_memory import rules_for_less
 from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
 
-#: There is no second e-graph with forms that need less memory where the first has more e-nodes: it would take as long again.
+#: There is no second e-graph with forms that need less memory where the first has more e-nodes: it would take as long
+#: again.
 _MOST_E_NODES = 15_000
 
 
@@ -43,7 +44,8 @@ def _saturated(search: Search, reference: TensorGraph, more: Sequence[Rule]) -> 
 def with_less_memory(
     search: Search, reference: TensorGraph, exact: Frozen, known: Sequence[Compiled], decision: Decision
 ) -> Explored | None:
-    """What a second e-graph has where nothing fast fits, by greedy extraction: prices are known by now, and what it is about is memory.
+    """What a second e-graph has where nothing fast fits, by greedy extraction: prices are known by now, and what it is
+    about is memory.
 
     known: the graphs that were compiled by now.
     """
@@ -57,7 +59,8 @@ def with_less_memory(
 
 
 def rounding_less(search: Search, reference: TensorGraph, decision: Decision) -> tuple[Frozen | None, list[Explored]]:
-    """With tolerant numerics, the e-graph under rules that save roundings, and what was found in it, if there is something to round less often."""
+    """With tolerant numerics, the e-graph under rules that save roundings, and what was found in it, if there is
+    something to round less often."""
     more = tuple(tolerant.RULES)
     frozen = saturated(search, reference, more) if search.options.numerics == "tolerant" else None
     if not frozen or not any(frozen.saturation.matches.get(r.name) for r in more if not r.analysis):

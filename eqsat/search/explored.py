@@ -1,4 +1,5 @@
-"""What is known of one e-graph, and rounds that add to it: choices are compiled whole by Vela, whose tables correct the prices."""
+"""What is known of one e-graph, and rounds that add to it: choices are compiled whole by Vela, whose tables correct the
+prices."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ class Rounds(ABC):
         return self.explored.graphs
 
     def _add(self, found: Extraction, extractor: str, number: int) -> tuple[Compiled | None, bool]:
-        """A choice compiled whole, None if Vela refuses it; and whether prices were corrected for it so that the next extraction may differ."""
+        """A choice compiled whole, None if Vela refuses it; and whether prices were corrected for it so that the next
+        extraction may differ."""
         written = self.choices.tensor_graph(found.choice)
         buffer = dumps(written[0])
         is_new = buffer not in self.explored.by_tosa

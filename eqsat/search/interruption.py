@@ -11,8 +11,8 @@ class SearchInterrupted(Exception):
 
 
 class Interruption:
-    """Ends searches, with the best that they have found so far. Plain flags: a handler that waits for a lock, as an Event's, waits for ever
-    where it has interrupted the thread that holds it.
+    """Ends searches, with the best that they have found so far. Plain flags: a handler that waits for a lock, as an
+    Event's, waits for ever where it has interrupted the thread that holds it.
 
     >>> interruption = Interruption()
     >>> interruption.ask()  # nothing is under way
@@ -28,7 +28,8 @@ class Interruption:
         self._heeded = self._asked = False
 
     def ask(self) -> bool:
-        """Ends the search that is under way, and those that come. False where none is and none was ended before: then nothing happens."""
+        """Ends the search that is under way, and those that come. False where none is and none was ended before: then
+        nothing happens."""
         self._asked = self._asked or self._heeded
         return self._asked
 

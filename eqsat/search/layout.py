@@ -14,7 +14,8 @@ from extraction import extract
 def cheapest_layout(
     graph: TensorGraph, target: Target, options: Options | None = None
 ) -> tuple[TensorGraph, float, float]:
-    """The graph equal to `graph` whose data movement costs least by `cost_models.layout`, its cost and that of `graph` itself.
+    """The graph equal to `graph` whose data movement costs least by `cost_models.layout`, its cost and that of `graph`
+    itself.
 
     Raises EngineError, GraphError, ExtractionError.
     """

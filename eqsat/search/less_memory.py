@@ -1,4 +1,5 @@
-"""Which forms that need less memory (`eqsat/rules/footprint.py`) are worth a second e-graph: those of what the fastest graphs have too much of."""
+"""Which forms that need less memory (`eqsat/rules/footprint.py`) are worth a second e-graph: those of what the fastest
+graphs have too much of."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def fastest_that_fits(found: Sequence[Compiled], limits: MemoryLimits) -> float:
 
 
 def rules_for_less(found: Sequence[Compiled], limits: MemoryLimits) -> list[Rule]:
-    """Rules that make forms with less of it: none where about the fastest graph fits, or where what is too much is nothing that they are about."""
+    """Rules that make forms with less of it: none where about the fastest graph fits, or where what is too much is
+    nothing that they are about."""
     if fits_nearly(found, limits):
         return []
     fits = fastest_that_fits(found, limits)

@@ -1,8 +1,9 @@
 """Prices on memory: what Vela's allocation of the graphs compiled so far says about choices.
 
-SRAM runs short at some steps of a graph, and what is live then is charged for it: a tensor's e-class, whichever way it is computed, and what
-a single choice needs inside (a movement that Vela does in two, weights that are there before the convolution begins). Flash runs short everywhere: commands as a compiled graph has them, and
-for choices that no graph has had yet as many as similar ones take; weights by their entropy (`cost_models/weights.py`).
+SRAM runs short at some steps of a graph, and what is live then is charged for it: a tensor's e-class, whichever way it
+is computed, and what a single choice needs inside (a movement that Vela does in two, weights that are there before the
+convolution begins). Flash runs short everywhere: commands as a compiled graph has them, and for choices that no graph
+has had yet as many as similar ones take; weights by their entropy (`cost_models/weights.py`).
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ class MemoryPrices:
         return out
 
     def budgets(self, choices: Choices, near: Compiled, limits: MemoryLimits) -> list[Budget]:
-        """What a choice may have of flash, counted from a graph that was compiled; and that it has not all that was in SRAM where that ran shortest, besides
-        what that graph has too."""
+        """What a choice may have of flash, counted from a graph that was compiled; and that it has not all that was in
+        SRAM where that ran shortest, besides what that graph has too."""
         apart = (together - set(near.choice.values()) for together in self._shortages)
         out = [Budget(_indicator(sorted(nodes), choices), len(nodes) - 1.0) for nodes in apart if nodes]
         if limits.flash is not None:
@@ -109,13 +110,15 @@ class MemoryPrices:
             self._shortages.append(there)
 
     def _known_weights(self) -> Array:
-        """Bytes of weights of every candidate: as seen, or by their entropy, which is off by about the same share in all of them."""
+        """Bytes of weights of every candidate: as seen, or by their entropy, which is off by about the same share in
+        all of them."""
         seen = ~np.isnan(self._seen_weights)
         share = self._seen_weights[seen].sum() / self._weights[seen].sum() if self._weights[seen].any() else 1.0
         return np.where(seen, self._seen_weights, share * self._weights)
 
     def _known_commands(self, choices: Choices) -> Array:
-        """Bytes of commands of every candidate: as seen, or the mean of those that begin with the same operator, per step."""
+        """Bytes of commands of every candidate: as seen, or the mean of those that begin with the same operator, per
+        step."""
         kinds = [c.steps[0][0] if c.steps else c.enode.op for c in choices.candidates]
         steps = np.array([max(1, len(c.steps)) for c in choices.candidates])
         seen = ~np.isnan(self._commands)
@@ -140,7 +143,8 @@ def stored(machine: Machine, unit: Unit) -> float:
 
 
 def _appended(pad: Unit) -> float:
-    """Bytes of the constant that a PAD copies from, the largest of the pieces that it appends (measured on all families with Vela 5.2)."""
+    """Bytes of the constant that a PAD copies from, the largest of the pieces that it appends (measured on all families
+    with Vela 5.2)."""
     pads = dict(pad.steps[0][1])["pads"]
     longest = max((max(pads[2 * axis : 2 * axis + 2]) / n for axis, n in enumerate(pad.result.shape)), default=0.0)
     return longest * pad.result.bytes
@@ -164,8 +168,8 @@ def _nodes(written: Written) -> dict[str, int]:
 
 
 def _node(tensor: InSram, nodes: Mapping[str, int], estimate: Estimate) -> int | None:
-    """The choice node that something in SRAM is of. What Vela makes itself it calls after a tensor of the graph: "n12_int32", "n12/Transpose"; a buffer of
-    weights is of the operator that reads it."""
+    """The choice node that something in SRAM is of. What Vela makes itself it calls after a tensor of the graph:
+    "n12_int32", "n12/Transpose"; a buffer of weights is of the operator that reads it."""
     row = estimate.read_by(tensor)
     name = row["source"] if row else tensor.name
     return nodes.get(name, nodes.get(re.split(r"[_/]", name)[0]))

@@ -1,8 +1,9 @@
 """The order in which Vela runs a graph, and what in a graph decides it.
 
-Vela walks from the outputs, depth first and the last operand first, and runs each operator once all of its operands are there
-(TraverseGraphFromEnd in regor's graph.hpp).
-So the operands of a commutative operator decide which side of it is computed first: what is in SRAM meanwhile, and which operators are next to each other.
+Vela walks from the outputs, depth first and the last operand first, and runs each operator once all of its operands are
+there (TraverseGraphFromEnd in regor's graph.hpp).
+So the operands of a commutative operator decide which side of it is computed first: what is in SRAM meanwhile, and
+which operators are next to each other.
 The same holds for the operands of a CONCAT of channels which only convolutions read: their weights move with it.
 A graph with swapped operands has the same nodes under the same numbers.
 """
@@ -85,7 +86,8 @@ def _reordered(weights: Node, channels: Array) -> Node:
 
 
 def _behind(graph: TensorGraph, readers: Mapping[int, Sequence[int]], concat: int) -> list[int] | None:
-    """The nodes with the channels of a CONCAT, and the weights of the convolutions that read them; None if others read them too."""
+    """The nodes with the channels of a CONCAT, and the weights of the convolutions that read them; None if others read
+    them too."""
     out, stack = [concat], [concat]
     while stack:
         n = stack.pop()
@@ -143,7 +145,8 @@ class Cost(NamedTuple):
 
 
 class Buffer(NamedTuple):
-    """Bytes of weights in SRAM, from `begin` to `end` on Vela's clock, which has two ticks for each operator, counted from the operator's own."""
+    """Bytes of weights in SRAM, from `begin` to `end` on Vela's clock, which has two ticks for each operator, counted
+    from the operator's own."""
 
     size: int
     begin: int
@@ -200,7 +203,8 @@ class Allocation:
 
 
 def _first_steps(graph: TensorGraph, step: Mapping[int, int]) -> dict[int, int]:
-    """{node: the first step that writes to it}: of what is no step, as a CONCAT in place, the first that writes to an operand."""
+    """{node: the first step that writes to it}: of what is no step, as a CONCAT in place, the first that writes to an
+    operand."""
     out: dict[int, int] = {}
     for n in graph.live():
         node = graph.nodes[n]

@@ -1,9 +1,9 @@
 """Which operators of the source the operators of a choice stand for.
 
-The e-class of a value that the source computes knows who computes it there: several, where equal values merged. An operator of the choice has the
-origins of those of its own kind in its class. Where there are none, it was moved, or is written otherwise: then it stands for what lies, in the
-source, on the ways between the values on both sides of it that both graphs have; first for what is of its kind there, else for whatever
-computes its own value, else for all of it.
+The e-class of a value that the source computes knows who computes it there: several, where equal values merged. An
+operator of the choice has the origins of those of its own kind in its class. Where there are none, it was moved, or is
+written otherwise: then it stands for what lies, in the source, on the ways between the values on both sides of it that
+both graphs have; first for what is of its kind there, else for whatever computes its own value, else for all of it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def of_buffer(buffer: bytes) -> dict[int, Origins]:
 def of_choice(
     choices: Choices, graph: TensorGraph, made_for: Mapping[int, int], known: Mapping[int, Origins]
 ) -> dict[int, Origins]:
-    """{operator of the choice's graph: its origins}. made_for: {node: choice node}, as the writer gives it; known: of the source's nodes."""
+    """{operator of the choice's graph: its origins}. made_for: {node: choice node}, as the writer gives it; known: of
+    the source's nodes."""
     frozen, candidates = choices.frozen, choices.candidates
     values = {n: candidates[k].enode.cls for n, k in made_for.items()}
     values |= {n: frozen.handle[i] for n, i in zip(graph.inputs, frozen.source.inputs, strict=True)}
@@ -99,8 +100,8 @@ class _Source:
         return union(self.known[n] for n in nodes if n in self.known and kind in ("", _kind(self.graph.nodes[n].op)))
 
     def between(self, before: Collection[int], after: Collection[int]) -> list[int]:
-        """The nodes on the ways from values of the classes `before`, without these, to values of the classes `after`; without any before,
-        what is computed from constants alone on the ways to the latter."""
+        """The nodes on the ways from values of the classes `before`, without these, to values of the classes `after`;
+        without any before, what is computed from constants alone on the ways to the latter."""
 
         def ends(n: int) -> bool:
             return self.handle[n] in before and self.handle[n] not in after
@@ -123,7 +124,8 @@ class _Source:
 
 
 def with_locations(best: Compiled, explicit: bytes) -> bytes:
-    """The flatbuffer of a graph that was compiled, its operators with their origins as far as the operators of `explicit` have some. It is the same
+    """The flatbuffer of a graph that was compiled, its operators with their origins as far as the operators of
+    `explicit` have some. It is the same
     graph: Vela and the reference model look at no location."""
     if best.choices is None:
         return best.tosa

@@ -15,8 +15,8 @@ from eqsat.verification.judging import Judged
 from eqsat.verification.verification import first_equal
 from extraction import Infeasible
 
-#: Where Vela compiles a candidate wrongly that is better than the answer by more than this share, the search goes on without what is
-#: at fault, so many times at most.
+#: Where Vela compiles a candidate wrongly that is better than the answer by more than this share, the search goes on
+#: without what is at fault, so many times at most.
 _BEHIND, _REPAIRS = 0.01, 3
 
 
@@ -25,7 +25,8 @@ def answered(
 ) -> tuple[Answer | None, list[Explored]]:
     """The first graph that may be the answer; and all that was found. given: candidates that were not extracted.
 
-    Where Vela compiles a better one wrongly, the search goes on without the choices at which the wrong binaries begin to differ.
+    Where Vela compiles a better one wrongly, the search goes on without the choices at which the wrong binaries begin
+    to differ.
     """
     known, left = 0, _REPAIRS
     while True:
@@ -50,7 +51,8 @@ def _without(
     found: Sequence[Explored],
     decision: Decision,
 ) -> list[Explored]:
-    """What there is without the choices at which binaries go wrong that are better than the answer's by more than `_BEHIND`."""
+    """What there is without the choices at which binaries go wrong that are better than the answer's by more than
+    `_BEHIND`."""
     forbidden: dict[Explored, set[int]] = {}
     for c, judged in wrong:
         if c.choices is None or not decision.is_better(c.figures, answer.best.figures, by=_BEHIND):

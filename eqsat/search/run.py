@@ -30,9 +30,10 @@ _PACKAGES = ("eqsat", "egglog", "ethos-u-vela", "executorch", "torch", "numpy", 
 class Run:
     """One optimization of one graph.
 
-    graphs: .tosa buffers "explicit", "chosen", if there was one, "stock", and the Pareto set of cycles and memory, "point-0" (the fastest) and on. choices: the e-graph and its prices as the last
-    extraction saw them; choice: {class: choice node} of eqsat's best candidate. chosen: which graph won, "eqsat", "stock" or "explicit", these two
-    also in another order.
+    graphs: .tosa buffers "explicit", "chosen", if there was one, "stock", and the Pareto set of cycles and memory,
+    "point-0" (the fastest) and on. choices: the e-graph and its prices as the last extraction saw them; choice: {class:
+    choice node} of eqsat's best candidate. chosen: which graph won, "eqsat", "stock" or "explicit", these two also in
+    another order.
     rules: names of the identities that the e-graph was saturated with. options, result: as JSON. tables: Vela's rows
     by graph. versions: of the packages that took part.
     """
@@ -63,7 +64,8 @@ class Run:
         return check(self.choices.graph, dict(self.choice if choice is None else choice))
 
     def price(self, cost_model: str | CostModel, cache: Path | None = None) -> Run:
-        """The same e-graph under another model's prices: a model, or a name as `Options.cost_model` takes it, which gets Vela workers.
+        """The same e-graph under another model's prices: a model, or a name as `Options.cost_model` takes it, which
+        gets Vela workers.
 
         The new run has no choice until something is extracted. Raises ValueError for an unknown name, WorkerError.
         """

@@ -39,7 +39,8 @@ class Search:
         return Referee(self.target, self.options)
 
     def compiled(self, buffer: bytes, settings: Sequence[str] = ()) -> tuple[Estimate, StreamPrice | None] | None:
-        """A candidate as Vela compiles it, with settings besides those of the target, and the price of its commands where that decides; None, with a warning, where either refuses it."""
+        """A candidate as Vela compiles it, with settings besides those of the target, and the price of its commands
+        where that decides; None, with a warning, where either refuses it."""
         try:
             with self.clock.stage("vela"):
                 estimate = compile_tosa(buffer, self.target.with_flags(settings), self.pool)
@@ -50,15 +51,16 @@ class Search:
 
     @contextmanager
     def pricing(self) -> Iterator[None]:
-        """The stage in which candidates are priced. Raises SearchInterrupted if there was an interruption before, or as soon as the workers are asked
-        for another price."""
+        """The stage in which candidates are priced. Raises SearchInterrupted if there was an interruption before, or as
+        soon as the workers are asked for another price."""
         self.interruption.check()
         with self.clock.stage("price"), self.pool.checking(self.interruption.check):
             yield
 
     @contextmanager
     def extracting(self) -> Iterator[None]:
-        """The stage of one extraction, which an interruption ends with the best choice until then. Raises SearchInterrupted if there was one before."""
+        """The stage of one extraction, which an interruption ends with the best choice until then. Raises
+        SearchInterrupted if there was one before."""
         self.interruption.check()
         with self.clock.stage("extract"), stopping(self.interruption.asked):
             yield

@@ -1,7 +1,9 @@
-"""Settings of Vela, tried on the best graphs that were found: from which size of the arena on Vela cascades operators, and what it optimizes for.
+"""Settings of Vela, tried on the best graphs that were found: from which size of the arena on Vela cascades operators,
+and what it optimizes for.
 
-Without a target for the arena Vela keeps whole tensors in SRAM (`Sram_Only`, `Shared_Sram`): with one that is below the graph's peak it computes
-operators in turns, a few rows each, often at the same cycles. Source: ethos-u-vela 5.2.0, OPTIONS.md and regor's cascade_builder.cpp.
+Without a target for the arena Vela keeps whole tensors in SRAM (`Sram_Only`, `Shared_Sram`): with one that is below the
+graph's peak it computes operators in turns, a few rows each, often at the same cycles. Source: ethos-u-vela 5.2.0,
+OPTIONS.md and regor's cascade_builder.cpp.
 """
 
 from __future__ import annotations
@@ -43,8 +45,9 @@ def may_choose(setting: str, target: Target) -> bool:
 def in_other_settings(
     search: Search, answer: Answer, candidates: Sequence[Compiled], checks: Checks, decision: Decision
 ) -> list[Compiled]:
-    """What is better than the answer as Vela compiles it with settings of its own, which the user has not set: the answer's graph, and faster ones
-    that need too much memory; where it may need more memory than by default also what would be the answer then, so that more finds all that less does.
+    """What is better than the answer as Vela compiles it with settings of its own, which the user has not set: the
+    answer's graph, and faster ones that need too much memory; where it may need more memory than by default also what
+    would be the answer then, so that more finds all that less does.
 
     Raises SearchInterrupted.
     """
@@ -64,7 +67,8 @@ def in_best_settings(search: Search, decision: Decision, start: Compiled) -> Com
 
 
 def tuned(stock: bytes, target: Target, estimate: Estimate, pool: Pool) -> tuple[Estimate, tuple[str, ...]]:
-    """Stock's graph, which Vela estimates so, at its best of Vela's settings, by cycles and with no more SRAM: what an expert gets by hand; and the settings."""
+    """Stock's graph, which Vela estimates so, at its best of Vela's settings, by cycles and with no more SRAM: what an
+    expert gets by hand; and the settings."""
     search = Search(target, pool, Options(effort=len(EFFORTS) - 1))
     start = Compiled("stock", loads(stock), stock, estimate)
     decision = Decision.of(search.options, {"stock": estimate.footprint}, {"stock": start.figures})
@@ -125,7 +129,8 @@ class _Settings:
 
 
 def live_bytes(estimate: Estimate) -> list[int]:
-    """What is in SRAM at once at the steps of a graph, in bytes, where that is less than its peak: the sizes at which cascades begin to pay."""
+    """What is in SRAM at once at the steps of a graph, in bytes, where that is less than its peak: the sizes at which
+    cascades begin to pay."""
     steps = 1 + max((t.last for t in estimate.tensors), default=0)
     changes = [0] * (steps + 1)
     for t in estimate.tensors:

@@ -9,7 +9,8 @@ from eqsat.options.decision import Decision
 
 
 def starts(best: Compiled, known: Sequence[Compiled], decision: Decision) -> list[Compiled]:
-    """The best graph; and of those that are faster and do not fit the fastest, and the one that is fast and exceeds little."""
+    """The best graph; and of those that are faster and do not fit the fastest, and the one that is fast and exceeds
+    little."""
     over = [c for c in known if c.figures.cycles < best.figures.cycles and not decision.limits.fits(c.figures)]
     out = [best]
     if over:

@@ -39,10 +39,11 @@ class Target:
         memory_mode: str | None = None,
         config: str | None = None,
     ) -> Target:
-        """Target by accelerator name, with ExecuTorch's default system config, memory mode and config file; a Target is one already.
+        """Target by accelerator name, with ExecuTorch's default system config, memory mode and config file; a Target is
+        one already.
 
-        Equal to that of an `EthosUCompileSpec` made of the same, without ExecuTorch, which takes seconds to import. Raises TargetError for a name that
-        Vela does not know.
+        Equal to that of an `EthosUCompileSpec` made of the same, without ExecuTorch, which takes seconds to import.
+        Raises TargetError for a name that Vela does not know.
         """
         if isinstance(name, Target):
             return name

@@ -1,9 +1,10 @@
 """The families of accelerators, each a record of traits (`family.py`), as Vela 5 sees them.
 
-Read in the sources of its C++ compiler (regor): architecture/ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp, ethosu85/ethos_u85.cpp and
-the *_performance.cpp beside them. What is marked "measured" was measured with Vela 5.1. `tests/vela/test_facts.py` asks the
-Vela that is there for the native transposes; totals by these figures are held against it in `tests/cost_models/test_analytic.py`. The guards on TRANSPOSE are those of
-ExecuTorch 1.5 (backends/arm, operator support).
+Read in the sources of its C++ compiler (regor): architecture/ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp,
+ethosu85/ethos_u85.cpp and the *_performance.cpp beside them. What is marked "measured" was measured with Vela 5.1.
+`tests/vela/test_facts.py` asks the Vela that is there for the native transposes; totals by these figures are held
+against it in `tests/cost_models/test_analytic.py`. The guards on TRANSPOSE are those of ExecuTorch 1.5 (backends/arm,
+operator support).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What tells one family of accelerators from another, as records of traits. The families themselves are in `families.py`.
+"""What tells one family of accelerators from another, as records of traits. The families themselves are in
+`families.py`.
 
 Everybody who treats families differently asks a trait, never a name, so that a new family is a new record.
 """
@@ -14,8 +15,8 @@ HWC = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """One memory for inputs, outputs, accumulators and tables: banks of 1024 bytes, and how many of them are given out at a time. For 32-bit
-    elements and accumulators it is twice as many."""
+    """One memory for inputs, outputs, accumulators and tables: banks of 1024 bytes, and how many of them are given out
+    at a time. For 32-bit elements and accumulators it is twice as many."""
 
     banks: int
     granule: int
@@ -23,9 +24,9 @@ class SharedMemory:
 
 @dataclass(frozen=True, slots=True)
 class SplitMemory:
-    """A memory for inputs and one for accumulators, in bytes. units: per micro block the (h, w, granules of 128 bits) that inputs of up to
-    128, 256 and more bits of depth are stored in. pooling, products: which micro blocks depthwise ops and poolings take, and which
-    convolutions and products of INT8."""
+    """A memory for inputs and one for accumulators, in bytes. units: per micro block the (h, w, granules of 128 bits)
+    that inputs of up to 128, 256 and more bits of depth are stored in. pooling, products: which micro blocks depthwise
+    ops and poolings take, and which convolutions and products of INT8."""
 
     inputs: int
     accumulators: int
@@ -36,8 +37,10 @@ class SplitMemory:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """One accelerator configuration. micro: blocks (h, w, c) of the output, by choice. Cycles per element of the output path:
-    byte, add (INT8 sum), mul (INT8 product), wide (sum or product of INT32), product (to INT32), table (with a TABLE after it).
+    """One accelerator configuration. micro: blocks (h, w, c) of the output, by choice. Cycles per element of the output
+    path:
+    byte, add (INT8 sum), mul (INT8 product), wide (sum or product of INT32), product (to INT32), table (with a TABLE
+    after it).
     cores: how many work on one operator. pooling: passes per byte of a pooled element."""
 
     macs: int
@@ -61,7 +64,8 @@ class Transposes:
     pooled: it runs as a pooling that writes in another order, in bricks of 16 channels; else by memory alone, in rows.
     fused: convolutions, products and poolings write a native one themselves.
     doubled: the natives for which the output path takes twice as long.
-    start, per_byte, least_bytes: cycles of one whose shape wastes nothing are start + elements * per_byte * bytes of an element, which
+    start, per_byte, least_bytes: cycles of one whose shape wastes nothing are start + elements * per_byte * bytes of an
+    element, which
         count as least_bytes at least.
     dtypes: those that it takes (None: all). most_leading: the largest product of all axes but the last two (None: any).
     """
@@ -92,9 +96,11 @@ class Family:
     port: bytes that an AXI port moves per cycle at a clock scale of one.
     bounded_channels: one kind of access to a memory has a bandwidth of its own, by the accesses that may be under way.
     joined_writes: a burst has what all cores write side by side, whatever the version of Vela.
-    copy: how many times as long as the output path of bytes a RESCALE, CLAMP, TABLE or copy takes that does not fuse (a 1x1 pooling).
+    copy: how many times as long as the output path of bytes a RESCALE, CLAMP, TABLE or copy takes that does not fuse (a
+    1x1 pooling).
     largest_block: of an output, in elements.
-    mac_depth: channels of the input that the MAC array takes in a cycle, depth first (None: those of a block in four cycles).
+    mac_depth: channels of the input that the MAC array takes in a cycle, depth first (None: those of a block in four
+    cycles).
     split_outputs: several cores compute each its part of an output; else they work on the same.
     filled_depth: multiples of channels that encoded weights are filled up to, part kernel and depth first.
     plain_weights: weights may also be stored as plain bytes.
@@ -108,7 +114,8 @@ class Family:
     summed_by_convolution: a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones.
     planes_in_rows: elementwise ops keep tensors of one channel in rows (NHWC), not in bricks.
     commands: which set of commands its binaries are made of: 1 that of U55 and U65, 2 that of U85 (`eqsat/device`).
-    system_config, memory_mode: what ExecuTorch compiles for unless it is told (executorch 1.5, backends/arm/ethosu/compile_spec.py).
+    system_config, memory_mode: what ExecuTorch compiles for unless it is told (executorch 1.5,
+    backends/arm/ethosu/compile_spec.py).
     """
 
     name: str

@@ -2,7 +2,8 @@
 
 Vela decomposes a TRANSPOSE that it has no hardware for by a selection sort of the axes, up to nine operators. Viewed as
 three axes H, W, C, the natives are few; a shortest path over the orders of the atomic axes finds chains of natives
-that do the same with less. The price of a step is a closed form here; the candidates are then measured by the cost model.
+that do the same with less. The price of a step is a closed form here; the candidates are then measured by the cost
+model.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _MAX_STEPS = 4
 def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: int, family: Family) -> float:
     """Estimated cycles of one native transpose of [1, h, w, c]; fitted to Vela 5.1 on int8 tensors of 3k-50k elements.
 
-    A pooling writes whole bricks of 16 channels, and deep inputs split into many blocks. Where it is bound by memory, short innermost
-    axes use that badly.
+    A pooling writes whole bricks of 16 channels, and deep inputs split into many blocks. Where it is bound by memory,
+    short innermost axes use that badly.
     """
     depth = (h, w, c)[perm[2]]
     if family.transposes.pooled:
@@ -50,7 +51,8 @@ def _ideal_step(element_bytes: int, family: Family) -> tuple[float, float]:
 def chains(
     sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family, keep: int = 4
 ) -> tuple[NativeChain, ...]:
-    """The `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`, as ((h, w, c), native perm) each.
+    """The `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`, as ((h, w, c), native perm)
+    each.
 
     A* over the orders of the axes: what remains costs at least its least number of steps, each at its ideal.
     """
@@ -82,7 +84,8 @@ def chains(
 
 @lru_cache
 def _distances(n: int, family: Family) -> dict[tuple[int, ...], int]:
-    """Order of n axes -> least number of native steps that sort it, up to _MAX_STEPS. (The natives' inverses are natives.)"""
+    """Order of n axes -> least number of native steps that sort it, up to _MAX_STEPS. (The natives' inverses are
+    natives.)"""
     goal = tuple(range(n))
     found, front = {goal: 0}, [goal]
     for steps in range(1, _MAX_STEPS + 1):
@@ -109,8 +112,8 @@ def _moves(
 
 
 def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(sizes, perm): what `m` does to its atomic axes, listed in input order. Movements that differ only in how they view
-    their ends share it, and with it their price."""
+    """(sizes, perm): what `m` does to its atomic axes, listed in input order. Movements that differ only in how they
+    view their ends share it, and with it their price."""
     atoms = m.atoms()
     axes = m.axes if atoms is None or len(atoms) > _MAX_ATOMS else tuple((a.size, a.in_stride) for a in atoms)
     order = sorted(range(len(axes)), key=lambda i: -axes[i][1])
@@ -118,7 +121,8 @@ def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family) -> list[TransposeSteps]:
-    """Candidate chains of (shape, perm) for a reordering: natives, and the plain transpose that Vela decomposes by itself."""
+    """Candidate chains of (shape, perm) for a reordering: natives, and the plain transpose that Vela decomposes by
+    itself."""
     found = chains(sizes, perm, element_bytes, family) if len(sizes) <= _MAX_ATOMS else ()
     return [tuple(((1, *hwc), (0, *(p + 1 for p in native))) for hwc, native in c) for c in found] or [((sizes, perm),)]
 

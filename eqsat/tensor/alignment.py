@@ -29,8 +29,9 @@ _RISING = frozenset({"rescale", "cast", "clamp", "identity"})
 
 
 def patterns(graph: TensorGraph, nodes: Sequence[int] | None = None) -> dict[int, list[Array]]:
-    """{node: tensors of its shape, of 1 where its values should be high, -1 where low, 0 where any will do}: of the operands of
-    convolutions and products with constant weights, and of what those are made of by movement and by operators that rise. nodes:
+    """{node: tensors of its shape, of 1 where its values should be high, -1 where low, 0 where any will do}: of the
+    operands of convolutions and products with constant weights, and of what those are made of by movement and by
+    operators that rise. nodes:
     whose operands are looked at, in order; all that are live."""
     out: dict[int, list[Array]] = {}
     for n in reversed(graph.live() if nodes is None else nodes):
@@ -73,7 +74,8 @@ def _before(graph: TensorGraph, node: Node, found: Sequence[Array]) -> list[Arra
 
 
 def _spread(x: Type, out: Type, attrs: Attributes, d: int, kernel: int) -> list[Array]:
-    """Windows along the height (0) or width (1) that do not overlap: the positions of their taps, -1 for those in the padding."""
+    """Windows along the height (0) or width (1) that do not overlap: the positions of their taps, -1 for those in the
+    padding."""
     before, stride, dilation = attrs["pad"][2 * d], attrs["stride"][d], attrs["dilation"][d]
     step = -(-((kernel - 1) * dilation + 1) // stride)
     first = min(-(-before // stride), out.shape[1 + d] - 1)
@@ -83,7 +85,8 @@ def _spread(x: Type, out: Type, attrs: Attributes, d: int, kernel: int) -> list[
 
 
 def _over_windows(attrs: Attributes, signs: Array, x: Type, out: Type, first: int) -> Array:
-    """signs: [turn, kernel height, kernel width, channels of x]; each window takes the next turn, every other one its opposite."""
+    """signs: [turn, kernel height, kernel width, channels of x]; each window takes the next turn, every other one its
+    opposite."""
     laid = np.zeros(x.shape, np.int8)
     rows, columns = (_spread(x, out, attrs, d, signs.shape[1 + d]) for d in (0, 1))
     turns = count(first * len(rows) * len(columns))
@@ -101,8 +104,8 @@ def _over_rows(attrs: Attributes, signs: Array, x: Type, out: Type, first: int) 
 
 @dataclass(frozen=True, slots=True)
 class _Products:
-    """An op with weights. turns: the axis of the weights that tells output channels apart, of those that read the same; summed: the axes that are
-    added up; lay: lays signs of weights, with turns first, over the operand, or None."""
+    """An op with weights. turns: the axis of the weights that tells output channels apart, of those that read the same;
+    summed: the axes that are added up; lay: lays signs of weights, with turns first, over the operand, or None."""
 
     turns: int
     summed: tuple[int, ...]
@@ -127,8 +130,9 @@ def _weights(graph: TensorGraph, node: Node) -> Array | None:
 
 
 def reach(graph: TensorGraph, n: int) -> tuple[Array, Array] | None:
-    """The smallest and largest sum that a convolution or product with constant weights can give, per index of the last axis: the bias and the sum
-    of the weights' absolute values, each with the end of the operand's range that agrees with its sign. None for other nodes."""
+    """The smallest and largest sum that a convolution or product with constant weights can give, per index of the last
+    axis: the bias and the sum of the weights' absolute values, each with the end of the operand's range that agrees
+    with its sign. None for other nodes."""
     node = graph.nodes[n]
     products = _PRODUCTS.get(node.op)
     dtype = DType.of(graph.nodes[node.inputs[0]].dtype) if products else None

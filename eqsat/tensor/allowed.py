@@ -11,8 +11,8 @@ from eqsat.tensor.types import Array
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """low, high: limits, both included (None: that of the dtype). never: values within them that are not allowed, in order. distinct: no value
-    twice along the last axis.
+    """low, high: limits, both included (None: that of the dtype). never: values within them that are not allowed, in
+    order. distinct: no value twice along the last axis.
 
     >>> Allowed(0, 9) & Allowed(-3, 7, never=(0,))
     Allowed(low=1, high=7, never=(), distinct=False)

@@ -1,7 +1,8 @@
 """What the operators of a graph ask of the values that they read, pulled back to where those come from.
 
-A shift asks for an amount below the bits of its operand, a GATHER for positions in the tensor that it reads, an INTDIV for a divisor that is
-not 0 (`Op.allowed`); otherwise TOSA leaves open what they give. Inputs drawn without regard to that would show nothing.
+A shift asks for an amount below the bits of its operand, a GATHER for positions in the tensor that it reads, an INTDIV
+for a divisor that is not 0 (`Op.allowed`); otherwise TOSA leaves open what they give. Inputs drawn without regard to
+that would show nothing.
 
 >>> from eqsat.tensor import makers
 >>> g = TensorGraph()
@@ -35,7 +36,8 @@ _CHOOSING = frozenset({"max_pool2d", "reduce_max", "reduce_min"})
 
 
 def asked(graph: TensorGraph) -> dict[int, Allowed]:
-    """{live node: what its readers, and the readers of what is made of it, ask of its values}, of those of which something is asked."""
+    """{live node: what its readers, and the readers of what is made of it, ask of its values}, of those of which
+    something is asked."""
     out: dict[int, Allowed] = {}
     for n in reversed(graph.live()):
         node = graph.nodes[n]
@@ -54,8 +56,8 @@ def _own(graph: TensorGraph, node: Node) -> Mapping[int, Allowed]:
 
 
 def before(graph: TensorGraph, n: int, k: int, wanted: Sequence[Allowed]) -> list[Allowed]:
-    """What operand k of a node must be for its value to be what is wanted, for each of several wishes. Where several operands make the value
-    together the same is asked of each, which may still give another value."""
+    """What operand k of a node must be for its value to be what is wanted, for each of several wishes. Where several
+    operands make the value together the same is asked of each, which may still give another value."""
     node = graph.nodes[n]
     op, operand = OPS[node.op], graph.nodes[node.inputs[k]]
     nothing = [ANY] * len(wanted)
@@ -80,7 +82,8 @@ def _preimages(graph: TensorGraph, node: Node, k: int, wanted: Sequence[Allowed]
 
 @lru_cache(4096)
 def _tried(node: Node, operand: str, operands: tuple[Const | None, ...], wanted: tuple[Allowed, ...]) -> list[Allowed]:
-    """operand: the dtype of the one that is asked for, which is None in `operands`. Remembered: the graphs of one search have much in common."""
+    """operand: the dtype of the one that is asked for, which is None in `operands`. Remembered: the graphs of one
+    search have much in common."""
     dtype = DType.of(operand)
     if not dtype.is_integral:
         return [ANY] * len(wanted)
@@ -123,7 +126,8 @@ def _among(codes: Array, fits: Array) -> Allowed:
 
 
 def _between(values: Callable[[Array], Array], wanted: Sequence[Allowed], limits: tuple[int, int]) -> list[Allowed]:
-    """Of a function that rises or falls, by halving, for all wishes at once; anything if it does neither, as far as three points tell."""
+    """Of a function that rises or falls, by halving, for all wishes at once; anything if it does neither, as far as
+    three points tell."""
     ends = values(np.array(limits))
     rises = bool((ends[0] <= ends[1]).all())
     least = np.array([-_FAR if w.low is None else w.low for w in wanted])

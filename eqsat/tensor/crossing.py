@@ -1,7 +1,7 @@
 """How data movement crosses the operators that act along axes, in both directions.
 
-An axis of size 1 has no place in a `Move`. Where an operator acts along one (a TILE that repeats, a stack of tensors), the
-movement is first given a shape in which that axis exists: a view, which costs nothing.
+An axis of size 1 has no place in a `Move`. Where an operator acts along one (a TILE that repeats, a stack of tensors),
+the movement is first given a shape in which that axis exists: a view, which costs nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def carry(
 ) -> tuple[Attrs, Move] | None:
     """(attrs', m') with Move m' (op attrs y) = op attrs' (Move m y) for y of type `operand`, or None.
 
-    An axis that the operator acts along must stay in one piece and outermost within its new axis: then a slice or pad of
-    it is a slice or pad of that one, scaled by what lies inside. `units`: for axes of size 1 the axis of size 1 of
+    An axis that the operator acts along must stay in one piece and outermost within its new axis: then a slice or pad
+    of it is a slice or pad of that one, scaled by what lies inside. `units`: for axes of size 1 the axis of size 1 of
     `m.out_shape` that each becomes.
     """
     along = OPS[op].along
@@ -89,8 +89,9 @@ def pull(op: str, attrs: Attrs, m: Move, operand: Type) -> tuple[Move, Attrs] | 
 
 
 def pull_units(op: str, attrs: Attrs, m: Move, operand: Type) -> list[tuple[Move, Attrs, Move]]:
-    """All (m', attrs', view) with op attrs (Move m x) = Move m' (op attrs' (Move view x)) for Move m x of type `operand`,
-    where the operator acts along unit axes of it: they may stand beside the axis before them or the one after."""
+    """All (m', attrs', view) with op attrs (Move m x) = Move m' (op attrs' (Move view x)) for Move m x of type
+    `operand`, where the operator acts along unit axes of it: they may stand beside the axis before them or the one
+    after."""
     units = [d for d in acts_along(op, attrs, operand.shape) if operand.shape[d] == 1]
     out = []
     for back, to in _opened(m.inverse(), units):
@@ -101,8 +102,8 @@ def pull_units(op: str, attrs: Attrs, m: Move, operand: Type) -> list[tuple[Move
 
 
 def push_units(m: Move, op: str, attrs: Attrs, operand: Type) -> tuple[Move, Attrs, Move] | None:
-    """(view, attrs', m') with Move m (op attrs x) = Move view (op attrs' (Move m' x)) for x of type `operand`, where the
-    operator makes unit axes of x longer; None where it does not, or cannot."""
+    """(view, attrs', m') with Move m (op attrs x) = Move view (op attrs' (Move m' x)) for x of type `operand`, where
+    the operator makes unit axes of x longer; None where it does not, or cannot."""
     axes = acts_along(op, attrs, operand.shape)
     if len(m.in_shape) < len(operand.shape):
         return None
@@ -149,7 +150,8 @@ def _with_units(shape: Shape, strides: Mapping[int, int]) -> tuple[Shape, dict[i
 
 
 def _parted(m: Move, axes: Sequence[int]) -> tuple[Move, dict[int, int]] | None:
-    """`m` with an axis of its out_shape for each of the input's `axes` alone; and which. None if there are none or one is split."""
+    """`m` with an axis of its out_shape for each of the input's `axes` alone; and which. None if there are none or one
+    is split."""
     atoms = m.atoms()
     if atoms is None or not axes:
         return None
@@ -182,9 +184,9 @@ def _cut(shape: Shape, strides: set[int]) -> Shape:
 
 
 def by_roles(op: str, m: Move, k: int, types: Sequence[Type]) -> tuple[Move, ...] | None:
-    """For an indexed operator and a movement `m` of operand `k`, or of the result for -1: the movements of all operands and,
-    last, of the result, with op (m_0 x_0) (m_1 x_1) .. = m_last (op x_0 x_1 ..); `types` in the same order. None where `m`
-    does not keep every axis in its place, or touches one that the operator acts along."""
+    """For an indexed operator and a movement `m` of operand `k`, or of the result for -1: the movements of all operands
+    and, last, of the result, with op (m_0 x_0) (m_1 x_1) .. = m_last (op x_0 x_1 ..); `types` in the same order. None
+    where `m` does not keep every axis in its place, or touches one that the operator acts along."""
     roles = OPS[op].roles
     parts = m.within()
     if roles is None or parts is None:
@@ -203,16 +205,17 @@ def by_roles(op: str, m: Move, k: int, types: Sequence[Type]) -> tuple[Move, ...
 
 
 def concat_push_units(m: Move, axis: int, first: Type) -> tuple[int, Move, Move] | None:
-    """(axis', m', view) with Move m (concat axis xs) = Move view (concat axis' of the xs moved by m' resized to each along
-    `axis`), where the operands, the first of type `first`, are 1 long there; None where they are not, or it is split."""
+    """(axis', m', view) with Move m (concat axis xs) = Move view (concat axis' of the xs moved by m' resized to each
+    along `axis`), where the operands, the first of type `first`, are 1 long there; None where they are not, or it is
+    split."""
     parted = _parted(m, [axis] if first.shape[axis] == 1 else [])
     return None if parted is None else (parted[1][axis], parted[0], Move.reshape(parted[0].out_shape, m.out_shape))
 
 
 def concat_pull(axis: int, m: Move, result: Type) -> list[tuple[int, Move]]:
-    """All (axis', w) with concat axis (.., Move m y, ..) = Move w' (concat axis' of the operands moved by w resized to each
-    along `axis`), w' the inverse of w, which moves the whole result. Where Move m y is 1 long, that axis may stand beside
-    the one before it or the one after."""
+    """All (axis', w) with concat axis (.., Move m y, ..) = Move w' (concat axis' of the operands moved by w resized to
+    each along `axis`), w' the inverse of w, which moves the whole result. Where Move m y is 1 long, that axis may stand
+    beside the one before it or the one after."""
     back = m.inverse()
     options = _opened(back, [axis]) if m.out_shape[axis] == 1 else [(back, {})]
     out = []

@@ -1,7 +1,7 @@
 """Element types of tensors, each stated once.
 
-Tensors name their dtype (`Type.dtype`, `Node.dtype`) as TOSA does; what is known of it is asked here. Programs above TOSA's level bring
-names of their own (`eqsat/fx/aten.py`), so the set of names is open.
+Tensors name their dtype (`Type.dtype`, `Node.dtype`) as TOSA does; what is known of it is asked here. Programs above
+TOSA's level bring names of their own (`eqsat/fx/aten.py`), so the set of names is open.
 
 >>> DType.of("INT16").limits, DType.of("INT16").accumulator
 ((-32768, 32767), 'INT48')
@@ -19,7 +19,8 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class LookupTable:
-    """How TABLE looks values up: the number of entries, their dtype, and that of the result. Fewer entries than values are interpolated."""
+    """How TABLE looks values up: the number of entries, their dtype, and that of the result. Fewer entries than values
+    are interpolated."""
 
     entries: int
     dtype: str
@@ -94,7 +95,8 @@ class DType:
 
     @property
     def is_wide(self) -> bool:
-        """Whether elementwise operators between RESCALEs compute in it: an accumulator that not only a RESCALE takes."""
+        """Whether elementwise operators between RESCALEs compute in it: an accumulator that not only a RESCALE
+        takes."""
         return self.is_accumulator and not self.only_rescaled
 
 

@@ -165,8 +165,8 @@ def unread(graph: TensorGraph) -> list[int]:
 
 
 def unpredictable(graph: TensorGraph, inputs: Sequence[Array]) -> str:
-    """Why TOSA leaves open what a graph gives for `inputs`, at the first operator where it does, or "": also where that is not known, after
-    operators that numpy does not compute."""
+    """Why TOSA leaves open what a graph gives for `inputs`, at the first operator where it does, or "": also where that
+    is not known, after operators that numpy does not compute."""
     values: dict[int, Array] = dict(zip(graph.inputs, inputs, strict=True))
     for n in graph.live():
         node = graph.nodes[n]

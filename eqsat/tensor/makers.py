@@ -43,7 +43,8 @@ def rescale(
     input_unsigned: bool = False,
     output_unsigned: bool = False,
 ) -> Attrs:
-    """To `dtype`, times multiplier * 2**-shift; without either times one. Per channel if they are sequences, unless `per_channel` says otherwise.
+    """To `dtype`, times multiplier * 2**-shift; without either times one. Per channel if they are sequences, unless
+    `per_channel` says otherwise.
     scale32: 32-bit multipliers; of 16 bits are those on INT48."""
     one = 30 if scale32 else 14
     multiplier, shift = 1 << one if multiplier is None else multiplier, one if shift is None else shift

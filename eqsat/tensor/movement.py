@@ -232,7 +232,8 @@ class Move:
     # -- the way out ------------------------------------------------------------------------------
 
     def squeezed(self) -> tuple[Shape, tuple[int, ...]]:
-        """(shape, perm) of the smallest transpose that does it: reshape to shape, transpose by perm, reshape to out_shape."""
+        """(shape, perm) of the smallest transpose that does it: reshape to shape, transpose by perm, reshape to
+        out_shape."""
         order = sorted(range(len(self.axes)), key=lambda i: -self.axes[i][1])
         return tuple(self.axes[i][0] for i in order), tuple(order.index(i) for i in range(len(self.axes)))
 

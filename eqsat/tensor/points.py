@@ -1,7 +1,8 @@
 """Values at which a graph decides something: there, and next to it, errors show that no other value shows.
 
-Such are constants that values are compared with, limits of CLAMP, zero points, what PAD fills in, where a RESCALE begins to saturate, knees of
-interpolated tables; each as a value of what the operator reads, and pulled back to where that comes from (`asked.before`).
+Such are constants that values are compared with, limits of CLAMP, zero points, what PAD fills in, where a RESCALE
+begins to saturate, knees of interpolated tables; each as a value of what the operator reads, and pulled back to where
+that comes from (`asked.before`).
 
 >>> from eqsat.tensor import makers
 >>> g = TensorGraph()
@@ -30,7 +31,8 @@ _COMPARING = frozenset({"equal", "greater", "greater_equal", "maximum", "minimum
 
 
 def points(graph: TensorGraph, nodes: Sequence[int] | None = None) -> dict[int, tuple[int, ...]]:
-    """{node: points of its values}, of those that have some. nodes: whose operands are looked at, in order; all that are live."""
+    """{node: points of its values}, of those that have some. nodes: whose operands are looked at, in order; all that
+    are live."""
     out: dict[int, tuple[int, ...]] = {}
     for n in reversed(graph.live() if nodes is None else nodes):
         node = graph.nodes[n]
@@ -67,8 +69,8 @@ def _some(values: Array) -> list[int]:
 
 
 def _pulled_back(graph: TensorGraph, n: int, k: int, found: tuple[int, ...]) -> list[int]:
-    """The ends of what operand k of a node has to be for its value to be a point; below and above it where there is no such value, and for a
-    TABLE, which may come back to it; for a RESCALE also of what saturates."""
+    """The ends of what operand k of a node has to be for its value to be a point; below and above it where there is no
+    such value, and for a TABLE, which may come back to it; for a RESCALE also of what saturates."""
     node = graph.nodes[n]
     wanted = [Allowed(p, p) for p in found]
     if node.op == "rescale":

@@ -1,7 +1,8 @@
 """Inputs on which graphs are compared.
 
-Different errors need different inputs to be seen: a wrong clamp needs limits, a dropped SELECT one input low where another is high,
-an error on few codes before a mean over a plane needs planes that hold one code, a wrong border a single element that stands out.
+Different errors need different inputs to be seen: a wrong clamp needs limits, a dropped SELECT one input low where
+another is high, an error on few codes before a mean over a plane needs planes that hold one code, a wrong border a
+single element that stands out.
 So samples come in kinds, and from the third on each element of each input is drawn independently of the others:
 
   low, high  the lowest, the highest value everywhere, in all inputs
@@ -12,7 +13,8 @@ So samples come in kinds, and from the third on each element of each input is dr
   gradient   a ramp over the elements or along one axis
   constant   one value everywhere, another one in each input
   points     of values at which the graph decides something (`points.py`) and their neighbours, in all inputs at once
-  aligned    the highest where a weight of a sum is positive and the lowest where it is negative, but for a few (`alignment.py`)
+  aligned    the highest where a weight of a sum is positive and the lowest where it is negative, but for a few
+  (`alignment.py`)
 
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (2, 3), "INT8")
@@ -35,15 +37,16 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.points import points
 from eqsat.tensor.types import Array, GraphError, Type
 
-#: Bits of INT32 and INT48 inputs, by trial: few enough that sums do not overflow, which TOSA leaves undefined; where a graph
-#: multiplies them even fewer do.
+#: Bits of INT32 and INT48 inputs, by trial: few enough that sums do not overflow, which TOSA leaves undefined; where a
+#: graph multiplies them even fewer do.
 _WIDE_BITS = (20, 20, 12, 20, 7, 20)
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """The values that a tensor is drawn from. low, high: limits, both included, one each or one per index of the last axis (None: those of
-    the dtype). points: values of interest besides the limits. allowed: what operators ask of the values (`asked.py`). patterns:
+    """The values that a tensor is drawn from. low, high: limits, both included, one each or one per index of the last
+    axis (None: those of the dtype). points: values of interest besides the limits. allowed: what operators ask of the
+    values (`asked.py`). patterns:
     tensors of 1 where values are to be high together, and -1 where low."""
 
     type: Type
@@ -97,7 +100,8 @@ def sample(given: Sequence[Domain], trial: int, rng: np.random.Generator) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """One tensor to be drawn: its shape, its limits (as the domain's), the values to choose edges from, a pattern, and the dice."""
+    """One tensor to be drawn: its shape, its limits (as the domain's), the values to choose edges from, a pattern, and
+    the dice."""
 
     shape: tuple[int, ...]
     low: int | Array

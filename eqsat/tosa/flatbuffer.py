@@ -26,7 +26,8 @@ from eqsat.tosa import schema
 IDENTIFIER = b"TOSA"
 _CONSTANTS = ("CONST", "CONST_SHAPE")
 _STATEFUL = {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LOOP"}
-#: Bytes that may be read per byte of the file, and at least: parts of a flatbuffer may be shared, so a small file can stand for an endless graph.
+#: Bytes that may be read per byte of the file, and at least: parts of a flatbuffer may be shared, so a small file can
+#: stand for an endless graph.
 _SHARED, _LEAST = 16, 1 << 20
 _MESSAGE = 500  # characters of an error: names come from the file
 _STRING = 16  # what reading a string costs besides its length
@@ -44,7 +45,8 @@ class TosaError(ValueError):
 
 
 def unpack(raw: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
-    """Values of a constant from its little-endian bytes; raw bytes for dtypes numpy lacks. Raises TosaError where there are too few."""
+    """Values of a constant from its little-endian bytes; raw bytes for dtypes numpy lacks. Raises TosaError where there
+    are too few."""
     count = math.prod(shape)
     kind = _dtype(dtype)
     if 8 * raw.size < count * kind.bits:
@@ -310,8 +312,9 @@ class _Reader:
 
 
 def dumps(graph: TensorGraph, locations: Mapping[int, str] | None = None) -> bytes:
-    """Writes a flatbuffer. locations: texts by node (`eqsat.tosa.locations`). Inputs keep their names and order; node n's tensor is named `n<number>`, or as the output slot;
-    where names of the graph look the same, more of the n stand before the number.
+    """Writes a flatbuffer. locations: texts by node (`eqsat.tosa.locations`). Inputs keep their names and order; node
+    n's tensor is named `n<number>`, or as the output slot; where names of the graph look the same, more of the n stand
+    before the number.
 
     A value in several output slots, or an input or constant that is an output, gets an IDENTITY per extra slot:
     Vela needs every output to be a tensor of its own.
@@ -320,7 +323,8 @@ def dumps(graph: TensorGraph, locations: Mapping[int, str] | None = None) -> byt
 
 
 class _Names:
-    """The tensors' names in the flatbuffer of a graph, see `dumps`. identities: (node, name) of outputs that need one."""
+    """The tensors' names in the flatbuffer of a graph, see `dumps`. identities: (node, name) of outputs that need
+    one."""
 
     def __init__(self, graph: TensorGraph):
         self.graph = graph

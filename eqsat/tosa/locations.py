@@ -1,4 +1,5 @@
-"""Where operators come from: TOSA's field for locations, which says of an operator which PyTorch operators it stands for.
+"""Where operators come from: TOSA's field for locations, which says of an operator which PyTorch operators it stands
+for.
 
 >>> from eqsat.tosa.locations import Origin, parse, text
 >>> text([Origin("conv2d_1", "features.0")])
@@ -6,7 +7,8 @@
 >>> [str(o) for o in parse(text([Origin("conv2d_1", "features.0"), Origin("relu", "features.1")]))]
 ['features.0: conv2d_1', 'features.1: relu']
 
-What ExecuTorch writes with `dump_debug_info` in its mode TOSA is read too, and any other text is the name of an operator.
+What ExecuTorch writes with `dump_debug_info` in its mode TOSA is read too, and any other text is the name of an
+operator.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from eqsat.tosa.flatbuffer import most_to_read
 
 
 class Origin(NamedTuple):
-    """An operator of a PyTorch program: its node in the exported program, the path of its module ("": the model itself, or not known), the class of
-    that, and ExecuTorch's debug handle, by which ETRecord and the Inspector know it."""
+    """An operator of a PyTorch program: its node in the exported program, the path of its module ("": the model itself,
+    or not known), the class of that, and ExecuTorch's debug handle, by which ETRecord and the Inspector know it."""
 
     node: str
     module: str = ""
@@ -81,7 +83,8 @@ def _arms(data: Mapping[str, Any]) -> Origin:
 
 
 def read(buffer: bytes) -> dict[str, Origins]:
-    """{result of an operator: its origins}, of a buffer that `loads` reads; operators without a location are left out."""
+    """{result of an operator: its origins}, of a buffer that `loads` reads; operators without a location are left
+    out."""
     block = TosaGraph.TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
     out: dict[str, Origins] = {}
     left = most_to_read(buffer)

@@ -1,4 +1,5 @@
-"""The TOSA reference model, called in the process that imports this: a worker's, as it may crash or hang (`reference.py`)."""
+"""The TOSA reference model, called in the process that imports this: a worker's, as it may crash or hang
+(`reference.py`)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def unpacked(data: bytes) -> list[np.ndarray]:
 
 
 def reference(buffer: bytes, samples: list[bytes]) -> list[bytes | str]:
-    """Per sample of packed inputs the outputs, packed, or why the model refuses it. Raises ImportError with the remedy."""
+    """Per sample of packed inputs the outputs, packed, or why the model refuses it. Raises ImportError with the
+    remedy."""
     try:
         import tosa_reference_model as model
     except ImportError as e:

@@ -20,7 +20,8 @@ from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 #: Bytes of tensors that one request to a worker gives back, about.
 _MESSAGE = 1 << 26
-#: Elements that a comparison computes, about, in all tensors and samples: of small graphs there are more samples than were asked for.
+#: Elements that a comparison computes, about, in all tensors and samples: of small graphs there are more samples than
+#: were asked for.
 _ELEMENTS = 1 << 22
 #: Samples at most, per one that was asked for.
 _MOST = 16
@@ -47,9 +48,9 @@ def run_samples(
     timeout: float = 300.0,
     deaths: int = _DEATHS,
 ) -> list[list[np.ndarray] | WorkerError]:
-    """As `run_reference`, of several samples at once: per sample its outputs or why there are none. A sample on which the model dies takes
-    none of the others along, unless it has died `deaths` times. Raises WorkerError where the model refuses the graph itself, or
-    is not done in `timeout` seconds."""
+    """As `run_reference`, of several samples at once: per sample its outputs or why there are none. A sample on which
+    the model dies takes none of the others along, unless it has died `deaths` times. Raises WorkerError where the model
+    refuses the graph itself, or is not done in `timeout` seconds."""
     answers: list[list[np.ndarray] | WorkerError] = []
     parts = [inputs]
     while parts:
@@ -75,13 +76,14 @@ def _request(
 
 
 class Unjudged(WorkerError):
-    """There is nothing to compare on: the model refuses the reference itself, or each sample, or does not show its outputs."""
+    """There is nothing to compare on: the model refuses the reference itself, or each sample, or does not show its
+    outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of a comparison: `equal`, the largest absolute difference seen, what differed in words, and on how many samples they were compared (0
-    where the signatures already differ)."""
+    """What came of a comparison: `equal`, the largest absolute difference seen, what differed in words, and on how many
+    samples they were compared (0 where the signatures already differ)."""
 
     equal: bool
     max_difference: float
@@ -91,7 +93,8 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A value inside another graph (its node) that should be that of a node of the reference, moved (None: as it is)."""
+    """A value inside another graph (its node) that should be that of a node of the reference, moved (None: as it
+    is)."""
 
     node: int
     reference: int
@@ -101,12 +104,12 @@ class Claim:
 class Reference:
     """A graph's values on samples, computed once and compared with those of any number of graphs that should equal it.
 
-    Samples that the reference model cannot run for the graph itself say nothing and are left out: TOSA leaves open what an addition
-    that overflows gives, or a GATHER out of range. Outputs that the model does not show (INT48) are computed by the semantics of the op
-    table instead, by which a graph is compared whole.
+    Samples that the reference model cannot run for the graph itself say nothing and are left out: TOSA leaves open what
+    an addition that overflows gives, or a GATHER out of range. Outputs that the model does not show (INT48) are
+    computed by the semantics of the op table instead, by which a graph is compared whole.
 
-    trials: samples of a large graph; smaller ones get more. timeout: seconds per request to the model. Raises Unjudged where there is no
-    sample on which it could be run.
+    trials: samples of a large graph; smaller ones get more. timeout: seconds per request to the model. Raises Unjudged
+    where there is no sample on which it could be run.
     """
 
     def __init__(
@@ -163,8 +166,9 @@ class Reference:
         return (answer for part in answers for answer in part)
 
     def compare(self, other: TensorGraph, claims: Sequence[Claim] = ()) -> Comparison:
-        """Compares every output of `other`, and the values that are claimed to be equal, to the bit. Raises WorkerError if the model cannot
-        run `other` on a sample on which it ran the reference, and Unjudged if there is an output that nothing shows."""
+        """Compares every output of `other`, and the values that are claimed to be equal, to the bit. Raises WorkerError
+        if the model cannot run `other` on a sample on which it ran the reference, and Unjudged if there is an output
+        that nothing shows."""
         graph = self.graph
         if graph.signature() != other.signature():
             return Comparison(False, math.inf, f"signatures differ: {graph.signature()} and {other.signature()}")
@@ -184,8 +188,8 @@ class Reference:
         return Comparison(not difference.where, difference.worst, difference.where, judged)
 
     def _on_the_model(self, other: TensorGraph, claims: Sequence[Claim]) -> tuple[_Difference, set[int], int]:
-        """The difference, the outputs that the model does not show, and the number of samples: one on which the graphs differ is none where
-        TOSA leaves open what the reference gives, which the model does not always say."""
+        """The difference, the outputs that the model does not show, and the number of samples: one on which the graphs
+        differ is none where TOSA leaves open what the reference gives, which the model does not always say."""
         offset = len(self._results)
         claims = [c for c in claims if c.reference in self._position and _shown(other, c.node)]
         inner = list(dict.fromkeys(c.node for c in claims))

@@ -51,14 +51,15 @@ def fields(union: str) -> frozenset[str]:
 
 @cache
 def union_for(op: str) -> str:
-    """Attribute table of a TOSA op: the one whose name is the op's without underscores (`CONV2D` -> `Conv2dAttribute`)."""
+    """Attribute table of a TOSA op: the one whose name is the op's without underscores (`CONV2D` ->
+    `Conv2dAttribute`)."""
     plain = op.replace("_", "").lower() + "attribute"
     return next((u for u in UNION_CODE if u.lower() == plain), "NONE")
 
 
 def read_attributes(union: str, table: Any, spend: Callable[[int], None] = lambda size: None) -> dict[str, Any]:
-    """Attributes of one operator: vectors of bytes as `bytes`, other vectors as tuples, scalars as int or bool. `spend` is called with the bytes
-    of every vector before it is read. Raises ValueError if the table is missing."""
+    """Attributes of one operator: vectors of bytes as `bytes`, other vectors as tuples, scalars as int or bool. `spend`
+    is called with the bytes of every vector before it is read. Raises ValueError if the table is missing."""
     if union == "NONE":
         return {}
     if table is None:

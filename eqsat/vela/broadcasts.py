@@ -1,14 +1,16 @@
 """Corrected cycles of an elementwise operator with an operand that broadcasts.
 
-Vela charges such an operand one read for each element of the result (U55 and U65, `Facts.broadcasts_by_element`), from the memory in which it lies:
-of a constant [1, 1, 1, C], which lies in flash, some 8 cycles each on U55. The hardware broadcasts and reads it once a block
-(NPU_SET_IFM2_BROADCAST).
+Vela charges such an operand one read for each element of the result (U55 and U65, `Facts.broadcasts_by_element`), from
+the memory in which it lies:
+of a constant [1, 1, 1, C], which lies in flash, some 8 cycles each on U55. The hardware broadcasts and reads it once a
+block (NPU_SET_IFM2_BROADCAST).
 
-A row of Vela's table takes the larger of the NPU's cycles and of the cycles of each memory (EstimateFullOpPerformance in
-network_performance.cpp). Those of a memory are the bytes read from it and written to it over its bandwidth (MeasureAccessCycles); the bytes of an
-operand are the elements read, times what bursts waste (ElementTransferToBytes). The corrected cycles are the same maximum, with the
-elements of each block in place of those of the result. All else in a row is right already: the NPU's cycles have each operand's own shape
-(MinimumIfmCycles), and no other row depends on how long memories take in this one.
+A row of Vela's table takes the larger of the NPU's cycles and of the cycles of each memory (EstimateFullOpPerformance
+in network_performance.cpp). Those of a memory are the bytes read from it and written to it over its bandwidth
+(MeasureAccessCycles); the bytes of an operand are the elements read, times what bursts waste (ElementTransferToBytes).
+The corrected cycles are the same maximum, with the elements of each block in place of those of the result. All else in
+a row is right already: the NPU's cycles have each operand's own shape (MinimumIfmCycles), and no other row depends on
+how long memories take in this one.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from typing import NamedTuple
 
 from eqsat.vela.bursts import burst
 
-#: Vela's names of the elementwise operators that take two operands (s_ElementwiseMap in ethos_u55_register_cs_generator.cpp).
+#: Vela's names of the elementwise operators that take two operands (s_ElementwiseMap in
+#: ethos_u55_register_cs_generator.cpp).
 _BINARY = frozenset({"Add", "Sub", "Mul", "Minimum", "Maximum", "SHL", "Asr"})
 #: Channels of a brick.
 _BRICK = 16
@@ -31,8 +34,8 @@ _Columns = Mapping[str, str]
 
 
 def corrected(row: _Columns, details: _Columns, blocks: _Columns, bursts: Mapping[str, int]) -> int:
-    """Cycles of a row of Vela's table "perf", with what "perf_debug" and "perf_debug_main" tell of the same operator; those of the row itself where
-    no operand broadcasts. bursts: bytes of the longest burst, by the name of a memory."""
+    """Cycles of a row of Vela's table "perf", with what "perf_debug" and "perf_debug_main" tell of the same operator;
+    those of the row itself where no operand broadcasts. bursts: bytes of the longest burst, by the name of a memory."""
     charged = int(row["op_cycles"])
     if row["operator"] not in _BINARY or not charged:
         return charged
@@ -71,12 +74,14 @@ class Cut(NamedTuple):
 
 
 def elements_read(shape: NHWC, result: NHWC, cut: Cut) -> int:
-    """Elements of an operand that are read in all: along an axis on which it broadcasts, its one element for each block; else each element once."""
+    """Elements of an operand that are read in all: along an axis on which it broadcasts, its one element for each
+    block; else each element once."""
     return prod(cut.blocks(axis, out) if n == 1 < out else n for axis, (n, out) in enumerate(zip(shape, result)))
 
 
 class _Tensor(NamedTuple):
-    """What an operator reads or writes, the memory that it lies in, whether in bricks of 16 channels or in rows, and the bits of an element."""
+    """What an operator reads or writes, the memory that it lies in, whether in bricks of 16 channels or in rows, and
+    the bits of an element."""
 
     shape: NHWC
     memory: str
@@ -99,7 +104,8 @@ class _Tensor(NamedTuple):
         return (*shape[:3], ceil(shape[3] / _BRICK) * _BRICK if self.bricks else shape[3])
 
     def bytes(self, block: NHWC, longest: int) -> float:
-        """Bytes that a memory moves for an element in blocks of this shape: a burst that is shorter than the longest takes as long."""
+        """Bytes that a memory moves for an element in blocks of this shape: a burst that is shorter than the longest
+        takes as long."""
         length = burst(True, not self.bricks, self.bits, block[1:], self.shape[1:])
         return self.bits / 8 * longest / min(longest, length)
 

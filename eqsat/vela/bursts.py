@@ -1,4 +1,5 @@
-"""How long a burst of a feature map is: Vela's EstimateMemoryTransfer (ethos_u55_performance.cpp and ethos_u85_performance.cpp)."""
+"""How long a burst of a feature map is: Vela's EstimateMemoryTransfer (ethos_u55_performance.cpp and
+ethos_u85_performance.cpp)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from eqsat.target.family import HWC
 def burst(reads: bool, rows: bool, bits: int, block: HWC, shape: HWC, cores: int = 1) -> int:
     """Bytes that lie side by side, of the part of a feature map that a block takes.
 
-    rows: it is laid out in rows (NHWC), not in bricks of 16 channels. bits: of an element. cores: how many write side by side.
+    rows: it is laid out in rows (NHWC), not in bricks of 16 channels. bits: of an element. cores: how many write side
+    by side.
     """
     whole = bits * block[1] * block[2]
     if not rows:

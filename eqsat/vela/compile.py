@@ -34,8 +34,8 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes that a compiled graph takes: of SRAM in use at once; of commands and of encoded weights, which stay in flash, and of both in a .pte;
-    and per memory those in use at once ("peak"), "read" and "written"."""
+    """Bytes that a compiled graph takes: of SRAM in use at once; of commands and of encoded weights, which stay in
+    flash, and of both in a .pte; and per memory those in use at once ("peak"), "read" and "written"."""
 
     sram: int
     commands: int
@@ -70,7 +70,8 @@ class Footprint:
 
 
 class InSram(NamedTuple):
-    """What Vela's allocation has in SRAM: the first and the last step at which it is needed, and the bytes from `address` to `end`."""
+    """What Vela's allocation has in SRAM: the first and the last step at which it is needed, and the bytes from
+    `address` to `end`."""
 
     name: str
     first: int
@@ -81,10 +82,11 @@ class InSram(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, per memory its peak use and
-    the bytes read and written; what the target does in a cycle at most; the bytes of the command stream and of the encoded weights, or
-    of the .tflite that Vela wrote; the operators that it leaves to the CPU (0 for TOSA, which it takes whole or refuses); what is in SRAM
-    when; of TOSA Vela's raw output, the binary itself; and the bytes of SRAM that the memory mode gives to the NPU alone (Dedicated_Sram), 0 in others."""
+    """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, per memory its peak use
+    and the bytes read and written; what the target does in a cycle at most; the bytes of the command stream and of the
+    encoded weights, or of the .tflite that Vela wrote; the operators that it leaves to the CPU (0 for TOSA, which it
+    takes whole or refuses); what is in SRAM when; of TOSA Vela's raw output, the binary itself; and the bytes of SRAM
+    that the memory mode gives to the NPU alone (Dedicated_Sram), 0 in others."""
 
     cycles: int
     rows: tuple[dict, ...] = field(repr=False)
@@ -103,7 +105,8 @@ class Estimate:
 
     @property
     def corrected(self) -> int:
-        """Total cycles without what Vela is known to charge for nothing (`broadcasts.py`, `pieces.py`, `staging.py`)."""
+        """Total cycles without what Vela is known to charge for nothing (`broadcasts.py`, `pieces.py`,
+        `staging.py`)."""
         return self.cycles + sum(int(r["corrected"]) - int(r["op_cycles"]) for r in self.rows)
 
     @property
@@ -113,7 +116,8 @@ class Estimate:
         return [r for b, r in zip(before, self.rows) if b["name"] != r["name"] or int(r["op_cycles"])]
 
     def read_by(self, tensor: InSram) -> dict | None:
-        """The row of the operator whose weights a buffer holds ("WB_single_2112_op2"); None for what is no such buffer."""
+        """The row of the operator whose weights a buffer holds ("WB_single_2112_op2"); None for what is no such
+        buffer."""
         step = self.step_of(tensor)
         return None if step is None else self.operators[step]
 
@@ -129,7 +133,8 @@ class Estimate:
 
     @property
     def footprint(self) -> Footprint:
-        """Of a TOSA graph; memories that are not used are left out. ExecuTorch pads commands and weights to 16 bytes each."""
+        """Of a TOSA graph; memories that are not used are left out. ExecuTorch pads commands and weights to 16 bytes
+        each."""
         commands, weights = self.binary
         payload = sum(-(-n // 16) * 16 for n in self.binary)
         return Footprint(

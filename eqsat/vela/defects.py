@@ -1,7 +1,9 @@
-"""What Vela compiles wrongly: a record per defect, which guards, copies, prices, the page of defects and the study read.
+"""What Vela compiles wrongly: a record per defect, which guards, copies, prices, the page of defects and the study
+read.
 
-A defect that a new version mends gets an `until`; one that it brings is a record here, and its smallest graph a function of the study,
-`python -m benchmarks.vela_defects`, which says of which records the installed version differs. What Vela's estimate does is in `facts.py`.
+A defect that a new version mends gets an `until`; one that it brings is a record here, and its smallest graph a
+function of the study, `python -m benchmarks.vela_defects`, which says of which records the installed version differs.
+What Vela's estimate does is in `facts.py`.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ _R = TypeVar("_R", Guard, Copy)
 class Defect:
     """name: that of the smallest graph, a function of `benchmarks/vela_defects.py`.
     families: those that have it, by `Family.commands`.
-    patterns: where it may be in other graphs (`benchmarks/device/explain.py`), ", " between; none where random graphs have not met it.
+    patterns: where it may be in other graphs (`benchmarks/device/explain.py`), ", " between; none where random graphs
+    have not met it.
     since, until: the first version that has it and the first one that has not; None: all that were tried.
     remedy: what keeps it from answers; None: only the run of their binaries.
     seen: whether binaries show it on the functional model; if not, others reported it.
@@ -178,6 +181,7 @@ DEFECTS: tuple[Defect, ...] = (
 
 
 def remedies(kind: type[_R], family: Family, vela: str | None = None) -> list[_R]:
-    """The remedies of a kind against the defects that a version has on a family; of the Vela that is installed where none is given."""
+    """The remedies of a kind against the defects that a version has on a family; of the Vela that is installed where
+    none is given."""
     vela = version() if vela is None else vela
     return [d.remedy for d in DEFECTS if isinstance(d.remedy, kind) and d.is_in(family, vela)]

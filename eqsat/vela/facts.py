@@ -1,5 +1,6 @@
-"""What differs between versions of Vela in its estimate and is not asked of it at run time: one table, which `tests/vela/test_facts.py` holds against the
-Vela that is installed, so that a version of which it is not true is found out.
+"""What differs between versions of Vela in its estimate and is not asked of it at run time: one table, which
+`tests/vela/test_facts.py` holds against the Vela that is installed, so that a version of which it is not true is found
+out.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ Version = tuple[int, ...]
 @dataclass(frozen=True, slots=True)
 class Facts:
     """table_by_default: U55 and U65 price an operator
-    without an activation as one with a TABLE (`activationPerfIndex` in ethos_u55_performance.cpp); so a CLAMP that does nothing makes the
-    one before it cheaper. free_resize: on U85 a RESIZE takes the NPU no cycle, only what it reads and writes counts. joined_writes: on U85, too, a
-    burst has what all cores write side by side (`Family.joined_writes`). broadcasts_by_element: U55 and U65 charge an elementwise operator one read for
-    each element of its result for an operand that broadcasts (MeasureElementAccess in ethos_u55_performance.cpp), which `broadcasts.py` corrects. pieces_as_wholes: each piece of a dilated convolution is
-    charged as a whole one, which `pieces.py` corrects. copies_charged_again: each operator that shares weights in SRAM is charged the copy, which
-    `staging.py` corrects."""
+    without an activation as one with a TABLE (`activationPerfIndex` in ethos_u55_performance.cpp); so a CLAMP that does
+    nothing makes the one before it cheaper. free_resize: on U85 a RESIZE takes the NPU no cycle, only what it reads and
+    writes counts. joined_writes: on U85, too, a burst has what all cores write side by side (`Family.joined_writes`).
+    broadcasts_by_element: U55 and U65 charge an elementwise operator one read for each element of its result for an
+    operand that broadcasts (MeasureElementAccess in ethos_u55_performance.cpp), which `broadcasts.py` corrects.
+    pieces_as_wholes: each piece of a dilated convolution is charged as a whole one, which `pieces.py` corrects.
+    copies_charged_again: each operator that shares weights in SRAM is charged the copy, which `staging.py` corrects."""
 
     table_by_default: bool
     free_resize: bool

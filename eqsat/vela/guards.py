@@ -1,4 +1,5 @@
-"""Graphs that must never reach Vela: with sums of 48 bits where it takes none, or with a defect (`defects.py`) that it would not get right."""
+"""Graphs that must never reach Vela: with sums of 48 bits where it takes none, or with a defect (`defects.py`) that it
+would not get right."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from eqsat.vela.patterns import Operator
 
 
 def guarded(cycles: float, operator: Operator, guards: Iterable[Guard]) -> float:
-    """The price of an operator under guards: more than `cycles` where it may have a defect, inf where it is forbidden."""
+    """The price of an operator under guards: more than `cycles` where it may have a defect, inf where it is
+    forbidden."""
     factors = [g.factor for g in guards if g.operator is not None and g.operator(operator)]
     return math.inf if misplaced(operator) or math.inf in factors else cycles * math.prod(factors)
 

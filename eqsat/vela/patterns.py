@@ -1,4 +1,5 @@
-"""Where in a graph the defects are that `defects.py` has a remedy for; each place is nodes of which each reads the one before."""
+"""Where in a graph the defects are that `defects.py` has a remedy for; each place is nodes of which each reads the one
+before."""
 
 from __future__ import annotations
 
@@ -63,8 +64,8 @@ def shared_rescales(graph: TensorGraph) -> Iterator[Place]:
 
 
 def equal_weights(graph: TensorGraph) -> Iterator[Place]:
-    """The first operator with weights that differs from another in nothing but biases among what Vela encodes: it finds encoded weights again by
-    weights and scales."""
+    """The first operator with weights that differs from another in nothing but biases among what Vela encodes: it finds
+    encoded weights again by weights and scales."""
     readers, biases = graph.readers(), dict[tuple[Hashable, ...], Hashable]()
     for n, reading in readers.items():
         node = graph.nodes[n]
@@ -79,7 +80,8 @@ def equal_weights(graph: TensorGraph) -> Iterator[Place]:
 
 
 def lost_outputs(graph: TensorGraph) -> Iterator[Place]:
-    """Outputs that are a TRANSPOSE or RESHAPE and that only TRANSPOSEs read, as a cache of keys that attention reads."""
+    """Outputs that are a TRANSPOSE or RESHAPE and that only TRANSPOSEs read, as a cache of keys that attention
+    reads."""
     readers = graph.readers()
     for o in set(graph.outputs):
         read_by = {graph.nodes[r].op for r in readers[o]}
@@ -118,7 +120,8 @@ def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 
 def _from_slice(graph: TensorGraph, n: int, between: tuple[str, ...]) -> Place:
-    """From the SLICE that an operator reads, with nothing else between, up to the operator; empty where it reads none."""
+    """From the SLICE that an operator reads, with nothing else between, up to the operator; empty where it reads
+    none."""
     place: Place = (graph.nodes[n].inputs[0], n)
     while graph.nodes[place[0]].op in between:
         place = (graph.nodes[place[0]].inputs[0], *place)

@@ -1,14 +1,16 @@
 """Corrected cycles of the pieces of a dilated convolution.
 
 The hardware dilates a kernel by 2 at most.
-Vela cuts a convolution that is dilated by d, 3 or more, along each such axis into d pieces: piece k computes every d-th element from k on, of every d-th
-element of the input (HandleDilation in scheduler_decompose.cpp).
-It estimates each of them as if it computed all elements from k on: d * d pieces are charged as as many whole convolutions.
+Vela cuts a convolution that is dilated by d, 3 or more, along each such axis into d pieces: piece k computes every d-th
+element from k on, of every d-th element of the input (HandleDilation in scheduler_decompose.cpp).
+It estimates each of them as if it computed all elements from k on: d * d pieces are charged as as many whole
+convolutions.
 
-The corrected cycles of a piece are those in which it waits for its weights, its share of those in which the MAC array and the output path compute
-("mac_cycles", "ao_cycles"), and those until the first block has come through them; where it waits for memory most of the time, its share of all.
-Of 72 convolutions on three targets, with pieces of 2 x 2 to 11 x 11 elements, 66 are then at .5 to 2 times the price of their commands, and all at .1 to 3;
-by Vela's own total they are at 2 to 69 times that price.
+The corrected cycles of a piece are those in which it waits for its weights, its share of those in which the MAC array
+and the output path compute ("mac_cycles", "ao_cycles"), and those until the first block has come through them; where it
+waits for memory most of the time, its share of all.
+Of 72 convolutions on three targets, with pieces of 2 x 2 to 11 x 11 elements, 66 are then at .5 to 2 times the price of
+their commands, and all at .1 to 3; by Vela's own total they are at 2 to 69 times that price.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""A MATMUL and its RESCALE, row by row of the left operand, in TOSA: each row times all columns, and sums of several rows' products at once.
+"""A MATMUL and its RESCALE, row by row of the left operand, in TOSA: each row times all columns, and sums of several
+rows' products at once.
 
-Vela does a MATMUL that the NPU has no operator for alike, a MUL and a REDUCE_SUM for each column, but with INT32 products, which on U65 wait in DRAM.
-Here they wait in SRAM, and of INT16 as far as zero points allow: (x - p) (y - q) with x, y INT8 reaches 255 * 255. Where that is too much for
-INT16, another zero point p' takes the place of p, and (p' - p) times the sum of (y - q) is added to the sums.
+Vela does a MATMUL that the NPU has no operator for alike, a MUL and a REDUCE_SUM for each column, but with INT32
+products, which on U65 wait in DRAM.
+Here they wait in SRAM, and of INT16 as far as zero points allow: (x - p) (y - q) with x, y INT8 reaches 255 * 255.
+Where that is too much for INT16, another zero point p' takes the place of p, and (p' - p) times the sum of (y - q) is
+added to the sums.
 
     x [n, rows, c], y [n, columns, c]:
     for each row            products = (x[:, row] - p') (y - q)       [n, columns, c]
@@ -10,8 +13,8 @@ INT16, another zero point p' takes the place of p, and (p' - p) times the sum of
     all of them in a row    + (p' - p) * the sum of y - q over c      where p' is not p
                             rescaled to INT8                          [rows, n, columns]
 
-Each part is written where the CONCAT has it: rescaled where there is nothing to add, which Vela fuses into the sum. Behind an ADD it does not, and the
-RESCALE is behind the CONCAT (`concat_of_a_wide_rescale` of `defects.py`).
+Each part is written where the CONCAT has it: rescaled where there is nothing to add, which Vela fuses into the sum.
+Behind an ADD it does not, and the RESCALE is behind the CONCAT (`concat_of_a_wide_rescale` of `defects.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ _PRODUCT = "INT16"
 
 
 def written(graph: TensorGraph, op: str, operands: Sequence[int], attrs: Attrs) -> int:
-    """Adds an operator as TOSA has it: several for "matmul_rows", any other as it is. Returns the node of its result."""
+    """Adds an operator as TOSA has it: several for "matmul_rows", any other as it is. Returns the node of its
+    result."""
     if op != "matmul_rows":
         return graph.add_with(op, operands, attrs)
     x, y = operands

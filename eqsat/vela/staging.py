@@ -1,11 +1,14 @@
 """Corrected cycles of an operator whose weights an earlier one has brought into SRAM.
 
-Operators next to each other with equal weights share one buffer, into which one DMA copies them (CoalesceWeightBufferTensors in scheduler.cpp).
-Vela charges each of them the whole copy (`fullWeightTransferCycles` in network_performance.cpp): 8 products of one matrix [256, 40] on U55 take 121,491
-cycles by its total, 14,880 each, of which 12,384 are those of the copy, and the stream has one copy.
+Operators next to each other with equal weights share one buffer, into which one DMA copies them
+(CoalesceWeightBufferTensors in scheduler.cpp).
+Vela charges each of them the whole copy (`fullWeightTransferCycles` in network_performance.cpp): 8 products of one
+matrix [256, 40] on U55 take 121,491 cycles by its total, 14,880 each, of which 12,384 are those of the copy, and the
+stream has one copy.
 
-The corrected cycles are those without buffering ("est_op_cycles_without_buffering"; before 5.2, whose table has no such column, those in which the MAC array or
-the output path computes), or those of the memory that takes longest, without the reads of weights and scales from where constants lie.
+The corrected cycles are those without buffering ("est_op_cycles_without_buffering"; before 5.2, whose table has no such
+column, those in which the MAC array or the output path computes), or those of the memory that takes longest, without
+the reads of weights and scales from where constants lie.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ _Columns = Mapping[str, str]
 
 
 class Buffer(NamedTuple):
-    """A buffer of weights in SRAM. name: ends with the number of the operator that it was made for; first, last: steps at which it is needed."""
+    """A buffer of weights in SRAM. name: ends with the number of the operator that it was made for; first, last: steps
+    at which it is needed."""
 
     name: str
     first: int

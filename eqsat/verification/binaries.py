@@ -1,4 +1,5 @@
-"""Whether what Vela makes of a candidate computes what the candidate says: its binary on the functional model, within a budget of work."""
+"""Whether what Vela makes of a candidate computes what the candidate says: its binary on the functional model, within a
+budget of work."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ from eqsat.workers.worker import Pool, WorkerError
 _ELEMENTS, _MOST = 1 << 22, 16
 #: The first samples of a graph are the lowest and the highest values everywhere, which show less than others.
 _PLAIN = 2
-#: Elements in all tensors and samples that the functional model computes in a second, about: what turns a limit in seconds
-#: into a budget of work, so that a busy machine runs the same binaries as an idle one (benchmarks/results/device).
+#: Elements in all tensors and samples that the functional model computes in a second, about: what turns a limit in
+#: seconds into a budget of work, so that a busy machine runs the same binaries as an idle one
+#: (benchmarks/results/device).
 _ELEMENTS_PER_SECOND = 2_000_000
 #: Seconds after which a run counts as hung.
 _HUNG = 600.0
@@ -55,7 +57,8 @@ class Binaries:
         expected: Samples | None = None,
         whatever_it_takes: bool = False,
     ) -> Verdict:
-        """Whether the binary of a graph computes on `inputs` what is expected, by default what the reference model gives for the graph.
+        """Whether the binary of a graph computes on `inputs` what is expected, by default what the reference model
+        gives for the graph.
 
         whatever_it_takes: run it though the budget is used up.
         """
@@ -116,5 +119,6 @@ def _chosen(graph: TensorGraph, samples: int) -> list[int]:
 
 
 def _activation(graph: TensorGraph, n: int) -> bool:
-    """Whether a node gives an activation: Vela treats wide values that are outputs otherwise than those within a graph."""
+    """Whether a node gives an activation: Vela treats wide values that are outputs otherwise than those within a
+    graph."""
     return OPS[graph.nodes[n].op].kind != "leaf" and DType.of(graph.nodes[n].dtype).is_activation

@@ -86,7 +86,8 @@ class Checks:
         return self._compared[c]
 
     def verified(self, c: Compiled) -> bool | None:
-        """Whether a candidate may replace the reference and is compiled rightly, as far as known; None before it was compared."""
+        """Whether a candidate may replace the reference and is compiled rightly, as far as known; None before it was
+        compared."""
         if c not in self._compared:
             return None
         found = self._compared[c]
@@ -127,7 +128,8 @@ class Checks:
         return Answer(c, found.deviation is None, binaries.verdict(c), found.proof, found.deviation)
 
     def stock(self, candidates: Sequence[Compiled]) -> tuple[bool | None, bool | None, Verdict | None]:
-        """(whether stock's graph equals the reference, whether that is proved, the verdict on its binary), each None if it is not known.
+        """(whether stock's graph equals the reference, whether that is proved, the verdict on its binary), each None if
+        it is not known.
 
         Warns where its binary is wrong, unless the user was told.
         """

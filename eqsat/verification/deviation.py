@@ -1,7 +1,8 @@
 """How far a tolerant graph is from the exact one, and how far both are from the model in real numbers.
 
-Measured on inputs that lie as the data that ranges were calibrated on: normal, with the limits of the dtype at four standard
-deviations. Inputs at the limits everywhere drive a network far out of its calibrated ranges; what they show is saturation.
+Measured on inputs that lie as the data that ranges were calibrated on: normal, with the limits of the dtype at four
+standard deviations. Inputs at the limits everywhere drive a network far out of its calibrated ranges; what they show is
+saturation.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
 from eqsat.workers.worker import Pool, Worker, WorkerError
 
-#: Of one trial: the outputs of the exact graph, of the tolerant one, and of the exact one in real numbers, None if it means nothing there.
+#: Of one trial: the outputs of the exact graph, of the tolerant one, and of the exact one in real numbers, None if it
+#: means nothing there.
 _Outputs = tuple[list[Array], list[Array], list[Array] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Per output, in steps of its quantization, over all trials: the largest and the mean absolute difference from the exact
-    graph; the r.m.s. error of the exact graph (before) and of the tolerant one (after) against the exact graph in real numbers
-    (`eqsat/tensor/real.py`), None if it has an operator that has no meaning there."""
+    """Per output, in steps of its quantization, over all trials: the largest and the mean absolute difference from the
+    exact graph; the r.m.s. error of the exact graph (before) and of the tolerant one (after) against the exact graph in
+    real numbers (`eqsat/tensor/real.py`), None if it has an operator that has no meaning there."""
 
     largest: tuple[float, ...]
     mean: tuple[float, ...]
@@ -67,8 +69,8 @@ def natural(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Ar
 
 
 def deviation(exact: TensorGraph, tolerant: TensorGraph, via: Pool | Worker, trials: int, seed: int = 0) -> Deviation:
-    """Runs both graphs, of equal signatures, on the reference model over `natural` inputs; those that the exact graph cannot be run on say
-    nothing. Raises WorkerError, also where no input is left."""
+    """Runs both graphs, of equal signatures, on the reference model over `natural` inputs; those that the exact graph
+    cannot be run on say nothing. Raises WorkerError, also where no input is left."""
     runs = _outputs(exact, tolerant, via, natural(domains(exact), trials, seed))
     slots = range(len(exact.outputs))
     difference = [[np.abs(a[k].astype(float) - b[k]) for b, a, _ in runs] for k in slots]

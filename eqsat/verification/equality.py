@@ -86,8 +86,8 @@ class Verifier:
             return None
 
     def difference(self, graph: TensorGraph, same: Correspondence | None = None) -> str:
-        """Where a graph differs from the reference, or "": in its outputs and, where it is known which of its values the reference has too,
-        in those and in the regions between them. Raises WorkerError."""
+        """Where a graph differs from the reference, or "": in its outputs and, where it is known which of its values
+        the reference has too, in those and in the regions between them. Raises WorkerError."""
         outcome = self.reference().compare(graph, same.claims() if same else ())
         if outcome.equal and same is not None:
             return compare_regions(self.graph, graph, same, self.seen).reason

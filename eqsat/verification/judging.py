@@ -38,7 +38,8 @@ class Judged:
 class BinaryChecks:
     """Verdicts on the binaries of candidates, each judged once, beside what the caller does.
 
-    Stock's, which may take its time while the search goes on, has a budget of its own, as large as that of all others together.
+    Stock's, which may take its time while the search goes on, has a budget of its own, as large as that of all others
+    together.
     seconds: what each budget is, and what the proof of one binary may take.
     """
 

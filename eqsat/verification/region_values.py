@@ -25,7 +25,8 @@ Leaf = tuple[Variable, Move | None]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What of a region lies in one of the graphs: the node whose value is compared, the nodes to compute, in order, and the leaves."""
+    """What of a region lies in one of the graphs: the node whose value is compared, the nodes to compute, in order, and
+    the leaves."""
 
     graph: TensorGraph
     root: int
@@ -93,8 +94,8 @@ def difference(want: Array, got: Array) -> str:
 def before_a_scale(
     sides: Sequence[Side], want: Mapping[int, Array], got: Mapping[int, Array], move: Move | None
 ) -> str:
-    """Where both sides end in the same RESCALE: the difference in front of it, where its result is not at an end of its dtype. One unit more or
-    less changes what a large scale makes of few sums only."""
+    """Where both sides end in the same RESCALE: the difference in front of it, where its result is not at an end of its
+    dtype. One unit more or less changes what a large scale makes of few sums only."""
     ends = [side.graph.nodes[side.root] for side in sides]
     if ends[0].op != "rescale" or (ends[0].op, ends[0].attrs) != (ends[1].op, ends[1].attrs):
         return ""
@@ -109,8 +110,8 @@ def before_a_scale(
 
 
 def on_all_codes(sides: Sequence[Side], domains: Mapping[Variable, Domain]) -> str | None:
-    """Where a region is pointwise in variables that have few values together, as one of INT16: the difference on all of these, each one
-    everywhere in its tensor; None where that leaves something to find out."""
+    """Where a region is pointwise in variables that have few values together, as one of INT16: the difference on all of
+    these, each one everywhere in its tensor; None where that leaves something to find out."""
     dtypes = [DType.of(d.type.dtype) for d in domains.values()]
     if not domains or not all(t.is_integral and 1 << t.bits <= _CODES for t in dtypes):
         return None

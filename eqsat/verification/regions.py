@@ -1,22 +1,24 @@
 """Whether a graph from the e-graph equals its source, region by region, each with free inputs at its boundary.
 
-Behind a large mean, or deep in a network, hardly any input of the whole graph shows that one value is wrong. But the nodes of the graph that
-was found stand for e-classes, and so do the source's: where both compute a class, the two values must be equal. So both graphs are
-cut at these classes into regions between them, and a region is computed in both for inputs that are drawn at its own boundary, where
-a wrong rule cannot hide: all codes of an INT8 value are tried, not only those that the network happens to produce. Regions in which the
-two graphs do the same to the same classes need no samples. Node by node, from the inputs to the outputs, equality follows for the
-whole, as far as the samples of each region tell.
+Behind a large mean, or deep in a network, hardly any input of the whole graph shows that one value is wrong. But the
+nodes of the graph that was found stand for e-classes, and so do the source's: where both compute a class, the two
+values must be equal. So both graphs are cut at these classes into regions between them, and a region is computed in
+both for inputs that are drawn at its own boundary, where a wrong rule cannot hide: all codes of an INT8 value are
+tried, not only those that the network happens to produce. Regions in which the two graphs do the same to the same
+classes need no samples. Node by node, from the inputs to the outputs, equality follows for the whole, as far as the
+samples of each region tell.
 
-What is free at a boundary is more than the graph can make of its inputs, and values at a boundary may depend on each other. So a
-difference may be none in the graph: then the boundary is moved down by the classes that it lies on, and the larger region is tried, down to
-the graph's inputs. A difference that no boundary explains rejects the graph.
+What is free at a boundary is more than the graph can make of its inputs, and values at a boundary may depend on each
+other. So a difference may be none in the graph: then the boundary is moved down by the classes that it lies on, and the
+larger region is tried, down to the graph's inputs. A difference that no boundary explains rejects the graph.
 
-Why regions and not the steps of a proof: both test each rule that had a part in the result on its own operands. A proof needs the
-saturation again, recorded step by step (`eqsat/explain`, several times its seconds); regions need the two graphs alone, are computed by the
-semantics of the op table in this process, and also see mistakes in what comes after the rules: extraction and the writing of the graph.
+Why regions and not the steps of a proof: both test each rule that had a part in the result on its own operands. A proof
+needs the saturation again, recorded step by step (`eqsat/explain`, several times its seconds); regions need the two
+graphs alone, are computed by the semantics of the op table in this process, and also see mistakes in what comes after
+the rules: extraction and the writing of the graph.
 
-This is the cutting at equal points of combinational equivalence checkers (Kuehlmann and Krohm, "Equivalence checking using cuts and heaps",
-DAC 1997), with samples in place of a solver.
+This is the cutting at equal points of combinational equivalence checkers (Kuehlmann and Krohm, "Equivalence checking
+using cuts and heaps", DAC 1997), with samples in place of a solver.
 """
 
 from __future__ import annotations
@@ -43,21 +45,23 @@ from eqsat.tensor.types import Array
 from eqsat.tosa.reference import Claim
 from eqsat.verification.region_values import Leaf, Side, Variable, before_a_scale, difference, moved, on_all_codes, read
 
-#: Samples per region: at least, at most, and the elements to compute (multiply-accumulates count as such) that decide between.
+#: Samples per region: at least, at most, and the elements to compute (multiply-accumulates count as such) that decide
+#: between.
 _FEWEST, _MOST, _WORK = 5, 100, 1 << 19
 #: What calling numpy costs, in elements.
 _CALL = 2000
 #: How often a boundary is moved down.
 _LARGER = 24
 
-#: Smallest and largest value that a node of the source was seen to have, per index of the last axis; None: it was not seen.
+#: Smallest and largest value that a node of the source was seen to have, per index of the last axis; None: it was not
+#: seen.
 Seen = Callable[[int], tuple[Array, Array] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Correspondence:
-    """Which values of a source graph and of a graph that was found are said to be equal. source: {node: class}; found: {node: (class,
-    the Move that makes its value from the class's, None if it is that)}."""
+    """Which values of a source graph and of a graph that was found are said to be equal. source: {node: class}; found:
+    {node: (class, the Move that makes its value from the class's, None if it is that)}."""
 
     source: Mapping[int, int]
     found: Mapping[int, tuple[int, Move | None]]
@@ -76,8 +80,8 @@ class Correspondence:
 
 
 def correspondence(frozen: Frozen, found: TensorGraph, classes: Mapping[int, int]) -> Correspondence:
-    """Of a graph whose nodes compute classes of the e-graph ({node: class}). A class that the source does not compute as it is, but moved, is
-    that Move of the other."""
+    """Of a graph whose nodes compute classes of the e-graph ({node: class}). A class that the source does not compute
+    as it is, but moved, is that Move of the other."""
     source = dict(frozen.handle)
     known = set(source.values())
     moved: dict[int, tuple[int, Move]] = {}  # class: (class of the source, Move from there)
@@ -101,8 +105,8 @@ def correspondence(frozen: Frozen, found: TensorGraph, classes: Mapping[int, int
 
 
 def computed_classes(choices: Choices, graph: TensorGraph, origin: Mapping[int, int]) -> dict[int, int]:
-    """{node of a graph written from `choices`: the e-class that it computes}; origin: {node: choice node}. A choice node may stand for several
-    nodes in a row, of which the last has the value of the class."""
+    """{node of a graph written from `choices`: the e-class that it computes}; origin: {node: choice node}. A choice
+    node may stand for several nodes in a row, of which the last has the value of the class."""
     readers = graph.readers()
     last = {n: c for n, c in origin.items() if n in readers and all(origin.get(r) != c for r in readers[n])}
     classes = {n: choices.classes[int(choices.graph.node_class[c])] for n, c in last.items()}
@@ -111,8 +115,9 @@ def computed_classes(choices: Choices, graph: TensorGraph, origin: Mapping[int, 
 
 @dataclass(slots=True)
 class Regions:
-    """What came out. reason: the first difference that no boundary explains, or "". same: pairs of nodes that do the same to the same
-    classes; compared: regions that were computed; left: regions with operators that numpy does not compute."""
+    """What came out. reason: the first difference that no boundary explains, or "". same: pairs of nodes that do the
+    same to the same classes; compared: regions that were computed; left: regions with operators that numpy does not
+    compute."""
 
     reason: str = ""
     same: int = 0
@@ -155,7 +160,8 @@ class _Cutter:
                 self.below[n] |= self.below[i]
 
     def _origin(self, cls: int) -> tuple[int, Move]:
-        """The class that the source moves to make a class (itself if none), and that Move: both are one value, and drawn as one."""
+        """The class that the source moves to make a class (itself if none), and that Move: both are one value, and
+        drawn as one."""
         node = self.source.nodes[min(self.members[cls])]
         move = _identity(node)
         while (here := _movement(self.source, node)) and (whole := here.then(move)):
@@ -197,14 +203,16 @@ class _Cutter:
             yield from ((n, s, m) for s, m in pairs if inputs.get(n) != s)
 
     def _is_same(self, n: int, s: int, move: Move | None) -> bool:
-        """Whether both nodes do the same to the same values, so that nothing has to be computed; also two Moves of one value."""
+        """Whether both nodes do the same to the same values, so that nothing has to be computed; also two Moves of one
+        value."""
         a, b = self.found.nodes[n], self.source.nodes[s]
         if move is None and (a.op, a.attrs, len(a.inputs)) == (b.op, b.attrs, len(b.inputs)) and a.inputs:
             return all(self._is_same_operand(i, j) for i, j in zip(a.inputs, b.inputs, strict=True))
         return bool(a.inputs) and self._is_same_movement(n, s, move or _identity(b))
 
     def _is_same_movement(self, n: int, s: int, move: Move) -> bool:
-        """Whether n moves a value of a class that s moves too, or is itself, to the same place; by the algebra of Moves."""
+        """Whether n moves a value of a class that s moves too, or is itself, to the same place; by the algebra of
+        Moves."""
         a, b = self.found.nodes[n], self.source.nodes[s]
         here, there = _movement(self.found, a), _movement(self.source, b)
         below = self.same.found.get(a.inputs[0])
@@ -247,7 +255,8 @@ class _Cutter:
         }
 
     def _is_hidden(self, cls: int) -> bool:
-        """Whether it is unknown within which limits the values of a class lie that cannot have all those of its dtype."""
+        """Whether it is unknown within which limits the values of a class lie that cannot have all those of its
+        dtype."""
         first = self.members[self.moved[cls][0]][0]
         return DType.of(self.source.nodes[first].dtype).is_accumulator and self._limits(first) is None
 
@@ -306,7 +315,8 @@ class _Cutter:
         return ""
 
     def _domains(self, sides: Sequence[Side]) -> dict[Variable, Domain]:
-        """What each variable is drawn from: INT32 and INT48 from what sums can be or, of others, what was seen, so that sums do not overflow."""
+        """What each variable is drawn from: INT32 and INT48 from what sums can be or, of others, what was seen, so that
+        sums do not overflow."""
         leaves = [(points(s.graph, s.nodes), patterns(s.graph, s.nodes), s.leaves) for s in sides]
         out: dict[Variable, Domain] = {}
         for x in dict.fromkeys(x for side in sides for x, _ in side.leaves.values()):

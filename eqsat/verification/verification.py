@@ -1,4 +1,5 @@
-"""Which of the compiled graphs may be the answer: the first, from the cheapest on, that is legal and equals the reference."""
+"""Which of the compiled graphs may be the answer: the first, from the cheapest on, that is legal and equals the
+reference."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ _OFFERS = 3
 
 
 def rank(c: Compiled, decision: Decision) -> tuple[float, bool, int, bool, int, int]:
-    """What candidates are sorted by, the best first: by how much they exceed the limits; whether they are dearer than stock's by Vela's own total; the
-    objective; exact before tolerant; of cycles and SRAM the other one; operators."""
+    """What candidates are sorted by, the best first: by how much they exceed the limits; whether they are dearer than
+    stock's by Vela's own total; the objective; exact before tolerant; of cycles and SRAM the other one; operators."""
     excess, dearer, wanted, other = decision.rank(c.figures)
     return excess, dearer, wanted, c.tolerant, other, sum(c.graph.op_counts().values())
 
@@ -47,11 +48,12 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
     """The best candidate that is legal, equals the reference, which the explicit graph is, and is not compiled wrongly.
 
     One that exceeds the limits is taken only where none fits.
-    One that is not proved equal for every input, or whose binary could not be judged, comes behind one of about the same
-    cost (`_ABOUT`) that is and was; stock's graph and the explicit one are what there would be without eqsat.
-    Where Vela compiled a candidate wrongly, the answer's own binary was run, whatever the budget says, or it is stock's graph.
-    An explicit graph that breaks a guard is taken only if its binary was found to be right, or where there is nothing else,
-    and stock's only where it is the best.
+    One that is not proved equal for every input, or whose binary could not be judged, comes behind one of about the
+    same cost (`_ABOUT`) that is and was; stock's graph and the explicit one are what there would be without eqsat.
+    Where Vela compiled a candidate wrongly, the answer's own binary was run, whatever the budget says, or it is stock's
+    graph.
+    An explicit graph that breaks a guard is taken only if its binary was found to be right, or where there is nothing
+    else, and stock's only where it is the best.
     None: Vela refuses the explicit graph, and nothing else is equal.
     """
     fallbacks: list[Answer] = []
@@ -77,14 +79,16 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
 def _is_doubtful(found: Answer, checks: Checks) -> bool:
     """Whether a graph whose binary is not known to be right may only be a fallback.
 
-    It may if it breaks a guard, or if others of this delegate were compiled wrongly; stock's graph is what there would be without eqsat.
+    It may if it breaks a guard, or if others of this delegate were compiled wrongly; stock's graph is what there would
+    be without eqsat.
     """
     c = found.best
     return found.binary.equal is None and c.name != "stock" and (checks.breaks_a_guard(c) or bool(checks.miscompiled))
 
 
 def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks, decision: Decision) -> None:
-    """Verifies what the user is told of beside the answer: the Pareto set, or the fastest graph that needs more memory."""
+    """Verifies what the user is told of beside the answer: the Pareto set, or the fastest graph that needs more
+    memory."""
     if decision.objective == PARETO:
         while other := next((c for c in pareto_set(candidates, checks) if checks.verified(c) is None), None):
             checks.compared(other)

@@ -1,7 +1,9 @@
-"""Worker processes for Vela and the TOSA reference model: native code, which can crash, leak or hang there without hurting the caller.
+"""Worker processes for Vela and the TOSA reference model: native code, which can crash, leak or hang there without
+hurting the caller.
 
-Every failure is a `WorkerError`. The protocol is that of `extraction/process.py`. Vela leaks about 9 kB for each compile, so a worker
-is replaced after some thousands; its recursion overflows a stack of 8 MB on deep graphs, so a worker has a large one.
+Every failure is a `WorkerError`. The protocol is that of `extraction/process.py`. Vela leaks about 9 kB for each
+compile, so a worker is replaced after some thousands; its recursion overflows a stack of 8 MB on deep graphs, so a
+worker has a large one.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ __all__ = ["Limits", "Pool", "Process", "Worker", "WorkerError", "cpu_seconds"]
 _Value = TypeVar("_Value")
 
 _RECYCLE = 4000
-#: With an empty search path the reference model finds no gdb, which it would start for a backtrace at every refusal (over 1 s each).
+#: With an empty search path the reference model finds no gdb, which it would start for a backtrace at every refusal
+#: (over 1 s each).
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PATH": os.devnull}
 #: Calls that go on beside the caller, at most; they wait most of the time, for workers or for another process.
 _BESIDE = 8
@@ -36,7 +39,8 @@ class Worker(Process):
 
 
 class Pool:
-    """A fixed number of workers behind threads; use as a context manager. A call whose worker was killed is made once more."""
+    """A fixed number of workers behind threads; use as a context manager. A call whose worker was killed is made once
+    more."""
 
     def __init__(self, size: int | None = None):
         self.size = size or max(1, min(os.cpu_count() or 1, 4))
@@ -75,7 +79,8 @@ class Pool:
 
     @contextmanager
     def checking(self, check: Callable[[], None]) -> Iterator[None]:
-        """Within it `check` runs before each call, from whichever thread but for what was begun by `start`; what it raises is raised in place of the call."""
+        """Within it `check` runs before each call, from whichever thread but for what was begun by `start`; what it
+        raises is raised in place of the call."""
         self._check = check
         try:
             yield

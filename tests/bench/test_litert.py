@@ -1,4 +1,5 @@
-"""The LiteRT path: Vela's side always, the conversion where `EQSAT_LITERT` names the environment that `eqsat bench --setup-litert` made."""
+"""The LiteRT path: Vela's side always, the conversion where `EQSAT_LITERT` names the environment that
+`eqsat bench --setup-litert` made."""
 
 import os
 from pathlib import Path
@@ -12,7 +13,8 @@ from eqsat.vela.compile import compile_tflite
 from eqsat.workers.worker import WorkerError
 from tests.bench.runs import TARGET
 
-#: Conv2d(3, 8, 3, padding=1), relu, cumsum over the channels on 1x3x8x8, converted by litert_convert.py; Vela leaves the cumsum to the CPU.
+#: Conv2d(3, 8, 3, padding=1), relu, cumsum over the channels on 1x3x8x8, converted by litert_convert.py; Vela leaves
+#: the cumsum to the CPU.
 TFLITE = Path(__file__).parent / "data" / "conv_cumsum.tflite"
 ENVIRONMENT = os.environ.get("EQSAT_LITERT")
 

@@ -1,4 +1,5 @@
-"""All accelerators: Vela takes every setup, graphs depend on the family alone, a small graph ends to end, and the table."""
+"""All accelerators: Vela takes every setup, graphs depend on the family alone, a small graph ends to end, and the
+table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Random graphs on binaries: what is counted, resumed and shown, and how a difference is laid to a known defect of Vela."""
+"""Random graphs on binaries: what is counted, resumed and shown, and how a difference is laid to a known defect of
+Vela."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ def test_none_of_a_few_passes(tmp_path: Path) -> None:
 
 
 def test_what_passed_before_does_not_now(pool: Pool) -> None:
-    """The clamp's lower limit shows only where one input is low and another high, which no sample had, and then before a mean."""
+    """The clamp's lower limit shows only where one input is low and another high, which no sample had, and then before
+    a mean."""
     subject = head("choice", "INT8", 32, True)
     trial = Trial(subject, pool)
     found = [applied(subject.graph, e) for e in edits(subject.graph) if e.kind == "wrong clamp limit"]

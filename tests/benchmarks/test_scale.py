@@ -17,7 +17,8 @@ from tests.graphs import clamp
 
 
 def block() -> TensorGraph:
-    """Limits its first input, between a transposition and back, and gives the result, and its second input behind what was limited."""
+    """Limits its first input, between a transposition and back, and gives the result, and its second input behind what
+    was limited."""
     g = TensorGraph()
     x, y = g.add_input("x", (1, 4, 4, 8), "INT8"), g.add_input("y", (1, 4, 4, 8), "INT8")
     limited = clamp(g, g.add("transpose", (x,), perms=(0, 3, 1, 2)), -100, 90)

@@ -1,4 +1,5 @@
-"""The hunt for traps: it finds the one that is known, changes change no result, and the recorded table is that of its findings."""
+"""The hunt for traps: it finds the one that is known, changes change no result, and the recorded table is that of its
+findings."""
 
 from __future__ import annotations
 

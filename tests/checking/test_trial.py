@@ -48,7 +48,8 @@ def test_shrinking_keeps_the_failure_and_little_else() -> None:
 
 
 def test_int48_sums_are_read_by_a_rescale_alone(pool: Pool) -> None:
-    """A slice after an INT16 convolution could go before its RESCALE, onto the INT48 sums: no extraction may do that."""
+    """A slice after an INT16 convolution could go before its RESCALE, onto the INT48 sums: no extraction may do
+    that."""
     g = TensorGraph()
     x = g.add_input("x", (1, 2, 3, 6), "INT16")
     sums = g.add_with(

@@ -183,7 +183,8 @@ def test_a_sum_that_others_read_keeps_its_shape(model: VelaGroups) -> None:
 
 
 def test_operands_of_a_concat_are_copies_where_views_are(model: VelaGroups) -> None:
-    """Greedy extraction starts from where operators write their parts of a concat, and from where all of it is copied."""
+    """Greedy extraction starts from where operators write their parts of a concat, and from where all of it is
+    copied."""
     g = TensorGraph()
     x = g.add_input("x", (1, 8, 8, 16), "INT8")
     parts = [conv(g, x, 16, kernel, seed=kernel) for kernel in (1, 3)]

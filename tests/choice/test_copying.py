@@ -1,4 +1,5 @@
-"""Operands of a CONCAT that a depthwise convolution copies: the same values for fewer cycles of the whole graph, where others read them too."""
+"""Operands of a CONCAT that a depthwise convolution copies: the same values for fewer cycles of the whole graph, where
+others read them too."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def test_a_copy_has_every_value() -> None:
 
 
 def test_what_others_read_too_is_copied_by_a_convolution(model: VelaGroups) -> None:
-    """The written graph means what the source means, has the copy where its candidate says, and takes fewer cycles as a whole."""
+    """The written graph means what the source means, has the copy where its candidate says, and takes fewer cycles as a
+    whole."""
     graph = skip_connection()
     choices = build(saturate(graph, []), model)
     plain = extract(choices.graph, "dag_greedy").choice

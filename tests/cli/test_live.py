@@ -77,7 +77,8 @@ def test_a_pipe_gets_plain_lines(source: Path, tmp_path: Path) -> None:
     result = run("optimize", source, "-t", "ethos-u85-256", "-o", tmp_path / "out.tosa")
     assert result.exit_code == 0, result.output
     lines = result.stderr.splitlines()
-    # the given graph's cycles are known while the search is under way, and make no line unless they are the fewest so far
+    # the given graph's cycles are known while the search is under way, and make no line unless they are the fewest so
+    # far
     assert lines and all(line.startswith(f"{source} for ethos-u85-256: ") and " cycles" in line for line in lines)
     assert "\x1b" not in result.stderr
 

@@ -1,4 +1,5 @@
-"""A small CNN with INT16 activations, INT8 weights and INT48 sums, lowered by ExecuTorch; its largest delegates are in `data/`.
+"""A small CNN with INT16 activations, INT8 weights and INT48 sums, lowered by ExecuTorch; its largest delegates are in
+`data/`.
 
 They are made anew by: python -m tests.cost_models.a16w8
 """

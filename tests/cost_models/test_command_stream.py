@@ -1,4 +1,5 @@
-"""What a command stream costs: by Vela's own figures where a graph is one command, and by its commands where it is many."""
+"""What a command stream costs: by Vela's own figures where a graph is one command, and by its commands where it is
+many."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ def test_one_command_costs_what_vela_says(accelerator: str, pool: Pool) -> None:
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256"])
 def test_a_transposition_costs_what_its_commands_cost(accelerator: str, pool: Pool) -> None:
-    """(0, 1, 3, 2) of 32 rows is 32 poolings of a single channel each, which Vela's total takes as one pass over memory."""
+    """(0, 1, 3, 2) of 32 rows is 32 poolings of a single channel each, which Vela's total takes as one pass over
+    memory."""
     target, graph = Target.of(accelerator), _of(lambda g, x: transpose(g, x, 0, 1, 3, 2), (1, 32, 32, 16))
     found = _priced(graph, target, pool)
     assert (found.commands, list(found.by_kind)) == (32, ["pooling"])
@@ -177,7 +179,8 @@ def test_a_chain_costs_what_vela_says(pool: Pool) -> None:
 
 
 def test_a_dilated_convolution_costs_what_its_pieces_cost(pool: Pool) -> None:
-    """On U85 it is one for every position within the dilation; Vela's total takes each as if it gave the whole image."""
+    """On U85 it is one for every position within the dilation; Vela's total takes each as if it gave the whole
+    image."""
     target = Target.of("ethos-u85-256")
     graph, plain = (_of(lambda g, x, d=d: _dilated(g, x, d), (1, 32, 32, 32)) for d in (4, 1))
     found = _priced(graph, target, pool)

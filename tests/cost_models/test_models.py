@@ -1,4 +1,5 @@
-"""What every cost model owes: prices in order, steps that do the movement, legality, totals of graphs; and which ones need Vela."""
+"""What every cost model owes: prices in order, steps that do the movement, legality, totals of graphs; and which ones
+need Vela."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Traps of Vela's estimate are not exploited: no model that prices in cycles falls into them, whether the Vela that is installed has them
-or has mended them (`tests/vela/test_facts.py`)."""
+"""Traps of Vela's estimate are not exploited: no model that prices in cycles falls into them, whether the Vela that is
+installed has them or has mended them (`tests/vela/test_facts.py`)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,8 @@ def test_it_does_not_pay_to_copy_a_constant_first(name: str, target: str, pool: 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
 def test_the_answer_is_dearer_by_neither_total(target: str, tmp_path: Path) -> None:
-    """Depthwise convolutions do these products with more flash; on U55 they take 0.06 of stock's cycles by Vela's own total, 0.67 by the corrected one."""
+    """Depthwise convolutions do these products with more flash; on U55 they take 0.06 of stock's cycles by Vela's own
+    total, 0.67 by the corrected one."""
     stock = dumps(products(False))
     result = optimize_tosa(stock, Target.of(target), stock=stock, options=Options(cache=tmp_path / "prices"))
     assert result.cycles <= result.stock_cycles and result.corrected <= result.stock_corrected < result.stock_cycles

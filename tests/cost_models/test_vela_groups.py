@@ -253,7 +253,8 @@ def test_a_network_of_int16_gets_better(model: VelaGroups, tmp_path: Path) -> No
         a16w8.explicit(model.target.accelerator), model.target, options=Options(cache=tmp_path / "p", time_limit=2)
     )
     assert (result.chosen, result.searched, result.verified) == ("eqsat", True, True)
-    # on U85 Vela does not compile strides above 3 with padding behind a SLICE rightly (`wide_strides_of_a_slice` of its defects)
+    # on U85 Vela does not compile strides above 3 with padding behind a SLICE rightly (`wide_strides_of_a_slice` of its
+    # defects)
     refused = "a candidate was not used: Vela compiles it wrongly"
     assert all(model.target.family is U85 and w.startswith(refused) for w in result.warnings)
     assert result.cycles < 0.75 * result.explicit_cycles

@@ -1,4 +1,5 @@
-"""A graph's windows add up to its total, equal windows are measured once, and what Vela does only once in a graph it does not do in each."""
+"""A graph's windows add up to its total, equal windows are measured once, and what Vela does only once in a graph it
+does not do in each."""
 
 from __future__ import annotations
 

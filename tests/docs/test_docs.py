@@ -1,4 +1,5 @@
-"""The documents: the site builds, every block of code runs and prints what its page says, every quoted message is one of ours."""
+"""The documents: the site builds, every block of code runs and prints what its page says, every quoted message is one
+of ours."""
 
 from __future__ import annotations
 

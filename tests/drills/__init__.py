@@ -2,8 +2,8 @@
 
     python -m tests.drills --out benchmarks/results/drills
 
-A drill is a function that takes a directory of its own and answers (passed, what was seen). It does the harm for real: it kills the
-process, fills the disk, sends the signal.
+A drill is a function that takes a directory of its own and answers (passed, what was seen). It does the harm for real:
+it kills the process, fills the disk, sends the signal.
 """
 
 from __future__ import annotations

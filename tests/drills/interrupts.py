@@ -17,7 +17,8 @@ from tests.drills import TARGET, CommandProcess, DrillOutcome, drill
 from tests.drills.files import MODEL
 from tests.fuzzing.formats import transposes
 
-#: Stages of `eqsat optimize` in their order ("search": of the portfolio, which returns its incumbent), and what `eqsat compile` has besides.
+#: Stages of `eqsat optimize` in their order ("search": of the portfolio, which returns its incumbent), and what
+#: `eqsat compile` has besides.
 OPTIMIZE = ("starting", "import", "vela", "saturate", "price", "extract", "search", "verify", "write")
 COMPILE = ("starting", "quantizing", "lowering", "saturate", "price", "verify", "to_executorch", "write")
 #: Those in which the first Ctrl-C ends the search, and not the command.
@@ -27,8 +28,9 @@ MOMENTS = 50
 
 
 def interrupted(place: Path, stage: str, command: list[object], wait: float = 0.1, times: int = 1) -> tuple[bool, str]:
-    """Sends SIGINT to the command's whole group, as a terminal does, `wait` seconds after it has entered the stage ("moment": after its
-    start, in the unchanged command; that it is done by then is no failure), as often as `times` says."""
+    """Sends SIGINT to the command's whole group, as a terminal does, `wait` seconds after it has entered the stage
+    ("moment": after its start, in the unchanged command; that it is done by then is no failure), as often as `times`
+    says."""
     name = f"{stage}-{wait:.3f}" if stage == "moment" else stage
     temporary = place / f"tmp-{name}"
     temporary.mkdir()
@@ -104,7 +106,8 @@ def _unsound(out: Path, printed: str, cut_short: bool) -> Iterator[str]:
 
 
 def _interrupt(process: CommandProcess, times: int) -> tuple[int, float]:
-    """The exit code after that many SIGINTs, as a shell has it, and the seconds until the end. Raises TimeoutExpired."""
+    """The exit code after that many SIGINTs, as a shell has it, and the seconds until the end. Raises
+    TimeoutExpired."""
     sent = time.monotonic()
     for _ in range(times):
         if process.process.poll() is None:

@@ -27,7 +27,8 @@ def children(module: str) -> list[psutil.Process]:
 
 
 def kill_at_work(module: str) -> int:
-    """Stops the workers, so that they are certainly at work when they are killed a moment later; how many there were."""
+    """Stops the workers, so that they are certainly at work when they are killed a moment later; how many there
+    were."""
     found = children(module)
     for p in found:
         with contextlib.suppress(psutil.Error):

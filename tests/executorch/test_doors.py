@@ -200,7 +200,8 @@ def test_a_recipe_takes_every_accelerator_and_nothing_unknown() -> None:
 
 @pytest.mark.slow
 def test_several_methods_delegates_and_partitioners() -> None:
-    """Two methods with targets of their own, the CPU between two delegates of one, and another partitioner for what is left."""
+    """Two methods with targets of their own, the CPU between two delegates of one, and another partitioner for what is
+    left."""
     torch.manual_seed(0)
     x = (torch.randn(1, 4, 8, 8),)
     specs = {"small": EthosUCompileSpec("ethos-u55-128"), "large": EthosUCompileSpec(TARGET)}

@@ -1,4 +1,5 @@
-"""Checks one step of a proof with egglog itself: that rule alone, on the classes around its left side as they were before the step."""
+"""Checks one step of a proof with egglog itself: that rule alone, on the classes around its left side as they were
+before the step."""
 
 from __future__ import annotations
 

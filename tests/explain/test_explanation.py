@@ -125,7 +125,8 @@ def test_the_names_of_pytorch_are_told(relus: tuple[Result, Explanation], tmp_pa
 
 
 def test_what_it_costs_to_do_without(shuffled: tuple[Result, Explanation]) -> None:
-    """The extra cycles are those of an exact extraction without the e-node; what nothing replaces is said to be irreplaceable."""
+    """The extra cycles are those of an exact extraction without the e-node; what nothing replaces is said to be
+    irreplaceable."""
     result, e = shuffled
     found = 0
     for n, v in e.ops.items():

@@ -1,4 +1,5 @@
-"""An extractor of another package, installed as users install one, is known to the command line and to the benchmark."""
+"""An extractor of another package, installed as users install one, is known to the command line and to the
+benchmark."""
 
 import json
 import os
@@ -20,7 +21,8 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.fixture
 def installed(tmp_path) -> dict[str, str]:
-    """The environment of a process that has a package `lazy_extraction` with an extractor `lazy`; it notes each call in CALLS."""
+    """The environment of a process that has a package `lazy_extraction` with an extractor `lazy`; it notes each call in
+    CALLS."""
     site = tmp_path / "site"
     info = site / "lazy_extraction-1.0.dist-info"
     info.mkdir(parents=True)

@@ -16,7 +16,8 @@ from tests.extraction.sample_graphs import brute_force, choice_graphs
 
 @st.composite
 def joined(draw) -> ChoiceGraph:
-    """Up to three graphs in a row: a class of each, alone or besides other e-nodes of its own, reads the roots of the next."""
+    """Up to three graphs in a row: a class of each, alone or besides other e-nodes of its own, reads the roots of the
+    next."""
     pieces = draw(st.lists(choice_graphs(max_classes=4), min_size=2, max_size=3))
     rows, pairs, forbidden, bad, per_reader, roots = [], {}, [], [], [], []
     first, nodes = 0, 0
@@ -61,8 +62,8 @@ def test_the_best_of_the_parts_is_the_best_of_the_whole(graph: ChoiceGraph) -> N
 
 
 def chain(length: int, leaf: float = 1.0, skip: float | None = None) -> ChoiceGraph:
-    """A row of copies of a part: its root is computed from either of two classes, which both read the root of the next part. skip: cost of a leaf
-    that the first of them can be instead."""
+    """A row of copies of a part: its root is computed from either of two classes, which both read the root of the next
+    part. skip: cost of a leaf that the first of them can be instead."""
     rows = []
     for k in range(length):
         a, b, below = 3 * k + 1, 3 * k + 2, 3 * k + 3

@@ -2,6 +2,7 @@
 
     python -m tests.fuzzing --inputs 100000 --seed 0 --out benchmarks/results/fuzz
 
-`corpus` makes small valid files, `mutate` damages them, `formats` reads the results, each input in a process with limits on time and
-memory (`reading`), so that a crash or a hang is seen and recorded. An input is made again from (format, seed, number) alone.
+`corpus` makes small valid files, `mutate` damages them, `formats` reads the results, each input in a process with
+limits on time and memory (`reading`), so that a crash or a hang is seen and recorded. An input is made again from
+(format, seed, number) alone.
 """

@@ -1,4 +1,5 @@
-"""Compiled models as fuzzed formats: raw outputs of Vela, delegates' payloads and .pte files, read and run as `eqsat run` does."""
+"""Compiled models as fuzzed formats: raw outputs of Vela, delegates' payloads and .pte files, read and run as
+`eqsat run` does."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ class Finding(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """prepare: makes the corpus in a directory, which may take what `read` must not. damage: all mutators, or the blind ones only.
+    """prepare: makes the corpus in a directory, which may take what `read` must not. damage: all mutators, or the blind
+    ones only.
     read: reads one damaged file in a directory of its own."""
 
     name: str
@@ -75,8 +76,8 @@ def _write_graphs(place: Path) -> None:
 
 
 def _read_tosa(data: bytes, _: Path) -> str:
-    """An accepted file can be written, and what is written is read as the same: from the second writing on to the byte, as the first
-    gives outputs that are inputs or constants an IDENTITY."""
+    """An accepted file can be written, and what is written is read as the same: from the second writing on to the byte,
+    as the first gives outputs that are inputs or constants an IDENTITY."""
     try:
         graph = loads(data)
     except TosaError as e:
@@ -161,7 +162,8 @@ def _read_choice_graph(data: bytes, place: Path) -> str:
 
 
 def _write_run(place: Path) -> None:
-    """A file for each of a run's, its name before its bytes; packed ones unpacked, as damage to a packed one is always seen."""
+    """A file for each of a run's, its name before its bytes; packed ones unpacked, as damage to a packed one is always
+    seen."""
     for file in sorted(_saved_run(place).iterdir()):
         data = file.read_bytes()
         (place / file.name).write_bytes(gzip.decompress(data) if file.suffix == ".gz" else data)

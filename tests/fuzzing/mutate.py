@@ -99,7 +99,8 @@ def cut(r: random.Random, data: bytes, _: Sequence[bytes]) -> bytes:
 
 @lru_cache(64)
 def sites(data: bytes) -> list[tuple[int, int]]:
-    """(position, bytes) of what a flatbuffer is held together by: offsets to vtables, vtable entries, fields, lengths of vectors and strings.
+    """(position, bytes) of what a flatbuffer is held together by: offsets to vtables, vtable entries, fields, lengths
+    of vectors and strings.
 
     Found by following every field as if it were an offset, so some are plain numbers.
     """
@@ -141,7 +142,8 @@ def _u16(data: bytes, at: int) -> int:
 
 
 def structure(r: random.Random, data: bytes, _: Sequence[bytes]) -> bytes:
-    """One to three offsets, lengths or vtable entries become extremes, or each other: tables shared, of the wrong kind, in circles."""
+    """One to three offsets, lengths or vtable entries become extremes, or each other: tables shared, of the wrong kind,
+    in circles."""
     places, out = sites(data) if len(data) >= 8 else [], bytearray(data)
     for _ in range(r.choice((1, 1, 2, 3)) if places else 0):
         at, n = r.choice(places)
@@ -249,7 +251,8 @@ _GRAPHS = graphs()
 
 
 def meaning(r: random.Random, data: bytes, corpus: Sequence[bytes]) -> bytes:
-    """A graph of the corpus with wrong shapes, dtypes, attributes, operands or outputs, written anew; what cannot be written is damaged blindly."""
+    """A graph of the corpus with wrong shapes, dtypes, attributes, operands or outputs, written anew; what cannot be
+    written is damaged blindly."""
     for _ in range(4):
         base = r.choice(_GRAPHS)
         g = TensorGraph(list(base.nodes), list(base.inputs), list(base.outputs), list(base.output_names))
@@ -263,7 +266,8 @@ def meaning(r: random.Random, data: bytes, corpus: Sequence[bytes]) -> bytes:
 
 
 def operator(r: random.Random, data: bytes, _: Sequence[bytes]) -> bytes:
-    """A small number in the file, such as an operator's, dtype's or attribute table's code, becomes another of its kind."""
+    """A small number in the file, such as an operator's, dtype's or attribute table's code, becomes another of its
+    kind."""
     codes = sorted({*OP_CODE.values(), *DTYPE_CODE.values(), *UNION_CODE.values(), 255})
     out, places = bytearray(data), [i for i in range(len(data)) if 0 < data[i] < 80]
     for _ in range(r.choice((1, 2)) if places else 0):

@@ -1,7 +1,7 @@
 """Reads damaged files in a process of its own, and watches over it.
 
-`run` is the watcher's side, `read` the reader's: it makes one input from its number and reads it. The reader may take 1 GB more
-memory than it has after its imports.
+`run` is the watcher's side, `read` the reader's: it makes one input from its number and reads it. The reader may take 1
+GB more memory than it has after its imports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ MEMORY = 1 << 30
 
 @dataclass(slots=True)
 class Tally:
-    """Outcomes of a format: inputs by outcome and by mutator; findings are inputs with another outcome than a named error."""
+    """Outcomes of a format: inputs by outcome and by mutator; findings are inputs with another outcome than a named
+    error."""
 
     format: str
     inputs: int = 0
@@ -72,7 +73,8 @@ def run(form: str, seed: int, inputs: int, place: Path, start: int = 0) -> Tally
 
 @cache
 def prepare(form: str, place: str) -> None:
-    """Reads the corpus and imports whatever is imported late; then the process may take no more memory than MEMORY besides."""
+    """Reads the corpus and imports whatever is imported late; then the process may take no more memory than MEMORY
+    besides."""
     f, corpus, own = _prepared(form, place)
     for data in corpus[:2]:
         with contextlib.suppress(Exception):

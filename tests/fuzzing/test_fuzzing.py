@@ -127,7 +127,8 @@ def test_a_folded_constant_of_another_dtype_is_carried_not_cut() -> None:
 
 
 def test_small_files_that_stand_for_endless_graphs_are_refused() -> None:
-    """One long name for the result, the operands and the output of every operator: parts of a flatbuffer may be shared."""
+    """One long name for the result, the operands and the output of every operator: parts of a flatbuffer may be
+    shared."""
     g = TensorGraph()
     x = g.add_input("x" * 60000, (1, 2), "INT8")
     corpus.finish(g, g.add("concat", (x,) * 1000, axis=0))

@@ -1,4 +1,5 @@
-"""A route is the movement that it writes, whatever ends it may use, and on a quantized tensor no costlier than the plain one."""
+"""A route is the movement that it writes, whatever ends it may use, and on a quantized tensor no costlier than the
+plain one."""
 
 from __future__ import annotations
 

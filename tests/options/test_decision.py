@@ -1,4 +1,5 @@
-"""The answer is the fastest graph that fits into the memory that it may need, and what the rest would have bought is told."""
+"""The answer is the fastest graph that fits into the memory that it may need, and what the rest would have bought is
+told."""
 
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def test_less_sram_may_not_cost_more_cycles_than_stock_takes() -> None:
 
 @pytest.mark.parametrize("objective", ["cycles", "sram"])
 def test_an_answer_is_dearer_than_stocks_by_neither_total(objective: str) -> None:
-    """Of two that fit, the one that Vela's own total has above stock's is behind, however cheap it is by the other; memory comes first."""
+    """Of two that fit, the one that Vela's own total has above stock's is behind, however cheap it is by the other;
+    memory comes first."""
     stock = Figures(60, 20, 1, vela_total=90)
     dearer, better, too_large = Figures(40, 10, 1, 91), Figures(50, 15, 1, 90), Figures(30, 101, 1, 50)
     footprints = {"stock": footprint(100, 100)}

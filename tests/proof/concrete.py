@@ -1,4 +1,5 @@
-"""Terms at one input: roots are the integers that they stand for, functions are applied to them. So terms are compared with the op table."""
+"""Terms at one input: roots are the integers that they stand for, functions are applied to them. So terms are compared
+with the op table."""
 
 from __future__ import annotations
 

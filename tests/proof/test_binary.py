@@ -26,7 +26,8 @@ from tests.proof.concrete import Opaque, binary_outputs_at
 
 U55, U65, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256"))
 TARGETS = pytest.mark.parametrize("target", [U55, U65, U85], ids=lambda t: t.accelerator)
-#: Graphs of one operator and dtype that are not proved: what their binaries compute has no form, or another one than the graph's. The reason begins so.
+#: Graphs of one operator and dtype that are not proved: what their binaries compute has no form, or another one than
+#: the graph's. The reason begins so.
 OPEN = {
     ("average_padded", "INT16", 85): "a mean of too many values",
     ("weights_as_an_input", "INT8", 85): "its values are none of the graph's",

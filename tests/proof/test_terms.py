@@ -1,4 +1,5 @@
-"""Terms against the op table: at an input, functions in normal form and the limits that are known of them are what the integers are."""
+"""Terms against the op table: at an input, functions in normal form and the limits that are known of them are what the
+integers are."""
 
 from __future__ import annotations
 

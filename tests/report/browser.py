@@ -17,8 +17,8 @@ EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"
 
 
 class Browser:
-    """One page at a time. Messages are JSON with a zero byte at the end, on file descriptors 3 (to the browser) and 4 (Chromium's
-    --remote-debugging-pipe, the DevTools protocol)."""
+    """One page at a time. Messages are JSON with a zero byte at the end, on file descriptors 3 (to the browser) and 4
+    (Chromium's --remote-debugging-pipe, the DevTools protocol)."""
 
     def __init__(self, profile: Path):
         to_read, self._out = os.pipe()

@@ -38,7 +38,8 @@ class Cases:
         return lambda case: self._negative.append((rule, case)) or case
 
     def tests(self, *, fires_on: int, spares: int, slow: Collection[str] = ()) -> tuple[Test, Test]:
-        """That every rule fires on its cases and is exact there, and that it spares its near misses; with so many examples per case.
+        """That every rule fires on its cases and is exact there, and that it spares its near misses; with so many
+        examples per case.
         To be called below the last case. slow: rules whose cases take long."""
 
         @pytest.mark.parametrize(("rule", "case"), _parameters(self._positive, slow))

@@ -1,4 +1,5 @@
-"""Graphs for the soundness tests, and the checker of `eqsat/checking/soundness.py` with the project's rules as defaults.
+"""Graphs for the soundness tests, and the checker of `eqsat/checking/soundness.py` with the project's rules as
+defaults.
 
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (2, 3), "INT8")

@@ -1,4 +1,5 @@
-"""Convolutions in other spellings: every spelling that the rules make is exact, and those that they offer gain in Vela's total."""
+"""Convolutions in other spellings: every spelling that the rules make is exact, and those that they offer gain in
+Vela's total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ADD, SUB and MUL with constants per channel as depthwise convolutions: the same integers in every point, or no rewrite."""
+"""ADD, SUB and MUL with constants per channel as depthwise convolutions: the same integers in every point, or no
+rewrite."""
 
 from __future__ import annotations
 

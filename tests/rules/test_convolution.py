@@ -1,4 +1,5 @@
-"""Convolutions turned, joined and transposed: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
+"""Convolutions turned, joined and transposed: each rule fires on what it is for, is exact there, and leaves its near
+misses alone."""
 
 from pathlib import Path
 
@@ -27,7 +28,8 @@ def weights(g: TensorGraph, shape: tuple[int, ...], out: int, seed: int = 0) -> 
 
 @st.composite
 def convolutions(draw, flat: bool = False) -> tuple[TensorGraph, int, int]:
-    """A graph, its input [1, h, w, 3] and a convolution of it, plain or depthwise, with its own stride, dilation, pads for H and W."""
+    """A graph, its input [1, h, w, 3] and a convolution of it, plain or depthwise, with its own stride, dilation, pads
+    for H and W."""
     g = TensorGraph()
     kh, kw = (1, draw(st.integers(2, 3))) if flat else (draw(st.integers(1, 3)), draw(st.integers(1, 3)))
     sy, dy = (1, 1) if flat else (draw(st.integers(1, 2)), draw(st.integers(1, 2)))

@@ -23,7 +23,8 @@ def product(
     perm: tuple[int, ...] = (),
     split: tuple[int, ...] = (),
 ) -> TensorGraph:
-    """[n, h, c] by [n, c, w] with different zero points; the operand named in `moved` comes through view, transpose, view."""
+    """[n, h, c] by [n, c, w] with different zero points; the operand named in `moved` comes through view, transpose,
+    view."""
     n, h, c, w = shape
     g = TensorGraph()
     x = {"a": g.add_input("a", (n, h, c), "INT8")}

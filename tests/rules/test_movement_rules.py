@@ -1,4 +1,5 @@
-"""Data movement by itself and across other operators: each rule fires on what it is for, is exact, and leaves its near misses alone."""
+"""Data movement by itself and across other operators: each rule fires on what it is for, is exact, and leaves its near
+misses alone."""
 
 from math import prod
 

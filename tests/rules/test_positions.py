@@ -1,4 +1,5 @@
-"""ARGMAX along another axis, and movement across GATHER and SCATTER: each rule fires on what it is for, is exact, and leaves near misses alone."""
+"""ARGMAX along another axis, and movement across GATHER and SCATTER: each rule fires on what it is for, is exact, and
+leaves near misses alone."""
 
 from __future__ import annotations
 

@@ -210,7 +210,8 @@ def test_a_preset_is_no_more_than_its_seed() -> None:
 
 
 def test_equal_values_in_two_output_slots_stay_two_tensors(tmp_path: Path) -> None:
-    """Two equal convolutions become one; two tensors leave the graph, one of them through an IDENTITY, as a constant and an input do."""
+    """Two equal convolutions become one; two tensors leave the graph, one of them through an IDENTITY, as a constant
+    and an input do."""
     g = TensorGraph()
     x = g.add_input("x", (1, 8, 8, 16), "INT8")
     k = g.add_const(np.arange(8), "INT8")

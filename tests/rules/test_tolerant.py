@@ -66,7 +66,8 @@ def chain(ops: list[str], seed: int, slopes: list[float], zps: list[int]) -> tup
             x,
             op,
             rng.integers(-60, 60, 3),
-            # the factors differ: Vela gives convolutions of equal weights and scales the same biases (eqsat/vela/guards.py)
+            # the factors differ: Vela gives convolutions of equal weights and scales the same biases
+            # (eqsat/vela/guards.py)
             scale=integer_scale(slope / 64 if op == "mul" else slope / 2**19),
             zp=zp,
             out_zp=out,
@@ -188,7 +189,8 @@ def batch_norm(saturating: bool = False) -> TensorGraph:
             y,
             op,
             rng.integers(20, 60, 24),
-            # the factors differ: Vela gives convolutions of equal weights and scales the same biases (eqsat/vela/guards.py)
+            # the factors differ: Vela gives convolutions of equal weights and scales the same biases
+            # (eqsat/vela/guards.py)
             scale=integer_scale(slope / 64 if op == "mul" else slope / 2**19),
             zp=2,
             out_zp=2,

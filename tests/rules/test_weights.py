@@ -1,4 +1,5 @@
-"""Weight absorption and other operators: each rule fires on what it is for, is exact there, and leaves its near misses alone."""
+"""Weight absorption and other operators: each rule fires on what it is for, is exact there, and leaves its near misses
+alone."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""A run comes back as it was saved, without ExecuTorch; anything missing, changed or foreign is an error that names it."""
+"""A run comes back as it was saved, without ExecuTorch; anything missing, changed or foreign is an error that names
+it."""
 
 from __future__ import annotations
 

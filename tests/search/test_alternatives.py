@@ -20,7 +20,8 @@ UPSCALE = Path(__file__).parents[2] / "examples/upscale.tosa"
 
 
 class Refusing(Pool):
-    """Requests whose numbers are in `refused` are refused, as Vela does it. The analytic model makes none of its own."""
+    """Requests whose numbers are in `refused` are refused, as Vela does it. The analytic model makes none of its
+    own."""
 
     def __init__(self, *refused: int) -> None:
         super().__init__(1)

@@ -16,7 +16,8 @@ from tests.graphs import ON_THE_NEWEST_VELA, finish, rescale
 
 
 def scaled(layers: int = 8, channels: int = 32) -> TensorGraph:
-    """Products with constants per channel. Each is faster as a depthwise convolution, which takes more flash, and they are all alike."""
+    """Products with constants per channel. Each is faster as a depthwise convolution, which takes more flash, and they
+    are all alike."""
     g, rng = TensorGraph(), np.random.default_rng(0)
     x = g.add_input("x", (1, 16, 16, channels), "INT8")
     for i in range(layers):

@@ -250,7 +250,8 @@ def test_an_operator_without_any_price_is_named(options: Options) -> None:
 
 @pytest.mark.parametrize("target", [U55, Target.of("ethos-u65-256"), U85], ids=lambda t: t.accelerator)
 def test_sums_of_int48_that_two_rescales_read_are_computed_twice(target: Target, options: Options) -> None:
-    """Of a convolution without an activation that is an operand of another and of a sum: U55 and U65 refuse one for both."""
+    """Of a convolution without an activation that is an operand of another and of a sum: U55 and U65 refuse one for
+    both."""
     g = TensorGraph()
     weights = g.add_const(np.random.default_rng(0).integers(-127, 127, (8, 1, 1, 8)), "INT8")
     x, bias = g.add_input("x", (1, 8, 8, 8), "INT16"), g.add_const(np.zeros(8), "INT48")

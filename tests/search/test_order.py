@@ -56,7 +56,8 @@ def halved() -> TensorGraph:
 
 
 def branches(*order: int) -> TensorGraph:
-    """Three branches of one, two and three convolutions, joined along the channels in an order, which a CLAMP and a convolution read."""
+    """Three branches of one, two and three convolutions, joined along the channels in an order, which a CLAMP and a
+    convolution read."""
     g = TensorGraph()
     x = conv(g, g.add_input("x", (1, 12, 12, 32), "INT8"), 32, seed=9)
     ends = [
@@ -118,7 +119,8 @@ def test_the_weights_that_read_a_concat_move_with_its_operands(target: Target, p
 
 @ON_THE_NEWEST_VELA
 def test_a_faster_graph_that_does_not_fit_is_made_to_fit(pool: Pool) -> None:
-    """The swap lowers the peak on U65 and takes a few cycles more: without a limit it is not the best one, with one it is the only one."""
+    """The swap lowers the peak on U65 and takes a few cycles more: without a limit it is not the best one, with one it
+    is the only one."""
     graph = shortcut(thin_first=False)
     free = rounds(graph, U65, pool)
     limits = MemoryLimits(sram=free[0].figures.sram - 1)
@@ -131,7 +133,8 @@ def test_a_faster_graph_that_does_not_fit_is_made_to_fit(pool: Pool) -> None:
 )
 @pytest.mark.parametrize("target", [U55, U65], ids=lambda t: t.accelerator)
 def test_the_peak_of_an_order_is_velas(graph: TensorGraph, target: Target, pool: Pool) -> None:
-    """Of the graph as it is: what is in SRAM at each step is what Vela's allocation has there, as far as nodes have it."""
+    """Of the graph as it is: what is in SRAM at each step is what Vela's allocation has there, as far as nodes have
+    it."""
     estimate = compile_graph(graph, target, pool)
     allocation = Allocation.of(graph, estimate)
     assert len(allocation.order(graph)) == len(estimate.operators)

@@ -1,4 +1,5 @@
-"""Products of one matrix with many rows of a tensor, as the steps of a recurrence have them, are one product where that takes fewer cycles."""
+"""Products of one matrix with many rows of a tensor, as the steps of a recurrence have them, are one product where that
+takes fewer cycles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every spelling of a convolution equals the plain one to the bit, over random shapes, strides, dilations and padding."""
+"""Every spelling of a convolution equals the plain one to the bit, over random shapes, strides, dilations and
+padding."""
 
 from __future__ import annotations
 

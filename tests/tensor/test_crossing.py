@@ -1,4 +1,5 @@
-"""Movement across operators that act along axes: what is claimed equal is equal, on many small shapes, unit axes among them."""
+"""Movement across operators that act along axes: what is claimed equal is equal, on many small shapes, unit axes among
+them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The op table answers every question about every operator, and its integers are those of the TOSA reference model, to the bit, on random
-small graphs of one operator."""
+"""The op table answers every question about every operator, and its integers are those of the TOSA reference model, to
+the bit, on random small graphs of one operator."""
 
 from __future__ import annotations
 

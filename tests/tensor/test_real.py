@@ -1,4 +1,5 @@
-"""The real interpretation agrees with the integers wherever these do not round, and differs by roundings alone elsewhere."""
+"""The real interpretation agrees with the integers wherever these do not round, and differs by roundings alone
+elsewhere."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ def test_products_cost_the_same_wherever_their_constants_lie(target: str, worker
 def test_reads_are_those_of_the_commands_blocks(
     target: str, shape: tuple[int, ...], by: tuple[int, ...], worker: Worker
 ) -> None:
-    """Counted in the command of the second product, whose other operand and result lie in another memory, with bursts of 128 bytes that begin anew
-    with each piece of the operand."""
+    """Counted in the command of the second product, whose other operand and result lie in another memory, with bursts
+    of 128 bytes that begin anew with each piece of the operand."""
     estimate = compile_graph(products(False, shape, by), Target.of(target), worker)
     command = [c for c in commands(decoded(estimate.stream)) if isinstance(c, Elementwise)][1]
     row = [r for r in estimate.rows if r["operator"] == "Mul"][1]

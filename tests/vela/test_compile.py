@@ -55,7 +55,8 @@ def test_kinds_tell_data_movement_apart(worker: Worker) -> None:
 
 @pytest.mark.parametrize(("target", "scales"), [("ethos-u55-128", 24), ("ethos-u85-256", 32)])
 def test_rows_tell_whose_memory_it_is(target: str, scales: int, worker: Worker) -> None:
-    """The peak is that of an operator; a convolution's weights are all but its scales, 10 bytes each, on U85 of channels in sixteens."""
+    """The peak is that of an operator; a convolution's weights are all but its scales, 10 bytes each, on U85 of
+    channels in sixteens."""
     estimate = compile_graph(residual(), Target.of(target), worker)
     assert max(r["sram_bytes"] for r in estimate.rows) == estimate.footprint.sram
     assert all((r["weight_bytes"] > 0) == (r["operator"] == "Conv2D") for r in estimate.rows)

@@ -1,4 +1,5 @@
-"""What is written down of Vela by version is true of the one that is installed. A test here that fails tells that a version differs."""
+"""What is written down of Vela by version is true of the one that is installed. A test here that fails tells that a
+version differs."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def test_of_native_transposes(family, pool: Pool) -> None:
 
 
 def test_of_versions_that_are_not_known() -> None:
-    """A newer one is taken to be like the newest that is known, an older one like the oldest; its last number tells nothing."""
+    """A newer one is taken to be like the newest that is known, an older one like the oldest; its last number tells
+    nothing."""
     first, last = min(KNOWN), max(KNOWN)
     assert facts_of("4.9.0") is facts_of("5.1.3") is KNOWN[first]
     assert facts_of("5.2.0") is facts_of("5.2.1rc1") is facts_of("5.10.0") is facts_of("7.0") is KNOWN[last]

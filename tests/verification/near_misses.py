@@ -1,4 +1,5 @@
-"""Pairs of graphs that are nearly equal, each with an input on which they differ, of the kinds that samples drawn without regard to the graph
+"""Pairs of graphs that are nearly equal, each with an input on which they differ, of the kinds that samples drawn
+without regard to the graph
 miss: sums near their extremes, single codes of INT16, values that must meet, one unit before a large downscale."""
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ def options(tmp_path: Path) -> Options:
 
 
 def largest_of_rows(sliced_first: bool) -> TensorGraph:
-    """The largest of each of the last two rows. Vela compiles a REDUCE_MAX behind a SLICE wrongly (`docs/vela-defects.md`)."""
+    """The largest of each of the last two rows. Vela compiles a REDUCE_MAX behind a SLICE wrongly
+    (`docs/vela-defects.md`)."""
     g = TensorGraph()
     x = relu(g, g.add_input("x", (6, 10), "INT8"), -100)
     maximum = makers.extremum(1)

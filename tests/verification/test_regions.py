@@ -1,4 +1,5 @@
-"""A wrong value inside is found whatever hides it later on, and what is right is never refused for inputs that cannot occur."""
+"""A wrong value inside is found whatever hides it later on, and what is right is never refused for inputs that cannot
+occur."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ def test_inputs_are_free_of_each_other(op: str, wrong: bool) -> None:
 
 
 def test_values_that_cannot_occur_refuse_nothing() -> None:
-    """clamp(clamp(x)) = clamp(x), where the graph that was found has the inner clamp as well: with both free they differ."""
+    """clamp(clamp(x)) = clamp(x), where the graph that was found has the inner clamp as well: with both free they
+    differ."""
     g = TensorGraph()
     x = g.add_input("x", (1, 4), "INT8")
     inner = clamp(g, x, -10, 10)
@@ -153,7 +155,8 @@ def test_moved_values_are_known_by_their_move() -> None:
 
 @pytest.mark.parametrize("wrong", [None, 27])
 def test_a_value_and_its_moves_are_one_value_at_a_boundary(wrong: int | None) -> None:
-    """At each of 30 boundaries one graph reads what the other reads moved: drawn by themselves they would differ at all of them."""
+    """At each of 30 boundaries one graph reads what the other reads moved: drawn by themselves they would differ at all
+    of them."""
     source, found = TensorGraph(), TensorGraph()
     x = source.add_input("x", (1, 4, 4, 2), "INT8")
     at = {found.add_input("x", (1, 4, 4, 2), "INT8"): x}

@@ -1,4 +1,5 @@
-"""Random legal TensorGraphs over all operators of the op table, of the shapes that networks have or as a profile wants them.
+"""Random legal TensorGraphs over all operators of the op table, of the shapes that networks have or as a profile wants
+them.
 
 >>> g = random_graph(7)
 >>> 5 <= sum(g.op_counts().values()), random_graph(7) == g
@@ -6,8 +7,9 @@
 >>> sum(random_graph(7, RULE).op_counts().values()) < 20
 True
 
-A graph is a string of blocks (`moving`, `pieces`, `elementwise`, `reductions`, `products`, `indexing`), each reading the newest value or, for forks, an
-older one. It is legal for the TOSA reference model, level 8K. Equal seeds and profiles give equal graphs.
+A graph is a string of blocks (`moving`, `pieces`, `elementwise`, `reductions`, `products`, `indexing`), each reading
+the newest value or, for forks, an older one. It is legal for the TOSA reference model, level 8K. Equal seeds and
+profiles give equal graphs.
 """
 
 from __future__ import annotations
@@ -75,7 +77,8 @@ def _first(g: TensorGraph, count: int) -> TensorGraph:
 
 
 def _finished(b: Builder) -> TensorGraph:
-    """With outputs, one of them now and then unsigned, twice in the list, or an input as it is; inputs that nobody reads are left out."""
+    """With outputs, one of them now and then unsigned, twice in the list, or an input as it is; inputs that nobody
+    reads are left out."""
     outputs = [o for o in _outputs(b) if b.g.nodes[o].op not in ("input", "const")]
     b.g.outputs = outputs or [b.unary(b.values[0])]
     if b.dtype(b.g.outputs[0]) == "INT8" and b.chance(0.1):

@@ -1,4 +1,5 @@
-"""A TensorGraph under construction with its random numbers: operators as ExecuTorch quantizes them, within what TOSA defines.
+"""A TensorGraph under construction with its random numbers: operators as ExecuTorch quantizes them, within what TOSA
+defines.
 
 INT8 values have zero points, sums are INT32 (INT48 after INT16 products), a RESCALE is at every change of scale.
 Magnitudes stay where no operator overflows, which TOSA would leave undefined.
@@ -25,7 +26,8 @@ class Unfit(Exception):
 
 
 class Builder:
-    """Draws and adds operators. `values` are the nodes that later operators may read. largest: elements of a tensor, at most.
+    """Draws and adds operators. `values` are the nodes that later operators may read. largest: elements of a tensor, at
+    most.
     without: operators that are not added."""
 
     def __init__(self, rng: np.random.Generator, largest: int, without: Collection[str] = ()):
@@ -137,7 +139,8 @@ class Builder:
         per_channel: bool | None = None,
         unsigned: str = "",
     ) -> int:
-        """unsigned: "", "input" or "output"; unsigned values are for the edges of a graph, signed operators may not read them."""
+        """unsigned: "", "input" or "output"; unsigned values are for the edges of a graph, signed operators may not
+        read them."""
         attrs = makers.rescale(
             dtype,
             multiplier,

@@ -10,7 +10,8 @@ from eqsat.tensor import makers
 
 
 def _partner(b: Builder, x: int) -> int:
-    """An operand beside x: a value of its shape, one that broadcasts, a constant of one element, of a row or whole, or x itself."""
+    """An operand beside x: a value of its shape, one that broadcasts, a constant of one element, of a row or whole, or
+    x itself."""
     shape, rank = b.shape(x), len(b.shape(x))
     broadcast = [
         v

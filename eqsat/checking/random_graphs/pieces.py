@@ -58,7 +58,8 @@ def halves(b: Builder, x: int) -> list[int]:
 
 @block(2)
 def join(b: Builder, x: int) -> list[int]:
-    """Concat with values of the same shape, constants or forks of x, sometimes one concat inside another or several layouts."""
+    """Concat with values of the same shape, constants or forks of x, sometimes one concat inside another or several
+    layouts."""
     axis = b.between(0, len(b.shape(x)) - 1)
     others = [b.of(*b.like(x), x) for _ in range(b.between(1, 3))]
     for i, o in enumerate(others):

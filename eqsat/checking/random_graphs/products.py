@@ -35,7 +35,8 @@ def _bias(b: Builder, channels: int, dtype: str) -> int:
 
 
 def _fitting(b: Builder, size: int, most: int, below: bool) -> tuple[int, int, int, int, int]:
-    """(kernel, stride, dilation, pad before, pad after) that fit `size` evenly; `below`: pads smaller than the kernel."""
+    """(kernel, stride, dilation, pad before, pad after) that fit `size` evenly; `below`: pads smaller than the
+    kernel."""
     for _ in range(20):
         kernel, stride, dilation = b.between(1, most), b.of(1, 1, 2), b.of(1, 1, 1, 2)
         if below:

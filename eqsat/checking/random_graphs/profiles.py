@@ -36,9 +36,11 @@ _SMALL_SHAPES: tuple[Shape, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """fewest, most: operators, about. largest: elements of a tensor, at most. shapes, dtypes: of the inputs, each drawn as often as it is named.
+    """fewest, most: operators, about. largest: elements of a tensor, at most. shapes, dtypes: of the inputs, each drawn
+    as often as it is named.
 
-    weights: {kind or name of a block: factor of its weight}, 1 for others. some: only some blocks for a graph, so that they meet often.
+    weights: {kind or name of a block: factor of its weight}, 1 for others. some: only some blocks for a graph, so that
+    they meet often.
     """
 
     fewest: int = 5
@@ -72,8 +74,8 @@ def _known(names: Iterable[str]) -> None:
 
 #: As networks are.
 NETWORK = Profile()
-#: A few operators on a few elements: what one rule needs to match, and a person can read. Rules are often about what networks seldom have,
-#: so that is drawn oftener.
+#: A few operators on a few elements: what one rule needs to match, and a person can read. Rules are often about what
+#: networks seldom have, so that is drawn oftener.
 RULE = Profile(
     fewest=3,
     most=9,

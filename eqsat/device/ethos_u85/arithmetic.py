@@ -30,8 +30,8 @@ TABLES = {
 def scaled(
     values: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int, rounding: RoundModeOfm, double: int = 0
 ) -> np.ndarray:
-    """int64: values * multiplier / 2**shift, rounded. double: by how many bits the first of two roundings lies lower. Raises DeviceError where the
-    result has no room."""
+    """int64: values * multiplier / 2**shift, rounded. double: by how many bits the first of two roundings lies lower.
+    Raises DeviceError where the result has no room."""
     shift, multiplier = np.asarray(shift, np.int64), np.asarray(multiplier, np.int64)
     half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
     extra = np.where(shift > 31 - double, np.int64(1) << 30 - double, 0)
@@ -98,8 +98,8 @@ def _fitting(values: np.ndarray, element: Element) -> np.ndarray:
 
 
 def looked_up(values: np.ndarray, chosen: Element, element: Element, table: bytes) -> np.ndarray:
-    """8 bits choose one of 256 entries; of 16 bits the upper nine choose a base and a slope of 16 bits each, and the lower seven how far to go,
-    which a result of 32 bits keeps as a fraction."""
+    """8 bits choose one of 256 entries; of 16 bits the upper nine choose a base and a slope of 16 bits each, and the
+    lower seven how far to go, which a result of 32 bits keeps as a fraction."""
     place = values - chosen.limits[0]
     if chosen.bits == 8:
         return np.frombuffer(table, element.dtype).astype(np.int64)[place]

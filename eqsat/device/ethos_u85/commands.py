@@ -28,7 +28,8 @@ from eqsat.device.registers import IfmUpscaleMode, KernelDecomposition, WeightOr
 
 @dataclass(frozen=True, slots=True)
 class Chained:
-    """An operand or result that never reaches memory: in one of the NPU's chaining buffers, with the shape of the output."""
+    """An operand or result that never reaches memory: in one of the NPU's chaining buffers, with the shape of the
+    output."""
 
     buffer: int
     element: Element
@@ -49,8 +50,8 @@ Operand = FeatureMap | Chained | Scalar
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """What happens to a result after its scaling. table: which of those that have the function's size. minimum, maximum: bits as they are in the
-    registers."""
+    """What happens to a result after its scaling. table: which of those that have the function's size. minimum,
+    maximum: bits as they are in the registers."""
 
     function: ActivationFunction
     table: int
@@ -61,8 +62,10 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The result of an operation and what is done to it. shape: (height, width, depth) before `transpose` and `reverse`; map has those after.
-    map: None where only accumulators are kept. scale: None where each channel has its own; it is left alone by Vela then."""
+    """The result of an operation and what is done to it. shape: (height, width, depth) before `transpose` and
+    `reverse`; map has those after.
+    map: None where only accumulators are kept. scale: None where each channel has its own; it is left alone by Vela
+    then."""
 
     shape: tuple[int, int, int]
     map: FeatureMap | Chained | None
@@ -75,7 +78,8 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """Where accumulators begin, and whether they are handed on to the output (else they are kept for the next operation)."""
+    """Where accumulators begin, and whether they are handed on to the output (else they are kept for the next
+    operation)."""
 
     format: AccFormat
     input: AccInput
@@ -84,8 +88,9 @@ class Accumulators:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """How the work is cut, of no influence on the result but that weights are stored in this order: (height, width, depth), and (height, width)
-    of the micro blocks that are computed at once. dependency: how many blocks may overlap with those of the operation before."""
+    """How the work is cut, of no influence on the result but that weights are stored in this order: (height, width,
+    depth), and (height, width) of the micro blocks that are computed at once. dependency: how many blocks may overlap
+    with those of the operation before."""
 
     shape: tuple[int, int, int]
     micro: tuple[int, int]
@@ -180,7 +185,8 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class DmaSide:
-    """Where a copy reads or writes. region: None inside the NPU (its tables); strides: bytes from one piece to the next, (outer, inner);
+    """Where a copy reads or writes. region: None inside the NPU (its tables); strides: bytes from one piece to the
+    next, (outer, inner);
     indexed: pieces are chosen by indices."""
 
     region: int | None

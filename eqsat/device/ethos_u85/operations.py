@@ -49,8 +49,8 @@ def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
 
 
 def _averaged(w: Window, x: np.ndarray) -> np.ndarray:
-    """The mean of what a window sees of the input, a half rounded away from zero. The hardware divides itself; TOSA's reciprocals, which it has to
-    agree with, round like this."""
+    """The mean of what a window sees of the input, a half rounded away from zero. The hardware divides itself; TOSA's
+    reciprocals, which it has to agree with, round like this."""
     sums = w.combined(x, np.add, 0.0).astype(np.int64)
     counts = w.combined(np.full((1, *x.shape[1:3], 1), 1 + w.zero_point), np.add, 0.0).astype(np.int64)
     if (counts == 0).any():
@@ -59,7 +59,8 @@ def _averaged(w: Window, x: np.ndarray) -> np.ndarray:
 
 
 def _first_largest(c: Pooling, x: np.ndarray) -> np.ndarray:
-    """The number of the first largest element of each window, in the upper bits of an accumulator; Vela shifts the value below it away."""
+    """The number of the first largest element of each window, in the upper bits of an accumulator; Vela shifts the
+    value below it away."""
     axis = 2 if c.mode == PoolingMode.ARGMAX_X else 1
     if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != RoundModeOfm.TRUNCATE_TO_LOWER:
         raise DeviceError(f"the model does not know {c.mode.name} but with its value shifted away")
@@ -137,7 +138,8 @@ def _counts(b: np.ndarray) -> np.ndarray:
 
 
 def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: RoundModeOfm) -> np.ndarray:
-    """Vela asks for one of two roundings by what TOSA's ARITHMETIC_RIGHT_SHIFT says (`graphir_optimiser.cpp`, ConvertAttributes)."""
+    """Vela asks for one of two roundings by what TOSA's ARITHMETIC_RIGHT_SHIFT says (`graphir_optimiser.cpp`,
+    ConvertAttributes)."""
     if rounding == RoundModeOfm.TRUNCATE_TO_LOWER:
         return a >> b
     if rounding == RoundModeOfm.NATURAL:
@@ -146,7 +148,8 @@ def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: RoundModeOfm) -> np.n
 
 
 def resized(c: Resize, x: np.ndarray) -> np.ndarray:
-    """Values without their zero point, in units of TOSA's RESIZE (both scales together of a bilinear one), in the upper bits of an accumulator.
+    """Values without their zero point, in units of TOSA's RESIZE (both scales together of a bilinear one), in the upper
+    bits of an accumulator.
     Raises DeviceError."""
     values = x.astype(np.int64) - c.ifm.zero_point
     for axis, along in ((1, c.y), (2, c.x)):

@@ -1,7 +1,8 @@
 """The commands of Ethos-U85: codes, names and fields.
 
-Facts from Arm's register description in Vela (`ethosu/regor/architecture/ethosu85/ethos_u85_interface.hpp`, Apache-2.0). What U85 has in
-common with U55 and U65, with the same code and the same fields, is in `eqsat/device/registers.py`; the rest is here.
+Facts from Arm's register description in Vela (`ethosu/regor/architecture/ethosu85/ethos_u85_interface.hpp`,
+Apache-2.0). What U85 has in common with U55 and U65, with the same code and the same fields, is in
+`eqsat/device/registers.py`; the rest is here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Weights, biases and scales of a convolution on Ethos-U85, out of the streams that Vela encoded them in.
 
-The order and the records are those of Vela's encoder (`ethosu/regor/architecture/ethosu85/ethos_u85_weight_encoder.cpp`, Apache-2.0). Weights
-for the standard decoders are compressed as those of U55 are, a stream for each core; those for the fast decoder are plain numbers or places in
-a palette (`dependencies/mlw_codec/source/mlw_encode_fwd.cpp`), in one stream in which cores take turns.
+The order and the records are those of Vela's encoder
+(`ethosu/regor/architecture/ethosu85/ethos_u85_weight_encoder.cpp`, Apache-2.0). Weights for the standard decoders are
+compressed as those of U55 are, a stream for each core; those for the fast decoder are plain numbers or places in a
+palette (`dependencies/mlw_codec/source/mlw_encode_fwd.cpp`), in one stream in which cores take turns.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ _RECORD = 10
 _RUN = 4
 #: Kernels are cut into pieces of this size before dilation.
 _PIECE = 8
-#: Of the fast format: bits of the header, where the correction of plain weights and the palette are in it, bits of a palette's entry.
+#: Of the fast format: bits of the header, where the correction of plain weights and the palette are in it, bits of a
+#: palette's entry.
 _HEADER, _ADJUST, _PALETTE, _ENTRY, _ENTRIES = 256, 104, 112, 9, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How weights of [out, height, width, in] lie in a stream. block: output channels of a block; micro: of a micro block; bits: of an
-    input; cores: that share the work; macs: of all of them."""
+    """How weights of [out, height, width, in] lie in a stream. block: output channels of a block; micro: of a micro
+    block; bits: of an input; cores: that share the work; macs: of all of them."""
 
     shape: tuple[int, int, int, int]
     depthwise: bool
@@ -105,8 +107,8 @@ def _fill(out: np.ndarray, places: np.ndarray, values: np.ndarray) -> None:
 
 @lru_cache(512)
 def _fast(stream: bytes) -> np.ndarray:
-    """The first bits of the header say whether weights are plain, or else how many bits choose from the palette; a correction was added to plain
-    ones so that 8 bits hold them."""
+    """The first bits of the header say whether weights are plain, or else how many bits choose from the palette; a
+    correction was added to plain ones so that 8 bits hold them."""
     bits = np.unpackbits(np.frombuffer(stream, np.uint8), bitorder="little")
     if len(bits) < _HEADER:
         raise DeviceError(f"{len(stream)} bytes of weights for the fast decoder")
@@ -156,8 +158,8 @@ def _places(order: Order, core: int) -> np.ndarray:
 
 
 def _elements(order: Order, piece: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """(y, x) of the elements of a piece of a kernel: by their places within a stride, unless depth comes first, and every other line from right
-    to left."""
+    """(y, x) of the elements of a piece of a kernel: by their places within a stride, unless depth comes first, and
+    every other line from right to left."""
     strides = order.stride if order.depthwise or order.part_kernel else (1, 1)
     for y, x in itertools.product(range(strides[0]), range(strides[1])):
         for n, row in enumerate(range(y, piece[0], strides[0])):
@@ -168,7 +170,8 @@ def _elements(order: Order, piece: tuple[int, int]) -> Iterator[tuple[int, int]]
 def _micro_block(
     order: Order, core: int, corner: tuple[int, int], elements: list[tuple[int, int]], first: int, channel: int
 ) -> np.ndarray:
-    """Places of the kernel elements of one micro block of output channels from `channel` on and of input channels from `first` on."""
+    """Places of the kernel elements of one micro block of output channels from `channel` on and of input channels from
+    `first` on."""
     out, height, width, inputs = order.shape
     step = 1 if order.depthwise else 16 if order.sparse else 8
     inner = np.arange(0, order.shallow, step)
@@ -192,7 +195,8 @@ def _micro_block(
 
 @lru_cache(512)
 def scales(stream: bytes, depth: int, wide: bool) -> Scales:
-    """Records of 10 bytes: bias 32 bits and multiplier 31, or of wide accumulators 48 and 15, and a shift of 6. Raises DeviceError."""
+    """Records of 10 bytes: bias 32 bits and multiplier 31, or of wide accumulators 48 and 15, and a shift of 6. Raises
+    DeviceError."""
     if len(stream) < depth * _RECORD:
         raise DeviceFault(f"{len(stream)} bytes of biases and scales for {depth} channels")
     records = np.frombuffer(stream, np.uint8, depth * _RECORD).reshape(depth, _RECORD).astype(np.int64)

@@ -1,8 +1,10 @@
 """The op table: the one table of truth on operators.
 
-Every operator states here, once, whatever is asked of it (`op.Op`): its operands, inference of shape and dtype, semantics on integers as
-TOSA defines them and on real numbers, the axes that it acts along and how a movement passes it, how TOSA, FX and people write it.
-Readers, writers, rules, prices and checkers look it up. A group of operators is a file; docs/development/add-an-operator.md adds one.
+Every operator states here, once, whatever is asked of it (`op.Op`): its operands, inference of shape and dtype,
+semantics on integers as TOSA defines them and on real numbers, the axes that it acts along and how a movement passes
+it, how TOSA, FX and people write it.
+Readers, writers, rules, prices and checkers look it up. A group of operators is a file;
+docs/development/add-an-operator.md adds one.
 
 Operator names are TOSA's in lower case, attribute names are those of the TOSA schema in snake case.
 
@@ -11,7 +13,8 @@ Operator names are TOSA's in lower case, attribute names are those of the TOSA s
 >>> OPS["concat"].text((("axis", 3),))
 'concat[3]'
 
-Source of the semantics: TOSA specification 1.0, pseudo-code of each operator; checked against the reference model in the tests.
+Source of the semantics: TOSA specification 1.0, pseudo-code of each operator; checked against the reference model in
+the tests.
 """
 
 from __future__ import annotations
@@ -43,8 +46,8 @@ def infer(op: str, attrs: Attrs, operands: Sequence[Type]) -> Type:
 
 
 def evaluate_op(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) -> Array:
-    """Value of one op in numpy, exactly as TOSA defines it. Raises GraphError for ops without semantics here: opaque ones,
-    those on dtypes that numpy lacks, arithmetic on floats, and where TOSA leaves the result open."""
+    """Value of one op in numpy, exactly as TOSA defines it. Raises GraphError for ops without semantics here: opaque
+    ones, those on dtypes that numpy lacks, arithmetic on floats, and where TOSA leaves the result open."""
     value = exact_value(op, attrs, operands, result)
     return value.astype(DType.of(result.dtype).storage, order="C", copy=False)
 
@@ -61,7 +64,8 @@ def exact_value(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) 
 
 
 def evaluate_defined(op: str, attrs: Attrs, operands: Sequence[Array], types: Sequence[Type], result: Type) -> Array:
-    """As `evaluate_op`. types: of the operands. Raises Unpredictable where TOSA leaves the result open, and GraphError."""
+    """As `evaluate_op`. types: of the operands. Raises Unpredictable where TOSA leaves the result open, and
+    GraphError."""
     spec, dtype = OPS[op], DType.of(result.dtype)
     for k, allowed in (spec.allowed(dict(attrs), types) if spec.allowed else {}).items():
         if why_not := allowed.why_not(operands[k]):
@@ -73,7 +77,8 @@ def evaluate_defined(op: str, attrs: Attrs, operands: Sequence[Array], types: Se
 
 
 def evaluate_real(op: str, attrs: Attrs, operands: Sequence[Array], result: Type) -> Array:
-    """Value of one op on real numbers, in float64, conditions as booleans. Raises GraphError for ops that mean nothing there."""
+    """Value of one op on real numbers, in float64, conditions as booleans. Raises GraphError for ops that mean nothing
+    there."""
     spec = OPS[op]
     if isinstance(spec.real, NotModelled):
         spec.real.refuse(op)

@@ -43,7 +43,8 @@ def _fits(indices: Type, *others: Type) -> None:
 
 
 def _positions(values: Shape, distinct: bool) -> Allowed:
-    """Which positions point into values [N, K, C]. Of several elements written to one place TOSA leaves open which stays."""
+    """Which positions point into values [N, K, C]. Of several elements written to one place TOSA leaves open which
+    stays."""
     return Allowed(0, values[1] - 1, distinct=distinct)
 
 
@@ -111,8 +112,8 @@ def _resize(attrs: Attributes, xs: Sequence[Type]) -> Type:
 
 
 def _grid(size: int, most: int, scale: Sequence[int], offset: int) -> tuple[Array, Array, Array]:
-    """For each element of the result along one axis: the positions before and after it, and how far after the first it lies, in parts
-    of the scale's numerator."""
+    """For each element of the result along one axis: the positions before and after it, and how far after the first it
+    lies, in parts of the scale's numerator."""
     place = np.arange(size) * scale[1] + offset
     before = place // scale[0]
     return np.clip(before, 0, most - 1), np.clip(before + 1, 0, most - 1), place - before * scale[0]

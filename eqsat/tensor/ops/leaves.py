@@ -1,4 +1,5 @@
-"""Inputs, constants, and what is carried without being known: opaque ops, their further results, ops of FX above TOSA's level."""
+"""Inputs, constants, and what is carried without being known: opaque ops, their further results, ops of FX above TOSA's
+level."""
 
 from __future__ import annotations
 

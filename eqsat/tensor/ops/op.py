@@ -1,4 +1,5 @@
-"""What an operator is: one record that answers whatever is asked of it. A missing answer is an error when it is defined."""
+"""What an operator is: one record that answers whatever is asked of it. A missing answer is an error when it is
+defined."""
 
 from __future__ import annotations
 
@@ -15,18 +16,22 @@ from eqsat.tensor.types import Array, Attrs, GraphError, Shape, Type
 Attributes = Mapping[str, Any]
 #: (attributes, types of the operands) -> type of the result. Raises GraphError for operands that do not fit.
 Infer = Callable[[Attributes, Sequence[Type]], Type]
-#: (attributes, operands, type of the result) -> the value. On integers as TOSA defines it, wide intermediates in int64; or on real numbers.
+#: (attributes, operands, type of the result) -> the value. On integers as TOSA defines it, wide intermediates in int64;
+#: or on real numbers.
 Evaluate = Callable[[Attributes, Sequence[Array], Type], Array]
-#: (attributes, types of the operands) -> {operand: the values that TOSA allows there}, of those where it does not allow all.
+#: (attributes, types of the operands) -> {operand: the values that TOSA allows there}, of those where it does not allow
+#: all.
 AllowedValues = Callable[[Attributes, Sequence[Type]], Mapping[int, Allowed]]
 
 #: How an operator treats axes, which decides by which rules data movement crosses it.
-#: leaf: has no operands. move: is a movement itself. pointwise: any movement. axial: acts along some axes and is pointwise in the others.
-#: concat: joins its operands along one axis. mac: products or poolings over windows, in a fixed layout. indexed: every axis has its role,
-#: a movement may reorder what lies within one. opaque: nothing is known.
+#: leaf: has no operands. move: is a movement itself. pointwise: any movement. axial: acts along some axes and is
+#: pointwise in the others.
+#: concat: joins its operands along one axis. mac: products or poolings over windows, in a fixed layout. indexed: every
+#: axis has its role, a movement may reorder what lies within one. opaque: nothing is known.
 OpKind = Literal["leaf", "move", "pointwise", "axial", "concat", "mac", "indexed", "opaque"]
-#: How a program of FX nodes has it (eqsat/fx): by itself ("leaf", "item"), as a movement, as nodes copied from the source ("call": pointwise,
-#: "reduction", "opaque"), as an op along axes, as a concatenation; "no": never, there it is part of a call.
+#: How a program of FX nodes has it (eqsat/fx): by itself ("leaf", "item"), as a movement, as nodes copied from the
+#: source ("call": pointwise, "reduction", "opaque"), as an op along axes, as a concatenation; "no": never, there it is
+#: part of a call.
 Fx = Literal["leaf", "item", "move", "call", "reduction", "opaque", "axial", "concat", "no"]
 
 
@@ -57,8 +62,8 @@ class AxisPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Along:
-    """For ops that act along some axes of their operand: which, by attributes and the operand's shape; the attributes that
-    differ where a movement has placed these axes elsewhere, or None where the op cannot be written there."""
+    """For ops that act along some axes of their operand: which, by attributes and the operand's shape; the attributes
+    that differ where a movement has placed these axes elsewhere, or None where the op cannot be written there."""
 
     axes: Callable[[Attributes, Shape], tuple[int, ...]]
     across: Callable[[Attributes, AxisPlacement], Attributes | None]
@@ -78,10 +83,13 @@ class Op:
     declared: the result's dtype is the attribute "dtype", which TOSA writes at the tensor only.
     tosa: TOSA has it, under its name in upper case; the other attributes are those of TOSA's schema.
     copies: it gives elements of its operands as they are, floats too.
-    allowed: for which operands TOSA requires what of the values; with others it leaves open what the op gives. overflows: it
+    allowed: for which operands TOSA requires what of the values; with others it leaves open what the op gives.
+    overflows: it
         also does where the result of `integer` has no room in its dtype.
-    macs: how many products it adds up, from the types of its operands and its result; None: it is none that multiplies and adds.
-    along: for axial ops, and where a per-channel form of it is. roles: for indexed ones, the axes of each operand and of the result
+    macs: how many products it adds up, from the types of its operands and its result; None: it is none that multiplies
+    and adds.
+    along: for axial ops, and where a per-channel form of it is. roles: for indexed ones, the axes of each operand and
+    of the result
         by letters, as "nKc,nw->nwc": along upper-case ones it acts.
     """
 

@@ -149,7 +149,8 @@ def _looked_up(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 
 
 def _interpolated(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """The table read between its entries: one for every value of INT8, or for every 128th of INT16, whose results are 128 times as large."""
+    """The table read between its entries: one for every value of INT8, or for every 128th of INT16, whose results are
+    128 times as large."""
     entries = np.array(attrs["table"], float)
     each = len(entries) == 256
     low, step = (-128, 1) if each else (-32768, 128)

@@ -1,4 +1,5 @@
-"""RESCALE: a product with a fixed-point scale, rounded, between two zero points; with one scale, or one per index of the last axis."""
+"""RESCALE: a product with a fixed-point scale, rounded, between two zero points; with one scale, or one per index of
+the last axis."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ def rescaled(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
 
 
 def _within_the_shift(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, Allowed]:
-    """Without its zero point a value lies below 2**(shift - 1), and so does the product with a multiplier of 31 bits below 62; nothing where
-    the dtype has no other values."""
+    """Without its zero point a value lies below 2**(shift - 1), and so does the product with a multiplier of 31 bits
+    below 62; nothing where the dtype has no other values."""
     dtype, zero = DType.of(xs[0].dtype), attrs["in_zp"][0]
     limit = 1 << min(attrs["shift"]) - 1
     if not attrs["scale32"] or attrs["input_unsigned"] or not dtype.is_integral:
@@ -62,7 +63,8 @@ def _within_the_shift(attrs: Attributes, xs: Sequence[Type]) -> Mapping[int, All
 
 
 def on_real_numbers(attrs: Attributes, xs: Sequence[Array], t: Type) -> Array:
-    """It neither rounds nor saturates, but where its zero point lies at an end of its dtype: so producers fold a ReLU into it."""
+    """It neither rounds nor saturates, but where its zero point lies at an end of its dtype: so producers fold a ReLU
+    into it."""
     if attrs["input_unsigned"] or attrs["output_unsigned"]:
         raise GraphError("a RESCALE of unsigned values has no interpretation in real numbers here")
     multiplier, shift = _scales(attrs, float)

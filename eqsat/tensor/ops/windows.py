@@ -1,6 +1,7 @@
 """Products and poolings over windows, in TOSA's fixed layouts: convolutions, MATMUL, pools.
 
-Shapes: activations [N, H, W, C]; weights of CONV2D and TRANSPOSE_CONV2D [OC, KH, KW, IC], of DEPTHWISE_CONV2D [KH, KW, C, M].
+Shapes: activations [N, H, W, C]; weights of CONV2D and TRANSPOSE_CONV2D [OC, KH, KW, IC], of DEPTHWISE_CONV2D [KH, KW,
+C, M].
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def _sums(x: Type) -> str:
 
 
 def _conv(kernel_axis: int, in_axis: int, channels: Callable[[Shape], int]) -> Infer:
-    """Of weights whose kernel begins at `kernel_axis`, with the input's channels on `in_axis` and so many output channels."""
+    """Of weights whose kernel begins at `kernel_axis`, with the input's channels on `in_axis` and so many output
+    channels."""
 
     def infer(attrs: Attributes, xs: Sequence[Type]) -> Type:
         (n, h, w, c), k = xs[0].shape, xs[1].shape
@@ -132,8 +134,8 @@ def _taps(
 
 
 def _factors(attrs: Attributes, xs: Sequence[Array]) -> tuple[Array, Array]:
-    """Without zero points, in float64: numpy multiplies those many times as fast, and they are exact up to 2**53, accumulators have
-    48 bits at most."""
+    """Without zero points, in float64: numpy multiplies those many times as fast, and they are exact up to 2**53,
+    accumulators have 48 bits at most."""
     return xs[0].astype(np.float64) - attrs["in_zp"][0], xs[1].astype(np.float64) - attrs["w_zp"][0]
 
 
