@@ -1,8 +1,9 @@
 """The block of the output that Vela 5 lets the NPU compute at a time.
 
-It is settled by two questions, here asked of all candidates at once, as arrays: which blocks have room on chip (`shared_memory_block`,
-`split_memory_block`), and which of those fetches the fewest elements per output (`_fetched`). Sources of the formulas
-(regor/architecture): E55 is ethosu55/ethos_u55.cpp, E85 is ethosu85/ethos_u85.cpp. Shapes are (h, w, c), in elements; pairs are (y, x).
+It is settled by two questions, here asked of all candidates at once, as arrays: which blocks have room on chip
+(`shared_memory_block`, `split_memory_block`), and which of those fetches the fewest elements per output (`_fetched`).
+Sources of the formulas (regor/architecture): E55 is ethosu55/ethos_u55.cpp, E85 is ethosu85/ethos_u85.cpp. Shapes are
+(h, w, c), in elements; pairs are (y, x).
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def as_shape(extents: Iterable[int]) -> HWC:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an operator computes: `kind` is conv, depthwise, product (of matrices), pool, sum (REDUCE_SUM) or elementwise. bits: of an
-    element of the input. scalar: one operand of an elementwise op is a number."""
+    """What an operator computes: `kind` is conv, depthwise, product (of matrices), pool, sum (REDUCE_SUM) or
+    elementwise. bits: of an element of the input. scalar: one operand of an elementwise op is a number."""
 
     kind: str
     ifm: HWC
@@ -76,13 +77,15 @@ class Work:
         return (ky - 1) * dy + 1, (kx - 1) * dx + 1
 
     def window(self, axis: int, outputs: IntArray, step: int) -> IntArray:
-        """Input elements of `axis` that a row of `outputs` needs in one pass, in whole steps (E55, E85: GetArchIFMBlockSize)."""
+        """Input elements of `axis` that a row of `outputs` needs in one pass, in whole steps (E55, E85:
+        GetArchIFMBlockSize)."""
         return up((outputs - 1) * self.stride[axis] + min(self.extent[axis], _WINDOW), step)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockConfig:
-    """Blocks of the input and the output, the micro blocks of the latter, and whether the kernel's elements go before the channels."""
+    """Blocks of the input and the output, the micro blocks of the latter, and whether the kernel's elements go before
+    the channels."""
 
     ifm: HWC
     ofm: HWC
@@ -91,8 +94,9 @@ class BlockConfig:
 
 
 class _Candidates:
-    """Blocks to choose from, as flat arrays in the order that settles ties (depth, height, width): `ofm` has the extents in whole micro
-    blocks up to those of `end`, `ifm` what they read, `depth` channels at a time and in whole `unit`s."""
+    """Blocks to choose from, as flat arrays in the order that settles ties (depth, height, width): `ofm` has the
+    extents in whole micro blocks up to those of `end`, `ifm` what they read, `depth` channels at a time and in whole
+    `unit`s."""
 
     def __init__(self, work: Work, micro: HWC, end: HWC, unit: HWC, depth: int):
         depths = [
@@ -110,8 +114,9 @@ class _Candidates:
         )
 
     def best(self, fits: NDArray[np.bool_]) -> tuple[HWC, HWC] | None:
-        """(input block, output block) that fetches least of those that fit; None if none does. Of equal ones it is the first, unless small
-        blocks (or those of products) follow it: then the last of these that sees most of the input."""
+        """(input block, output block) that fetches least of those that fit; None if none does. Of equal ones it is the
+        first, unless small blocks (or those of products) follow it: then the last of these that sees most of the input.
+        """
         if not fits.any():
             return None
         fetched = np.where(fits, _fetched(self.work, self.ifm, self.ofm), np.float32(np.inf))
@@ -125,8 +130,8 @@ class _Candidates:
 
 
 def _fetched(work: Work, ifm: tuple[IntArray, ...], ofm: tuple[IntArray, ...]) -> NDArray[np.float32]:
-    """Elements that come on chip per output of `work`, by block (E55, E85: the criterion of FindBlockConfig): inputs and weights, or the
-    share of a block for ops without reuse. Single precision as there, since ties decide."""
+    """Elements that come on chip per output of `work`, by block (E55, E85: the criterion of FindBlockConfig): inputs
+    and weights, or the share of a block for ops without reuse. Single precision as there, since ties decide."""
     total, area, block = np.float32(prod(work.ofm)), ifm[0] * ifm[1], (ofm[0] * ofm[1] * ofm[2]).astype(np.float32)
     if work.kind in ("elementwise", "product"):
         fetched = total / block
@@ -157,7 +162,8 @@ def _banks(memory: SharedMemory, size: IntArray, bits: int) -> IntArray:
 
 
 def _kernel_first(work: Work) -> bool:
-    """Whether the kernel's elements go before the channels: where that fills the MACs better (E55: ChooseKernelMethod)."""
+    """Whether the kernel's elements go before the channels: where that fills the MACs better (E55:
+    ChooseKernelMethod)."""
     c, taps = work.ifm[2], prod(work.kernel)
     deep, few = (32, 4) if work.bits == 8 else (16, 2)
     return work.kind == "conv" and (c <= 8 or c / up(c, 8) * (taps / up(taps, few)) >= c / up(c, deep))
@@ -165,7 +171,8 @@ def _kernel_first(work: Work) -> bool:
 
 @lru_cache(maxsize=65536)
 def shared_memory_block(work: Work, micro: HWC, most: HWC, memory: SharedMemory, table: bool = False) -> BlockConfig:
-    """The blocks in one memory, none larger than `most`. table: a lookup table takes a bank too. Raises ValueError if nothing fits."""
+    """The blocks in one memory, none larger than `most`. table: a lookup table takes a bank too. Raises ValueError if
+    nothing fits."""
     size, kernel_first = work.bits // 8, _kernel_first(work)
     depth = _input_depth(work, kernel_first)
     end = as_shape(up(min(o, limit), m) for o, limit, m in zip(work.ofm, most, micro))
@@ -185,7 +192,8 @@ def shared_memory_block(work: Work, micro: HWC, most: HWC, memory: SharedMemory,
 
 
 def told_block(work: Work, micro: HWC, ofm: HWC, part_kernel: bool) -> BlockConfig:
-    """The blocks in one memory where that of the output, and whether the kernel's elements go before the channels, are known."""
+    """The blocks in one memory where that of the output, and whether the kernel's elements go before the channels, are
+    known."""
     h, x = (int(work.window(axis, np.array(ofm[axis]), micro[axis])) for axis in (0, 1))
     depth = ofm[2] if work.channelwise else _input_depth(work, part_kernel)
     return BlockConfig((h, x, depth), ofm, _micro(work, micro), part_kernel)
@@ -255,8 +263,8 @@ def told_split_block(
     memory: SplitMemory,
     macs: int,
 ) -> BlockConfig:
-    """The blocks in split memories where that of the output, the rows and columns of its micro blocks, and whether the kernel's elements go before the
-    channels, are known."""
+    """The blocks in split memories where that of the output, the rows and columns of its micro blocks, and whether the
+    kernel's elements go before the channels, are known."""
     k = next(k for k, m in enumerate(micros) if m[:2] == micro)
     depth = ofm[2] if work.channelwise else _split_depth(work, micros[k], kernel_first, macs)
     unit = _stored(memory, k, depth, work.bits)
@@ -272,9 +280,9 @@ def _split_depth(work: Work, micro: HWC, kernel_first: bool, macs: int) -> int:
 def _by_aspect(
     work: Work, memory: SplitMemory, k: int, micro: HWC, limits: HWC, granule: HWC, depth: int | None, macs: int
 ) -> BlockConfig:
-    """Of one area for every depth (E85: FindDepthwiseConfig, AreaFit) the first that covers the output, or else the one that misses least
-    of it. An area has the output's aspect and is as large as the accumulators, cut down, rows first, until its inputs fit. depth: channels
-    of the input at a time where they are not those of the output."""
+    """Of one area for every depth (E85: FindDepthwiseConfig, AreaFit) the first that covers the output, or else the one
+    that misses least of it. An area has the output's aspect and is as large as the accumulators, cut down, rows first,
+    until its inputs fit. depth: channels of the input at a time where they are not those of the output."""
     elements, inputs = memory.accumulators // _ACCUMULATOR, memory.inputs * 8 // work.bits
     whole, (gh, gx, _) = _in_steps(work.ofm, granule), granule
     most = as_shape(map(min, whole, limits))

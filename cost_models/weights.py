@@ -1,4 +1,5 @@
-"""Bytes that Vela 5 encodes the weights of a convolution in: near their entropy, with the zeros that fill up the hardware's order."""
+"""Bytes that Vela 5 encodes the weights of a convolution in: near their entropy, with the zeros that fill up the
+hardware's order."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ import numpy as np
 from cost_models.blocks import up
 from cost_models.machine import Machine
 from cost_models.protocol import Unit
+from eqsat.tensor import sparsity
 from eqsat.tensor.types import Const
 
-#: Calibrated on Vela 5.1 (the convolutions of 19 networks): how much longer than the entropy its code is, bytes of a stream's frame, and
-#: the bits of a trained or random INT8 weight (for weights that are not known).
+#: Calibrated on Vela 5.1 (the convolutions of 19 networks): how much longer than the entropy its code is, bytes of a
+#: stream's frame, and the bits of a trained or random INT8 weight (for weights that are not known).
 _OVERHEAD, _FRAME, _BITS = 1.055, 32, 7.5
 
 
@@ -22,8 +24,8 @@ def stored_weights(unit: Unit) -> Const | None:
 
 
 def encoded(machine: Machine, unit: Unit, kind: str, part_kernel: bool) -> float:
-    """Bytes of the weights of `unit`, which is done as `kind` (blocks.Work). Where there is a second format of plain bytes, it is whichever is
-    decoded and fetched faster (ethos_u85_performance.cpp, WeightDecodeCycles)."""
+    """Bytes of the weights of `unit`, which is done as `kind` (blocks.Work). Where there is a second format of plain
+    bytes, it is whichever is decoded and fetched faster (ethos_u85_performance.cpp, WeightDecodeCycles)."""
     weights, known = unit.operands[1], stored_weights(unit)
     bits, zeros = _information(known) if known is not None else (_BITS, 0.0)
     size, (part_depth, depth) = weights.elements, machine.family.filled_depth
@@ -65,9 +67,9 @@ def _information(c: Const) -> tuple[float, float]:
 
 def two_of_four(channels: int, known: Const | None) -> bool:
     """Whether at most two of four channels of the weights are not zero: those that are missing count as zeros."""
-    return channels <= 2 or known is not None and channels % 4 == 0 and _at_most_two(known)
+    return channels <= 2 or known is not None and channels % 4 == 0 and _sparse(known)
 
 
 @lru_cache(maxsize=4096)
-def _at_most_two(c: Const) -> bool:
-    return bool((np.count_nonzero(c.data.reshape(-1, 4), axis=1) <= 2).all())
+def _sparse(c: Const) -> bool:
+    return sparsity.two_of_four(c.data)

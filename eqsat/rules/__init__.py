@@ -1,4 +1,5 @@
-"""The identities, one family per file, but for concats, which are of the family of slices. `RULES` is what the optimizer saturates with."""
+"""The identities, one family per file, but for concats, which are of the family of slices. `RULES` is what the
+optimizer saturates with."""
 
 from eqsat.rules import (
     across,
@@ -13,6 +14,7 @@ from eqsat.rules import (
     positions,
     quantized,
     slicing,
+    sparsity,
     weights,
 )
 
@@ -28,6 +30,7 @@ FAMILIES = (
     convolution,
     grouped,
     blocking,
+    sparsity,
     operators,
     positions,
 )

@@ -1,7 +1,7 @@
 """Chains of ops with constants per channel, and the convolution that makes the same of an INT8 value.
 
-In each channel a chain is a function of one INT8 value, so whether a convolution with one weight and one bias per channel, and its
-RESCALE, give the same integers is decided by evaluating both in all 256 points.
+In each channel a chain is a function of one INT8 value, so whether a convolution with one weight and one bias per
+channel, and its RESCALE, give the same integers is decided by evaluating both in all 256 points.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def real_scale(call: Call) -> NDArray[Any]:
 
 
 def integer_scale(scale: float) -> tuple[int, int] | None:
-    """(multiplier, shift) with multiplier * 2**-shift nearest to `scale` > 0, the multiplier of 31 bits as in TOSA's RESCALE."""
+    """(multiplier, shift) with multiplier * 2**-shift nearest to `scale` > 0, the multiplier of 31 bits as in TOSA's
+    RESCALE."""
     mantissa, exponent = math.frexp(scale)
     multiplier = round(mantissa * 2**31)
     if multiplier == 2**31:
@@ -100,8 +101,9 @@ def _values(constant: LeafValue) -> NDArray[Any]:
 
 @lru_cache(maxsize=1024)
 def integers(chain: Chain) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """(what the chain makes of each INT8 value in each channel, where a step inside saturates), both [256, channels]; None if a
-    step saturates whose zero point lies at an end of its dtype: that may be an activation. Raises GraphError."""
+    """(what the chain makes of each INT8 value in each channel, where a step inside saturates), both [256, channels];
+    None if a step saturates whose zero point lies at an end of its dtype: that may be an activation. Raises GraphError.
+    """
     x, dtype = np.repeat(POINTS, chain.channels, 1).astype(np.int8), "INT8"
     saturated = np.zeros(x.shape, bool)
     for n, (call, constant, on_the_left) in enumerate(chain.steps):
@@ -142,7 +144,8 @@ def affine(chain: Chain) -> tuple[NDArray[Any], NDArray[Any]]:
 
 @dataclass(slots=True)
 class Line:
-    """round((weight * (x - in_zp) + bias) * multiplier * 2**-shift) + out_zp in each channel: a convolution 1x1 and its RESCALE."""
+    """round((weight * (x - in_zp) + bias) * multiplier * 2**-shift) + out_zp in each channel: a convolution 1x1 and its
+    RESCALE."""
 
     in_zp: int
     out_zp: int
@@ -182,7 +185,8 @@ class Line:
         return evaluate_op("rescale", self.rescale().attrs, [sums], Type(sums.shape, "INT8"))
 
     def fitted(self, wanted: NDArray[Any], bias: int) -> Line:
-        """With `bias` added, and each scale in the middle of those that give the `wanted` values, where there are any."""
+        """With `bias` added, and each scale in the middle of those that give the `wanted` values, where there are
+        any."""
         line = Line(self.in_zp, self.out_zp, self.weight, self.bias + bias, self.multiplier.copy(), self.shift.copy())
         sums, y = (POINTS - self.in_zp) * line.weight + line.bias, wanted.astype(float) - self.out_zp
         least, most = np.where(wanted == -128, -np.inf, y - 0.5), np.where(wanted == 127, np.inf, y + 0.5)
@@ -223,8 +227,9 @@ class Line:
 
 @lru_cache(maxsize=1024)
 def exact_line(chain: Chain) -> Line | None:
-    """The Line that equals the chain in all 256 points of every channel. Weights are tried from the largest down, with the biases
-    next to the nearest one: with each the scales that serve are others. Channel by channel the first that leaves no difference is taken."""
+    """The Line that equals the chain in all 256 points of every channel. Weights are tried from the largest down, with
+    the biases next to the nearest one: with each the scales that serve are others. Channel by channel the first that
+    leaves no difference is taken."""
     known, best = integers(chain), Line.of(chain)
     if known is None or best is None:
         return None

@@ -90,7 +90,8 @@ class TransposedAxis:
         return (self.size - 1) * self.stride + self.low + self.high + self.kernel
 
     def blocked(self) -> BlockedAxis | None:
-        """As a convolution with `stride` results per block of one element; None if it does not read all of its input."""
+        """As a convolution with `stride` results per block of one element; None if it does not read all of its
+        input."""
         reads = [
             (r, t, (r - self.low - t) // self.stride)
             for r in range(self.stride)
@@ -215,10 +216,11 @@ def space_to_depth(shape: Shape, block: tuple[int, int]) -> Move:
     """Blocks of H and W of [N, H, W, C] as channels, ordered (row in the block, column in the block, old channel)."""
     n, h, w, c = shape
     (bh, bw), rows, columns = block, h // block[0], w // block[1]
-    return _regrouped(shape, (n, rows, bh, columns, bw, c), (0, 1, 3, 2, 4, 5), (n, rows, columns, bh * bw * c))
+    return regrouped(shape, (n, rows, bh, columns, bw, c), (0, 1, 3, 2, 4, 5), (n, rows, columns, bh * bw * c))
 
 
-def _regrouped(shape: Shape, split: Shape, perm: tuple[int, ...], out: Shape) -> Move:
+def regrouped(shape: Shape, split: Shape, perm: tuple[int, ...], out: Shape) -> Move:
+    """A tensor of `shape`, viewed as `split`, transposed, and viewed as `out`."""
     moved = Move.reshape(shape, split).then(Move.transpose(split, perm))
     made = moved and moved.then(Move.reshape(moved.out_shape, out))
     assert made is not None  # views between whole axes always compose
@@ -233,7 +235,8 @@ def blocked(
     attributes: Mapping[str, Any],
     block: tuple[int, int],
 ) -> Spelling | None:
-    """A CONV2D or DEPTHWISE_CONV2D on blocks of (H, W) elements, as a CONV2D; None where a stride does not go with it."""
+    """A CONV2D or DEPTHWISE_CONV2D on blocks of (H, W) elements, as a CONV2D; None where a stride does not go with
+    it."""
     if op == "depthwise_conv2d":
         weights = dense(weights)
     height, width = (a.blocked(b) for a, b in zip(axes_of(shape, weights.shape, attributes), block, strict=True))
@@ -266,7 +269,8 @@ def undilated(
     attributes: Mapping[str, Any],
     dilation: tuple[int, int],
 ) -> Spelling | None:
-    """The same with zeros between the taps and a smaller dilation of (H, W); None if it does not divide the present one."""
+    """The same with zeros between the taps and a smaller dilation of (H, W); None if it does not divide the present
+    one."""
     first = 0 if op == "depthwise_conv2d" else 1
     old = attributes["dilation"]
     if any(o % d for o, d in zip(old, dilation, strict=True)):
@@ -290,21 +294,22 @@ def phased(
     flat = kernel_height == 1 and not (top or bottom) and attributes["stride"] == (1, 1)
     if not flat or phases == 1 or w % phases or left % phases or right % phases:
         return None
-    read = _regrouped(shape, (n, h, w // phases, phases, c), (0, 1, 3, 2, 4), (n, h * phases, w // phases, c))
+    read = regrouped(shape, (n, h, w // phases, phases, c), (0, 1, 3, 2, 4), (n, h * phases, w // phases, c))
     kept = {"stride": (1, 1), "pad": (0, 0, left // phases, right // phases), "dilation": (1, 1)}
     _, _, columns, out = _result_shape(op, read.out_shape, weights, kept)
     results = (n, h, columns * phases, out)
-    write = _regrouped((n, h * phases, columns, out), (n, h, phases, columns, out), (0, 1, 3, 2, 4), results)
+    write = regrouped((n, h * phases, columns, out), (n, h, phases, columns, out), (0, 1, 3, 2, 4), results)
     return Spelling(op, kept, weights, bias, read, write, results=results[1:3])
 
 
 def stacked(
     op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any]
 ) -> Spelling | None:
-    """A convolution with dilations, as one without: the elements of each pair of phases become an image of their own, and the images lie below each
-    other with rows of padding between them.
+    """A convolution with dilations, as one without: the elements of each pair of phases become an image of their own,
+    and the images lie below each other with rows of padding between them.
 
-    None unless strides are 1 and the dilations divide height, width and padding. A flat kernel needs no padding between (`phased`).
+    None unless strides are 1 and the dilations divide height, width and padding. A flat kernel needs no padding between
+    (`phased`).
     """
     (n, h, w, c), (down, across), (top, bottom, left, right) = shape, attributes["dilation"], attributes["pad"]
     kernel = weights.shape[0 if op == "depthwise_conv2d" else 1]
@@ -317,11 +322,11 @@ def stacked(
         return None
     rows, images = h // down + max(low, high), down * across
     split = (n, rows, down, w // across, across, c)
-    read = _regrouped((n, rows * down, w, c), split, (0, 2, 4, 1, 3, 5), (n, images * rows, w // across, c))
+    read = regrouped((n, rows * down, w, c), split, (0, 2, 4, 1, 3, 5), (n, images * rows, w // across, c))
     kept = {"stride": (1, 1), "pad": (low, kernel - 1 - low, left // across, right // across), "dilation": (1, 1)}
     *_, columns, out = _result_shape(op, read.out_shape, weights, kept)
     split = (n, down, across, rows, columns, out)
-    write = _regrouped(
+    write = regrouped(
         (n, images * rows, columns, out), split, (0, 3, 1, 4, 2, 5), (n, rows * down, columns * across, out)
     )
     _, *results, _ = _result_shape(op, shape, weights, attributes)

@@ -1,4 +1,5 @@
-"""Convolutions side by side as fewer: exact for every way to group them, linear in their number, and cheaper by Vela's total."""
+"""Convolutions side by side as fewer: exact for every way to group them, linear in their number, and cheaper by Vela's
+total."""
 
 from __future__ import annotations
 
@@ -120,8 +121,8 @@ def test_concats_of_rows_and_slices_of_rows_stay() -> None:
 
 
 def lowered(groups: int, size: int, edge: int, explicit: bool = True) -> TensorGraph:
-    """A grouped 3x3 convolution as ExecuTorch spells it, between two 1x1 convolutions. explicit: slices and concat are in NCHW, between
-    transposes, which ExecuTorch's own passes take out later."""
+    """A grouped 3x3 convolution as ExecuTorch spells it, between two 1x1 convolutions. explicit: slices and concat are
+    in NCHW, between transposes, which ExecuTorch's own passes take out later."""
     rng = np.random.default_rng(0)
     g = TensorGraph()
 
@@ -147,15 +148,16 @@ def lowered(groups: int, size: int, edge: int, explicit: bool = True) -> TensorG
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-def test_the_e_graph_of_32_groups_is_linear_in_their_number(target: str) -> None:
-    """To merge any two neighbours would take 2^31 concats. After one pass there are 663 e-nodes."""
+@pytest.mark.parametrize(("target", "most"), [("ethos-u55-128", 2600), ("ethos-u85-256", 3200)])
+def test_the_e_graph_of_32_groups_is_linear_in_their_number(target: str, most: int) -> None:
+    """To merge any two neighbours would take 2^31 concats. After one pass there are 663 e-nodes; U85 has orders of
+    channels too."""
     counts = []
     for groups in (16, 32):
         found = saturate(lowered(groups, 4, 14), Options().identities(Target.of(target)))
         assert found.saturation.stop == "saturated" and found.saturation.matches["grouped"] > 0
         counts.append(found.n_nodes)
-    assert counts[1] < 2600 and counts[1] < 2.2 * counts[0]
+    assert counts[1] < most and counts[1] < 2.2 * counts[0]
 
 
 def choices(target: str, groups: int, size: int, edge: int) -> list[int]:
@@ -166,7 +168,8 @@ def choices(target: str, groups: int, size: int, edge: int) -> list[int]:
 
 
 def test_what_is_offered_depends_on_the_target_and_the_channels() -> None:
-    """Vela 5.2, U55-128, 8 groups of 4 channels, 32x32: 87,136 cycles as they are, 56,736 as two in one, 78,486 as four, 101,892 as eight."""
+    """Vela 5.2, U55-128, 8 groups of 4 channels, 32x32: 87,136 cycles as they are, 56,736 as two in one, 78,486 as
+    four, 101,892 as eight."""
     assert choices("ethos-u55-128", 8, 4, 32) == [1, 2, 4]
     assert choices("ethos-u55-128", 8, 24, 14) == [1]
     assert choices("ethos-u65-256", 8, 24, 14) == [1]

@@ -1,0 +1,74 @@
+"""2:4 sparsity by the order of a convolution's channels (`eqsat/tensor/sparsity.py`), for targets whose NPU takes half
+the time for it.
+
+The order of the channels is a movement in front, which the families `across` and `weights` take into the weights of
+what computed them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+
+from eqsat.egraph.attributes import LeafValue
+from eqsat.egraph.externs import extern
+from eqsat.egraph.kinds import Constant, Conv2d, Slice, Value
+from eqsat.egraph.rule import rule
+from eqsat.egraph.terms import let, symbols
+from eqsat.rules.weights import ChannelOrder
+from eqsat.tensor.blocking import regrouped
+from eqsat.tensor.movement import Move
+from eqsat.tensor.sparsity import interleaved, interleaving
+from eqsat.tensor.types import Type
+
+
+def in_best_order(weights: LeafValue) -> LeafValue:
+    """Weights with their input channels in the order that makes them 2:4 sparse, where there is one."""
+    runs = interleaving(weights.data)
+    return weights if runs is None else _interleaved(weights, runs)
+
+
+def _interleaved(weights: LeafValue, runs: int) -> LeafValue:
+    return LeafValue.constant(interleaved(weights.data, runs), weights.node.dtype)
+
+
+@extern
+def in_turn(conv: Conv2d, x: Type, weights: Constant) -> tuple[Move, Constant] | None:
+    """conv x weights = conv (order x) weights': the order, and weights' that are 2:4 sparse."""
+    runs = interleaving(weights.data) if conv.attr("w_zp") == (0,) else None
+    if runs is None:
+        return None
+    channels = x.shape[-1]
+    split = (prod(x.shape[:-1]), runs, channels // runs)
+    return regrouped(x.shape, split, (0, 2, 1), x.shape), _interleaved(weights, runs)
+
+
+@extern
+def in_runs(order: ChannelOrder, part: Slice, x: Type) -> Move | None:
+    """order (part x) = part (order' x), where a slice takes one of several equal runs of channels: order' does the same
+    in every run."""
+    taken, channels, inside = part.attr("size")[-1], x.shape[-1], order.within()
+    one_run = part.attr("size")[:-1] == x.shape[:-1] and channels % taken == 0 and part.attr("start")[-1] % taken == 0
+    if inside is None or not one_run:
+        return None
+    outer, runs = (Move.reshape((n,), (n,)) for n in (prod(x.shape[:-1]), channels // taken))
+    return Move(x.shape, x.shape, Move.product([outer, runs, inside[-1]]).axes)
+
+
+part, order = symbols("part", Slice), symbols("order", ChannelOrder)
+conv, x, weights, bias = (
+    symbols("conv", Conv2d),
+    symbols("x", Value),
+    symbols("weights", Constant),
+    symbols("bias", Value),
+)
+rule = partial(rule, family="sparsity")
+
+RULES = [
+    rule(
+        "channels-in-turn",
+        conv(x, weights, bias),
+        let(in_turn(conv, x, weights), lambda order, w: conv(order(x), w, bias)),
+    ),
+    rule("order-slice", order(part(x)), part(in_runs(order, part, x)(x))),
+]
