@@ -4,13 +4,14 @@
 ...     process.call("math:factorial", 5), process.call("builtins:bytes", [1, 2])
 (120, b'\\x01\\x02')
 
-The one protocol for solvers that race, Vela, the reference model, cells of a benchmark and files that are fuzzed. It lives here
-because this package imports nothing else of the project's. Arguments and results are what JSON holds, and byte strings;
-nothing is pickled (`_child.py` has the format). A function may stream messages while it runs.
+The one protocol for solvers that race, Vela, the reference model, cells of a benchmark and files that are fuzzed. It
+lives here because this package imports nothing else of the project's. Arguments and results are what JSON holds, and
+byte strings; nothing is pickled (`_child.py` has the format). A function may stream messages while it runs.
 
-Why no library: Pebble 5.2 (ProcessPool, spawned workers) was tried. It imports the user's script again in each worker, so that a
-script without a main guard ends in BrokenProcessPool. It pickles, gives no results before the last, and knows no limit of memory or
-of processor time. A worker hung in native code outlives its deadline by the 3 s that SIGTERM is given.
+Why no library: Pebble 5.2 (ProcessPool, spawned workers) was tried. It imports the user's script again in each worker,
+so that a script without a main guard ends in BrokenProcessPool. It pickles, gives no results before the last, and knows
+no limit of memory or of processor time. A worker hung in native code outlives its deadline by the 3 s that SIGTERM is
+given.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ _CHILD = Path(__file__).with_name("_child.py")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one call: wall seconds, MiB of resident memory of the process and all that it starts, seconds of its processor time."""
+    """Of one call: wall seconds, MiB of resident memory of the process and all that it starts, seconds of its processor
+    time."""
 
     seconds: float = math.inf
     mib: float = math.inf
@@ -48,7 +50,8 @@ class Limits:
 
 
 class WorkerError(RuntimeError):
-    """A call that failed: `refused` if the function raised (it would again; `place` says where), else the process did not survive it.
+    """A call that failed: `refused` if the function raised (it would again; `place` says where), else the process did
+    not survive it.
 
     killed: somebody else ended the process, such as a system without memory. stopped: it passed a limit.
     """
@@ -65,9 +68,11 @@ class _LimitPassed(Exception):
 
 
 class Process:
-    """One process, started on first use and again after a failure or `recycle` calls. Not for calls from two threads at once.
+    """One process, started on first use and again after a failure or `recycle` calls. Not for calls from two threads at
+    once.
 
-    name: the first argument of its command line, for those who look for it. env: variables that differ from this process's.
+    name: the first argument of its command line, for those who look for it. env: variables that differ from this
+    process's.
     """
 
     def __init__(
@@ -104,8 +109,8 @@ class Process:
         limits: Limits = Limits(),  # noqa: B008 - frozen
         on_message: Callable[[Any], None] | None = None,
     ) -> Any:
-        """What the function returns; it is named "module:name", or one that can be named so. Raises WorkerError, OSError,
-        and TypeError for arguments that cannot be sent.
+        """What the function returns; it is named "module:name", or one that can be named so. Raises WorkerError,
+        OSError, and TypeError for arguments that cannot be sent.
 
         on_message: called with all that the function passes to its argument `send`.
         """
@@ -231,8 +236,9 @@ def _resident_mib(pid: int) -> float:
 
 
 def starved_seconds(pid: int) -> float:
-    """Seconds for which a process was ready to compute and did not get to, 0 where nobody tells (Linux does, in /proc/PID/schedstat: the
-    second of its numbers, nanoseconds; the kernel's Documentation/scheduler/sched-stats.rst)."""
+    """Seconds for which a process was ready to compute and did not get to, 0 where nobody tells (Linux does, in
+    /proc/PID/schedstat: the second of its numbers, nanoseconds; the kernel's Documentation/scheduler/sched-stats.rst).
+    """
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) * 1e-9
     except (OSError, IndexError, ValueError):

@@ -27,7 +27,8 @@ from extraction import ChoiceGraph, Extraction, check
 class Choices:
     """A ChoiceGraph over the classes that the outputs can reach, followed by those of `storage.py`.
 
-    classes: the e-class of each of the former; candidates: of each of their choice nodes. last, shapes: see `ViewCosts`.
+    classes: the e-class of each of the former; candidates: of each of their choice nodes. last, shapes: see
+    `ViewCosts`.
     copies: without which Vela would compile graphs wrongly.
     """
 
@@ -60,20 +61,22 @@ class Choices:
 
     def written(self, choice: Mapping[int, int]) -> Written:
         """The TensorGraph of a choice, with the source's inputs and outputs in order; and {node: choice node}."""
-        return write(self.frozen, self.classes, self.candidates, self._last_shapes(choice), choice)
+        return write(self.frozen, self.classes, self.candidates, self.last_shapes(choice), choice)
 
     def tensor_graph(self, choice: Mapping[int, int]) -> Written:
-        """The same, in which every input that the source reads is read, also where nothing depends on it, and with `copies`."""
+        """The same, in which every input that the source reads is read, also where nothing depends on it, and with
+        `copies`."""
         return with_inputs_read(*with_copies(*self.written(choice), self.copies), self.frozen.source)
 
-    def _last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
+    def last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
         """{class: the last shape that its value is read in}, where that was chosen."""
         return {c: self.shapes[choice[names]] for c, names in self.last.items() if names in choice}
 
     def relaxed(self, copied: bool) -> ChoiceGraph:
-        """The same with all views free or, if `copied`, with each of them and each operand of a CONCAT a copy, as it is where others read it too.
-        Greedy extraction sees what shapes cost only one reader at a time, and finds in these what it misses in `graph`; `settled` makes
-        their choices its own."""
+        """The same with all views free or, if `copied`, with each of them and each operand of a CONCAT a copy, as it is
+        where others read it too.
+        Greedy extraction sees what shapes cost only one reader at a time, and finds in these what it misses in `graph`;
+        `settled` makes their choices its own."""
         copies = {(h, self.shapes[h]): -d for (_, h), d in self.graph.pair_costs.items() if h in self.shapes}
         cost = self.graph.cost.copy()
         cost[len(self.candidates) :] = 0

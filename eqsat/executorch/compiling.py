@@ -32,7 +32,7 @@ _Numeric = TypeVar("_Numeric", int, float)
 logger = logging.getLogger(__name__)
 
 #: Keys of `CompileSummary.as_dict` with a figure of each side, and those with one of each delegate's result.
-_OF_SIDES = {name: name for name in ("cycles", "corrected", "by_kind")} | {
+_OF_SIDES = {name: name for name in ("cycles", "corrected", "by_kind", "milliseconds")} | {
     "memory": "footprint",
     "command_stream": "stream",
 }
@@ -48,6 +48,7 @@ _OF_RESULTS = {
         "stock_binary_proved",
         "settings",
         "remembered",
+        "respelled",
         "passed_over",
         "kept",
     )
@@ -63,7 +64,8 @@ class CompileSummary:
     bound: cycles that the model needs at least.
     stepped_back: how many delegates are stock's because eqsat failed or found nothing.
     seconds: by stage.
-    by_delegate: name, cycles, the graph that was chosen, Vela's table of it with the origins of its operators, and the error where eqsat stepped back.
+    by_delegate: name, cycles, the graph that was chosen, Vela's table of it with the origins of its operators, and the
+    error where eqsat stepped back.
     cpu_operators: those that no delegate has, with their number.
     """
 
@@ -123,8 +125,8 @@ def compile_model(
     interruption: Interruption | None = None,
     quantization: str = INT8,
 ) -> tuple[bytes, CompileSummary]:
-    """(the .pte, figures) of `model`, a float module of which is quantized in one of QUANTIZATIONS. interruption: what ends the searches early. Raises
-    InputError; others come from ExecuTorch."""
+    """(the .pte, figures) of `model`, a float module of which is quantized in one of QUANTIZATIONS. interruption: what
+    ends the searches early. Raises InputError; others come from ExecuTorch."""
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     program, calibration = load_program(model, spec, quantization)
@@ -177,8 +179,8 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
 
 
 def save_runs(results: Sequence[Result], place: Path) -> None:
-    """Saves the runs of delegates; of several each in a directory of its number; none where the search was interrupted before it found
-    a graph. Raises InputError."""
+    """Saves the runs of delegates; of several each in a directory of its number; none where the search was interrupted
+    before it found a graph. Raises InputError."""
     several = len(results) > 1
     if several:
         try:

@@ -1,10 +1,12 @@
-"""Which spellings of a convolution (`eqsat/rules/blocking.py`), and of several side by side (`eqsat/rules/grouped.py`), are offered:
+"""Which spellings of a convolution (`eqsat/rules/blocking.py`), and of several side by side (`eqsat/rules/grouped.py`),
+are offered:
 those that closed forms say can win by themselves.
 
-The closed forms of the estimate (`cost_models/analytic.py`) take microseconds. On the convolutions of 13 networks of the zoo
-for U55-128 the three best by them contain all but 0.2% of what the best by Vela's own measurement would gain (Vela 5.2). Of grouped
-convolutions, 12 shapes on U55-128, U65-256 and U85-256, the best by Vela's total is among the three best by them in every case; where it is not the first,
-slices that begin within 16 channels cost what the forms of the convolutions do not see.
+The closed forms of the estimate (`cost_models/analytic.py`) take microseconds. On the convolutions of 13 networks of
+the zoo for U55-128 the three best by them contain all but 0.2% of what the best by Vela's own measurement would gain
+(Vela 5.2). Of grouped convolutions, 12 shapes on U55-128, U65-256 and U85-256, the best by Vela's total is among the
+three best by them in every case; where it is not the first, slices that begin within 16 channels cost what the forms of
+the convolutions do not see.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from cost_models.analytic import Analytic
 from cost_models.protocol import Unit
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.rule import Rule
-from eqsat.rules import blocking, footprint, grouped, matmul
+from eqsat.rules import blocking, footprint, grouped, matmul, sparsity
 from eqsat.rules.blocking import MOST, Spelled
 from eqsat.rules.grouped import Branches
 from eqsat.target import Target
@@ -38,16 +40,19 @@ _Cycles = Callable[[Call, Type, LeafValue, LeafValue], float]
 
 
 def for_target(rules: Iterable[Rule], target: Target) -> list[Rule]:
-    """The same rules for one saturation for a target: those of the families `blocking` and `grouped` choose by the target's closed forms, and MATMUL
-    goes row by row only where that keeps products in SRAM."""
-    cycles = _closed_forms(target)
+    """The same rules for one saturation for a target: those of the families `blocking` and `grouped` choose by the
+    target's closed forms, and MATMUL goes row by row only where that keeps products in SRAM."""
+    cycles, family = _closed_forms(target), target.family
     families = (
         (blocking.RULES, blocking.rules(cheapest(cycles))),
-        (grouped.RULES, grouped.rules(fewer(cycles))),
+        (grouped.RULES, grouped.rules(fewer(_in_best_order(cycles) if family.sparse_weights else cycles))),
         (footprint.RULES, footprint.rules()),
     )
     made = {general: own for every, ours in families for general, own in zip(every, ours, strict=True)}
-    unwanted = () if target.family.products_outside else (matmul.ROWS,)
+    unwanted = (
+        *(() if family.products_outside else (matmul.ROWS,)),
+        *(() if family.sparse_weights else sparsity.RULES),
+    )
     return [made.get(r, r) for r in rules if r not in unwanted]
 
 
@@ -61,6 +66,15 @@ def _closed_forms(target: Target) -> _Cycles:
         return model.cycles(unit)
 
     return cycles
+
+
+def _in_best_order(cycles: _Cycles) -> _Cycles:
+    """Those with the input channels in the order in which a target that skips zeros computes them fastest."""
+
+    def ordered(call: Call, operand: Type, weights: LeafValue, bias: LeafValue) -> float:
+        return cycles(call, operand, sparsity.in_best_order(weights), bias)
+
+    return ordered
 
 
 def cheapest(cycles: _Cycles) -> blocking.Choose:

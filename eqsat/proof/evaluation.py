@@ -37,7 +37,7 @@ def evaluate(t: Terms, graph: TensorGraph, seen: Seen = lambda t, n, v: v) -> li
         try:
             values[n] = seen(t, n, _value(t, graph, n, operands))
         except Undecidable as e:
-            raise Undecidable(f"{named(graph, n)}: {e}") from e
+            raise type(e)(f"{named(graph, n)}: {e}" if str(e) else named(graph, n)) from e
         for i in node.inputs:
             left[i] -= 1
             if not left[i]:

@@ -1,8 +1,8 @@
 """Whether two graphs are equal for every input.
 
-Both are evaluated once, at one random point of prime fields (`field.py`), with functions in normal form (`functions.py`). Equal values mean
-equal graphs, but for a probability that is stated. What differs there need not differ: then an input that shows it is looked for, and
-without one it is undecided.
+Both are evaluated once, at one random point of prime fields (`field.py`), with functions in normal form
+(`functions.py`). Equal values mean equal graphs, but for a probability that is stated. What differs there need not
+differ: then an input that shows it is looked for, and without one it is undecided.
 
 >>> from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Array
@@ -33,7 +33,7 @@ from eqsat.proof.clues import likely_inputs
 from eqsat.proof.counterexample import Counterexample, find_counterexample
 from eqsat.proof.evaluation import Seen, evaluate, named
 from eqsat.proof.field import Field, Lanes, words
-from eqsat.proof.steps import Undecidable
+from eqsat.proof.steps import OutOfTime, Undecidable
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Array
@@ -55,8 +55,8 @@ class SignatureError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Where a proof ended. operator: of the second graph, for people, and its node; reference: the node of the first graph that it was
-    compared with, if it is known; reason: what was not shown."""
+    """Where a proof ended. operator: of the second graph, for people, and its node; reference: the node of the first
+    graph that it was compared with, if it is known; reason: what was not shown."""
 
     operator: str
     node: int
@@ -68,11 +68,12 @@ class Open:
 class Proof:
     """What is known of the equality of two graphs.
 
-    verdict: "proved": equal for every input on which the first does not overflow or meet what TOSA leaves open; "different": there is a
-    counterexample; "undecided": neither.
+    verdict: "proved": equal for every input on which the first does not overflow or meet what TOSA leaves open;
+    "different": there is a counterexample; "undecided": neither.
     undecided: where it ended. rest_proved: all but that is proved, each of them taken as equal.
     outputs: numbers of the outputs that are not proved.
-    error_bound: the probability that "proved" is wrong is at most that, over the choice of seeds; 1 for what is not proved.
+    error_bound: the probability that "proved" is wrong is at most that, over the choice of seeds; 1 for what is not
+    proved.
     """
 
     verdict: Verdict
@@ -110,7 +111,8 @@ class Prover:
     """Compares any number of graphs with one, which is evaluated once. Not for several threads at once.
 
     seed: of the random point; None: a new one.
-    seconds: of the calling thread's processor that one proof may take, counted between operators; what is not decided by then is undecided.
+    seconds: of the calling thread's processor that one proof may take, counted between operators; what is not decided
+    by then is undecided.
     """
 
     def __init__(self, graph: TensorGraph, seed: int | None = None, seconds: float = math.inf) -> None:
@@ -122,8 +124,9 @@ class Prover:
     def prove(self, other: TensorGraph, claims: Sequence[Claim] = (), *, search: bool = True) -> Proof:
         """Whether another graph equals this one.
 
-        claims: pairs of nodes that are said to be equal. Where the graphs are not proved whole, these are compared too, and what is not
-        proved of them is taken as equal for the rest, and named. search: look for a counterexample where it is not proved.
+        claims: pairs of nodes that are said to be equal. Where the graphs are not proved whole, these are compared too,
+        and what is not proved of them is taken as equal for the rest, and named. search: look for a counterexample
+        where it is not proved.
         Raises SignatureError.
         """
         began = time.perf_counter()
@@ -132,7 +135,7 @@ class Prover:
         try:
             found = self._whole(other)
         except Undecidable as e:
-            found = Proof(UNDECIDED, (Open(str(e), -1, None, "there is no form for it"),), seeds=(self._seed,))
+            found = Proof(UNDECIDED, (Open(str(e), -1, None, e.reason),), seeds=(self._seed,))
         if found.verdict != PROVED and claims:
             found = self._by_regions(other, claims, found)
         if found.verdict != PROVED:
@@ -140,7 +143,8 @@ class Prover:
         return replace(found, seconds=time.perf_counter() - began)
 
     def _explained(self, other: TensorGraph, found: Proof, search: bool) -> Proof:
-        """What is not proved, with a counterexample if one is looked for and found, and with the operators at which it ended."""
+        """What is not proved, with a counterexample if one is looked for and found, and with the operators at which it
+        ended."""
         unexplained = bool(found.outputs) and not found.undecided
         if not search and not unexplained:
             return found
@@ -184,11 +188,12 @@ class Prover:
     def _in_time(self, t: Terms, n: int, v: Value) -> Value:
         """The value, as long as there is time. Raises Undecidable."""
         if time.thread_time() > self._until:
-            raise Undecidable("there is no time left for a proof")
+            raise OutOfTime
         return v
 
     def _new(self, other: TensorGraph) -> tuple[list[int], list[int]]:
-        """The nodes of the first graph whose values the other does not have, and those of the other that the first does not have.
+        """The nodes of the first graph whose values the other does not have, and those of the other that the first does
+        not have.
 
         Raises Undecidable.
         """
@@ -263,7 +268,8 @@ def _nothing(t: Terms, n: int, v: Value) -> Value:
 
 
 def source_of(graph: TensorGraph, seed: int, seen: Seen = _nothing) -> Side:
-    """The graph that others are compared with: evaluated once more where it meets equal roots with different intervals, so that it takes what others do."""
+    """The graph that others are compared with: evaluated once more where it meets equal roots with different intervals,
+    so that it takes what others do."""
     side = evaluated(graph, seed, seen=seen)
     return evaluated(graph, seed, side.terms, seen, teaches=True) if side.terms.known.is_ambiguous else side
 
@@ -318,7 +324,8 @@ def unequal(source: Side, side: Side) -> tuple[int, ...]:
 
 
 def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open, ...]:
-    """Where elements of the second graph may leave their dtype that the first graph does not have, or that do not leave it there."""
+    """Where elements of the second graph may leave their dtype that the first graph does not have, or that do not leave
+    it there."""
     known = {pair for _, lanes in source.open for pair in zip(*(w.tolist() for w in words(lanes)))}
     nodes = {n for n, lanes in other.open if not known.issuperset(zip(*(w.tolist() for w in words(lanes))))}
     reason = "it may overflow, or meet what TOSA leaves open, where the first graph does not"

@@ -1,4 +1,5 @@
-"""Steps of one integer that formulas describe, monotone all: what RESCALE, CLAMP and arithmetic with a constant are made of.
+"""Steps of one integer that formulas describe, monotone all: what RESCALE, CLAMP and arithmetic with a constant are
+made of.
 
 A step is a name and its parameters:
   affine  a, b     a * x + b
@@ -22,6 +23,14 @@ LARGEST = 1 << 62
 
 class Undecidable(Exception):
     """Something that the checker has no form for; the message says what."""
+
+    reason = "there is no form for it"
+
+
+class OutOfTime(Undecidable):
+    """Something that the checker did not come to; the message says what."""
+
+    reason = "the time for a proof ended there"
 
 
 def run(step: Step, x: Any) -> Any:
@@ -49,9 +58,11 @@ def is_decreasing(steps: Sequence[Step]) -> bool:
 
 
 def first_reaching(steps: Sequence[Step], wanted: Any) -> Any:
-    """The least x, or the least -x where the steps together turn the order around, from which on results are `wanted` or more.
+    """The least x, or the least -x where the steps together turn the order around, from which on results are `wanted`
+    or more.
 
-    Parameters are arrays. Of values between those that wanted results come from, so that int64 has room for what it has room for forwards.
+    Parameters are arrays. Of values between those that wanted results come from, so that int64 has room for what it has
+    room for forwards.
     """
     y, turned = wanted, np.zeros(np.shape(wanted), bool)
     for step in reversed(steps):
@@ -89,8 +100,8 @@ def is_safe(step: Step, low: int, high: int) -> bool:
 
 
 def scaled(m: int, r: int, s: int) -> tuple[Step | None, int, int]:
-    """The normal form of a scale: a scale with odd m and 0 <= r < 2^s, or none, and what comes after it, the factor and the summand of an
-    affine step."""
+    """The normal form of a scale: a scale with odd m and 0 <= r < 2^s, or none, and what comes after it, the factor and
+    the summand of an affine step."""
     if m == 0:
         return None, 0, r >> s
     twos = min((m & -m).bit_length() - 1, s)

@@ -4,10 +4,11 @@
     explored = by_cycles(search, frozen)
     graphs = improved(search, explored, decision).graphs
 
-Greedy extraction starts, also from choice graphs in which views are free or copies, and the extractor of the options goes on from the best
-that it found. Each of them runs for several rounds: Vela's table of one round's graph corrects the prices of the next.
-Where the fastest graph needs more memory than it may, there are further rounds (`memory_rounds.py`). Then convolutions take the place of Vela's copies
-(`copy_rounds.py`), and at last the best graphs run in other orders (`order_rounds.py`).
+Greedy extraction starts, also from choice graphs in which views are free or copies, and the extractor of the options
+goes on from the best that it found. Each of them runs for several rounds: Vela's table of one round's graph corrects
+the prices of the next.
+Where the fastest graph needs more memory than it may, there are further rounds (`memory_rounds.py`). Then convolutions
+take the place of Vela's copies (`copy_rounds.py`), and at last the best graphs run in other orders (`order_rounds.py`).
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ from eqsat.options.plugins import checked_extraction, made_cost_model
 from eqsat.search.copy_rounds import CopyRounds
 from eqsat.search.explored import Explored, Rounds
 from eqsat.search.memory_rounds import MemoryRounds
-from eqsat.search.order_rounds import OrderRounds
+from eqsat.search.order_rounds import in_orders
 from eqsat.search.search import Search
 from extraction import Extraction, Infeasible, check, extract
 
 _GREEDY = "dag_greedy"
-#: An extraction whose gap is below this has as good as proved its choice. A graph is near another one that takes less cycles by at most this part, and
-#: far from it where it takes more than the second part more: there prices are too far from what Vela says for one more table to mend them.
+#: An extraction whose gap is below this has as good as proved its choice. A graph is near another one that takes less
+#: cycles by at most this part, and far from it where it takes more than the second part more: there prices are too far
+#: from what Vela says for one more table to mend them.
 _PROVED, _NEAR, _FAR = 0.001, 0.015, 0.05
 #: The part of its time that an extraction has where another one may follow.
 _BEFORE = 0.5
@@ -42,10 +44,12 @@ _BEFORE = 0.5
 def by_cycles(
     search: Search, frozen: Frozen, *, extractor: str = "", more: Sequence[Rule] = (), tolerant: bool = False
 ) -> Explored:
-    """Distinct graphs of an e-graph that Vela takes, looked for by cycles alone; where the search is interrupted, those that were found until then.
+    """Distinct graphs of an e-graph that Vela takes, looked for by cycles alone; where the search is interrupted, those
+    that were found until then.
 
     extractor: "" is that of the options; more, tolerant: as `Explored` has them.
-    Raises Infeasible if nothing can be extracted, WorkerError if nothing can be priced, SearchInterrupted where nothing was found yet.
+    Raises Infeasible if nothing can be extracted, WorkerError if nothing can be priced, SearchInterrupted where nothing
+    was found yet.
     """
     prices = PriceCache(search.options.cache)
     try:
@@ -59,18 +63,19 @@ def by_cycles(
 
 
 def improved(search: Search, explored: Explored, decision: Decision) -> Explored:
-    """What rounds by memory, with copies and in other orders find besides, within each of the limits that a decision aims at."""
+    """What rounds by memory, with copies and in other orders find besides, within each of the limits that a decision
+    aims at."""
     for rounds in (MemoryRounds, CopyRounds):
         for limits in decision.wider_aims:
             explored = rounds(search, explored, replace(decision, limits=limits)).run()
     by_tosa = dict(explored.by_tosa)
-    for limits in decision.aims:
-        OrderRounds(search, by_tosa, replace(decision, limits=limits)).run()
+    in_orders(search, by_tosa, decision)
     return replace(explored, by_tosa=by_tosa)
 
 
 def without(search: Search, explored: Explored, forbidden: Collection[int], decision: Decision) -> Explored:
-    """What greedy extraction finds in an e-graph, at the prices known by now, without some choice nodes. Raises Infeasible."""
+    """What greedy extraction finds in an e-graph, at the prices known by now, without some choice nodes. Raises
+    Infeasible."""
     graph = explored.choices.graph
     allowed = replace(graph, forbidden=graph.forbidden | frozenset(forbidden))
     choices = replace(explored.choices, graph=allowed).without_copies()
@@ -118,8 +123,9 @@ class _CycleRounds(Rounds):
         return checked_extraction(again, self.choices.graph, extractor).unless_interrupted()
 
     def _rounds(self, extractor: str, extracted: Callable[[Extraction | None, float], Extraction]) -> Extraction:
-        """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each starts from the one before. None follows
-        one that ran out of time and has nothing to show for it, for what it lacks is not better prices, nor one that is far from the best graph."""
+        """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each starts
+        from the one before. None follows one that ran out of time and has nothing to show for it, for what it lacks is
+        not better prices, nor one that is far from the best graph."""
         found = None
         options = self.search.options
         for number in range(options.rounds):

@@ -1,8 +1,8 @@
 """Answers of earlier searches on disk, a file each, in a directory for each graph and target.
 
-Entries are data and never code, with a checksum: one that was damaged is dropped when it is read. What they say is compiled, compared with the
-reference and run as every candidate is, so that a wrong entry costs time and never a result. Beyond its limit the store forgets what was not used
-for the longest time.
+Entries are data and never code, with a checksum: one that was damaged is dropped when it is read. What they say is
+compiled, compared with the reference and run as every candidate is, so that a wrong entry costs time and never a
+result. Beyond its limit the store forgets what was not used for the longest time.
 """
 
 from __future__ import annotations
@@ -32,8 +32,12 @@ _SUFFIX = ".answer"
 class KnownAnswer:
     """What an earlier search answered.
 
-    chosen: "eqsat", "stock" or "explicit"; given: "explicit" or "stock", where it is that graph in another order or with other settings.
+    chosen: "eqsat", "stock" or "explicit"; given: "explicit" or "stock", where it is that graph in another order or
+    with other settings.
     cycles, sram, flash: its figures. settings: of Vela. tosa: the graph, b"" for a given one as it was.
+    choice: what was chosen from the e-graph (`eqsat/choice/respelling.py`), "" where that is not kept; before:
+    corrected cycles of the best given graph then; ordered: the graph ran in another order than that choice is written
+    in.
     """
 
     chosen: str
@@ -43,10 +47,14 @@ class KnownAnswer:
     flash: int
     settings: tuple[str, ...]
     tosa: bytes
+    choice: str = ""
+    before: int = 0
+    ordered: bool = False
 
     def packed(self) -> bytes:
         """The bytes of a file."""
-        header = json.dumps([self.chosen, self.given, self.cycles, self.sram, self.flash, self.settings])
+        figures = self.cycles, self.sram, self.flash, self.before
+        header = json.dumps([self.chosen, self.given, figures, self.settings, self.choice, self.ordered])
         payload = zlib.compress(header.encode() + b"\n" + self.tosa, 1)
         return _mark(payload) + payload
 
@@ -63,9 +71,12 @@ class KnownAnswer:
             raise ValueError(str(e)) from e
         header, _, tosa = content.partition(b"\n")
         try:
-            chosen, given, cycles, sram, flash, settings = json.loads(header)
-            is_known = unpacking.eof and all(isinstance(s, str) for s in (chosen, given, *settings))
-            answer = KnownAnswer(chosen, given, int(cycles), int(sram), int(flash), tuple(settings), tosa)
+            chosen, given, figures, settings, choice, ordered = json.loads(header)
+            cycles, sram, flash, before = map(int, figures)
+            is_known = unpacking.eof and all(isinstance(s, str) for s in (chosen, given, choice, *settings))
+            answer = KnownAnswer(
+                chosen, given, cycles, sram, flash, tuple(settings), tosa, choice, before, bool(ordered)
+            )
         except (TypeError, OverflowError, RecursionError) as e:
             raise ValueError(str(e)) from e
         if not is_known:
@@ -78,7 +89,8 @@ def _mark(payload: bytes) -> bytes:
 
 
 class AnswerStore:
-    """Answers by graph and key, both of hexadecimal digits. Any failure of the disk costs only what would be remembered."""
+    """Answers by graph and key, both of hexadecimal digits. Any failure of the disk costs only what would be
+    remembered."""
 
     def __init__(self, prices: str | Path | None = None) -> None:
         """prices: the file of prices beside which the answers are; None: the user's."""

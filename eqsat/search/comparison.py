@@ -1,4 +1,5 @@
-"""What there was before beside what an optimization gives: the rows of every table of it, in the terminal, in Python and in notebooks."""
+"""What there was before beside what an optimization gives: the rows of every table of it, in the terminal, in Python
+and in notebooks."""
 
 from __future__ import annotations
 
@@ -19,17 +20,73 @@ class Row(NamedTuple):
     ratio: str
 
 
+def verdict(old: GraphFigures, new: GraphFigures) -> str:
+    """Says in one line how many times fewer cycles there are, by the corrected total, and how much less memory; ""
+    where one side is not known."""
+    if not (old.corrected and new.corrected):
+        return ""
+    times = old.corrected / new.corrected
+    said = [f"{times:.2f}x fewer cycles" if times > 1 else "no fewer cycles"]
+    a, b = old.footprint, new.footprint
+    pairs = [("SRAM", a.sram if a else None, b.sram if b else None)]
+    if new.pte_bytes is not None:
+        pairs.append((".pte", old.pte_bytes, new.pte_bytes))
+    else:
+        pairs.append(("flash", a.payload if a else None, b.payload if b else None))
+    said += [f"{what} {_change(before, after)}" for what, before, after in pairs if before and after is not None]
+    return ", ".join(said)
+
+
+def _change(before: int, after: int) -> str:
+    return "as before" if before == after else f"{after / before - 1:+.1%}"
+
+
+def summary(old: GraphFigures, new: GraphFigures) -> list[list[Row]]:
+    """What decides whether a model fits and is fast enough: cycles and time, bytes."""
+    return [list(_cycles(old, new)), list(_bytes(old, new))]
+
+
+def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None]:
+    """The same as plain numbers, by names of columns: of what there was before, and of the answer."""
+    out: dict[str, float | int | None] = {}
+    for start, side in (("before_", old), ("", new)):
+        memory = side.footprint
+        out |= {
+            f"{start}cycles": side.cycles,
+            f"{start}corrected_cycles": side.corrected,
+            f"{start}milliseconds": side.milliseconds,
+            f"{start}inferences_per_second": side.milliseconds and 1e3 / side.milliseconds,
+            f"{start}sram_bytes": memory.sram if memory else None,
+            f"{start}weight_bytes": memory.weights if memory else None,
+            f"{start}command_bytes": memory.commands if memory else None,
+            f"{start}pte_bytes": side.pte_bytes,
+        }
+    return out
+
+
 def sections(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> list[list[Row]]:
-    """Cycles by operator kind; in all, and what they compare with; bytes."""
+    """Cycles by operator kind; in all, and what they compare with; bytes, and those that are moved."""
     kinds = sorted({*old.by_kind, *new.by_kind}, key=lambda k: -max(old.by_kind.get(k, 0), new.by_kind.get(k, 0)))
     cycles = [(k, old.by_kind.get(k, 0), new.by_kind.get(k, 0)) for k in kinds]
-    return [[_row(*c) for c in cycles if any(c[1:])], list(_totals(old, new, bound)), list(_bytes(old, new))]
+    return [[_row(*c) for c in cycles if any(c[1:])], list(_totals(old, new, bound)), list(_memory(old, new))]
 
 
-def _totals(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> Iterator[Row]:
+def _cycles(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
     yield _row("total", old.cycles, new.cycles)
     if any(c.corrected != c.cycles for c in (old, new)):
         yield _row("corrected total", old.corrected, new.corrected)
+    a, b = old.milliseconds, new.milliseconds
+    yield Row("milliseconds", _number(a), _number(b), "")
+    yield Row("inferences per second", _number(a and 1e3 / a), _number(b and 1e3 / b), "")
+
+
+def _number(value: float | None) -> str:
+    """Three digits of it."""
+    return "-" if not value else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _totals(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> Iterator[Row]:
+    yield from _cycles(old, new)
     if bound and bound.roofline:
         for name, least in (("over the roofline", bound.roofline), ("over the bound by operators", bound.operators)):
             yield Row(name, _over(old, least), _over(new, least), "")
@@ -55,6 +112,11 @@ def _bytes(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
     yield _row("flash: commands", a.commands if a else None, b.commands if b else None)
     if new.pte_bytes is not None:
         yield _row(".pte file", old.pte_bytes, new.pte_bytes)
+
+
+def _memory(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
+    yield from _bytes(old, new)
+    a, b = old.footprint, new.footprint
     for memory in dict.fromkeys(m for f in (a, b) if f for m in f.memory):
         for what in ("read", "written"):
             before, after = (f.memory.get(memory, {}).get(what, 0) if f else None for f in (a, b))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from eqsat.options.referee import StreamPrice, total
 from eqsat.vela.compile import Estimate, Footprint
@@ -14,6 +15,7 @@ class GraphFigures:
     """Figures of one side of a comparison, None or empty where they are not known.
 
     cycles: Vela's total; corrected: without what Vela is known to charge for nothing; by_kind: cycles by operator kind.
+    milliseconds: of the corrected total at the clock of the system configuration.
     footprint: bytes of memory; stream: the price of its command stream; pte_bytes: of its .pte.
     """
 
@@ -23,14 +25,24 @@ class GraphFigures:
     footprint: Footprint | None = None
     stream: StreamPrice | None = None
     pte_bytes: int | None = None
+    milliseconds: float | None = None
 
     @staticmethod
     def of(estimate: Estimate, stream: StreamPrice | None) -> GraphFigures:
-        return GraphFigures(estimate.cycles, estimate.corrected, estimate.by_kind, estimate.footprint, stream)
+        milliseconds = 1e3 * estimate.corrected / estimate.rates.clock
+        return GraphFigures(
+            estimate.cycles,
+            estimate.corrected,
+            estimate.by_kind,
+            estimate.footprint,
+            stream,
+            milliseconds=milliseconds,
+        )
 
     @staticmethod
     def together(delegates: Sequence[GraphFigures], complete: bool) -> GraphFigures:
-        """The figures of all delegates; those that one of them has not are None, and nearly all where these are not `complete`."""
+        """The figures of all delegates; those that one of them has not are None, and nearly all where these are not
+        `complete`."""
         by_kind: dict[str, int] = {}
         for kind, cycles in (pair for d in delegates for pair in d.by_kind.items()):
             by_kind[kind] = by_kind.get(kind, 0) + cycles
@@ -43,10 +55,14 @@ class GraphFigures:
             by_kind,
             Footprint.together(footprints) if len(footprints) == len(delegates) else None,
             total(d.stream for d in delegates),
+            milliseconds=_sum(d.milliseconds for d in delegates),
         )
 
 
-def _sum(totals: Iterable[int | None]) -> int | None:
+_Number = TypeVar("_Number", int, float)
+
+
+def _sum(totals: Iterable[_Number | None]) -> _Number | None:
     every = list(totals)
     known = [t for t in every if t is not None]
     return sum(known) if len(known) == len(every) else None

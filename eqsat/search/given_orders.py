@@ -1,4 +1,5 @@
-"""Stock's graph, or the explicit one, in other orders (`order_rounds.py`): equal graphs too, and the best where nothing else gains much."""
+"""Stock's graph, or the explicit one, in other orders (`order_rounds.py`): equal graphs too, and the best where nothing
+else gains much."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
 from eqsat.options.options import CYCLES
 from eqsat.search.given import Given
-from eqsat.search.order_rounds import OrderRounds
+from eqsat.search.order_rounds import in_orders
 from eqsat.search.origins import of_buffer
 from eqsat.search.search import Search
 from eqsat.tosa.flatbuffer import dumps
@@ -17,15 +18,16 @@ from eqsat.tosa.locations import text
 from eqsat.vela.compile import compile_tosa
 from eqsat.verification.checks import Checks
 
-#: An order is not looked for where a graph takes more than so many times the cycles of one that was found: the most that one saved is 10%.
+#: An order is not looked for where a graph takes more than so many times the cycles of one that was found: the most
+#: that one saved is 10%.
 _MOST = 1.15
 
 
 def in_other_orders(
     given: Given, search: Search, found: Sequence[Compiled], decision: Decision, checks: Checks
 ) -> list[Compiled]:
-    """The better one of the given graphs in its best order and in the one with the least SRAM, unless it is far behind what was found, or may compute
-    wrong results.
+    """The better one of the given graphs in its best order and in the one with the least SRAM, unless it is far behind
+    what was found, or may compute wrong results.
 
     Raises SearchInterrupted and WorkerError.
     """
@@ -43,8 +45,7 @@ def in_other_orders(
         estimate = compile_tosa(buffer, search.target, search.pool)
     start = replace(start, name="eqsat", given=name, tosa=buffer, estimate=estimate)
     known: dict[bytes, Compiled | None] = {buffer: start}
-    for limits in decision.aims:
-        OrderRounds(search, known, replace(decision, limits=limits), locations).run()
+    in_orders(search, known, decision, locations)
     compiled = [c for c in known.values() if c]
     best = min(compiled, key=lambda c: decision.rank(c.figures))
     least = min(compiled, key=lambda c: (c.figures.sram, c.figures.cycles))

@@ -1,4 +1,5 @@
-"""Rounds of greedy extraction with prices on memory (`memory.py`), where the fastest graph needs more than it may, and for less SRAM where that is wanted."""
+"""Rounds of greedy extraction with prices on memory (`memory.py`), where the fastest graph needs more than it may, and
+for less SRAM where that is wanted."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ _NAME = "dag_greedy with memory"
 #: After how many rounds that found no faster graph that fits they end; what the memory which is too much costs
 #: in the first, as a share of the cycles; and by what that rises and falls at first.
 _FRUITLESS, _FIRST, _FACTOR = 6, 0.5, 6.0
-#: Such rounds end where prices change by less than this; then graphs are repaired, at the price of memory that is between what
-#: fits and what does not, so many times over; these end where so many in a row give nothing new.
+#: Such rounds end where prices change by less than this; then graphs are repaired, at the price of memory that is
+#: between what fits and what does not, so many times over; these end where so many in a row give nothing new.
 _CLOSE, _MISSES, _STEEP = 1.3, 2, 1.5
 #: Choices that were compiled before from which such a round starts, too.
 _STARTS = 2
-#: The integer program is solved so many times at most, each time with what the last graph has taught; and prices of memory, as shares of the cycles, whose
-#: choices it is about.
+#: The integer program is solved so many times at most, each time with what the last graph has taught; and prices of
+#: memory, as shares of the cycles, whose choices it is about.
 _SOLVER, _SOLVED, _SHARES = "within", 8, (0.3, 1.0, 3.0, 10.0, 40.0)
 #: Not of more choice nodes: each extraction takes seconds there.
 _MOST_NODES = 20_000
@@ -60,8 +61,9 @@ class MemoryRounds(RoundsWithin):
             self._shrink()
 
     def _fit(self) -> None:
-        """Looks for a graph within the limits that is about as fast as the fastest: prices on memory rise as long as none fits and then fall, by ever
-        less, since what is learnt of commands from each graph changes which prices do."""
+        """Looks for a graph within the limits that is about as fast as the fastest: prices on memory rise as long as
+        none fits and then fall, by ever less, since what is learnt of commands from each graph changes which prices do.
+        """
         limits, learnt = self.limits, set[bytes]()
         share, factor, fitted, fruitless = 0.0, _FACTOR, False, 0
         for number in range(self.most):
@@ -90,8 +92,9 @@ class MemoryRounds(RoundsWithin):
             misses = 0 if self._repaired(number) else misses + 1
 
     def _repaired(self, number: int) -> bool:
-        """Changes a graph that exceeds the limit of flash only so far that it fits; False if that gives nothing new. Where a byte is worth about the same
-        everywhere in a graph, a price on it changes either nothing or all of it."""
+        """Changes a graph that exceeds the limit of flash only so far that it fits; False if that gives nothing new.
+        Where a byte is worth about the same everywhere in a graph, a price on it changes either nothing or all of it.
+        """
         limits = self.limits
         known, fastest = self.graphs, self._fastest()
         if limits.flash is None or fastest is None:
@@ -118,8 +121,9 @@ class MemoryRounds(RoundsWithin):
         return len(self.explored.by_tosa) > before
 
     def _solve(self, learnt: set[bytes]) -> None:
-        """What is between graphs that fit and graphs that do not, whatever a byte is worth: an integer program takes flash as a budget. It chooses among what
-        graphs that were compiled and greedy extraction under many prices of memory have: other choices are far too many, and few of them matter."""
+        """What is between graphs that fit and graphs that do not, whatever a byte is worth: an integer program takes
+        flash as a budget. It chooses among what graphs that were compiled and greedy extraction under many prices of
+        memory have: other choices are far too many, and few of them matter."""
         if self.choices.graph.n_nodes > _MOST_NODES:
             return
         pool, seen, is_fresh = set[int](), list[Mapping[int, int]](), False
@@ -147,7 +151,8 @@ class MemoryRounds(RoundsWithin):
             near, is_fresh = compiled or near, is_fresh and not differs
 
     def _gains_nothing(self, found: Extraction) -> bool:
-        """Whether the fastest graph that fits costs hardly more than a choice, which costs as little as any within the limits."""
+        """Whether the fastest graph that fits costs hardly more than a choice, which costs as little as any within the
+        limits."""
         fastest = self._fastest()
         return fastest is not None and check(self.choices.graph, fastest.choice) <= (1 + GAP) * found.cost
 
@@ -162,7 +167,8 @@ class MemoryRounds(RoundsWithin):
         return found
 
     def _within(self, near: Compiled, pool: set[int]) -> Extraction | None:
-        """The cheapest choice within the limits among nodes of a pool and of the graphs that were compiled; views are free to choose."""
+        """The cheapest choice within the limits among nodes of a pool and of the graphs that were compiled; views are
+        free to choose."""
         graph, known = self.choices.graph, len(self.choices.candidates)
         among = pool.union(*(c.choice.values() for c in self.graphs))
         others = frozenset(n for n in range(known) if n not in among)
@@ -177,7 +183,8 @@ class MemoryRounds(RoundsWithin):
         return [c for c in compiled if c]
 
     def _shrink(self) -> None:
-        """Looks for graphs that need less SRAM than the best so far, a step at a time, until prices that make SRAM all that counts find none."""
+        """Looks for graphs that need less SRAM than the best so far, a step at a time, until prices that make SRAM all
+        that counts find none."""
         decision, best, learnt = replace(self.decision, objective=SRAM), None, set[bytes]()
         shares: list[float] = []
         for number in range(2 * self.most, 2 * self.most + min(self.most, _MOST)):
@@ -210,7 +217,8 @@ class MemoryRounds(RoundsWithin):
         return fastest_that_fits(self.graphs, self.limits)
 
     def _over(self) -> Figures | None:
-        """What a graph that fits is looked for from, if none that fits is about as fast as the fastest: one that is fast and exceeds little."""
+        """What a graph that fits is looked for from, if none that fits is about as fast as the fastest: one that is
+        fast and exceeds little."""
         limits, known = self.limits, self.graphs
         if fits_nearly(known, limits):
             return None
@@ -218,8 +226,8 @@ class MemoryRounds(RoundsWithin):
         return min(over, key=lambda f: f.cycles * (1 + limits.excess(f)), default=None)
 
     def _priced(self, charged: Choices) -> list[Extraction]:
-        """What greedy extraction finds under other prices, at its own price: from the choices that were compiled before, too, whose memory is known;
-        and with views free or copies."""
+        """What greedy extraction finds under other prices, at its own price: from the choices that were compiled
+        before, too, whose memory is known; and with views free or copies."""
         known = sorted((c.choice for c in self.graphs), key=lambda choice: check(charged.graph, choice))
         greedy = partial(dag_greedy.extract, time_limit=self.search.options.time_limit, restarts=1)
         found = [greedy(charged.graph, starts=known[:_STARTS]).choice]
@@ -234,6 +242,7 @@ class MemoryRounds(RoundsWithin):
 
 
 def _rates(over: Figures, limits: MemoryLimits, share: float) -> Rates:
-    """By which all of the memory that is allowed would cost `share` times a graph's cycles, of SRAM and flash what the graph has too much of."""
+    """By which all of the memory that is allowed would cost `share` times a graph's cycles, of SRAM and flash what the
+    graph has too much of."""
     used = (over.sram, limits.sram), (over.flash, limits.flash)
     return Rates(*(share * over.cycles / max(1, most) if most is not None and n > most else 0.0 for n, most in used))

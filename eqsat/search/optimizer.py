@@ -1,12 +1,13 @@
 """Saturate, extract, verify: the whole story.
 
-The TOSA with explicit layout is the reference for meaning. The candidates are stock ExecuTorch's graph, the explicit graph
-itself and what extraction finds; Vela's corrected total of the whole graph ranks them, and the first in that order that equals the
-reference to the bit on the TOSA reference model is the answer. Whatever fails costs a candidate, never the result; also the explicit
-graph itself, which Vela may refuse (a TRANSPOSE that U55 has no room for).
+The TOSA with explicit layout is the reference for meaning. The candidates are stock ExecuTorch's graph, the explicit
+graph itself and what extraction finds; Vela's corrected total of the whole graph ranks them, and the first in that
+order that equals the reference to the bit on the TOSA reference model is the answer. Whatever fails costs a candidate,
+never the result; also the explicit graph itself, which Vela may refuse (a TRANSPOSE that U55 has no room for).
 
-With tolerant numerics a second e-graph also has rules that save roundings (`eqsat/rules/tolerant.py`). What is found there competes with
-the exact candidates, and may differ from the reference within `Options.tolerance`; `Result.deviation` tells by how much it does.
+With tolerant numerics a second e-graph also has rules that save roundings (`eqsat/rules/tolerant.py`). What is found
+there competes with the exact candidates, and may differ from the reference within `Options.tolerance`;
+`Result.deviation` tells by how much it does.
 """
 
 from __future__ import annotations
@@ -55,15 +56,17 @@ def optimize_tosa(
 ) -> Result:
     """The cheapest graph equal to `explicit` for `target`, see the module's text.
 
-    target: a Target, or an accelerator's name for ExecuTorch's defaults. stock: the graph to beat, if there is one, or what gives it once it is
-    needed. container: what is around the graph's commands and weights in a .pte, to which its limit of flash refers. interruption: what ends the
-    search with the best that was found until then, verified as ever, at least `stock` or `explicit`; Ctrl-C alone is a KeyboardInterrupt.
-    with_settings: the caller compiles the answer with `Result.settings` of Vela, which the search then chooses, too. store: where answers are
-    remembered (`recall.py`); what is remembered of the very same search is not looked for again.
+    target: a Target, or an accelerator's name for ExecuTorch's defaults. stock: the graph to beat, if there is one, or
+    what gives it once it is needed. container: what is around the graph's commands and weights in a .pte, to which its
+    limit of flash refers. interruption: what ends the search with the best that was found until then, verified as ever,
+    at least `stock` or `explicit`; Ctrl-C alone is a KeyboardInterrupt.
+    with_settings: the caller compiles the answer with `Result.settings` of Vela, which the search then chooses, too.
+    store: where answers are remembered (`recall.py`); what is remembered of the very same search is not looked for
+    again.
 
-    Raises OptionError where the referee that the options want cannot price a graph, TargetError for an unknown name, TosaError if `explicit` cannot
-    be read, WorkerError if Vela refuses it and nothing else equals it: then there is nothing to fall back to here. Raises PluginError where the user's own cost
-    model, extractor or rule fails.
+    Raises OptionError where the referee that the options want cannot price a graph, TargetError for an unknown name,
+    TosaError if `explicit` cannot be read, WorkerError if Vela refuses it and nothing else equals it: then there is
+    nothing to fall back to here. Raises PluginError where the user's own cost model, extractor or rule fails.
     """
     target, options = Target.of(target), given_options(options)
     with Pool() as pool:
@@ -73,15 +76,22 @@ def optimize_tosa(
             checks = Checks(reference, target, pool, options, search.warnings)
             coming = begun(search, reference, explicit, stock, checks)
         with search.interruption.heeded():
-            memory = Memory.of(store, explicit, target, options, container, with_settings) if store else None
+            memory = Memory.of(store, explicit, reference, target, options, container, with_settings) if store else None
             known = memory is not None and memory.answer is not None
-            exact, first = (None, None) if known else _explored(search, reference)
+            exact = None if known else saturated(search, reference)
+            respelled = (exact and memory and attempt(search, memory.respelled, search, exact)) or []
+            first = None if respelled else _by_cycles(search, exact)
             given = Given.of(coming, explicit, search)
             decision = given.decision(search, container)
             remembered = (memory and attempt(search, memory.candidates, search)) or []
             others = [*given.compiled.values(), *remembered]
             if known and memory and not attempt(search, memory.holds, given, remembered, checks):
-                known, (exact, first) = False, _explored(search, reference)
+                known, exact = False, saturated(search, reference)
+                first = _by_cycles(search, exact)
+            if respelled and memory:
+                others += (respelled := attempt(search, memory.in_order, search, respelled, decision) or respelled)
+                known = bool(attempt(search, memory.gains_as_before, given, respelled, decision, checks))
+                first = None if known else _by_cycles(search, exact)
             found = _found(search, reference, exact, first, others, decision) if exact and first else []
             if not known:
                 others += attempt(search, in_other_orders, given, search, graphs(found), decision, checks) or []
@@ -100,18 +110,29 @@ def optimize_tosa(
                 tell(answer, candidates, checks, decision)
         last = frozen or exact
         outcome = Outcome(
-            name, search, reference, given, decision, candidates, found, last, interrupted, known, answer, checks
+            name,
+            search,
+            reference,
+            given,
+            decision,
+            candidates,
+            found,
+            last,
+            interrupted,
+            known,
+            known and bool(respelled),
+            answer,
+            checks,
         )
         result = outcome.result()
-        if memory and not known and not interrupted:
-            memory.keep(answer, result.tosa)
+        if memory and not result.remembered and not interrupted:
+            memory.keep(answer, result.tosa, exact, given)
         return result
 
 
-def _explored(search: Search, reference: TensorGraph) -> tuple[Frozen | None, Explored | None]:
-    """The exact e-graph, and what is found in it by cycles, as far as neither fails."""
-    exact = saturated(search, reference)
-    return exact, attempt(search, by_cycles, search, exact) if exact else None
+def _by_cycles(search: Search, exact: Frozen | None) -> Explored | None:
+    """What is found in an e-graph by cycles, as far as there is one and that does not fail."""
+    return attempt(search, by_cycles, search, exact) if exact else None
 
 
 def _found(

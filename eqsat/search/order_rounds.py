@@ -1,4 +1,5 @@
-"""Orders in which Vela runs a graph (`order.py`), tried on the best graphs that were found: what is in SRAM meanwhile tells which, and Vela what comes of it."""
+"""Orders in which Vela runs a graph (`order.py`), tried on the best graphs that were found: what is in SRAM meanwhile
+tells which, and Vela what comes of it."""
 
 from __future__ import annotations
 
@@ -27,8 +28,20 @@ _NAME = "order"
 _BY: Sequence[Callable[[Cost], tuple[int, int]]] = (lambda cost: cost, lambda cost: (cost.waiting, cost.peak))
 
 
+def in_orders(
+    search: Search,
+    by_tosa: dict[bytes, Compiled | None],
+    decision: Decision,
+    locations: Mapping[int, str] = MappingProxyType({}),
+) -> None:
+    """Adds to `by_tosa` what orders give within each of the limits that a decision aims at."""
+    for limits in decision.aims:
+        OrderRounds(search, by_tosa, replace(decision, limits=limits), locations).run()
+
+
 class OrderRounds:
-    """Goes on from the best graph, and from faster ones that need too much memory, and adds to `by_tosa`, until the search is interrupted."""
+    """Goes on from the best graph, and from faster ones that need too much memory, and adds to `by_tosa`, until the
+    search is interrupted."""
 
     def __init__(
         self,
@@ -50,7 +63,8 @@ class OrderRounds:
         return self.decision.rank(c.figures)
 
     def _improve(self, start: Compiled) -> None:
-        """First the orders that are best by what is known of the graph's tensors, then one swap after the other, each kept where it is better."""
+        """First the orders that are best by what is known of the graph's tensors, then one swap after the other, each
+        kept where it is better."""
         most = len(self.by_tosa) + EFFORTS[self.search.options.effort].orders
         allocation, known = Allocation.of(start.graph, start.estimate), swaps(start.graph)
         best = start
@@ -101,7 +115,8 @@ def _arranged(
 
 
 def _by_change(graph: TensorGraph, among: Sequence[Swap], allocation: Allocation) -> list[Swap]:
-    """The swaps that change the order in which a graph runs, by the peak that is expected, then those first that change most.
+    """The swaps that change the order in which a graph runs, by the peak that is expected, then those first that change
+    most.
 
     None is left out for its peak: Vela may place tensors better or worse than the bytes that are there at once say.
     """

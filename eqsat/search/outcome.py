@@ -29,7 +29,8 @@ class Outcome:
 
     name: of the graph.
     candidates: all graphs that were compared; found: those of them that were extracted.
-    frozen: the last e-graph; interrupted: the search was ended early; remembered: there was none, as its answer was known.
+    frozen: the last e-graph; interrupted: the search was ended early; known: there was none, as its answer was known;
+    respelled: of a graph with other constants.
     """
 
     name: str
@@ -41,7 +42,8 @@ class Outcome:
     found: Sequence[Explored]
     frozen: Frozen | None
     interrupted: bool
-    remembered: bool
+    known: bool
+    respelled: bool
     answer: Answer
     checks: Checks
 
@@ -88,8 +90,9 @@ class Outcome:
             e_nodes=frozen.n_nodes if frozen else 0,
             stop=frozen.saturation.stop if frozen else self._why_no_e_graph(),
             candidates=len(self.candidates),
-            searched=self.remembered or bool(graphs(self.found)),
-            remembered=self.remembered,
+            searched=self.known or bool(graphs(self.found)),
+            remembered=self.known and not self.respelled,
+            respelled=self.respelled,
             interrupted=self.interrupted,
             extractions=search.extractions,
             limits=self.decision.limits,
@@ -102,7 +105,7 @@ class Outcome:
         )
 
     def _why_no_e_graph(self) -> str:
-        return "interrupted" if self.interrupted else "remembered" if self.remembered else "failed"
+        return "interrupted" if self.interrupted else "remembered" if self.known else "failed"
 
     def _figures(self) -> dict[str, GraphFigures]:
         """Of "stock", the "explicit" and the chosen graph."""

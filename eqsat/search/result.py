@@ -27,8 +27,9 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """One choice that was compiled whole: who found it in which round (from the second on, prices are corrected), its cost in cycles
-    as the cost model sees it, its corrected cycles by Vela, and the proved relative gap of the extraction (None: no bound)."""
+    """One choice that was compiled whole: who found it in which round (from the second on, prices are corrected), its
+    cost in cycles as the cost model sees it, its corrected cycles by Vela, and the proved relative gap of the
+    extraction (None: no bound)."""
 
     extractor: str
     round: int
@@ -39,8 +40,9 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One graph of the Pareto set: `tosa`, by its name ("eqsat", "stock" or "explicit"), that no other one beats in cycles, bytes of SRAM and bytes of
-    flash (commands and weights) at once; settings: of Vela, besides those of the target. fits: within the limits; verified: equal to the reference, None where that was not tried."""
+    """One graph of the Pareto set: `tosa`, by its name ("eqsat", "stock" or "explicit"), that no other one beats in
+    cycles, bytes of SRAM and bytes of flash (commands and weights) at once; settings: of Vela, besides those of the
+    target. fits: within the limits; verified: equal to the reference, None where that was not tried."""
 
     name: str
     figures: Figures
@@ -62,7 +64,7 @@ class Point:
 
 #: How figures of a graph that a record tells begin there, and their names.
 _STARTS = {"": "eqsat", "stock_": "stock", "explicit_": "explicit"}
-_TOLD = ("cycles", "corrected", "by_kind", "footprint")
+_TOLD = ("cycles", "corrected", "by_kind", "footprint", "milliseconds")
 
 
 class _Figure(Generic[_Value]):
@@ -81,25 +83,39 @@ class Result:
 
     explicit: the input, for those who want to compare for themselves.
     chosen: "eqsat", "stock" or "explicit".
-    figures: of "stock", the "explicit" and the chosen graph ("eqsat"); those of a graph that Vela refuses, or that there is none of, are None or empty.
-    They are told by the properties `cycles`, `stock_cycles`, `explicit_cycles` and their like: totals of the version `vela` of Vela.
+    figures: of "stock", the "explicit" and the chosen graph ("eqsat"); those of a graph that Vela refuses, or that
+    there is none of, are None or empty.
+    They are told by the properties `cycles`, `stock_cycles`, `explicit_cycles` and their like: totals of the version
+    `vela` of Vela.
     corrected: the same without what Vela is known to charge for nothing (`eqsat/vela/broadcasts.py`), which decides.
-    verified: equal to the reference to the bit: proved, or on samples; stock_verified: the same of the stock graph, None if it was not compared.
+    verified: equal to the reference to the bit: proved, or on samples; stock_verified: the same of the stock graph,
+    None if it was not compared.
     deviation: of a tolerant result that is not equal to the bit.
-    proved: equal to it for every input on which it does not overflow itself (docs/proofs.md); stock_proved: the same of the stock graph, None where that was not tried.
+    proved: equal to it for every input on which it does not overflow itself (docs/proofs.md); stock_proved: the same of
+    the stock graph, None where that was not tried.
     undecided: the operators at which the proof ended, and why; the result was compared on samples then.
     error_bound: the probability that "proved" is wrong is at most that.
-    binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference does; None: they could
-    not be run, or there was no time; binary_reason says which, and where they differ. stock_binary_verified: the same of the stock graph.
-    binary_proved: they compute what the result does for every input; None where that was not proved. stock_binary_proved: the same of the stock graph.
+    binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference
+    does; None: they could not be run, or there was no time; binary_reason says which, and where they differ.
+    stock_binary_verified: the same of the stock graph.
+    binary_proved: they compute what the result does for every input; None where that was not proved.
+    stock_binary_proved: the same of the stock graph.
     referee: by which total candidates were ranked; the cycles of `points` are that referee's.
     bound: cycles that the input needs at least.
-    searched: extraction gave at least one graph that Vela accepts, or its answer was remembered; if not, `warnings` say why, and the command line ends with exit code 4.
-    settings: of Vela, besides those of the target, with which `tosa` is to be compiled; none unless the caller said that it does.
-    remembered: the very same search was done before, and what it answered was compiled and verified again; there is no run then.
-    interrupted: the search was ended before it was done (`Interruption`), and this is the best that was found until then.
-    limits: the memory that it may need; points: the Pareto set of all graphs that were compiled, by cycles, without those that are known to differ.
-    table: Vela's table of the result, a row per operator that runs, with the `origins` of each as far as the input tells them.
+    searched: extraction gave at least one graph that Vela accepts, or its answer was remembered; if not, `warnings` say
+    why, and the command line ends with exit code 4.
+    settings: of Vela, besides those of the target, with which `tosa` is to be compiled; none unless the caller said
+    that it does.
+    remembered: the very same search was done before, and what it answered was compiled and verified again; there is no
+    run then.
+    respelled: a graph that differs from this one in constants alone was searched before, and its choice gains as much
+    with the constants of this one; there is no run then.
+    interrupted: the search was ended before it was done (`Interruption`), and this is the best that was found until
+    then.
+    limits: the memory that it may need; points: the Pareto set of all graphs that were compiled, by cycles, without
+    those that are known to differ.
+    table: Vela's table of the result, a row per operator that runs, with the `origins` of each as far as the input
+    tells them.
     seconds: by stage.
     raw: Vela's raw output for the result, which is what was run.
     known: what `run` is made of, without these figures.
@@ -131,6 +147,7 @@ class Result:
     searched: bool
     settings: tuple[str, ...] = ()
     remembered: bool = False
+    respelled: bool = False
     interrupted: bool = False
     extractions: list[Extracted] = field(default_factory=list)
     limits: MemoryLimits = MemoryLimits()
@@ -169,7 +186,8 @@ class Result:
         return Row("cycles by operator kind", name, "eqsat", "ratio"), sections(*self.columns(), self.bound)
 
     def verdicts(self) -> list[str]:
-        """A line each: whether it is verified, as a graph and as a binary; why nothing was gained; what more memory would gain; warnings."""
+        """A line each: whether it is verified, as a graph and as a binary; why nothing was gained; what more memory
+        would gain; warnings."""
         out = [f"warning: {w}" for w in self.warnings]
         out.append(
             self.deviation.text if self.deviation else f"verified bit for bit: {'yes' if self.verified else 'no'}"
@@ -211,12 +229,14 @@ class Result:
 
     @cached_property
     def run(self) -> Run | None:
-        """All that was known, to save (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`); None if not `searched`."""
+        """All that was known, to save (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`); None if not
+        `searched`."""
         return replace(self.known, result=self.record()) if self.known else None
 
     @property
     def origins(self) -> dict[str, Origins]:
-        """{result of an operator in `tosa`: the PyTorch operators that it stands for}, as far as the operators of the input have locations."""
+        """{result of an operator in `tosa`: the PyTorch operators that it stands for}, as far as the operators of the
+        input have locations."""
         return read(self.tosa)
 
     @property
@@ -235,7 +255,8 @@ class Result:
 
     @property
     def cycles_before(self) -> int | None:
-        """Those that there would be without eqsat: of stock's graph, of the given one where there is no other; None where Vela refuses both."""
+        """Those that there would be without eqsat: of stock's graph, of the given one where there is no other; None
+        where Vela refuses both."""
         return self.explicit_cycles if self.stock_cycles is None else self.stock_cycles
 
     @property

@@ -1,4 +1,5 @@
-"""Vela's compiler, called in the process that imports this: a worker's, as it may crash, leak or hang (`compile.py`)."""
+"""Vela's compiler, called in the process that imports this: a worker's, as it may crash, leak or hang
+(`compile.py`)."""
 
 from __future__ import annotations
 
@@ -85,13 +86,14 @@ def _lost_outputs(model: Any, buffer: bytes) -> str:
 
 
 class _Configuration(NamedTuple):
-    """What Vela's compiler is given, the `Rates` that Vela has read for it, the memory that constants lie in, bytes of the longest burst by
-    memory (none where its table needs no correction), and bytes of SRAM that the NPU has to itself."""
+    """What Vela's compiler is given, the `Rates` that Vela has read for it, the memory that constants lie in, bytes of
+    the longest burst by memory (none where its table needs no correction), and bytes of SRAM that the NPU has to
+    itself."""
 
     accelerator: str
     system: str
     options: str
-    rates: tuple[int, float, float]
+    rates: tuple[int, float, float, float]
     constants: str
     bursts: Mapping[str, int]
     dedicated: int
@@ -125,6 +127,7 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
         arch.num_macs_per_cycle * arch.ncores,
         float(bandwidth[constants]),
         float(bandwidth[arch.fast_storage_mem_area]),
+        float(arch.core_clock),
     )
     charges = Target.from_flags(flags).family.blocked_elementwise and facts().broadcasts_by_element
     bursts = {area.name: int(arch.memory_burst_length[area]) for area in type(constants).all()} if charges else {}
@@ -133,8 +136,9 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
 
 
 def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, str] | None) -> list[dict[str, Any]]:
-    """Vela's table by operator, with the corrected cycles of each ("corrected", `_corrected`), the cycles in which it computes or writes
-    ("busy_cycles") and the bytes of SRAM in use meanwhile, of its encoded weights, and of its commands; of a TOSA file each row with its `source`."""
+    """Vela's table by operator, with the corrected cycles of each ("corrected", `_corrected`), the cycles in which it
+    computes or writes ("busy_cycles") and the bytes of SRAM in use meanwhile, of its encoded weights, and of its
+    commands; of a TOSA file each row with its `source`."""
     if "perf" not in tables:
         return []
     t = tables["perf"]
@@ -167,7 +171,8 @@ def _corrected(
     reuses: bool,
     asked: _Configuration,
 ) -> int:
-    """Cycles of a row without what Vela is known to charge for nothing: the least of all corrections. reuses: its weights are in SRAM already."""
+    """Cycles of a row without what Vela is known to charge for nothing: the least of all corrections. reuses: its
+    weights are in SRAM already."""
     cycles = [int(row["op_cycles"])]
     if asked.bursts:
         cycles.append(broadcasts.corrected(row, details, blocks, asked.bursts))
@@ -196,7 +201,8 @@ def _by_id(table: Any) -> dict[str, dict[str, str]]:
 
 
 def _busy(tables: dict[str, Any]) -> dict[str, int]:
-    """{id: cycles in which an operator with weights computes or writes}. Its NPU cycles have those in which weights are on their way, too."""
+    """{id: cycles in which an operator with weights computes or writes}. Its NPU cycles have those in which weights are
+    on their way, too."""
     details, parts = tables["perf_debug"], tables["perf_debug_main"]
     weights = list(details.header).index("weight_total_bytes")
     weighted = {row[0] for row in details.data if row[weights]}
@@ -212,7 +218,8 @@ def _weights(tables: dict[str, Any]) -> dict[str, int]:
 
 
 def _commands(tables: dict[str, Any]) -> dict[str, int]:
-    """{id: bytes of commands}, up to the next operator's. Those of the last operator of a stream, whose end is not told, are left out."""
+    """{id: bytes of commands}, up to the next operator's. Those of the last operator of a stream, whose end is not
+    told, are left out."""
     out: dict[str, int] = {}
     rows = [dict(zip(tables["queue"].header, row)) for row in tables["queue"].data]
     queue = sorted((int(r["offset"]), r["scheduled_id"]) for r in rows)
@@ -222,8 +229,8 @@ def _commands(tables: dict[str, Any]) -> dict[str, int]:
 
 
 def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int, int]]:
-    """(name, first and last step at which it is needed, address, end) of everything that Vela's allocation has in SRAM: tensors, and buffers
-    of weights. One that a cascade passes on piece by piece takes less than its size."""
+    """(name, first and last step at which it is needed, address, end) of everything that Vela's allocation has in SRAM:
+    tensors, and buffers of weights. One that a cascade passes on piece by piece takes less than its size."""
     return [
         (
             r["name"],

@@ -1,13 +1,13 @@
 """How few cycles an accelerator needs at least: the roofline of a graph, and that of its operators one by one.
 
-Roofline model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009. What a cycle can do is
-what Vela has configured for the target (`Estimate.rates`).
+Roofline model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
+What a cycle can do is what Vela has configured for the target (`Estimate.rates`).
 
 >>> g = TensorGraph()
 >>> a, b = g.add_input("a", (1, 8, 32), "INT8"), g.add_input("b", (1, 32, 8), "INT8")
 >>> g.outputs.append(g.add("matmul", [a, b], in_zp=(0,), w_zp=(0,)))
->>> bound(g, Rates(macs=128, weights=1.0, activations=8.0)).roofline  # 768 bytes in and out take longer than 2,048 MACs
-96.0
+>>> bound(g, Rates(macs=128, weights=1.0, activations=8.0, clock=1e9)).roofline  # 768 bytes in and out take longer than
+2,048 MACs 96.0
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ from eqsat.tosa.flatbuffer import named
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What an accelerator does in a cycle at most: MACs of INT8, bytes of weights out of the memory that holds them, bytes of activations in
-    and out of the fast memory."""
+    """What an accelerator does in a cycle at most: MACs of INT8, bytes of weights out of the memory that holds them,
+    bytes of activations in and out of the fast memory; clock: cycles per second."""
 
     macs: int
     weights: float
     activations: float
+    clock: float
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a graph needs at least: MACs, those with padding among them; bytes of weights as they are, not encoded; bytes of the graph's inputs
-    and outputs. The rest is cycles.
+    """What a graph needs at least: MACs, those with padding among them; bytes of weights as they are, not encoded;
+    bytes of the graph's inputs and outputs. The rest is cycles.
 
-    mac_cycles: of the MACs. roofline: the largest of what MACs, weights, and inputs and outputs need at their full rates. operators: the larger of
-    MACs and weights of each operator, added up; tighter, but for operators whose weights are fetched while others compute.
+    mac_cycles: of the MACs. roofline: the largest of what MACs, weights, and inputs and outputs need at their full
+    rates. operators: the larger of MACs and weights of each operator, added up; tighter, but for operators whose
+    weights are fetched while others compute.
     """
 
     macs: int
@@ -77,7 +79,8 @@ def needs(graph: TensorGraph) -> dict[int, Need]:
 
 
 def bound(graph: TensorGraph, rates: Rates) -> Bound:
-    """The bound of a graph. Weights that several operators share are read once for the roofline, and by each operator for `operators`."""
+    """The bound of a graph. Weights that several operators share are read once for the roofline, and by each operator
+    for `operators`."""
     every = list(needs(graph).values())
     macs = sum(need.macs for need in every)
     weights = sum({i: size for need in every for i, size in need.weights.items()}.values())
@@ -89,11 +92,11 @@ def bound(graph: TensorGraph, rates: Rates) -> Bound:
 
 
 def over_bound(rows: Sequence[Mapping[str, Any]], tosa: bytes, rates: Rates) -> list[dict[str, Any]]:
-    """Rows of Vela's table of a TOSA graph, each also with "mac_cycles", what its MACs need at the full rate, "ideal", the larger of that and of what
-    its weights need, and "waiting", cycles in which memory keeps it from computing.
+    """Rows of Vela's table of a TOSA graph, each also with "mac_cycles", what its MACs need at the full rate, "ideal",
+    the larger of that and of what its weights need, and "waiting", cycles in which memory keeps it from computing.
 
-    An operator of the graph that Vela cuts into several rows shares what it needs among them, by their MACs: the same weights read again,
-    or products with zeros that Vela puts in, are excess.
+    An operator of the graph that Vela cuts into several rows shares what it needs among them, by their MACs: the same
+    weights read again, or products with zeros that Vela puts in, are excess.
     """
     graph, names = named(tosa)
     required = needs(graph)
@@ -111,7 +114,8 @@ def over_bound(rows: Sequence[Mapping[str, Any]], tosa: bytes, rates: Rates) -> 
 
 
 def by_operator(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """By Vela's name of the operator: how many rows, and the sums of their cycles and of what `over_bound` tells of them, if it does."""
+    """By Vela's name of the operator: how many rows, and the sums of their cycles and of what `over_bound` tells of
+    them, if it does."""
     out: dict[str, dict[str, float]] = {}
     for row in rows:
         told = {k: row[k] for k in ("mac_cycles", "ideal", "waiting") if k in row}

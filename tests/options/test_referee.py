@@ -1,4 +1,5 @@
-"""The price of command streams beside Vela's total: shown, a warning where they disagree, and deciding where it is asked to."""
+"""The price of command streams beside Vela's total: shown, a warning where they disagree, and deciding where it is
+asked to."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def test_a_stream_that_nobody_knows_has_no_price_and_cannot_decide(options: Opti
         outputs=[],
         operators=[],
     )
-    estimate = Estimate(5, (), {}, Rates(128, 1.0, 8.0), raw=raw)
+    estimate = Estimate(5, (), {}, Rates(128, 1.0, 8.0, 1e9), raw=raw)
     assert Referee(U55, options).price(estimate) is None
     with pytest.raises(OptionError, match="cannot price a graph"):
         Referee(U55, replace(options, referee="command-stream")).decisive(estimate)

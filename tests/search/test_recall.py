@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from eqsat.choice.respelling import Outline, respelled
+from eqsat.egraph.encoding import saturate
 from eqsat.options.options import Options
 from eqsat.search.answer_store import AnswerStore, KnownAnswer
 from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from tests.graphs import clamp, conv, finish, transpose
@@ -38,8 +43,10 @@ def store(tmp_path: Path) -> AnswerStore:
     return AnswerStore(tmp_path / "prices.sqlite")
 
 
-def files(store: AnswerStore) -> list[Path]:
-    return sorted(store.directory.rglob("*.answer"))
+def files(store: AnswerStore, choices: bool = False) -> list[Path]:
+    """Those of answers, or of choices for graphs of the same structure."""
+    every = sorted(store.directory.rglob("*.answer"))
+    return [f for f in every if bool(KnownAnswer.unpacked(f.read_bytes()).choice) == choices]
 
 
 def test_the_same_search_again_gives_its_answer(store: AnswerStore) -> None:
@@ -64,8 +71,8 @@ def test_another_search_of_the_graph_starts_from_what_is_known(store: AnswerStor
     without_rules = answered(store, options=Options(effort=0))
     assert not without_rules.remembered and without_rules.corrected == best.corrected
     assert answered(None, options=Options(effort=0)).corrected > best.corrected
-    other = answered(store, around(seed=5))
-    assert not other.remembered and len(files(store)) == 3
+    other = answered(store, finish(g := around(seed=5), conv(g, g.outputs[0], 4)))
+    assert not other.remembered and not other.respelled and len(files(store)) == 3
 
 
 def test_damage_costs_the_entry_alone(store: AnswerStore) -> None:
@@ -81,7 +88,44 @@ def test_damage_costs_the_entry_alone(store: AnswerStore) -> None:
             assert store.entries(file.parent.name) == {} and not file.exists()
     file.write_bytes(whole[:-1])
     again = answered(store)
-    assert not again.remembered and again.tosa == first.tosa and files(store) == [file]
+    assert not again.remembered and again.respelled and again.tosa == first.tosa and files(store) == [file]
+
+
+def test_other_weights_take_the_known_choice(store: AnswerStore) -> None:
+    """As the same architecture has them after another training."""
+    known, other = answered(store), around(seed=5)
+    result, searched = answered(store, other), answered(None, other)
+    assert (
+        result.respelled and not result.remembered and result.searched and result.run is None and not result.extractions
+    )
+    assert result.verified and result.proved and result.binary_verified and result.warnings == []
+    assert result.corrected == searched.corrected and result.tosa == searched.tosa != known.tosa
+    assert len(files(store)) == 2 and answered(store, other).remembered
+
+
+@pytest.mark.parametrize("gained", [1, 2])
+def test_a_choice_that_gains_less_than_it_did_is_searched_for(gained: int, store: AnswerStore) -> None:
+    answered(store)
+    (file,) = files(store, choices=True)
+    known = KnownAnswer.unpacked(file.read_bytes())
+    file.write_bytes(replace(known, cycles=known.cycles // gained).packed())
+    result = answered(store, around(seed=5))
+    assert result.respelled == (gained == 1) and result.verified and result.corrected < result.stock_corrected
+
+
+@pytest.mark.parametrize("change", ["", "5", '{"outline": "x", "nodes": [], "shapes": []}', "numbers", "movements"])
+def test_a_forged_choice_changes_no_answer(change: str, store: AnswerStore) -> None:
+    answered(store)
+    (file,) = files(store, choices=True)
+    known = KnownAnswer.unpacked(file.read_bytes())
+    data = json.loads(known.choice)
+    if change == "numbers":
+        data["nodes"] = [[c, [i + 1, k], m, p] for c, (i, k), m, p in data["nodes"]]
+    elif change == "movements":
+        data["nodes"] = [[c, i, [["transpose", {"perms": [0, 2, 1, 3]}]], k] for c, i, _, k in data["nodes"]]
+    file.write_bytes(replace(known, choice=json.dumps(data) if change[:1].isalpha() else change).packed())
+    result = answered(store, around(seed=5))
+    assert not result.respelled and result.verified and result.tosa == answered(None, around(seed=5)).tosa
 
 
 @pytest.mark.parametrize(
@@ -110,6 +154,23 @@ def test_a_forged_entry_changes_no_answer(kind: str, store: AnswerStore) -> None
     assert not again.remembered and again.tosa == first.tosa and again.verified and again.corrected == first.corrected
 
 
+def test_a_forged_choice_that_reads_itself_ends(store: AnswerStore) -> None:
+    answered(store)
+    (file,) = files(store, choices=True)
+    data = json.loads(KnownAnswer.unpacked(file.read_bytes()).choice)
+    target = Target.of(TARGET)
+    frozen = saturate(around(seed=5), QUICK.identities(target))
+    outline, chosen = Outline.of(frozen), {row[0]: row for row in data["nodes"]}
+    assert respelled(json.dumps(data), frozen, target.family)
+    reads = {(e.cls, c) for nodes in frozen.classes for e in nodes for c in e.children if e.move}
+    loop = next((a, b) for a, b in sorted(reads) if (b, a) in reads and outline.classes[a] in chosen)
+    for a, b in (loop, loop[::-1]):
+        place = next(k for k, e in enumerate(frozen.classes[a]) if e.children == (b,))
+        member = outline.members(frozen.classes[a])[place]
+        chosen[outline.classes[a]] = [outline.classes[a], member, [["transpose", {"perms": [0, 3, 1, 2]}]], []]
+    assert respelled(json.dumps({**data, "nodes": list(chosen.values())}), frozen, target.family) is None
+
+
 def test_a_place_that_cannot_be_used_costs_what_would_be_remembered(tmp_path: Path) -> None:
     (tmp_path / "prices.answers").write_text("a file")
     result = answered(AnswerStore(tmp_path / "prices.sqlite"))
@@ -126,7 +187,13 @@ def test_a_graph_has_few_entries_and_the_store_forgets_all(store: AnswerStore) -
 
 
 @pytest.mark.parametrize(
-    "header", [b"5", b"null", b"[1, 2, 3, 4, 5, 6]", b'["a", "b", null, 1, 1, []]', b'["a", "b", 1e999, 1, 1, []]']
+    "header",
+    [
+        b"5",
+        b"null",
+        b"[1, 2, 3, 4, 5, 6]",
+        *(b'["a", "b", [%s, 1, 1, 1], [], "", false]' % n for n in (b"null", b"1e999")),
+    ],
 )
 def test_an_entry_of_another_form_is_none(header: bytes) -> None:
     payload = zlib.compress(header + b"\n")

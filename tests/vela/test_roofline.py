@@ -17,7 +17,7 @@ from eqsat.workers.worker import Worker
 from tests.graphs import channel_shuffle, conv, conv_graph, finish, rescale, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
-RATES = Rates(macs=100, weights=2.0, activations=10.0)
+RATES = Rates(macs=100, weights=2.0, activations=10.0, clock=1e9)
 
 
 def strided(stride: int = 10) -> TensorGraph:

@@ -128,7 +128,8 @@ def test_the_result_says_whether_it_is_proved_for_every_input(options: Options) 
 
 
 def test_a_wrong_rule_that_samples_do_not_show_is_refused(options: Options) -> None:
-    """A CLAMP behind a convolution dropped: it clips where an input agrees with the signs of the weights, which is rare."""
+    """A CLAMP behind a convolution dropped: it clips where an input agrees with the signs of the weights, which is
+    rare."""
     rng = np.random.default_rng(7)
     weights = rng.integers(-40, 41, (16, 1, 1, 64))
     shift = 30 + int(np.ceil(np.log2(np.abs(weights).reshape(16, -1).sum(1).max() * 128 / 120)))
@@ -155,7 +156,9 @@ def test_at_least_one_trial(trials: int, options: Options) -> None:
 
 
 def compiled(cycles: int, sram: int, tolerant: bool) -> Compiled:
-    estimate = Estimate(cycles, (), {"Sram": {"peak": sram, "read": 0, "written": 0}}, Rates(128, 1.0, 8.0), (16, 16))
+    estimate = Estimate(
+        cycles, (), {"Sram": {"peak": sram, "read": 0, "written": 0}}, Rates(128, 1.0, 8.0, 1e9), (16, 16)
+    )
     return Compiled("eqsat", finish(TensorGraph()), b"", estimate, tolerant)
 
 

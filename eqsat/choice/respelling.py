@@ -1,0 +1,197 @@
+"""A choice as data, and the same choice in the e-graph of another graph of the same structure: the same architecture
+with other weights and scales.
+
+Such graphs saturate to e-graphs that differ in constants alone, class by class and e-node by e-node, as long as no
+identity that depends on their values is met in one of them only. Equal outlines (`Outline`) tell, and which class is
+which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import Any
+
+from cost_models.protocol import Price
+from eqsat.choice import copying
+from eqsat.choice.candidates import Candidate
+from eqsat.choice.compiled import Compiled
+from eqsat.choice.needed_copies import with_copies
+from eqsat.choice.signature import with_inputs_read
+from eqsat.choice.writer import write
+from eqsat.egraph.encoding import ENode, Frozen
+from eqsat.target import Family
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.types import Attrs, Const, GraphError, Steps, attrs_of
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.vela.defects import Copy, remedies
+
+#: Operators that nobody chooses: whoever reads them does.
+_LEAVES = ("input", "const")
+#: Attributes that come from weights and calibration.
+_OF_VALUES = frozenset({"value", "multiplier", "shift", "in_zp", "out_zp", "w_zp", "min_val", "max_val", "table"})
+
+
+def structure(graph: TensorGraph) -> str:
+    """A digest of a graph without its constants, scales and zero points."""
+    nodes = ((n.op, _masked(n.attrs), n.inputs, n.shape, n.dtype) for n in graph.nodes)
+    return digest(repr(part).encode() for part in [*nodes, graph.inputs, graph.outputs])
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """An e-graph without constants, scales and zero points: of each class and e-node a name that has its place in it.
+
+    Two e-graphs that differ in those alone have the same names, whatever the numbers of their classes are.
+    """
+
+    classes: list[int]
+    heads: dict[int, int]
+
+    @staticmethod
+    def of(frozen: Frozen) -> Outline:
+        """By colour refinement (Weisfeiler and Leman): a class has the nodes of the source that it computes, and learns
+        in each round what its e-nodes read and what reads it."""
+        heads = {id(e): _number(repr((e.op, _masked(e.attrs), e.move))) for nodes in frozen.classes for e in nodes}
+        computed: list[list[int]] = [[] for _ in frozen.classes]
+        for n, c in sorted(frozen.handle.items()):
+            computed[c].append(n)
+        names = [_number(repr((t, nodes))) for t, nodes in zip(frozen.types, computed, strict=True)]
+        while True:
+            known = len(set(names))
+            seen: list[list[int]] = [[] for _ in names]
+            for e in (e for nodes in frozen.classes for e in nodes):
+                seen[e.cls].append(hash((heads[id(e)], *(names[c] for c in e.children))))
+                for k, c in enumerate(e.children):
+                    seen[c].append(hash((heads[id(e)], k, names[e.cls])))
+            names = [hash((name, *sorted(around))) for name, around in zip(names, seen, strict=True)]
+            if len(set(names)) == known:
+                return Outline(names, heads)
+
+    @property
+    def digest(self) -> str:
+        """Of all of it."""
+        return digest(str(name).encode() for name in sorted(self.classes))
+
+    def by_name(self) -> dict[int, int]:
+        """The classes that have a name of their own."""
+        numbers = Counter(self.classes)
+        return {name: c for c, name in enumerate(self.classes) if numbers[name] == 1}
+
+    def members(self, nodes: Sequence[ENode]) -> list[tuple[int, int]]:
+        """Names of the e-nodes of a class; of those with the same one also the first, the second and so on."""
+        seen: Counter[int] = Counter()
+        out = []
+        for e in nodes:
+            name = hash((self.heads[id(e)], *(self.classes[c] for c in e.children)))
+            out.append((name, seen[name]))
+            seen[name] += 1
+        return out
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+def _masked(attrs: Attrs) -> list[Any]:
+    """Attributes; of those that come from values the length alone."""
+    return [(k, _length(v) if k in _OF_VALUES else v) for k, v in attrs]
+
+
+def _length(value: Any) -> Any:
+    if isinstance(value, Const):
+        return value.data.shape
+    return len(value) if isinstance(value, tuple | bytes) else None
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Hexadecimal digits that say parts, and where each ends."""
+    h = hashlib.sha256()
+    for part in parts:
+        h.update(len(part).to_bytes(8, "little") + part)
+    return h.hexdigest()[:32]
+
+
+def told(best: Compiled, exact: Frozen) -> str:
+    """The choice of a graph that was extracted from the exact e-graph, as JSON.
+
+    "" where it is of another one, has operators that were priced as others, or classes that nothing tells apart.
+    """
+    choices = best.choices
+    if choices is None or choices.frozen is not exact:
+        return ""
+    outline, rows = Outline.of(exact), []
+    own_name, chosen = outline.by_name(), choices.of_classes(best.choice)
+    for candidate in (choices.candidates[n] for n in chosen.values()):
+        if candidate.enode.op in _LEAVES:
+            continue
+        own = candidate.steps[len(copying.STEPS) :] if candidate.copied else candidate.steps
+        movement = [[op, dict(attrs)] for op, attrs in own] if candidate.enode.move else None
+        if movement is None and own != _own(candidate.enode):
+            return ""
+        cls = candidate.enode.cls
+        name, place = outline.classes[cls], next(k for k, e in enumerate(exact.classes[cls]) if e is candidate.enode)
+        if name not in own_name:
+            return ""
+        rows.append([name, outline.members(exact.classes[cls])[place], movement, candidate.copied])
+    shapes = [
+        [outline.classes[choices.classes[c]], s] for c, s in choices.last_shapes(best.choice).items() if c in chosen
+    ]
+    return json.dumps({"outline": outline.digest, "nodes": rows, "shapes": shapes})
+
+
+def is_ordered(best: Compiled) -> bool:
+    """Whether an extracted graph runs in another order than its choice is written in."""
+    return best.choices is not None and dumps(best.choices.tensor_graph(best.choice)[0]) != best.tosa
+
+
+def _own(e: ENode) -> Steps:
+    return ((e.op, e.attrs),)
+
+
+def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
+    """The graph of a choice that `told` wrote, with the constants of another e-graph; None where the e-graph is another
+    one, or the text is none of `told`'s."""
+    try:
+        data, outline = json.loads(known), Outline.of(frozen)
+        if data["outline"] != outline.digest:
+            return None
+        class_of = outline.by_name()
+        rows = []
+        for name, member, movement, copied in data["nodes"]:
+            nodes = frozen.classes[class_of[name]]
+            rows.append((nodes[outline.members(nodes).index(tuple(member))], movement, tuple(copied)))
+        TopologicalSorter({e.cls: e.children for e, *_ in rows}).prepare()  # a forged choice may read itself
+        computed = {e.cls for e, *_ in rows}
+        needed = {c for e, *_ in rows for c in e.children} | {frozen.handle[n] for n in frozen.source.outputs}
+        rows += [(_leaf(frozen.classes[c]), None, ()) for c in sorted(needed - computed)]
+        classes = sorted({c for e, *_ in rows for c in (e.cls, *e.children)} | set(frozen.handle.values()))
+        position = {c: k for k, c in enumerate(classes)}
+        found = [_candidate(e, movement, copied, position) for e, movement, copied in rows]
+        shapes = {position[class_of[name]]: tuple(shape) for name, shape in data["shapes"]}
+        choice = {c.cls: n for n, c in enumerate(found)}
+        written = with_copies(*write(frozen, classes, found, shapes, choice), remedies(Copy, family))
+        return with_inputs_read(*written, frozen.source)[0]
+    except (LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError, GraphError):
+        return None
+
+
+def _leaf(nodes: Sequence[ENode]) -> ENode:
+    """The input or constant among the e-nodes of a class. Raises LookupError where there is none."""
+    found = [e for e in nodes if e.op in _LEAVES]
+    return found[0]
+
+
+def _candidate(e: ENode, movement: Any, copied: tuple[int, ...], position: dict[int, int]) -> Candidate:
+    own = _own(e) if movement is None else tuple((op, _attributes(attrs)) for op, attrs in movement)
+    steps: Steps = (*copying.STEPS, *own) if copied else own
+    return Candidate(e, position[e.cls], tuple(position[c] for c in e.children), Price(0.0, steps), copied=copied)
+
+
+def _attributes(attrs: dict[str, list[int]]) -> Attrs:
+    """Those of a TRANSPOSE or RESHAPE."""
+    return attrs_of({name: tuple(value) for name, value in attrs.items()})
