@@ -1,6 +1,21 @@
-"""All commands together. Not in the package itself: `python -m` imports that before Ctrl-C is taken care of (`__main__.py`)."""
+"""All commands together. Not in the package itself: `python -m` imports that before Ctrl-C is taken care of
+(`__main__.py`)."""
 
-from eqsat.cli import bench, binaries, cache, check_rules, compile, explain, fit, new, optimize, prove, report, rules
+from eqsat.cli import (
+    bench,
+    binaries,
+    cache,
+    check_rules,
+    compile,
+    execute,
+    explain,
+    fit,
+    new,
+    optimize,
+    prove,
+    report,
+    rules,
+)
 from eqsat.cli.common import app
 
 __all__ = [
@@ -10,6 +25,7 @@ __all__ = [
     "cache",
     "check_rules",
     "compile",
+    "execute",
     "explain",
     "fit",
     "new",

@@ -45,8 +45,14 @@ def disassemble_command(
 @app.command("run")
 def run_command(
     file: FileArgument,
-    inputs: Annotated[Path, typer.Option(help="an .npz with the inputs, as the binary has them, in its order")],
     output: Annotated[Path, typer.Option("--output", "-o", help="the .npz to write the outputs to: y0, y1, ...")],
+    inputs: Annotated[
+        Path | None, typer.Option(help="an .npz with the inputs, as the binary has them, in its order")
+    ] = None,
+    random: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="SEED", help="instead of inputs: random ones, written too, as x0, x1, ..."),
+    ] = None,
     time_limit: Annotated[float, typer.Option(min=0.1, help="seconds")] = 600.0,
     memory_limit: Annotated[float, typer.Option(min=1, help="MiB")] = 4096.0,
 ) -> None:
@@ -54,28 +60,35 @@ def run_command(
     quiet()
     import numpy as np
 
-    from eqsat.executorch.binaries import ran
+    from eqsat.executorch.binaries import ran, ran_on_random
     from eqsat.packed import UnpackError, unpack_arrays
     from eqsat.workers.worker import Limits, Worker
 
     try:
         check_output(output)
-        data = read_bytes(file)
-        try:
-            arrays = list(unpack_arrays(read_bytes(inputs)).values())
-        except UnpackError as e:
-            raise InputError(f"{inputs}: {e}") from e
+        data, limits = read_bytes(file), Limits(time_limit, memory_limit)
+        if (inputs is None) == (random is None):
+            raise InputError("give either --inputs FILE.npz or --random SEED")
+        drawn: list[np.ndarray] = []
         with Worker() as worker:
-            outputs, outside = ran(data, arrays, worker, Limits(time_limit, memory_limit))
+            if inputs is None:
+                drawn, outputs, outside = ran_on_random(data, random or 0, worker, limits)
+            else:
+                try:
+                    arrays = list(unpack_arrays(read_bytes(inputs)).values())
+                except UnpackError as e:
+                    raise InputError(f"{inputs}: {e}") from e
+                outputs, outside = ran(data, arrays, worker, limits)
         _show_outside(outside)
         packed = io.BytesIO()
-        np.savez(packed, **{f"y{k}": y for k, y in enumerate(outputs)})
+        written = {f"{name}{k}": a for name, some in (("x", drawn), ("y", outputs)) for k, a in enumerate(some)}
+        np.savez(packed, **written)
         write_atomically(output, packed.getvalue())
     except InputError as e:
         raise fail(str(e), BAD_INPUT) from e
     except DeviceError as e:
         raise fail(f"{file}: {e}", BAD_INPUT) from e
-    print(f"wrote {output}: " + ", ".join(f"y{k} {y.dtype}{list(y.shape)}" for k, y in enumerate(outputs)))
+    print(f"wrote {output}: " + ", ".join(f"{name} {a.dtype}{list(a.shape)}" for name, a in written.items()))
 
 
 def _show_outside(operators: list[str]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import inspect
+import io
 import json
 import os
 import sys
@@ -21,9 +23,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from eqsat.cli.defaults import defaults
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import VERBOSITY
-from eqsat.files import InputError, OutputError, PluginError, check_output
+from eqsat.files import InputError, OutputError, PluginError, check_output, write_atomically
 from eqsat.target import Target, TargetError
 from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.versions import versions
@@ -36,7 +39,8 @@ if TYPE_CHECKING:
 
 BAD_INPUT, FAILED, STEPPED_BACK, UNSOUND, NOT_EXERCISED = 2, 3, 4, 5, 6
 
-#: Of the JSON that commands print, an object with the key "schema". Keys may be added under one number; none is renamed or goes.
+#: Of the JSON that commands print, an object with the key "schema". Keys may be added under one number; none is renamed
+#: or goes.
 SCHEMA = 1
 
 
@@ -112,6 +116,8 @@ def _every_command(
     ] = False,
 ) -> None:
     context.with_resource(stops_command())
+    with failures("the project's defaults"):
+        context.default_map = defaults(context.command.commands, Path.cwd())  # type: ignore[attr-defined]
 
 
 console = Console()
@@ -138,6 +144,11 @@ ReportOption = Annotated[
 ]
 
 
+CsvOption = Annotated[
+    Path | None, typer.Option("--csv", help="also write the figures as a table of one row, as Vela's summary is")
+]
+
+
 @dataclass(slots=True)
 class _Failing:
     """How the command at hand tells of a failure."""
@@ -154,8 +165,9 @@ def print_json(data: dict[str, Any]) -> None:
 
 
 def fail(message: str, code: int) -> typer.Exit:
-    """Says what went wrong on stderr, with --debug with the traceback of the exception at hand, and for a user's own code with that part of it which is
-    theirs; with --json also on stdout. Gives what to raise; an output that could not be written is FAILED wherever it happens."""
+    """Says what went wrong on stderr, with --debug with the traceback of the exception at hand, and for a user's own
+    code with that part of it which is theirs; with --json also on stdout. Gives what to raise; an output that could not
+    be written is FAILED wherever it happens."""
     error = sys.exc_info()[1]
     code = FAILED if isinstance(error, OutputError) else code
     try:
@@ -174,7 +186,8 @@ def fail(message: str, code: int) -> typer.Exit:
 
 @contextmanager
 def failures(what: str) -> Iterator[None]:
-    """Within it every exception ends the command: what the user gave is BAD_INPUT, all else FAILED; `what` failed then."""
+    """Within it every exception ends the command: what the user gave is BAD_INPUT, all else FAILED; `what` failed
+    then."""
     try:
         yield
     except typer.Exit:
@@ -232,17 +245,31 @@ def check_report(page: Path | None) -> None:
 
 
 def show(old: GraphFigures, new: GraphFigures, bound: Bound | None, title: str, before: str = "stock") -> None:
-    from eqsat.search.comparison import sections
+    """How the graphs compare: a verdict, cycles, time and bytes; with -v all that is known of them."""
+    from eqsat.search.comparison import sections, summary, verdict
 
     console.print(title, style="bold", soft_wrap=True, highlight=False)
-    table = Table("cycles by operator kind")
+    console.print(verdict(old, new), style="bold", soft_wrap=True, highlight=False)
+    table = Table("cycles by operator kind" if VERBOSITY.level else "cycles")
     for column in (before, "eqsat", "ratio"):
         table.add_column(column, justify="right")
-    for section in sections(old, new, bound):
+    for section in sections(old, new, bound) if VERBOSITY.level else summary(old, new):
         for row in section:
             table.add_row(*row, style="bold" if row[0].endswith("total") else None)
         table.add_section()
     console.print(table)
+
+
+def write_csv(place: Path, facts: dict[str, Any], old: GraphFigures, new: GraphFigures) -> None:
+    """A row of what is known and of the figures, below the names of its columns. Raises OutputError."""
+    from eqsat.search.comparison import record
+
+    row = {**facts, **record(old, new)}
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(row), lineterminator="\n")
+    writer.writeheader()
+    writer.writerow(row)
+    write_atomically(place, text.getvalue().encode())
 
 
 def show_standings(run: RecordedRun) -> None:

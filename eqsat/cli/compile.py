@@ -13,6 +13,7 @@ from rich.text import Text
 from eqsat.cli.common import (
     STEPPED_BACK,
     ConfigOption,
+    CsvOption,
     JsonOption,
     MemoryOption,
     QuantizationOption,
@@ -30,6 +31,7 @@ from eqsat.cli.common import (
     quiet,
     show,
     show_points,
+    write_csv,
 )
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
@@ -76,6 +78,7 @@ def compile_command(
     as_json: JsonOption = False,
     save: SaveOption = None,
     report: ReportOption = None,
+    csv: CsvOption = None,
     options: OptionsMaker,
 ) -> None:
     """Lower a PyTorch model to a .pte whose Ethos-U delegates are optimized."""
@@ -84,6 +87,8 @@ def compile_command(
     with failures(failing):
         check_output(output)
         check_report(report)
+        if csv:
+            check_output(csv)
         check_target(target, config)
         place = model_place(model)
         check_quantization(quantization, model)
@@ -112,6 +117,9 @@ def compile_command(
         _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen.objective == "pareto")
     with failures(failing):
         write_atomically(output, pte)
+        if csv:
+            facts = {"model": model, "target": target, "vela": summary.vela, "verified": summary.verified}
+            write_csv(csv, {**facts, "proved": summary.proved}, summary.figures["stock"], summary.figures["eqsat"])
         if save:
             save_runs(list(summary.results.values()), save)
         if report:

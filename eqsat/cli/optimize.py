@@ -12,6 +12,7 @@ from eqsat.cli.common import (
     FAILED,
     STEPPED_BACK,
     ConfigOption,
+    CsvOption,
     JsonOption,
     MemoryOption,
     ReportOption,
@@ -29,6 +30,7 @@ from eqsat.cli.common import (
     quiet,
     show,
     show_points,
+    write_csv,
 )
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
@@ -55,14 +57,18 @@ def optimize(
     as_json: JsonOption = False,
     save: SaveOption = None,
     report: ReportOption = None,
+    csv: CsvOption = None,
     options: OptionsMaker,
 ) -> None:
-    """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant) and never costs more."""
+    """Optimize a TOSA flatbuffer from any producer; the result equals it bit for bit (unless numerics are tolerant) and
+    never costs more."""
     quiet()
     failing = f"{source} could not be optimized for {target}"
     with failures(failing):
         check_output(output)
         check_report(report)
+        if csv:
+            check_output(csv)
         check_target(target, config)
         if source.suffix == ".pt2" or (":" in str(source) and not source.exists()):
             raise InputError(f"{source} is a PyTorch model: did you mean `eqsat compile`?")
@@ -78,6 +84,9 @@ def optimize(
         _show(result, f"{source} on {target}, Vela {result.vela}", chosen.objective == "pareto")
     with failures(failing):
         write_atomically(output, result.tosa)
+        if csv:
+            facts = {"model": str(source), "target": target, "vela": result.vela, "verified": result.verified}
+            write_csv(csv, {**facts, "proved": result.proved}, *result.columns())
         if save and (result.run is not None or not result.interrupted):
             runs.save(result, save)
         if report:

@@ -18,7 +18,8 @@ import typer
 if TYPE_CHECKING:
     from eqsat.options.options import Options
 
-#: Makes the options of a command line. Raises InputError for a name that nobody has and for rules that fail their check.
+#: Makes the options of a command line. Raises InputError for a name that nobody has and for rules that fail their
+#: check.
 OptionsMaker = Callable[[], "Options"]
 
 #: Parameter of a command: its type and help, and its default, that of `Options`. What an option means is in `Options`.
@@ -132,6 +133,15 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         None,
     ),
 }
+#: Under which heading of `--help` they stand.
+_HEADINGS = {
+    "Search": ("effort", "rules", "user_rules", "extractor", "cost_model", "time_limit", "remember"),
+    "What decides": ("objective", "max_sram", "max_flash", "referee", "command_cycles"),
+    "Equality": ("numerics", "tolerance", "binary_time_limit"),
+}
+for _heading, _names in _HEADINGS.items():
+    for _name in _names:
+        OPTIONS[_name][0].__metadata__[0].rich_help_panel = _heading
 #: Parameters that are fields of `Options` under another name.
 _FIELDS = {"rules": "preset"}
 

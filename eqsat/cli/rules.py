@@ -35,7 +35,9 @@ def rules(as_json: JsonOption = False) -> None:
 
 
 def _title(family: ModuleType) -> str:
-    return (family.__doc__ or family.__name__).split("\n")[0]
+    from eqsat.egraph.externs import first_sentence
+
+    return first_sentence(family)
 
 
 def _table(title: str, rows: list[tuple[str, str]]) -> Table:

@@ -5,14 +5,17 @@
         '''The part of m that an operand sees that may broadcast to m's input shape.'''
         return m.restrict(operand.shape)
 
-Name, arity and kinds come from the signature. None says that the rule does not apply. `-> bool` makes a condition, `-> tuple[A, B]` several
-results, `-> list[...]` several answers, each an instance of the rule. After `*xs: A`, `-> tuple[B, ...]` gives one B for each of them.
-An argument of a narrower kind than its class is only handed over if it is of that kind: there is nothing to ask in the function.
+Name, arity and kinds come from the signature. None says that the rule does not apply. `-> bool` makes a condition,
+`-> tuple[A, B]` several results, `-> list[...]` several answers, each an instance of the rule. After `*xs: A`,
+`-> tuple[B, ...]` gives one B for each of them.
+An argument of a narrower kind than its class is only handed over if it is of that kind: there is nothing to ask in the
+function.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -27,12 +30,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def first_sentence(of: object) -> str:
+    """How the documentation of a module or function begins, on one line; "" where there is none."""
+    paragraph = (inspect.getdoc(of) or "").split("\n\n")[0]
+    return re.split(r"(?<=\.)\s", paragraph)[0].replace("\n", " ")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Extern(Generic[P, R]):
     """A function of attributes. Called with terms it is a term; `fn` is the function itself.
 
-    parameters: their kinds; rest: the kind of those after them, if there may be any number. results: kinds; per_rest: of each
-    result that there is for one of the rest.
+    parameters: their kinds; rest: the kind of those after them, if there may be any number. results: kinds; per_rest:
+    of each result that there is for one of the rest.
     """
 
     name: str
@@ -51,8 +60,8 @@ class Extern(Generic[P, R]):
 
     @property
     def summary(self) -> str:
-        """The first line of the function's documentation."""
-        return (inspect.getdoc(self.fn) or "").split("\n")[0]
+        """The first sentence of the function's documentation."""
+        return first_sentence(self.fn)
 
     def takes(self, arguments: int) -> tuple[Kind, ...] | None:
         """Kinds of so many arguments, None if it does not take that number."""
@@ -68,7 +77,8 @@ class Extern(Generic[P, R]):
         return self.results
 
     def symbol(self, arguments: int) -> str:
-        """The name of its table for so many arguments. No name is another one plus digits: egglog 13.2 makes names so."""
+        """The name of its table for so many arguments. No name is another one plus digits: egglog 13.2 makes names
+        so."""
         return f"{self.fn.__module__}.{self.name}[{arguments}]"
 
     def table(self, arguments: int) -> engine.ExternTable:
@@ -121,7 +131,8 @@ def extern(fn: Callable[P, R]) -> Extern[P, R]:
 
 
 def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool]:
-    """(kinds of the results, kind of a result for each of the rest, whether there are several answers) by the annotation of a result."""
+    """(kinds of the results, kind of a result for each of the rest, whether there are several answers) by the
+    annotation of a result."""
     if get_origin(annotation) in (Union, UnionType):
         (annotation,) = (a for a in get_args(annotation) if a is not NoneType)
     if annotation is bool:

@@ -1,11 +1,13 @@
 """Where every door ends: the preprocessing of an Ethos-U delegate, with eqsat between the Arm passes and Vela.
 
-ExecuTorch finds a backend by the name that a partitioner gives its delegates, and writes that name into the .pte, where the stock runtime
-looks for "EthosUBackend". So delegates keep Arm's name, and `intercept` puts `EthosUBackend.preprocess` behind a look at whom a delegate
-belongs to: one with a session is optimized, and every other one goes on to Arm's own code, as if eqsat were not there.
+ExecuTorch finds a backend by the name that a partitioner gives its delegates, and writes that name into the .pte, where
+the stock runtime looks for "EthosUBackend". So delegates keep Arm's name, and `intercept` puts
+`EthosUBackend.preprocess` behind a look at whom a delegate belongs to: one with a session is optimized, and every other
+one goes on to Arm's own code, as if eqsat were not there.
 
-A partitioner marks its delegates by the value of a compile spec, which knows the session (`mark`); `enabled` takes all that are not marked. What is written
-into the .pte is the same. Source: executorch 1.5, exir/backend/backend_api.py and backend_details.py.
+A partitioner marks its delegates by the value of a compile spec, which knows the session (`mark`); `enabled` takes all
+that are not marked. What is written into the .pte is the same. Source: executorch 1.5, exir/backend/backend_api.py and
+backend_details.py.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from torch.export import ExportedProgram
 from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of
 from eqsat.executorch import debug
+from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import PluginError
 from eqsat.fx.arm import ForkError, lower
@@ -40,15 +43,16 @@ from eqsat.target import Target
 
 logger = logging.getLogger(__name__)
 
-#: Sessions of `enabled`, the innermost last. Of the process and not of a thread: one lowering runs at a time, wherever a script runs it.
+#: Sessions of `enabled`, the innermost last. Of the process and not of a thread: one lowering runs at a time, wherever
+#: a script runs it.
 ENABLED: list[Session] = []
 
 _arm_preprocess = EthosUBackend.preprocess
 
 
 class _Marked(bytes):
-    """The value of a compile spec, and the session that its delegate belongs to. A class of its own where ExecuTorch looks at none: it finds
-    how a CompileSpec is written by the name of its class."""
+    """The value of a compile spec, and the session that its delegate belongs to. A class of its own where ExecuTorch
+    looks at none: it finds how a CompileSpec is written by the name of its class."""
 
     session: weakref.ref[Session]
 
@@ -60,7 +64,8 @@ class _Marked(bytes):
 
 
 def mark(specs: Sequence[CompileSpec], session: Session) -> list[CompileSpec]:
-    """The compile specs of delegates that belong to `session`, which whoever lowers keeps alive; what is lowered does not."""
+    """The compile specs of delegates that belong to `session`, which whoever lowers keeps alive; what is lowered does
+    not."""
     value = _Marked(specs[-1].value)
     value.session = weakref.ref(session)
     return [*specs[:-1], CompileSpec(specs[-1].key, value)]
@@ -109,13 +114,15 @@ def _preprocess_multimethod(
             place = {"delegate": name, "number": done, "total": total, "stage": "lowering"}
             logger.info("delegate %d of %d: %s", done, total, name, extra=place)
             out[method].append(_optimized(program, specs, session, name, Container.of(total)))
+            results.info("%s", session.delegates[-1])
     return out
 
 
 def _optimized(
     edge_program: ExportedProgram, compile_specs: list[CompileSpec], session: Session, name: str, container: Container
 ) -> PreprocessResult:
-    """The payload of one delegate, from the chosen TOSA; stock's, with an EqsatWarning, where eqsat fails. Raises PluginError."""
+    """The payload of one delegate, from the chosen TOSA; stock's, with an EqsatWarning, where eqsat fails. Raises
+    PluginError."""
     spec = EthosUCompileSpec._from_list(compile_specs)
     delegate = Delegate(name)
     session.delegates.append(delegate)
@@ -151,7 +158,8 @@ class ShippedError(Exception):
 
 
 def _compiled(result: Result, spec: EthosUCompileSpec, session: Session) -> VelaCompileResult:
-    """What ExecuTorch's own call of Vela makes of the chosen graph. Raises ShippedError where it is not what was run."""
+    """What ExecuTorch's own call of Vela makes of the chosen graph. Raises ShippedError where it is not what was
+    run."""
     started = time.perf_counter()
     tuned = copy(spec)
     tuned.compiler_flags = [*spec.compiler_flags, *result.settings]
@@ -165,7 +173,8 @@ def _compiled(result: Result, spec: EthosUCompileSpec, session: Session) -> Vela
 
 
 def _debug_handles(result: Result) -> dict[str, tuple[int, ...]]:
-    """{result of a TOSA operator: debug handles of the PyTorch operators that it stands for}, which an ETRecord has of the delegate."""
+    """{result of a TOSA operator: debug handles of the PyTorch operators that it stands for}, which an ETRecord has of
+    the delegate."""
     handles = {
         name: tuple(o.handle for o in origins if o.handle is not None) for name, origins in result.origins.items()
     }

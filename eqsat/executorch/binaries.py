@@ -1,5 +1,5 @@
-"""Compiled models in files, read and run in a process of their own with limits of time and memory: a damaged file may want any amount of either,
-and Vela's decoder of weights ends the process that it fails in.
+"""Compiled models in files, read and run in a process of their own with limits of time and memory: a damaged file may
+want any amount of either, and Vela's decoder of weights ends the process that it fails in.
 
 The functions whose names begin with `in_worker` are called there.
 """
@@ -37,6 +37,14 @@ def ran(
     return unpacked(answer["outputs"]), answer["outside"]
 
 
+def ran_on_random(
+    data: bytes, seed: int, via: Worker | Pool, limits: Limits = LIMITS
+) -> tuple[list[np.ndarray], list[np.ndarray], list[str]]:
+    """(inputs of all values that their elements have, outputs, operators outside the delegate). Raises DeviceError."""
+    answer = _answer(in_worker_run_on_random, data, seed, via=via, limits=limits)
+    return unpacked(answer["inputs"]), unpacked(answer["outputs"]), answer["outside"]
+
+
 def _answer(function: Callable[..., Any], *args: Any, via: Worker | Pool, limits: Limits) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = via.call(function, *args, limits=limits)
@@ -63,9 +71,20 @@ def in_worker_run(data: bytes, inputs: bytes) -> dict[str, Any]:
         return {"error": str(e)}
 
 
+def in_worker_run_on_random(data: bytes, seed: int) -> dict[str, Any]:
+    try:
+        binary, outside = read(data)
+        rng = np.random.default_rng(seed)
+        inputs = [rng.integers(0, 256, (*t.shape, t.element), np.uint8).view(f"<i{t.element}") for t in binary.inputs]
+        inputs = [x.reshape(t.shape) for x, t in zip(inputs, binary.inputs, strict=True)]
+        return {"inputs": packed(inputs), "outputs": packed(run(binary, inputs)), "outside": outside}
+    except (InputError, DeviceError) as e:
+        return {"error": str(e)}
+
+
 def read(data: bytes) -> tuple[Binary, list[str]]:
-    """(a compiled model, operators outside its delegate): Vela's raw output, a delegate's payload, or a .pte with one delegate. Raises
-    InputError, DeviceError."""
+    """(a compiled model, operators outside its delegate): Vela's raw output, a delegate's payload, or a .pte with one
+    delegate. Raises InputError, DeviceError."""
     if data[4:6] != b"ET":
         return read_binary(data), []
     from eqsat.executorch.pte import delegates

@@ -7,6 +7,7 @@ from typing import Any
 
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
+from eqsat.executorch.logs import speak
 from eqsat.options.options import Options
 from eqsat.search.figures import GraphFigures
 from eqsat.search.interruption import Interruption
@@ -20,27 +21,40 @@ class EqsatWarning(UserWarning):
 
 @dataclass(slots=True)
 class Delegate:
-    """A delegate of a program. name: `method/index`, as "forward/0". result: None where eqsat stepped back, and error says why."""
+    """A delegate of a program. name: `method/index`, as "forward/0". result: None where eqsat stepped back, and error
+    says why."""
 
     name: str
     result: Result | None = None
     error: str = ""
 
     def __str__(self) -> str:
-        """Its name, corrected cycles before and after, which graph was chosen, and what there is to know: that it differs, why nothing was gained, what more memory would gain."""
+        """Its name, corrected cycles before and after, how it is known to be equal, and what there is to know: why
+        nothing was gained, what more memory would gain."""
         r = self.result
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
-        before = "-" if r.stock_corrected is None else f"{r.stock_corrected:,}"
-        equal = r.verified and r.binary_verified is not False
-        more = ["" if equal else "not verified", r.kept, f"with more memory: {r.passed_over}" if r.passed_over else ""]
-        return "; ".join([f"{self.name}: {before} -> {r.corrected:,} cycles ({r.chosen})", *filter(None, more)])
+        stock = r.stock_corrected
+        change = f" ({r.corrected / stock - 1:+.1%})" if stock and stock != r.corrected else ""
+        before = "-" if stock is None else f"{stock:,}"
+        more = [self._equality(r), r.kept, f"with more memory: {r.passed_over}" if r.passed_over else ""]
+        return "; ".join([f"{self.name}: {before} -> {r.corrected:,} cycles{change}", *filter(None, more)])
+
+    @staticmethod
+    def _equality(result: Result) -> str:
+        """How far a result equals its input."""
+        if result.binary_verified is False or not (result.verified or result.deviation):
+            return "not verified"
+        if result.deviation:
+            return "within the tolerance"
+        return "bit-exact, proved" if result.proved else "bit-exact on samples"
 
 
 @dataclass(slots=True, weakref_slot=True)
 class Session:
-    """Options and results of one door, per delegate in the order of lowering. programs: how many were partitioned; seconds: by stage; events: what
-    debug.json has, where the compile spec asks for it; interruption: what ends its searches early."""
+    """Options and results of one door, per delegate in the order of lowering. programs: how many were partitioned;
+    seconds: by stage; events: what debug.json has, where the compile spec asks for it; interruption: what ends its
+    searches early."""
 
     options: Options
     delegates: list[Delegate] = field(default_factory=list)
@@ -48,6 +62,10 @@ class Session:
     seconds: dict[str, float] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list, repr=False)
     interruption: Interruption = field(default_factory=Interruption, repr=False)
+
+    def __post_init__(self) -> None:
+        """Raises InputError where `EQSAT_LOG` cannot be followed."""
+        speak()
 
     def add_seconds(self, stage: str, seconds: float) -> None:
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
@@ -97,8 +115,8 @@ class Session:
 
 
 def compile_spec_of(target: str | EthosUCompileSpec) -> EthosUCompileSpec:
-    """The spec itself, or ExecuTorch's default one for an accelerator's name. Raises TargetError for an unknown name, TypeError for anything
-    else."""
+    """The spec itself, or ExecuTorch's default one for an accelerator's name. Raises TargetError for an unknown name,
+    TypeError for anything else."""
     if isinstance(target, str):
         Target.check_name(target)
         return EthosUCompileSpec(target.lower())

@@ -14,12 +14,13 @@ ABOUT = {"commit": "abc", "versions": {"executorch": "1"}, "machine": "2 cores"}
 
 @pytest.mark.slow
 def test_a_job_is_measured_once(tmp_path: Path) -> None:
-    arguments = ["--models", "pixel_shuffle", "--targets", "ethos-u55-128", "--jobs", "stock,default"]
+    arguments = ["--models", "pixel_shuffle", "--targets", "ethos-u55-128", "--jobs", "stock,default,other-weights"]
     arguments += ["--out", str(tmp_path)]
     main(arguments)
     text = (tmp_path / "records.jsonl").read_text()
     jobs = json.loads(text)["jobs"]
-    assert list(jobs) == ["stock", "default"]
+    assert list(jobs) == ["stock", "default", "other-weights"]
+    assert (jobs["default"]["respelled"], jobs["other-weights"]["respelled"]) == (0, 1)
     assert all(j["seconds"] > 0 and j["processor"] > 0 for j in jobs.values())
     assert (
         jobs["default"]["cycles"] < jobs["default"]["stock_cycles"] and "search: extract" in jobs["default"]["stages"]

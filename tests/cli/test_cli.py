@@ -1,5 +1,6 @@
 """The command line as a user meets it."""
 
+import csv
 import json
 import os
 import resource
@@ -77,7 +78,11 @@ def test_compile_a_saved_program_and_show_a_table(tmp_path):
     from eqsat.executorch.quantize import quantize
 
     torch.export.save(quantize(*load("pixel_shuffle"), EthosUCompileSpec("ethos-u55-128")), tmp_path / "m.pt2")
-    result = run("compile", tmp_path / "m.pt2", "-t", "ethos-u55-128", "-o", tmp_path / "m.pte")
+    arguments = ("compile", tmp_path / "m.pt2", "-t", "ethos-u55-128", "-o", tmp_path / "m.pte")
+    brief = run(*arguments)
+    assert "x fewer cycles, SRAM -" in brief.output and "inferences per second" in brief.output
+    assert "\u2502 transpose" not in brief.output and "by command stream" not in brief.output
+    result = run(*arguments, "-v")
     assert result.exit_code == 0, result.output
     assert "transpose" in result.output and "verified bit for bit: yes" in result.output
     assert f"m.pt2 on ethos-u55-128, Vela {version('ethos-u-vela')}\n" in result.output
@@ -88,9 +93,12 @@ def test_compile_a_saved_program_and_show_a_table(tmp_path):
 def test_optimize_a_tosa_file(tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(pair_of_transposes())
-    result = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--json")
+    result = run("optimize", source, "-t", "ethos-u85-256", "-o", out, "--csv", tmp_path / "out.csv", "--json")
     assert result.exit_code == 0, result.output
     record = json.loads(result.stdout)
+    (row,) = csv.DictReader((tmp_path / "out.csv").open(newline=""))
+    assert (row["before_cycles"], row["cycles"]) == tuple(str(record["cycles"][k]) for k in ("stock", "eqsat"))
+    assert row["verified"] == "True" and float(row["milliseconds"]) == record["milliseconds"] > 0
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"]
     assert "transpose" not in loads(out.read_bytes()).op_counts()
     assert record["command_stream"]["eqsat"]["commands"] < record["command_stream"]["stock"]["commands"]
@@ -129,7 +137,7 @@ def test_memory_decides_and_the_pareto_set_is_shown(tmp_path):
     assert record["footprint"]["sram"] == record["explicit_footprint"]["sram"] == record["limits"]["sram"]
     assert "KiB more SRAM" in record["passed_over"] and not record["points"][0]["fits"]
     more = ("--max-sram", "any", "--max-flash", "any", "--objective", "pareto", "--save", run_place)
-    fast = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--rules", "none", *more)
+    fast = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--rules", "none", "-v", *more)
     assert fast.exit_code == 0 and "Pareto set" in fast.output and "with more memory" not in fast.output
     assert f"{record['points'][0]['cycles']:,}" in fast.output
     assert f"{record['command_stream']['stock']['cycles']:,}" in fast.output

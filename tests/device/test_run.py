@@ -153,6 +153,13 @@ def test_the_command_runs_a_file(worker: Worker, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     (want,) = expected(graph, [x], worker)
     assert np.array_equal(np.load(tmp_path / "y.npz")["y0"].reshape(want.shape), want)
+    drawn = CliRunner().invoke(app, [*arguments[:2], "--random", "1", "-o", str(tmp_path / "random.npz")])
+    assert drawn.exit_code == 0 and "x0 int8[1, 1, 1, 15, 15, 8], y0" in " ".join(drawn.output.split()), drawn.output
+    found = np.load(tmp_path / "random.npz")
+    (want,) = expected(graph, [found["x0"].reshape(x[:1].shape)], worker)
+    assert np.array_equal(found["y0"].reshape(want.shape), want) and found["x0"].min() < -100 < 100 < found["x0"].max()
+    neither = CliRunner().invoke(app, [*arguments[:2], "-o", str(tmp_path / "y.npz")])
+    assert neither.exit_code == 2 and "either --inputs FILE.npz or --random SEED" in " ".join(neither.output.split())
     np.savez(tmp_path / "x.npz", x=x[0, 0])
     np.savez(tmp_path / "x.npz", x=x[0, :, :3])
     done = CliRunner().invoke(app, arguments)

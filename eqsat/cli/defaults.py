@@ -1,0 +1,47 @@
+"""Defaults of the command line in a project's `pyproject.toml`: the table `tool.eqsat`, by the names of options.
+
+[tool.eqsat]
+target = "ethos-u85-256"
+max-sram = "512K"
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer.core
+
+from eqsat.files import InputError
+
+
+def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> dict[str, dict[str, Any]]:
+    """By command the options that the nearest `pyproject.toml` at or above a directory gives, of those that the command
+    has.
+
+    Raises InputError where the file is no TOML, or has an option that no command has.
+    """
+    place = next((d / "pyproject.toml" for d in (start, *start.parents) if (d / "pyproject.toml").is_file()), None)
+    given = _table(place) if place else {}
+    known = {name: {p.name for p in c.params if p.param_type_name == "option"} for name, c in commands.items()}
+    every = set().union(*known.values())
+    for key in given.keys() - every:
+        near = difflib.get_close_matches(key, sorted(map(str, every)), 1)
+        meant = f"; did you mean {near[0].replace('_', '-')}?" if near else ""
+        raise InputError(f"{place}: [tool.eqsat] has {key.replace('_', '-')!r}, which is no option of a command{meant}")
+    return {name: {k: v for k, v in given.items() if k in options} for name, options in known.items()}
+
+
+def _table(place: Path) -> dict[str, Any]:
+    """The options that a file gives, by the names of parameters."""
+    try:
+        tools = tomllib.loads(place.read_text(encoding="utf-8")).get("tool", {})
+    except (OSError, ValueError) as e:
+        raise InputError(f"{place} cannot be read: {e}") from e
+    table = tools.get("eqsat", {}) if isinstance(tools, dict) else {}
+    if not isinstance(table, dict):
+        raise InputError(f"{place}: tool.eqsat is no table")
+    return {k.replace("-", "_"): v for k, v in table.items()}

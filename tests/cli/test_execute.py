@@ -1,0 +1,82 @@
+"""`eqsat exec` and `EQSAT_LOG`: a script that knows nothing of eqsat, and what is said while it runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eqsat.executorch.logs import LEVELS, speak
+from eqsat.files import InputError
+
+ROOT = Path(__file__).parents[2]
+LOWERS = """
+import sys
+from executorch.backends.arm.ethosu import EthosUCompileSpec, EthosUPartitioner
+from executorch.exir import to_edge_transform_and_lower
+from eqsat.executorch.quantize import quantize
+from benchmarks.models.pixel_shuffle import model
+
+spec = EthosUCompileSpec(sys.argv[1])
+edge = to_edge_transform_and_lower(quantize(*model(), spec), partitioner=[EthosUPartitioner(spec)])
+print(len(edge.to_executorch().buffer))
+"""
+
+
+def execute(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "eqsat.cli", "exec", *arguments]
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "PYTHONPATH": path, **environment}
+    )
+
+
+def test_a_script_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    done = execute("none.py", cwd=tmp_path)
+    assert done.returncode == 2 and "there is no script none.py" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_script_has_its_arguments_and_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("WORD = 'beside'")
+    (tmp_path / "s.py").write_text("import sys, beside\nprint(beside.WORD, *sys.argv[1:])\nsys.exit(7)")
+    done = execute("--effort", "1", "s.py", "--effort", "x", cwd=tmp_path)
+    assert done.stdout == "beside --effort x\n" and done.returncode == 7
+    of_module = execute("-m", "s", "y", cwd=tmp_path)
+    assert of_module.stdout == "beside y\n" and of_module.returncode == 7
+
+
+@pytest.mark.slow
+def test_a_script_that_fails_is_told_as_python_tells_it(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("def f():\n    return 1 / 0\n\nf()")
+    done = execute("s.py", cwd=tmp_path)
+    assert done.returncode == 1 and "eqsat/cli" not in done.stderr
+    assert done.stderr.rstrip().endswith("ZeroDivisionError: division by zero") and "line 2, in f" in done.stderr
+
+
+@pytest.mark.slow
+def test_delegates_are_told_a_line_each(tmp_path: Path) -> None:
+    (tmp_path / "lowers.py").write_text(LOWERS)
+    done = execute("--effort", "1", "lowers.py", "ethos-u85-256", cwd=tmp_path)
+    told = [line for line in done.stderr.splitlines() if line.startswith("eqsat: ")]
+    assert len(told) == 1 and "cycles (-" in told[0] and "bit-exact, proved" in told[0]
+    assert int(done.stdout.split()[-1]) > 0
+
+
+@pytest.mark.parametrize("asked", LEVELS)
+def test_what_eqsat_says_can_be_chosen(asked: str, tmp_path: Path) -> None:
+    code = "import logging; from eqsat.executorch.logs import *; speak(); results.info('told'); logging.getLogger('eqsat.x').info('done'); logging.getLogger('eqsat.x').debug('tried')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "EQSAT_LOG": asked}, cwd=ROOT
+    )
+    expected = {"off": [], "result": ["told"], "info": ["told", "done"], "debug": ["told", "done", "tried"]}
+    assert [line.split()[-1] for line in done.stderr.splitlines()] == expected[asked] and not done.stdout
+
+
+def test_another_word_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQSAT_LOG", "loud")
+    with pytest.raises(InputError, match="EQSAT_LOG is 'loud': it may be off, result, info, debug"):
+        speak()
