@@ -2,12 +2,13 @@
 
     python -m benchmarks.fvp --out benchmarks/results/fvp/summary.md
 
-`cycles.csv` has 38 cells: a model of Arm's ML Zoo (and yolo-fastest of Emza's) on a configuration of U55 or U65, with the operators and total of Vela 5.0 and
-the NPU's cycles of one inference on the Corstone FVP, which counts in steps of about 1,000. Source: github.com/Kwon-GiHwan/mps4_prototyping_board,
-docs/paper/analysis/scaling.csv (commit 5e719e16) joined with docs/paper/evidence/vela-matrix-20260824/vela_matrix.csv (commit de272c81); figures only.
+`cycles.csv` has 38 cells: a model of Arm's ML Zoo (and yolo-fastest of Emza's) on a configuration of U55 or U65, with
+the operators and total of Vela 5.0 and the NPU's cycles of one inference on the Corstone FVP, which counts in steps of
+about 1,000. Source: github.com/Kwon-GiHwan/mps4_prototyping_board, docs/paper/analysis/scaling.csv (commit 5e719e16)
+joined with docs/paper/evidence/vela-matrix-20260824/vela_matrix.csv (commit de272c81); figures only.
 
-Operators stand for commands, which are at least as many, so that the price fitted (`cost_models/measured.py`) is one for each command at most. Your own
-measurements are fitted by `eqsat fit`.
+Operators stand for commands, which are at least as many, so that the price fitted (`cost_models/measured.py`) is one
+for each command at most. Your own measurements are fitted by `eqsat fit`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ CELLS = Path(__file__).parent / "results" / "fvp" / "cycles.csv"
 
 @dataclass(frozen=True, slots=True)
 class Cell(Measurement):
-    """Of a model on a configuration with so many MACs: its operators as commands, Vela's total as its price, and the cycles of the FVP."""
+    """Of a model on a configuration with so many MACs: its operators as commands, Vela's total as its price, and the
+    cycles of the FVP."""
 
     macs: int
 
@@ -71,7 +73,7 @@ def summary(given: Sequence[Cell]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="write the tables there, too")
     given = parser.parse_args(arguments)
     text = summary(cells())

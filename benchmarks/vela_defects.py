@@ -1,4 +1,5 @@
-"""The smallest graph of each of Vela's defects (`eqsat/vela/defects.py`): which of them the installed version still compiles wrongly.
+"""The smallest graph of each of Vela's defects (`eqsat/vela/defects.py`): which of them the installed version still
+compiles wrongly.
 
     python -m benchmarks.vela_defects [-t ethos-u55-128 ...]
 
@@ -99,7 +100,8 @@ def lost_output() -> TensorGraph:
     """An output of the graph is a TRANSPOSE, or of some shapes a RESHAPE, that only another TRANSPOSE reads.
 
     The two become one, and the output is none of the binary's: ExecuTorch's runtime finds fewer than the delegate has.
-    **Stock ExecuTorch's delegate of an encoder whose skip connections leave it** meets it in front of an operator on the CPU (the zoo's `unet_bilinear`).
+    **Stock ExecuTorch's delegate of an encoder whose skip connections leave it** meets it in front of an operator on
+    the CPU (the zoo's `unet_bilinear`).
     eqsat takes such a binary for refused.
     """
     g = TensorGraph()
@@ -114,7 +116,8 @@ def sum_with_itself() -> TensorGraph:
     """x + x of one tensor, each side rescaled by the `2**20` that ExecuTorch uses.
 
     The sum is halved, seen on Arm's FVP (executorch pull request 21151).
-    5.0 to 5.2 do not fuse equal scales that have no room in 16 bits; the model cuts them to 16 bits, so that it would show.
+    5.0 to 5.2 do not fuse equal scales that have no room in 16 bits; the model cuts them to 16 bits, so that it would
+    show.
     """
     g = TensorGraph()
     x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", _ONE, 10)
@@ -192,7 +195,8 @@ def wide_rescale() -> TensorGraph:
 
     It gives zeros on a device, by ExecuTorch's backend for Arm.
     The functional model has no notion of time, so that a hazard between operations that overlap would not show on it.
-    What the input has itself is priced, and given graphs that break the guard are taken where their binary was found to be right.
+    What the input has itself is priced, and given graphs that break the guard are taken where their binary was found to
+    be right.
     """
     g = TensorGraph()
     x = _rescale(g, g.add_input("x", (1, 4, 4, 8), "INT8"), "INT32", in_zp=3)
@@ -261,9 +265,11 @@ def wide_rescale_of_a_pad() -> TensorGraph:
 
 @_smallest
 def constant_first() -> TensorGraph:
-    """ADD, SUB, MUL, MAXIMUM or MINIMUM of an INT32 constant or tensor of one element and a tensor of five axes or six, in this order.
+    """ADD, SUB, MUL, MAXIMUM or MINIMUM of an INT32 constant or tensor of one element and a tensor of five axes or six,
+    in this order.
 
-    The one element is read as if it had the tensor's size, beyond its end, and one element of the tensor is added to all.
+    The one element is read as if it had the tensor's size, beyond its end, and one element of the tensor is added to
+    all.
     The other order is right.
     """
     g = TensorGraph()
@@ -389,8 +395,10 @@ def reshaped_slice() -> TensorGraph:
 def part_of_the_weights() -> TensorGraph:
     """A TRANSPOSE turns the output of a convolution, with a TABLE behind it, into a CONCAT.
 
-    The convolution writes it turned: it has weights and scales of as many channels as the turned output is wide, for the rest zeros, or none at all.
-    **The stock and the explicit graph of the zoo's MobileViT block meet it: their decoder runs out of weights**, and eqsat warns of it.
+    The convolution writes it turned: it has weights and scales of as many channels as the turned output is wide, for
+    the rest zeros, or none at all.
+    **The stock and the explicit graph of the zoo's MobileViT block meet it: their decoder runs out of weights**, and
+    eqsat warns of it.
     """
     g = TensorGraph()
     y = _rescale(g, _conv2d(g, g.add_input("x", (1, 3, 3, 4), "INT8"), 4, 1, (0, 0, 0, 0)), "INT8", _ONE, 34)
@@ -585,7 +593,7 @@ def _told(defect: Defect, target: Target, via: Worker) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-t", "--targets", nargs="+", default=["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
     arguments = parser.parse_args()
     print(f"ethos-u-vela {version()}")

@@ -2,8 +2,11 @@
 
     python -m benchmarks.whole_job --out benchmarks/results/whole_job
 
-Each job is a process of its own, which loads the quantized program before the clock starts. The price cache is new for each network and target, but for
-the jobs called again, which finds the answer of the default, and warm, which finds its prices alone. Nothing else should run on the machine. `records.jsonl` has a line per cell with wall seconds, processor seconds of all processes, Vela's total, and eqsat's seconds by stage; a run that was interrupted goes on where it stopped. `table.md` is made from it.
+Each job is a process of its own, which loads the quantized program before the clock starts. The price cache is new for
+each network and target, but for the jobs called again, which finds the answer of the default, other-weights, which
+finds the choice of another training, and warm, which finds prices alone. Nothing else should run on the machine.
+`records.jsonl` has a line per cell with wall seconds, processor seconds of all processes, Vela's total, and eqsat's
+seconds by stage; a run that was interrupted goes on where it stopped. `table.md` is made from it.
 """
 
 from __future__ import annotations
@@ -43,27 +46,52 @@ _PACKAGES = ("torch", "executorch", "ethos-u-vela", "tosa-tools", "egglog")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """effort: of eqsat, None for stock ExecuTorch. Jobs of one effort share their prices. remember: it keeps its answer, or takes a known one."""
+    """effort: of eqsat, None for stock ExecuTorch. Jobs of one effort share their prices. remember: it keeps its
+    answer, or takes a known one. trained: of the same network after more training."""
 
     name: str
     effort: int | None = None
     remember: bool = False
+    trained: bool = False
 
 
 STOCK = Job("stock")
-JOBS = (STOCK, Job("default", 2, True), Job("again", 2, True), Job("warm", 2), Job("effort-1", 1))
+JOBS = (
+    STOCK,
+    Job("default", 2, True),
+    Job("again", 2, True),
+    Job("other-weights", 2, True, True),
+    Job("warm", 2),
+    Job("effort-1", 1),
+)
+#: Standard deviations by which more training changes a weight.
+_CHANGE = 0.1
 
 
 def measure(model: str, target: str, jobs: Sequence[str]) -> dict[str, Any]:
     """The record of one cell."""
     record: dict[str, Any] = {"name": model, "target": target, "jobs": {}}
     with tempfile.TemporaryDirectory() as place:
-        program = Path(place) / "program.pt2"
-        torch.export.save(quantize(*load(model), EthosUCompileSpec(target)), program)
+        asked = {j.trained for j in JOBS if j.name in jobs}
+        programs = {trained: Path(place) / f"program-{trained}.pt2" for trained in asked}
+        for trained, program in programs.items():
+            module, inputs = load(model)
+            if trained:
+                _change(module)
+            torch.export.save(quantize(module, inputs, EthosUCompileSpec(target)), program)
         for k, job in enumerate(JOBS):
             if job.name in jobs:
-                record["jobs"][job.name] = _run(str(k), target, program, Path(place) / f"prices-{job.effort}")
+                prices = Path(place) / f"prices-{job.effort}"
+                record["jobs"][job.name] = _run(str(k), target, programs[job.trained], prices)
     return record
+
+
+def _change(module: torch.nn.Module) -> None:
+    """Other weights, as more training gives them."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(1)
+        for weights in (p for p in module.parameters() if p.numel() > 1):
+            weights.add_(_CHANGE * weights.std() * torch.randn_like(weights))
 
 
 def _run(*arguments: str | Path) -> dict[str, Any]:
@@ -97,6 +125,7 @@ def _job(number: str, target: str, program: str, cache: str) -> dict[str, Any]:
         record |= {
             "cycles": session.cycles,
             "stock_cycles": session.stock_cycles,
+            "respelled": sum(r.respelled for r in session.results),
             "stages": {k: round(v, 3) for k, v in stages.items()},
         }
     return record

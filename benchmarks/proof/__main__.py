@@ -3,10 +3,11 @@
     python -m benchmarks.proof --random 150 --tosa RUN/graphs --mutants 8 --out benchmarks/results/proof
     python -m benchmarks.proof --smoke --out DIR
 
-RUN/graphs has <model>.<delegate>.<target>.{explicit,stock}.tosa, as `eqsat bench` saves them; <...>.answer.tosa beside them is proved too. Each is compared with the explicit
-graph, and so is stock's graph with one error each. Of errors that are proved to be none, as many samples as --samples must show no difference; of
-those that are not, the first few tell which ones samples of that number would have missed. `graphs.jsonl` and `mutants.jsonl` have a line each, `run.json`
-the commit and the versions, `table.md` is made from them. Exit code 1 if something was proved that differs.
+RUN/graphs has <model>.<delegate>.<target>.{explicit,stock}.tosa, as `eqsat bench` saves them; <...>.answer.tosa beside
+them is proved too. Each is compared with the explicit graph, and so is stock's graph with one error each. Of errors
+that are proved to be none, as many samples as --samples must show no difference; of those that are not, the first few
+tell which ones samples of that number would have missed. `graphs.jsonl` and `mutants.jsonl` have a line each,
+`run.json` the commit and the versions, `table.md` is made from them. Exit code 1 if something was proved that differs.
 """
 
 from __future__ import annotations
@@ -154,10 +155,12 @@ def write(out: Path, proofs: Sequence[Record], errors: Sequence[Record], about: 
     table = "| of saved and random graphs, and of mutants | |\n| --- | ---: |\n" + "".join(
         f"| {k} | {v} |\n" for k, v in rows
     )
-    table += "\n| error | mutants | proved equal | refused | refused, no sample shows it |\n| --- | ---: | ---: | ---: | ---: |\n"
+    table += "\n| error | mutants | proved equal | refused | refused, no sample shows it |\n"
+    table += "| --- | ---: | ---: | ---: | ---: |\n"
     for kind in kinds:
         s = summary([], [e for e in errors if e["kind"] == kind])
-        table += f"| {kind} | {s['mutants']} | {s['proved equal']} | {s['refused']} | {s['refused, no sample shows anything']} |\n"
+        table += f"| {kind} | {s['mutants']} | {s['proved equal']} | {s['refused']} | "
+        table += f"{s['refused, no sample shows anything']} |\n"
     open_ = "".join(
         f"* {p['graph']}, {p['of']}: {'; '.join(p['undecided'])}\n" for p in proofs if p["verdict"] != PROVED
     )

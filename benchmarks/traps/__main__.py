@@ -2,10 +2,11 @@
 
     python -m benchmarks.traps --out benchmarks/results/traps [--graphs RUN/graphs]
 
-Small graphs (`graphs.py`), and changes of them that cost a device nothing or a known little, are compiled; where Vela's total falls by more than the
-price of the commands, or the two are far from each other to begin with, is a finding (`hunt.py`), with the lines of Vela's sources that make it
-(`causes.py`). `findings.jsonl` has a line for each, with the version of Vela; another version in front on the path adds its own. graphs: a
-directory of saved graphs, NAME.DELEGATE.TARGET.stock.tosa, of which both totals are written to `totals.jsonl`. `run.json` has the commit and
+Small graphs (`graphs.py`), and changes of them that cost a device nothing or a known little, are compiled; where Vela's
+total falls by more than the price of the commands, or the two are far from each other to begin with, is a finding
+(`hunt.py`), with the lines of Vela's sources that make it (`causes.py`). `findings.jsonl` has a line for each, with the
+version of Vela; another version in front on the path adds its own. graphs: a directory of saved graphs,
+NAME.DELEGATE.TARGET.stock.tosa, of which both totals are written to `totals.jsonl`. `run.json` has the commit and
 versions of the last hunt, and `table.md` is made from all. Exit code 1 where a finding has no known cause.
 """
 
@@ -74,7 +75,7 @@ def _kept(path: Path, new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-t", "--targets", default=",".join(TARGETS))
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/traps")
     parser.add_argument("--graphs", type=Path, help="a directory of saved graphs")

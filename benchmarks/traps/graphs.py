@@ -1,4 +1,5 @@
-"""Small graphs, one operator each, and changes of them that leave the result as it is and cost a device nothing or a known little."""
+"""Small graphs, one operator each, and changes of them that leave the result as it is and cost a device nothing or a
+known little."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def _same(g: TensorGraph, x: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is put behind the first input, behind a constant and in front of the output; swapped: the operands in the other order."""
+    """What is put behind the first input, behind a constant and in front of the output; swapped: the operands in the
+    other order."""
 
     name: str
     input: _Step = _same
@@ -116,7 +118,8 @@ def _finished(g: TensorGraph, y: int, change: Change) -> TensorGraph:
 
 
 def _products(by: Callable[[HWC], tuple[int, ...]], dtype: str) -> Maker:
-    """Of an input and a constant of the shape `by`, two of them, so that one has a tensor of Vela's own on either side."""
+    """Of an input and a constant of the shape `by`, two of them, so that one has a tensor of Vela's own on either
+    side."""
 
     def make(shape: HWC, change: Change) -> TensorGraph:
         g = TensorGraph()
@@ -181,6 +184,21 @@ GRAPHS["convolution 1x1"] = _convolution(1)
 GRAPHS["convolution 3x3"] = _convolution(3)
 GRAPHS["convolution 3x3, dilated by 4"] = _convolution(3, 4)
 GRAPHS["depthwise convolution 3x3"] = _convolution(3, depthwise=True)
+
+
+@_graph("four products of one matrix")
+def shared_weights(shape: HWC, change: Change) -> TensorGraph:
+    """One after the other, of one position of eight times the channels, as the time steps of a recurrence have them:
+    their weights are in SRAM once."""
+    g = TensorGraph()
+    channels = 8 * shape[2]
+    y = _input(g, (1, 1, 1, channels), change)
+    weights = g.add_const(np.random.default_rng(1).integers(-127, 128, (channels, 1, 1, channels)), "INT8")
+    bias = g.add_const(np.arange(channels), "INT32")
+    for _ in range(4):
+        product = g.add_with("conv2d", [y, weights, bias], makers.conv("INT8"))
+        y = g.add_with("rescale", [product], makers.rescale("INT8", 1 << 30, 38))
+    return _finished(g, y, change)
 
 
 def _single(op: Callable[[TensorGraph, int], int], dtype: str = "INT8") -> Maker:
