@@ -56,6 +56,11 @@ DEPLOYED: tuple[str, ...] = (
     "fastvit_like",
     "efficientformer_like",
     "conv_tasnet_like",
+    "mixnet_like",
+    "lstm_keyword",
+    "gru_sensor",
+    "crnn",
+    "voice_activity",
 )
 
 

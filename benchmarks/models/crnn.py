@@ -1,0 +1,35 @@
+"""Reading of text in images after CRNN: Shi et al., arXiv:1507.05717.
+
+Convolutions that shrink the height to one, then an `nn.LSTM` in both directions over the columns.
+
+Input: (1, 1, 16, 32) grey. Output: (1, 8, 37) logits per column.
+"""
+
+from torch import Tensor, nn
+
+from benchmarks.models._seeded import seeded
+
+
+def _block(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
+
+
+class Crnn(nn.Module):
+    def __init__(self, hidden: int = 32, classes: int = 37) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            *(_block(1, 16), nn.MaxPool2d(2)),
+            *(_block(16, 32), nn.MaxPool2d(2)),
+            *(_block(32, 48), nn.MaxPool2d((4, 1))),
+        )
+        self.layer = nn.LSTM(48, hidden, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(2 * hidden, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        columns = self.features(x).squeeze(2).transpose(1, 2)
+        states, _ = self.layer(columns)
+        return self.head(states)
+
+
+def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    return seeded(Crnn, (1, 1, 16, 32))
