@@ -245,7 +245,7 @@ def narrow_rescale_of_a_slice() -> TensorGraph:
 
     Its operation has the size of the whole tensor: it reads the wrong elements and writes beyond its own result.
     Products of one matrix with the steps of a recurrence met it, as one convolution with slices of its INT32 sums.
-    A RESHAPE between the two that changes the last axis avoids it.
+    A sum with zero between the two avoids it, and takes less than the RESCALE of a SLICE does.
     """
     g = TensorGraph()
     x = g.add("slice", (g.add_input("x", (1, 12, 12), "INT32"),), start=(0, 0, 7), size=(1, 12, 4))
@@ -338,6 +338,35 @@ def product_of_a_slice() -> TensorGraph:
     x = g.add("slice", (g.add_input("x", (1, 6, 6, 8), "INT8"),), start=(0, 0, 0, 0), size=(1, 4, 6, 8))
     x = g.add("reshape", (x,), shape=(4, 6, 8))
     return _finished(g, g.add_with("matmul", [x, g.add_input("y", (4, 8, 6), "INT8")], makers.matmul(3, 3)))
+
+
+@_smallest
+def channel_scales_before_slices() -> TensorGraph:
+    """SLICEs of channels are behind a RESCALE of INT32 with a factor per channel, and an operator reads several.
+
+    Each has a RESCALE of its own, and all take the factors of the first.
+    Gates of a recurrence met it; SLICEs in front of their own RESCALEs avoid it.
+    """
+    g = TensorGraph()
+    x = g.add_input("x", (1, 1, 1, 32), "INT32")
+    y = g.add_with("rescale", [x], makers.rescale("INT8", [_ONE + (k << 24) for k in range(32)], [39] * 32))
+    parts = (g.add("slice", [y], start=(0, 0, 0, at), size=(1, 1, 1, 16)) for at in (0, 16))
+    z = g.add("add", [_rescale(g, part, "INT32", _ONE, 10) for part in parts])
+    return _finished(g, _rescale(g, z, "INT8", _ONE, 50))
+
+
+@_smallest
+def channel_scales_behind_a_reshape() -> TensorGraph:
+    """RESCALE with a factor per channel is behind a convolution and a RESHAPE that joins its positions to its channels.
+
+    All positions take the factors of the first.
+    """
+    g = TensorGraph()
+    x = _conv2d(g, g.add_input("x", (1, 1, 2, 4), "INT8"), 4, 1, (0, 0, 0, 0))
+    x = g.add("reshape", [x], shape=(1, 1, 1, 8))
+    return _finished(
+        g, g.add_with("rescale", [x], makers.rescale("INT8", [_ONE + (k << 27) for k in range(8)], [38] * 8))
+    )
 
 
 @_smallest

@@ -1,4 +1,4 @@
-"""Operands of a CONCAT that a depthwise convolution copies.
+"""Copies: operands of a CONCAT that a depthwise convolution copies, and sums of INT32 that an ADD of zero does.
 
 Vela writes an operand of a CONCAT where it belongs if an operator computes it and nothing else reads it. What others
 read too, or a view of something, is copied, which its estimate has as a pooling: 0.5 to 1 cycle per element. A
@@ -71,8 +71,24 @@ def _sets(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
     return chain.from_iterable(combinations(places, size) for size in sizes)
 
 
+def can_copy(t: Type) -> bool:
+    """Whether `emit` copies a tensor."""
+    return t.dtype == "INT32" or unit_of(_with_four_axes(t)) is not None
+
+
+def _with_four_axes(t: Type) -> Type:
+    return replace(t, shape=(1,) * (4 - len(t.shape)) + t.shape)
+
+
 def emit(graph: TensorGraph, node: int) -> int:
     """Adds a copy of a node."""
+    t = graph.type(node)
+    if t.dtype == "INT32":
+        shape = (1,) * len(t.shape)
+        return graph.add("add", [node, graph.add_const(np.zeros(shape, np.int32), "INT32", shape)])
+    if len(t.shape) < 4:
+        copy = emit(graph, graph.add("reshape", [node], shape=_with_four_axes(t).shape))
+        return graph.add("reshape", [copy], shape=t.shape)
     weights, bias = _constants(graph.type(node))
     constants = graph.add_const(weights, "INT8"), graph.add_const(bias, "INT32")
     (op, attrs), (rescale, scale) = STEPS

@@ -40,11 +40,11 @@ class Copy:
     """The remedy that the last node of a place reads, as first operand, a copy of what the first one computes.
 
     A place of one node is an output that is copied.
-    reshaped: instead of a copy, the last node computes in another shape, between two RESHAPEs.
+    sliced_first: instead of a copy, the last node, a SLICE, is in front of the first one, a RESCALE.
     """
 
     places: Places
-    reshaped: bool = False
+    sliced_first: bool = False
 
 
 Remedy = Guard | Copy
@@ -141,7 +141,7 @@ DEFECTS: tuple[Defect, ...] = (
         "narrow_rescale_of_a_slice",
         _U55_U65,
         since=(5, 2),
-        remedy=Copy(patterns.narrow_rescales_of_slices, reshaped=True),
+        remedy=Copy(patterns.narrow_rescales_of_slices),
     ),
     Defect("wide_rescale_of_a_pad", _U55_U65, "pad > rescale:INT32", since=(5, 2)),
     Defect("constant_first", _U55_U65, "add|sub|mul|maximum|minimum:INT32"),
@@ -157,6 +157,14 @@ DEFECTS: tuple[Defect, ...] = (
         "sum_of_a_slice", _ALL, "slice > reduce_sum, slice > rescale > reduce_sum", remedy=Copy(patterns.sums_of_slices)
     ),
     Defect("product_of_a_slice", _U55_U65, "slice > matmul"),
+    Defect(
+        "channel_scales_before_slices",
+        _ALL,
+        "rescale > slice",
+        since=(5, 2),
+        remedy=Copy(patterns.sliced_channel_scales, sliced_first=True),
+    ),
+    Defect("channel_scales_behind_a_reshape", _ALL, "conv2d|depthwise_conv2d > rescale"),
     Defect("channel_scales_behind_a_concat", _ALL, "concat|tile|pad > rescale", since=(5, 2)),
     Defect("wide_rescale_of_a_concat", _U55_U65, "concat|tile > rescale:INT32", since=(5, 2)),
     Defect("concat_of_a_wide_rescale", _U55_U65, "rescale > concat|pad", since=(5, 2)),

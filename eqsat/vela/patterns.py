@@ -110,13 +110,23 @@ def extrema_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 
 def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
-    """RESCALEs from INT32 to fewer bits, with one factor, and the SLICE that they read."""
+    """RESCALEs from INT32 to fewer bits, and the SLICE that they read."""
     for n in graph.live():
         node = graph.nodes[n]
-        if node.op == "rescale" and len(node.attr("multiplier")) == 1 and not DType.of(node.dtype).is_wide:
+        if node.op == "rescale" and not DType.of(node.dtype).is_wide:
             above = graph.nodes[node.inputs[0]]
             if above.op == "slice" and above.dtype == "INT32":
                 yield node.inputs[0], n
+
+
+def sliced_channel_scales(graph: TensorGraph) -> Iterator[Place]:
+    """RESCALEs with a factor per channel of what no convolution computes, each with a SLICE of its channels."""
+    for n, reading in graph.readers().items():
+        node = graph.nodes[n]
+        per_channel = node.op == "rescale" and len(node.attr("multiplier")) > 1
+        if per_channel and OPS[graph.nodes[node.inputs[0]].op].kind != "mac":
+            slices = (r for r in reading if graph.nodes[r].op == "slice")
+            yield from ((n, r) for r in slices if graph.nodes[r].shape[-1] < node.shape[-1])
 
 
 def _from_slice(graph: TensorGraph, n: int, between: tuple[str, ...]) -> Place:

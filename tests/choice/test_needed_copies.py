@@ -1,10 +1,12 @@
-"""Sums and maxima behind a SLICE read a copy of it, outputs that Vela loses are one: with that the binary is right."""
+"""Sums, maxima and RESCALEs behind a SLICE read a copy of it, outputs that Vela loses are one: with that the binary is
+right."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from benchmarks.vela_defects import GRAPHS
 from eqsat.choice.needed_copies import with_copies
 from eqsat.device.verification import verify
 from eqsat.target import Target
@@ -47,9 +49,7 @@ def test_the_binary_is_wrong_without_a_copy_and_right_with_it(op: str, target: s
     graph = reduced(op)
     copied, _ = with_copies(graph, {}, COPIES)
     assert copied.op_counts()["depthwise_conv2d"] == 1
-    for inputs in samples(domains(graph), 4):
-        for a, b in zip(graph.evaluate(inputs), copied.evaluate(inputs), strict=True):
-            assert np.array_equal(a, b)
+    assert_equal(graph, copied)
     found = [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)]
     assert found == [False, True]
 
@@ -87,20 +87,41 @@ def test_the_copy_stands_for_the_slice() -> None:
     assert set(after.values()) == set(origin.values())
 
 
+def assert_equal(graph: TensorGraph, other: TensorGraph) -> None:
+    for inputs in samples(domains(graph), 4):
+        for a, b in zip(graph.evaluate(inputs), other.evaluate(inputs), strict=True):
+            assert np.array_equal(a, b)
+
+
 @ON_THE_NEWEST_VELA
 @pytest.mark.parametrize("target", TARGETS[:2])
 @pytest.mark.parametrize("shape", [(1, 6, 5, 16), (1, 1, 7, 48), (3, 20)])
-def test_a_rescale_of_a_slice_computes_in_another_shape(shape: tuple[int, ...], target: str, worker: Worker) -> None:
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_a_rescale_of_a_slice_reads_a_sum_with_zero(
+    shape: tuple[int, ...], per_channel: bool, target: str, worker: Worker
+) -> None:
     g = TensorGraph()
     x, y = (rescale(g, g.add_input(name, shape, "INT8"), "INT32", shift=(20,)) for name in "xy")
     part = tuple(max(1, n - 2) for n in shape)
     cut = g.add("slice", [g.add("add", [x, y])], start=tuple(n - k for n, k in zip(shape, part)), size=part)
-    graph = finish(g, rescale(g, cut, "INT8", shift=(41,)))
-    last = graph.outputs[0]
-    shaped, origin = with_copies(graph, {cut: 1, last: 2}, COPIES)
-    assert shaped.op_counts()["reshape"] == 2 and "depthwise_conv2d" not in shaped.op_counts()
-    assert sorted(origin.values()) == [1, 2, 2, 2]
-    for inputs in samples(domains(graph), 4):
-        for a, b in zip(graph.evaluate(inputs), shaped.evaluate(inputs), strict=True):
-            assert np.array_equal(a, b)
-    assert [verify(dumps(g), Target.of(target), worker).equal for g in (graph, shaped)] == [False, True]
+    factors = [(1 << 30) + (k << 22) for k in range(part[-1])]
+    attrs = makers.rescale("INT8", factors, [41] * part[-1]) if per_channel else makers.rescale("INT8", 1 << 30, 41)
+    graph = finish(g, g.add_with("rescale", [cut], attrs))
+    summed, origin = with_copies(graph, {cut: 1, graph.outputs[0]: 2}, COPIES)
+    assert summed.op_counts()["add"] == 2 and "depthwise_conv2d" not in summed.op_counts()
+    assert sorted(origin.values()) == [1, 1, 2]
+    assert_equal(graph, summed)
+    assert [verify(dumps(g), Target.of(target), worker).equal for g in (graph, summed)] == [False, True]
+
+
+@ON_THE_NEWEST_VELA
+@pytest.mark.parametrize("target", TARGETS)
+def test_slices_of_channels_are_in_front_of_their_rescale(target: str, worker: Worker) -> None:
+    graph = GRAPHS["channel_scales_before_slices"]()
+    origin = {n: 100 + n for n in graph.live() if graph.nodes[n].op not in ("input", "const")}
+    copied, after = with_copies(graph, origin, remedies(Copy, Target.of(target).family))
+    (scaled,) = {graph.nodes[n].inputs[0] for n in graph.live() if graph.nodes[n].op == "slice"}
+    assert copied.op_counts()["slice"] == 2 and copied.op_counts()["rescale"] == graph.op_counts()["rescale"] + 1
+    assert list(after.values()).count(origin[scaled]) == 2
+    assert_equal(graph, copied)
+    assert [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)] == [False, True]
