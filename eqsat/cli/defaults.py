@@ -17,6 +17,9 @@ import typer.core
 
 from eqsat.files import InputError
 
+#: What the table says besides options: the package of the project's models (`eqsat/bench/cells.py`).
+_DECLARED = {"models"}
+
 
 def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> dict[str, dict[str, Any]]:
     """By command the options that the nearest `pyproject.toml` at or above a directory gives, of those that the command
@@ -44,4 +47,4 @@ def _table(place: Path) -> dict[str, Any]:
     table = tools.get("eqsat", {}) if isinstance(tools, dict) else {}
     if not isinstance(table, dict):
         raise InputError(f"{place}: tool.eqsat is no table")
-    return {k.replace("-", "_"): v for k, v in table.items()}
+    return {k.replace("-", "_"): v for k, v in table.items() if k not in _DECLARED}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from eqsat.proof.values import Terms, Value, unique
 from eqsat.tensor.types import Type
 
 #: Sets of so many members in all elements are kept, larger ones become roots.
-_LARGEST_SETS = 1 << 24
+_LARGEST_SETS = 1 << 22
 
 
 def extremum(t: Terms, kind: str, xs: Sequence[Value], shape: tuple[int, ...], dtype: str) -> Value:
@@ -54,10 +55,9 @@ def _without_constants(t: Terms, v: Value) -> Value:
 
 def pooled(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type, kind: str = "max") -> Value:
     """MAX_POOL2D: members are what each place of the window shows, or nothing. kind: "max" or "min"."""
-    if x.members > 1 and x.extremum != kind:
-        x = t.collapsed(x)
-    n, height, width, c = x.shape
     (ky, kx), (sy, sx), (top, _, left, _) = attrs["kernel"], attrs["stride"], attrs["pad"]
+    x = _for_members_of(t, kind, x, ky * kx, out)
+    _, height, width, _ = x.shape
     rows = np.arange(out.shape[1]) * sy - top + np.arange(ky)[:, None]
     columns = np.arange(out.shape[2]) * sx - left + np.arange(kx)[:, None]
     for y, m in ((rows, height), (columns, width)):
@@ -72,6 +72,13 @@ def pooled(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type, kind: str = 
 def reduced(t: Terms, kind: str, attrs: Mapping[str, Any], x: Value, out: Type) -> Value:
     """REDUCE_MAX and the like."""
     places = np.moveaxis(np.arange(x.elements).reshape(x.shape), attrs["axis"], 0)
-    if x.members > 1 and (x.extremum != kind or x.members * x.elements > _LARGEST_SETS):
-        x = t.collapsed(x)
+    x = _for_members_of(t, kind, x, len(places), out)
     return extremum(t, kind, [x.moved(p, out.shape) for p in places], out.shape, out.dtype)
+
+
+def _for_members_of(t: Terms, kind: str, x: Value, times: int, out: Type) -> Value:
+    """What an extremum has so many times as members: sets that would become too large are roots."""
+    if x.members > 1 and x.extremum == kind and times * x.members * prod(out.shape) > _LARGEST_SETS:
+        x = x.distinct()
+    too_large = times * x.members * prod(out.shape) > _LARGEST_SETS
+    return t.collapsed(x) if x.members > 1 and (too_large or x.extremum != kind) else x

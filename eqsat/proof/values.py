@@ -21,6 +21,8 @@ from eqsat.tensor.types import Shape
 Steps = Sequence[tuple[Any, ...]]
 #: The dtype of numbers that no tensor holds.
 UNLIMITED = ""
+#: Members of all elements of a set that are looked at together.
+_AT_ONCE = 1 << 20
 #: Tables of so many entries make out which of some numbers occur; beyond, they are sorted.
 _TABLE = 1 << 22
 
@@ -52,6 +54,21 @@ class Value:
             at = (np.arange(self.members)[:, None] * self.elements + at).reshape(-1)
         roots, functions = self.roots[:, at], self.functions[at]
         return replace(self, roots=roots, functions=functions, shape=shape, dtype=dtype or self.dtype)
+
+    def distinct(self) -> Value:
+        """The same without members that no element needs: of each the different ones, as many as most have."""
+        first, second = (w.reshape(self.members, -1) for w in words(self.roots))
+        functions = self.functions.reshape(self.members, -1)
+        order = np.lexsort((functions, second, first), axis=0)
+        keys = [np.take_along_axis(k, order, 0) for k in (first, second, functions)]
+        new = np.ones(order.shape, bool)
+        new[1:] = np.logical_or.reduce([k[1:] != k[:-1] for k in keys])
+        members = int(new.sum(0).max())
+        kept = np.argsort(~new, 0, kind="stable")[:members]
+        kept = np.where(np.take_along_axis(new, kept, 0), kept, kept[:1])
+        at = (np.take_along_axis(order, kept, 0) * self.elements + np.arange(self.elements)).reshape(-1)
+        extremum = self.extremum if members > 1 else ""
+        return replace(self, roots=self.roots[:, at], functions=self.functions[at], members=members, extremum=extremum)
 
     def broadcast(self, shape: Shape) -> Value:
         if self.shape == shape:
@@ -243,6 +260,12 @@ class Terms:
 
     def _collapsed_set(self, v: Value) -> Value:
         """A set's lanes are the sum of hashes of its different members; of one member it is that."""
+        size = max(1, _AT_ONCE // v.members)
+        if v.elements > size:
+            places = (np.arange(k, min(k + size, v.elements)) for k in range(0, v.elements, size))
+            parts = [self._collapsed_set(v.moved(at)) for at in places]
+            roots, functions = np.concatenate([p.roots for p in parts], 1), np.concatenate([p.functions for p in parts])
+            return replace(parts[0], shape=v.shape, roots=roots, functions=functions)
         flat = replace(v, shape=(v.members * v.elements,), members=1, extremum="")
         low, high = (x.reshape(v.members, -1) for x in self.limits(flat))
         lanes = self.lanes(flat).reshape(LANES, v.members, -1)

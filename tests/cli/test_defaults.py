@@ -28,6 +28,13 @@ def test_each_command_gets_the_options_that_it_has(tmp_path: Path) -> None:
     assert found["bench"] == {"jobs": 2} and found["rules"] == {}
 
 
+def test_the_package_of_models_is_no_option() -> None:
+    """This project names its own, and `eqsat bench` measures the zoo by default."""
+    assert defaults(COMMANDS, Path(__file__).parents[2])["bench"] == {}
+    result = CliRunner().invoke(app, ["bench", "--help"], env={"COLUMNS": "200"})
+    assert "[default: zoo]" in result.output
+
+
 def test_the_nearest_file_counts(tmp_path: Path) -> None:
     written(tmp_path, "[tool.eqsat]\neffort = 1\n")
     (tmp_path / "a" / "b").mkdir(parents=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from eqsat.proof import PROVED, prove
+import numpy as np
+import pytest
+
+from eqsat.proof import PROVED, extrema, prove, values
 from eqsat.proof.field import Field
-from eqsat.proof.values import Known
+from eqsat.proof.values import Known, Value
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from tests.graphs import finish, rescale, transpose
@@ -29,6 +32,36 @@ def below_maximum(turned: bool) -> TensorGraph:
 def test_a_maximum_is_one_root_before_it_is_repeated() -> None:
     found = prove(below_maximum(False), below_maximum(True), seed=1)
     assert found.verdict == PROVED
+
+
+def pools(kernels: Sequence[int]) -> TensorGraph:
+    """MAX_POOLs one after the other that keep the size; all results are outputs."""
+    g = TensorGraph()
+    x, out = g.add_input("x", (1, 10, 10, 8), "INT8"), []
+    for k in kernels:
+        x = g.add_with("max_pool2d", [x], makers.max_pool((k, k), pad=(k // 2,) * 4))
+        out.append(x)
+    return finish(g, *out)
+
+
+def test_maxima_of_maxima_have_each_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pooling of a YOLO: 5 x 5 three times would be 15,625 members, of which 169 differ."""
+    made = []
+    original = Value.distinct
+    monkeypatch.setattr(Value, "distinct", lambda v: made.append(original(v)) or made[-1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(extrema, "_LARGEST_SETS", 25 * 81 * 800)
+    g = pools([5, 5, 5])
+    g.outputs, g.output_names = g.outputs[-1:], g.output_names[-1:]
+    once = pools([13])
+    assert prove(g, once, seed=1).verdict == PROVED
+    assert [v.members for v in made] == [81] * 1
+
+
+def test_sets_that_become_too_large_are_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extrema, "_LARGEST_SETS", 1 << 12)
+    monkeypatch.setattr(values, "_AT_ONCE", 1 << 10)
+    assert prove(pools([3, 3, 3]), pools([3, 3, 3]), seed=1).verdict == PROVED
+    assert prove(pools([3, 5]), pools([3, 3]), seed=1).verdict != PROVED
 
 
 def test_equal_roots_with_two_intervals_are_noticed() -> None:
