@@ -1,0 +1,278 @@
+"""ExecuTorch's own tests of Arm operators, which come with its wheel, with eqsat enabled.
+
+    python -m benchmarks.arm_tests --cases 1000 --jobs 2 --out benchmarks/results/arm_tests
+
+Cases of `backends/arm/test/ops` for Ethos-U are drawn by a seed and run as they are while `eqsat.enabled()` lasts. What
+fails is run once more without eqsat. The suite compares with an FVP where there is one; without, it expects the missing
+FVP after the lowering, and what the binary computes is known by eqsat's own verification. `records.jsonl` has a line
+per case, `run.json` the commit and the versions, and `table.md` is made from both; a run that was interrupted goes on.
+Exit code 1 if a case fails with eqsat alone, or a delegate is dearer than stock's, above its SRAM, or not verified.
+
+As a plugin of pytest (`-p benchmarks.arm_tests`) this module writes what becomes of each case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.about import as_text, write_about
+from eqsat.bench.log import Log, Record
+from eqsat.files import write_atomically
+from eqsat.report.data import geometric_mean
+from eqsat.search.result import Result
+
+ROOT = Path(__file__).parent.parent
+_PACKAGES = ("eqsat", "executorch", "ethos-u-vela", "egglog", "torch")
+#: Names of the tests that compile for an Ethos-U.
+_NAMES = re.compile(r"_u(55|65|85)")
+#: Cases that one process of pytest runs, and seconds that each may take.
+_BATCH, _SECONDS = 20, 240
+#: Where the plugin writes to, and whether eqsat is enabled.
+_OUT, _WITH = "ARM_TESTS_OUT", "ARM_TESTS_WITH_EQSAT"
+#: Of a test whose outcome is what the suite wants.
+_GOOD = ("passed", "xfailed", "skipped")
+
+
+# ---- the plugin ----------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Runs a case with eqsat and keeps what became of its delegates."""
+    with_eqsat = os.environ.get(_WITH) == "1"
+    begin, session = time.perf_counter(), None
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(_SECONDS)
+    try:
+        with warnings.catch_warnings(), _enabled(with_eqsat) as session:
+            warnings.simplefilter("default")
+            return (yield)
+    finally:
+        signal.alarm(0)
+        record: Record = {"seconds": round(time.perf_counter() - begin, 2)}
+        if session is not None:
+            record["delegates"] = [_told(d.result) for d in session.delegates if d.result is not None]
+            record["stepped_back"] = [d.error[:300] for d in session.delegates if d.result is None]
+        item.stash[_RECORD] = record
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    report = yield
+    if call.when == "call" or not report.passed and call.when == "setup":
+        outcome = "xfailed" if report.skipped and hasattr(report, "wasxfail") else report.outcome
+        error = "" if call.excinfo is None else " ".join(call.excinfo.exconly().split())[:300]
+        record = {"case": _name(item.nodeid), "outcome": outcome, "error": error, **item.stash.get(_RECORD, {})}
+        with Path(os.environ[_OUT]).open("a") as f:
+            f.write(json.dumps(record) + "\n")
+    return report
+
+
+_RECORD = pytest.StashKey[Record]()
+
+
+def _too_long(*_: object) -> None:
+    raise TimeoutError(f"{_SECONDS} s")
+
+
+@contextlib.contextmanager
+def _enabled(with_eqsat: bool) -> Iterator[Any]:
+    if not with_eqsat:
+        yield None
+        return
+    import eqsat
+
+    with eqsat.enabled(eqsat.Options(remember=False)) as session:
+        yield session
+
+
+def _told(r: Result) -> Record:
+    footprints = [f.footprint for f in (r.figures.get("stock"), r.figures["eqsat"]) if f]
+    return {
+        "cycles": [r.stock_cycles, r.cycles],
+        "corrected": [r.stock_corrected, r.corrected],
+        "sram": [f and f.sram for f in footprints],
+        "sram_limit": r.limits.sram,
+        "verified": r.verified,
+        "proved": r.proved,
+        "binary_verified": r.binary_verified,
+        "binary_reason": r.binary_reason,
+        "passed_over": r.passed_over,
+        "warnings": r.warnings,
+        "seconds": round(sum(r.seconds.values()), 2),
+    }
+
+
+def _name(node: str) -> str:
+    """`ops/test_abs.py::test_abs_u55_INT[zeros]`, from wherever the tests were run."""
+    return node[node.index("ops/") :]
+
+
+# ---- drawing and running -------------------------------------------------------------------------
+
+
+def place() -> Path:
+    """The directory of the suite."""
+    import executorch.backends.arm
+
+    return Path(next(iter(executorch.backends.arm.__path__))) / "test"
+
+
+def cases(files: Sequence[str] = ("ops",)) -> list[str]:
+    """All that compile for an Ethos-U, sorted. Raises RuntimeError where pytest finds none."""
+    done = _pytest(["--collect-only", "-q", "--continue-on-collection-errors", *files], {})
+    found = sorted({line.strip() for line in done.stdout.splitlines() if _NAMES.search(line.partition("::")[2])})
+    if not found:
+        raise RuntimeError(f"no case was found: {(done.stdout + done.stderr)[-500:]}")
+    return found
+
+
+def drawn(every: Sequence[str], count: int, seed: int) -> list[str]:
+    """So many of them, in an order that the seed gives; fewer are the first of more."""
+    order = list(every)
+    random.Random(seed).shuffle(order)
+    return order[:count]
+
+
+def run(batch: Sequence[str], out: Path, with_eqsat: bool = True) -> list[Record]:
+    """The records of cases that one process runs. What it did not come to is run alone, and has the outcome "died" if
+    that ends without one too."""
+    out.unlink(missing_ok=True)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        _pytest(["-q", *batch], {_OUT: str(out.absolute()), _WITH: str(int(with_eqsat))}, _SECONDS * len(batch))
+    lines = out.read_text().splitlines() if out.exists() else []
+    out.unlink(missing_ok=True)
+    found = {r["case"]: r for r in map(json.loads, lines)}
+    missing = [c for c in batch if c not in found]
+    if len(batch) == 1:
+        return list(found.values()) or [{"case": batch[0], "outcome": "died", "error": "the process ended"}]
+    return [*found.values(), *(r for c in missing for r in run([c], out, with_eqsat))]
+
+
+def _pytest(
+    arguments: Sequence[str], environment: Mapping[str, str], timeout: float = 600.0
+) -> subprocess.CompletedProcess[str]:
+    plugins = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "benchmarks.arm_tests"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-c", os.devnull, "--rootdir", ".", *plugins, *arguments],
+        cwd=place(),
+        env={**os.environ, "PYTHONPATH": str(ROOT), "EQSAT_LOG": "off", **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def measure(batch: Sequence[str], out: Path) -> list[Record]:
+    """With eqsat, and what fails then without it, too."""
+    records = run(batch, out)
+    failed = [r["case"] for r in records if r["outcome"] not in _GOOD]
+    alone = {r["case"]: r for r in (run(failed, out, False) if failed else [])}
+    return [{**r, "alone": alone[r["case"]]["outcome"]} if r["case"] in alone else r for r in records]
+
+
+# ---- telling -------------------------------------------------------------------------------------
+
+
+def faults(records: Sequence[Record]) -> list[str]:
+    """What must not be: a failure that stock does not have, a delegate that is dearer than stock's, above its memory,
+    or not verified."""
+    out = [f"{r['case']}: {r['outcome']}: {r['error']}" for r in records if r.get("alone") in _GOOD]
+    for r in records:
+        for d in r.get("delegates", ()):
+            pairs = [d["cycles"], d["corrected"]]
+            if any(stock is not None and ours > stock for stock, ours in pairs):
+                out.append(f"{r['case']}: dearer than stock's: {d['cycles']}, corrected {d['corrected']}")
+            if d["sram_limit"] is not None and d["sram"][-1] > d["sram_limit"]:
+                out.append(f"{r['case']}: {d['sram'][-1]} bytes of SRAM of {d['sram_limit']}")
+            if not d["verified"] or d["binary_verified"] is False:
+                out.append(f"{r['case']}: not verified: {d['binary_reason'] or d['warnings']}")
+    return out
+
+
+def table(records: Sequence[Record], about: Mapping[str, Any]) -> str:
+    delegates = [d for r in records for d in r.get("delegates", ())]
+    ratios = [d["corrected"][1] / d["corrected"][0] for d in delegates if d["corrected"][0]]
+    added = sorted(sum(d["seconds"] for d in r["delegates"]) for r in records if r.get("delegates"))
+    known = Counter(str(d["binary_verified"]) for d in delegates)
+    rows = [
+        ("cases", len(records)),
+        *((f"cases that {outcome}", n) for outcome, n in sorted(Counter(r["outcome"] for r in records).items())),
+        ("cases that fail with eqsat and not without", sum(r.get("alone") in _GOOD for r in records)),
+        ("delegates", len(delegates)),
+        ("stepped back", sum(len(r.get("stepped_back", ())) for r in records)),
+        ("verified", sum(d["verified"] for d in delegates)),
+        ("proved", sum(d["proved"] for d in delegates)),
+        *((f"binary verified: {k}", n) for k, n in sorted(known.items())),
+        ("cheaper than stock", sum(r < 1 for r in ratios)),
+        ("corrected cycles to stock, geometric mean", f"{geometric_mean(ratios):.3f}" if ratios else "-"),
+        ("something passed over for memory", sum(bool(d["passed_over"]) for d in delegates)),
+    ]
+    if added:
+        rows.append(("seconds of eqsat in a case, median", f"{statistics.median(added):.1f}"))
+        rows.append(("seconds of eqsat in a case, 95 %", f"{added[int(0.95 * (len(added) - 1))]:.1f}"))
+    failed = [r for r in records if r["outcome"] not in _GOOD]
+    lines = [
+        "# ExecuTorch's Arm operator tests with eqsat",
+        "",
+        "Cases of `backends/arm/test/ops` for U55, U65 and U85, drawn by a seed. Made by `python -m benchmarks.arm_tests`.",
+        "",
+        f"{as_text(about)}.",
+        "",
+        "| | |",
+        "|---|--:|",
+        *(f"| {name} | {value:,} |" if isinstance(value, int) else f"| {name} | {value} |" for name, value in rows),
+        "",
+        *(f"* FAULT: {text}" for text in faults(records)),
+        *(f"* {r['case']}: {r['outcome']}, without eqsat {r.get('alone', '-')}: {r['error'][:160]}" for r in failed),
+        *(f"* {r['case']}: stepped back: {e[:160]}" for r in records for e in r.get("stepped_back", ())),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--files", nargs="+", default=["ops"], help="files or directories of the suite")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/arm_tests")
+    args = parser.parse_args(argv)
+    args.out.mkdir(parents=True, exist_ok=True)
+    about = write_about(args.out, _PACKAGES, seed=args.seed, cases=args.cases)
+    log = Log(args.out / "records.jsonl", itemgetter("case"))
+    wanted = drawn(cases(args.files), args.cases, args.seed)
+    left = [c for c in wanted if c not in log.records]
+    batches = [left[k : k + _BATCH] for k in range(0, len(left), _BATCH)]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        found = (pool.submit(measure, b, args.out / f".batch-{k}.jsonl") for k, b in enumerate(batches))
+        for records in (f.result() for f in list(found)):
+            for r in records:
+                log.add(r)
+                print(r["case"], r["outcome"], [d["corrected"] for d in r.get("delegates", ())], flush=True)
+    records = [log.records[c] for c in wanted if c in log.records]
+    write_atomically(args.out / "table.md", table(records, about).encode())
+    return 1 if faults(records) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
