@@ -106,7 +106,8 @@ class Options:
             ("referee", self.referee, REFEREES),
         ):
             if name not in known:
-                raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}")
+                own = "; rules of your own are `--user-rules`, `Options(rules=...)`" if known is PRESETS else ""
+                raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}{own}")
         for name in _NUMBERS:
             if not isinstance(value := getattr(self, name), Real):
                 raise OptionError(f"{name} is {value!r}: give a number")
