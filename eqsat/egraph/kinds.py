@@ -161,7 +161,6 @@ ChannelRescale = Annotated[Call, op("rescale", name="channel_rescale", per_chann
 Mul = Annotated[Call, op("mul")]
 Slice = Annotated[Call, op("slice")]
 Pad = Annotated[Call, op("pad")]
-Reduction = Annotated[Call, op(*(n for n in OPS if n.startswith("reduce_")), name="reduction")]
 MaxPool = Annotated[Call, op("max_pool2d")]
 Pooling = Annotated[Call, op("max_pool2d", "avg_pool2d", name="pool")]
 Matmul = Annotated[Call, op("matmul")]

@@ -144,11 +144,6 @@ class BlockedAxis:
     def result_blocks(self) -> int:
         return (self.blocks + self.low + self.high - self.kernel) // self.stride + 1
 
-    @property
-    def surplus(self) -> int:
-        """Results of the last block that the convolution did not have."""
-        return self.result_blocks * self.outputs - self.results
-
     def weights(self, values: NDArray[Any]) -> NDArray[Any]:
         """Weights [taps, channels out, other axis, channels in] as [kernel, outputs * out, other, block * in].
 
