@@ -248,6 +248,11 @@ class RecordedRun:
         a, b = of(record) if record else None, of(base) if base else None
         return a / b if a is not None and b else None
 
+    def mean_to_baseline(self, target: str, configuration: str, of: Callable[[Record], int | None]) -> float | None:
+        """The geometric mean of such ratios over the models; None of none."""
+        found = [r for m in self.models if (r := self.to_baseline(m, target, configuration, of))]
+        return geometric_mean(found) if found else None
+
     def standings(self) -> list[Standing]:
         """Of every configuration on every target that has cells with figures."""
         out = []
