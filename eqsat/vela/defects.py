@@ -164,7 +164,7 @@ DEFECTS: tuple[Defect, ...] = (
         since=(5, 2),
         remedy=Copy(patterns.sliced_channel_scales, sliced_first=True),
     ),
-    Defect("channel_scales_behind_a_reshape", _ALL, "conv2d|depthwise_conv2d > rescale"),
+    Defect("channel_scales_behind_a_reshape", _ALL, "conv2d|depthwise_conv2d > reshape > rescale"),
     Defect("channel_scales_behind_a_concat", _ALL, "concat|tile|pad > rescale", since=(5, 2)),
     Defect("wide_rescale_of_a_concat", _U55_U65, "concat|tile > rescale:INT32", since=(5, 2)),
     Defect("concat_of_a_wide_rescale", _U55_U65, "rescale > concat|pad", since=(5, 2)),

@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.vela_defects import GRAPHS
 from eqsat.choice.needed_copies import with_copies
 from eqsat.device.verification import verify
 from eqsat.target import Target
@@ -117,7 +116,13 @@ def test_a_rescale_of_a_slice_reads_a_sum_with_zero(
 @ON_THE_NEWEST_VELA
 @pytest.mark.parametrize("target", TARGETS)
 def test_slices_of_channels_are_in_front_of_their_rescale(target: str, worker: Worker) -> None:
-    graph = GRAPHS["channel_scales_before_slices"]()
+    g = TensorGraph()
+    factors = [(1 << 30) + (k << 24) for k in range(32)]
+    x = g.add_input("x", (1, 1, 1, 32), "INT32")
+    y = g.add_with("rescale", [x], makers.rescale("INT8", factors, [39] * 32))
+    parts = (g.add("slice", [y], start=(0, 0, 0, at), size=(1, 1, 1, 16)) for at in (0, 16))
+    z = g.add("add", [rescale(g, part, "INT32", shift=(10,)) for part in parts])
+    graph = finish(g, rescale(g, z, "INT8", shift=(50,)))
     origin = {n: 100 + n for n in graph.live() if graph.nodes[n].op not in ("input", "const")}
     copied, after = with_copies(graph, origin, remedies(Copy, Target.of(target).family))
     (scaled,) = {graph.nodes[n].inputs[0] for n in graph.live() if graph.nodes[n].op == "slice"}
