@@ -84,7 +84,7 @@ def run_cell(
     progress("saturating")
     frozen = saturated(explicit)
     with tempfile.TemporaryDirectory() as d:
-        cache = PriceCache(Path(d) / "prices.sqlite")
+        cache = PriceCache(Path(d) / "store.sqlite")
         try:
             cost_models.find(ORACLE)(target, pool, cache).total(frozen.source)  # starts the workers
             seconds = {label(n): _price_seconds(frozen, n, target, pool, cache) for n in names if n != ORACLE}

@@ -162,14 +162,20 @@ def _comparison(title: str, pairs: Mapping[str, tuple[float, float]]) -> str:
 
 
 def gaps(records: Sequence[Record]) -> dict[str, Any]:
-    """Part of the cells proved optimal, and the relative gaps of the others, by extractor."""
+    """Part of the cells proved optimal, and how far the others are at most above the best bound that any extractor has
+    of their instance, by extractor."""
     result: dict[str, Any] = {}
+    bounds: dict[str, float] = {}
+    for r in records:
+        bound = r["cost"] if r["status"] == "optimal" else r["lower_bound"]
+        if bound is not None:
+            bounds[r["instance"]] = max(bound, bounds.get(r["instance"], -math.inf))
     for e in sorted({r["extractor"] for r in records}):
         mine = [r for r in records if r["extractor"] == e]
         left = {
-            r["instance"]: (r["cost"] - r["lower_bound"]) / max(abs(r["cost"]), 1e-12)
+            r["instance"]: (r["cost"] - bounds[r["instance"]]) / max(abs(r["cost"]), 1e-12)
             for r in mine
-            if r["status"] == "feasible" and r["lower_bound"] is not None
+            if r["status"] == "feasible" and r["instance"] in bounds
         }
         result[e] = {"proved": sum(r["status"] == "optimal" for r in mine) / len(mine), "gaps": left}
     return result

@@ -172,3 +172,12 @@ def test_gaps_are_stated():
         "seconds": 1.0,
     }
     assert "gaps that `portfolio` leaves: a 25.000%" in table.markdown([record], {})
+
+
+def test_a_gap_is_to_the_best_bound_of_all_extractors():
+    """One without a bound of its own, 4% above what another one proved, is no gap of 0."""
+    greedy = {"instance": "a", "extractor": "greedy", "status": "feasible", "cost": 104.0, "lower_bound": None}
+    exact = {"instance": "a", "extractor": "exact", "status": "optimal", "cost": 100.0, "lower_bound": 100.0}
+    found = table.gaps([greedy, exact])
+    assert found["greedy"] == {"proved": 0.0, "gaps": {"a": 4 / 104}}
+    assert found["exact"] == {"proved": 1.0, "gaps": {}}
