@@ -33,12 +33,12 @@ def measure(model: str, target: str) -> dict:
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
     import eqsat
-    from eqsat.executorch.program import lowered
+    from eqsat.before_lowering.optimize import lowered
     from eqsat.executorch.quantize import quantize
 
     spec = EthosUCompileSpec(target)
     program = quantize(*load(model), spec)
-    new, report = eqsat.optimize(program, target=spec)
+    _new, report = eqsat.optimize(program, target=spec)
     old, candidate = report.lowered or (lowered(program, spec, eqsat.Options()),) * 2
     taken = candidate if report.changed else old
     return {

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from cost_models.layout import Layout, element_bytes
 from cost_models.protocol import Unit
+from eqsat.before_lowering.cost import MovementCost, element_bytes
 from eqsat.target import Target
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Const, Type, attrs_of
@@ -23,7 +23,7 @@ def moved(dtype: str, shape: tuple[int, ...], perm: tuple[int, ...], *constants)
 
 @pytest.mark.parametrize("accelerator", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 def test_movements_rank_by_what_they_move(accelerator: str) -> None:
-    model = Layout(Target.of(accelerator))
+    model = MovementCost(Target.of(accelerator))
     shape, perm = (1, 32, 16, 16), (0, 2, 3, 1)
     units = [
         moved(Q8, shape, perm),
@@ -38,7 +38,7 @@ def test_movements_rank_by_what_they_move(accelerator: str) -> None:
 
 
 def test_a_float_program_is_not_outside_of_anything() -> None:
-    model, unit = Layout(Target.of("ethos-u85-256")), moved("FP32", (1, 32, 16, 16), (0, 2, 3, 1))
+    model, unit = MovementCost(Target.of("ethos-u85-256")), moved("FP32", (1, 32, 16, 16), (0, 2, 3, 1))
     (alone,) = model.price([unit])
     among_quantized = model.price([unit, moved(Q8, (4, 4), (1, 0))])[0]
     assert alone.cycles < among_quantized.cycles
@@ -46,7 +46,7 @@ def test_a_float_program_is_not_outside_of_anything() -> None:
 
 def test_ops_that_fx_cannot_write_are_never_chosen() -> None:
     unit = Unit((("max_pool2d", attrs_of({"kernel": (2, 2)})),), (Type((1, 4, 4, 8), Q8),), Type((1, 2, 2, 8), Q8))
-    assert math.isinf(Layout(Target.of("ethos-u55-128")).price([unit])[0].cycles)
+    assert math.isinf(MovementCost(Target.of("ethos-u55-128")).price([unit])[0].cycles)
 
 
 def test_the_bytes_of_a_quantized_dtype_are_those_of_its_integers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Interpreter, Node
+from torch.utils._pytree import tree_leaves, tree_map
 
-from eqsat.fx.program import Program, Source
+from eqsat.before_lowering.program import Program, Source
 
 #: What floats of one program may differ by when float ops act on other layouts, relative and as a share of the largest
 #: output.
@@ -34,41 +36,34 @@ class _Contiguous(Interpreter):
     give equal results."""
 
     def run_node(self, n: Node) -> Any:
-        return torch.utils._pytree.tree_map(
-            lambda v: v.contiguous() if isinstance(v, torch.Tensor) else v, super().run_node(n)
-        )
+        return tree_map(lambda v: v.contiguous() if isinstance(v, torch.Tensor) else v, super().run_node(n))
 
 
 def samples(source: Source, trials: int, seed: int = 0) -> list[list[torch.Tensor]]:
-    """Values for `source.inputs`: zeros, extremes and alternating extremes first, then random ones. Integers wider than
-    16 bits are often
-    indices: they are the example's own, or 0 and 1."""
+    """Values for `source.inputs`: zeros, extremes and alternating extremes first, then random ones.
+
+    Integers wider than 16 bits are often indices: they are the example's own, or 0 and 1.
+    """
     g = torch.Generator().manual_seed(seed)
     given = _examples(source)
-    out = []
-    for k in range(trials):
-        xs = []
-        for n in source.inputs:
-            val = n.meta["val"]
-            sign = torch.where(torch.arange(val.numel()).reshape(val.shape) % 2 == 0, 1.0, -1.0)
-            if val.is_floating_point():
-                extreme = (torch.zeros(val.shape), torch.full(val.shape, _EXTREME), _EXTREME * sign)
-                x = extreme[k] if k < 3 else torch.randn(val.shape, generator=g) * (1 if k % 2 else 4)
-            elif val.dtype in (torch.int8, torch.uint8, torch.int16):
-                limits = torch.iinfo(val.dtype)
-                extreme = (
-                    torch.full(val.shape, limits.min),
-                    torch.full(val.shape, limits.max),
-                    torch.where(sign > 0, limits.min, limits.max),
-                )
-                x = extreme[k] if k < 3 else torch.randint(limits.min, limits.max + 1, tuple(val.shape), generator=g)
-            elif n.name in given:
-                x = given[n.name]
-            else:
-                x = torch.randint(0, 2, tuple(val.shape), generator=g)
-            xs.append(x.to(val.dtype))
-        out.append(xs)
-    return out
+    return [[_sample(n, k, g, given.get(n.name)) for n in source.inputs] for k in range(trials)]
+
+
+def _sample(node: Node, k: int, g: torch.Generator, example: torch.Tensor | None) -> torch.Tensor:
+    """The k-th value of an input."""
+    val = node.meta["val"]
+    shape, dtype = tuple(val.shape), val.dtype
+    even = (torch.arange(val.numel()) % 2 == 0).reshape(shape)
+    if dtype.is_floating_point:
+        extremes = [torch.zeros(shape), torch.full(shape, _EXTREME), torch.where(even, _EXTREME, -_EXTREME)]
+        random = torch.randn(shape, generator=g) * (1 if k % 2 else 4)
+    elif dtype in (torch.int8, torch.uint8, torch.int16):
+        low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+        extremes = [torch.full(shape, low), torch.full(shape, high), torch.where(even, low, high)]
+        random = torch.randint(low, high + 1, shape, generator=g)
+    else:
+        extremes, random = [], torch.randint(0, 2, shape, generator=g) if example is None else example
+    return (extremes[k] if k < len(extremes) else random).to(dtype)
 
 
 def _examples(source: Source) -> dict[str, torch.Tensor]:
@@ -76,35 +71,26 @@ def _examples(source: Source) -> dict[str, torch.Tensor]:
     program = source.program
     if not isinstance(program, ExportedProgram) or not program.example_inputs:
         return {}
-    flat = torch.utils._pytree.tree_leaves(program.example_inputs)
+    flat = tree_leaves(program.example_inputs)
     names = [s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
     return {n: x for n, x in zip(names, flat, strict=False) if isinstance(x, torch.Tensor)}
 
 
-def run(program: Program, values: dict[str, torch.Tensor]) -> list[Any]:
+def run(program: Program, values: Mapping[str, torch.Tensor]) -> list[Any]:
     """The flat outputs, mutated buffers included, for inputs by placeholder name; whatever the program is not given it
     has itself."""
     if isinstance(program, ExportedProgram):
-        state = {**program.state_dict, **program.constants}
-        args = []
-        for spec in program.graph_signature.input_specs:
-            name = getattr(spec.arg, "name", None)
-            args.append(
-                values[name]
-                if name in values
-                else state[spec.target]
-                if spec.target is not None
-                else getattr(spec.arg, "value", None)
-            )
-        module = program.graph_module
+        state, module = {**program.state_dict, **program.constants}, program.graph_module
+        specs = program.graph_signature.input_specs
+        own = {s.arg.name: state.get(s.target, getattr(s.arg, "value", None)) for s in specs}
     else:
-        module = program
-        args = [values.get(n.name) for n in program.graph.nodes if n.op == "placeholder"]
+        own, module = {}, program
+    found = {**own, **values}
+    args = [found.get(n.name) for n in module.graph.nodes if n.op == "placeholder"]
     with torch.no_grad():
-        result = _Contiguous(module).run(
-            *[a.clone() if isinstance(a, torch.Tensor) else a for a in args], enable_io_processing=False
-        )
-    return torch.utils._pytree.tree_leaves(result)
+        clones = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
+        result = _Contiguous(module).run(*clones, enable_io_processing=False)
+    return tree_leaves(result)
 
 
 def compare(source: Source, new: Program, trials: int, exact: bool, seed: int = 0) -> ProgramComparison:
@@ -116,9 +102,8 @@ def compare(source: Source, new: Program, trials: int, exact: bool, seed: int = 
             if not isinstance(a, torch.Tensor):
                 continue
             if a.shape != b.shape or a.dtype != b.dtype:
-                return ProgramComparison(
-                    False, float("inf"), f"output {slot} is {tuple(b.shape)} {b.dtype}, not {tuple(a.shape)} {a.dtype}"
-                )
+                found, wanted = (f"{tuple(t.shape)} {t.dtype}" for t in (b, a))
+                return ProgramComparison(False, float("inf"), f"output {slot} is {found}, not {wanted}")
             largest = max(largest, _difference(a, b))
             if not _equal(a, b, exact):
                 return ProgramComparison(False, largest, f"output {slot} differs by up to {_difference(a, b):g}")
@@ -127,12 +112,7 @@ def compare(source: Source, new: Program, trials: int, exact: bool, seed: int = 
 
 def _equal(a: torch.Tensor, b: torch.Tensor, exact: bool) -> bool:
     if exact or not a.is_floating_point():
-        return (
-            torch.equal(a, b)
-            or a.is_floating_point()
-            and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
-            and torch.equal(a.isnan(), b.isnan())
-        )
+        return torch.allclose(a, b, rtol=0, atol=0, equal_nan=a.is_floating_point())
     scale = float(a[a.isfinite()].abs().max()) if a.isfinite().any() else 1.0
     return torch.allclose(a, b, rtol=RELATIVE, atol=ABSOLUTE * scale, equal_nan=True)
 
@@ -141,6 +121,3 @@ def _difference(a: torch.Tensor, b: torch.Tensor) -> float:
     d = (a.double() - b.double()).abs()
     finite = d[d.isfinite()]
     return float(finite.max()) if finite.numel() else 0.0
-
-
-__all__ = ["ABSOLUTE", "RELATIVE", "ProgramComparison", "compare", "run", "samples"]

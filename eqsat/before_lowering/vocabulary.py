@@ -1,8 +1,8 @@
-"""The vocabulary of ATen and of ExecuTorch's edge dialect: one table from an FX target to what it does.
+"""The vocabulary of ATen and of ExecuTorch's edge dialect: what an FX node is.
 
-Both dialects share a row: `permute` stands for aten.permute.default and for edge's aten.permute_copy.default. A target
-is data movement (`eqsat/fx/moves.py`), pointwise, a reduction along one axis, an anchor that
-the backend computes channels last (`ANCHORS`), per-tensor quantize or dequantize, or opaque.
+Both dialects share a name: `permute` stands for aten.permute.default and for edge's aten.permute_copy.default.
+A node is data movement (`movement.py`), pointwise, a reduction along one axis, per-tensor quantize or dequantize, or
+opaque.
 """
 
 from __future__ import annotations
@@ -24,25 +24,7 @@ DTYPES = {
     torch.float32: "FP32",
     torch.float16: "FP16",
 }
-
-#: Ops that the Arm backend computes channels last, by the rank at which axis 1 holds the channels.
-ANCHORS = {
-    "conv1d": 3,
-    "conv2d": 4,
-    "conv_transpose2d": 4,
-    "convolution": 4,
-    "max_pool2d": 4,
-    "max_pool2d_with_indices": 4,
-    "avg_pool2d": 4,
-    "adaptive_avg_pool2d": 4,
-    "_adaptive_avg_pool2d": 4,
-    "adaptive_max_pool2d": 4,
-    "upsample_nearest2d": 4,
-    "upsample_bilinear2d": 4,
-    "batch_norm": 4,
-    "_native_batch_norm_legit_no_training": 4,
-}
-REDUCTIONS = ("sum", "mean", "amax", "amin")
+_REDUCTIONS = ("sum", "mean", "amax", "amin")
 _CASTS = ("to", "_to_copy", "type_as")
 #: Pointwise by definition, but without PyTorch's tag.
 _POINTWISE = ("hardswish",)
@@ -56,22 +38,23 @@ def overload(target: Any) -> Any:
 
 
 def name(target: Any) -> str:
-    """The row of the table: ATen's name without namespace, overload, `_copy` and the underscore of in-place ops."""
+    """ATen's name without namespace, overload, `_copy` and the underscore of in-place ops."""
     op = overload(target)
     if op is None:
         return getattr(target, "__name__", str(target))
-    plain = op._schema.name.split("::")[1].removesuffix("_copy")
+    plain: str = op._schema.name.split("::")[1].removesuffix("_copy")
     return plain[:-1] if is_inplace(target) else plain
 
 
 def is_inplace(target: Any) -> bool:
+    """Whether the target changes its operand."""
     op = overload(target)
     return op is not None and torch.Tag.inplace in op.tags
 
 
 def functional(target: Any) -> Any:
-    """The overload that does what an in-place one does, on a copy; the target itself if it is functional. None if there
-    is none."""
+    """The overload that does what an in-place one does, on a copy; the target itself if it is functional, None if there
+    is no such overload."""
     if not is_inplace(target):
         return target
     op = overload(target)
@@ -86,21 +69,22 @@ def arguments(node: Node) -> dict[str, Any]:
     return {**out, **{a.name: v for a, v in zip(schema, node.args, strict=False)}, **node.kwargs}
 
 
-def operand(node: Node, index: int = 0) -> Node:
-    """The positional argument of a node that is a tensor of the graph."""
-    found = node.args[index]
-    assert isinstance(found, Node), f"argument {index} of {node.name} is no value of the graph"
+def operand(node: Node) -> Node:
+    """The first argument of a node, which is a value of the graph."""
+    found = node.args[0]
+    assert isinstance(found, Node), f"the first argument of {node.name} is no value of the graph"
     return found
 
 
 def shape_of(node: Node) -> Shape:
-    return tuple(node.meta["val"].shape)
+    """The shape of a node's tensor; () for a list of tensors."""
+    val = node.meta["val"]
+    return tuple(val.shape) if isinstance(val, torch.Tensor) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class QParams:
-    """Parameters of a per-tensor quantize or dequantize; as a dtype of the tensor language they are written
-    `str(q)`."""
+    """Parameters of a per-tensor quantize or dequantize; `str(q)` is the dtype of the tensor language."""
 
     dtype: torch.dtype
     scale: float
@@ -121,11 +105,12 @@ class QParams:
 
     @property
     def args(self) -> tuple[Any, ...]:
+        """The arguments of quantize and dequantize after the tensor."""
         return self.scale, self.zero_point, self.low, self.high, self.dtype
 
     @property
     def is_full(self) -> bool:
-        """True if every value of the dtype is in range."""
+        """Whether every value of the dtype is in range."""
         limits = torch.iinfo(self.dtype)
         return self.low <= limits.min and self.high >= limits.max
 
@@ -139,54 +124,40 @@ def _is(node: Node, op: str) -> bool:
 
 
 def is_quantize(node: Node) -> bool:
+    """Whether the node is a per-tensor quantize."""
     return _is(node, "quantize_per_tensor")
 
 
 def is_dequantize(node: Node) -> bool:
+    """Whether the node is a per-tensor dequantize."""
     return _is(node, "dequantize_per_tensor")
 
 
 def is_pointwise(node: Node) -> bool:
-    """True if every element of the result depends on the operands' elements at its place alone (broadcast as usual)."""
+    """Whether every element of the result depends on the operands' elements at its place alone, broadcast as usual."""
     op = overload(node.target)
-    if op is None or op.namespace not in ("aten", "quantized_decomposed", "dim_order_ops"):
-        return False
     if is_quantize(node) or is_dequantize(node):
         return QParams.of(node) is not None
-    if op.namespace != "aten" or not isinstance(node.meta["val"], torch.Tensor):
+    if op is None or op.namespace != "aten" or not isinstance(node.meta["val"], torch.Tensor):
         return False
-    return (
-        torch.Tag.pointwise in op.tags
-        or name(node.target) in _POINTWISE
-        or name(node.target) in _CASTS
-        and len(node.all_input_nodes) == 1
-    )
+    is_cast = name(node.target) in _CASTS and len(node.all_input_nodes) == 1
+    return torch.Tag.pointwise in op.tags or name(node.target) in _POINTWISE or is_cast
 
 
 def reduced_axis(node: Node) -> int | None:
     """The one axis along which a reduction with keepdim acts, or None."""
-    if name(node.target) not in REDUCTIONS:
+    if name(node.target) not in _REDUCTIONS:
         return None
     a = arguments(node)
     dims = a.get("dim")
     dims = [dims] if isinstance(dims, int) else dims
     if not dims or len(dims) != 1 or not a.get("keepdim"):
         return None
-    return dims[0] % len(shape_of(a["self"]))
-
-
-def anchor_rank(node: Node) -> int | None:
-    """The rank at which a node is computed channels last, or None."""
-    n = name(node.target)
-    if n in ("sum", "mean") and overload(node.target)._overloadname in ("dim_IntList", "dim"):
-        a = arguments(node)
-        spatial = a["dim"] and sorted(d % 4 for d in a["dim"]) == [2, 3] and len(shape_of(a["self"])) == 4
-        return 4 if spatial and a["keepdim"] else None
-    return ANCHORS.get(n)
+    return int(dims[0]) % len(shape_of(a["self"]))
 
 
 def is_copy(node: Node) -> bool:
-    """True if the result equals the operand, element by element and in dtype."""
+    """Whether the result equals the operand, element by element and in dtype."""
     if overload(node.target) is None or name(node.target) not in (*_COPIES, *_CASTS):
         return False
     a = arguments(node)

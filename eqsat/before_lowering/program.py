@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, TensorArgument
+from torch.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    TensorArgument,
+)
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
 
-from eqsat.fx.aten import functional, is_copy, is_inplace, overload
-from eqsat.fx.moves import is_movement
+from eqsat.before_lowering.movement import is_movement
+from eqsat.before_lowering.vocabulary import arguments, functional, is_copy, is_inplace, overload
 
 Program = ExportedProgram | GraphModule
-#: Larger results of constant ops are not computed here; they stay ops.
-_MOST_ELEMENTS = 1 << 22
 
 
 class ProgramError(ValueError):
@@ -35,11 +41,11 @@ class Source:
     graph: Graph
     constants: dict[Node, torch.Tensor]
     fake_mode: FakeTensorMode
-    _known: dict[Node, torch.Tensor | None] = field(default_factory=dict)
     _constant: dict[Node, bool] = field(default_factory=dict)
 
     @property
     def placeholders(self) -> list[Node]:
+        """The inputs of the graph, parameters among them."""
         return [n for n in self.graph.nodes if n.op == "placeholder"]
 
     @property
@@ -49,61 +55,30 @@ class Source:
 
     @property
     def outputs(self) -> list[Any]:
-        return _flat(self.graph.output_node().args[0])
+        """The values of the output node, flat."""
+        return tree_leaves(self.graph.output_node().args[0])
 
     def is_constant(self, node: Node) -> bool:
-        """True if the node's value is the same in every run."""
-        found = self._constant.get(node)
-        if found is None:
-            op = overload(node.target) if node.op == "call_function" else None
-            pure = (
-                node.target is operator.getitem
-                or op is not None
-                and not (op._schema.is_mutable or torch.Tag.nondeterministic_seeded in op.tags)
-            )
-            found = (
-                node in self.constants
-                or node.op == "call_function"
-                and pure
-                and all(self.is_constant(n) for n in node.all_input_nodes)
-            )
-            self._constant[node] = found
-        return found
+        """Whether the node's value is the same in every run."""
+        if node not in self._constant:
+            known = node in self.constants
+            made = _is_pure(node) and all(map(self.is_constant, node.all_input_nodes))
+            self._constant[node] = known or made
+        return self._constant[node]
 
     def value(self, node: Node) -> torch.Tensor | None:
-        """A constant node's value, or None if it is not a dense CPU tensor of moderate size."""
-        if node not in self._known:
-            self._known[node] = self._evaluate(node)
-        return self._known[node]
-
-    def _evaluate(self, node: Node) -> torch.Tensor | None:
-        if node in self.constants:
-            found = self.constants[node].detach()
-        else:
-            val = node.meta.get("val")
-            if overload(node.target) is None or not isinstance(val, torch.Tensor) or val.numel() > _MOST_ELEMENTS:
-                return None
-            values = {n: self.value(n) for n in node.all_input_nodes}
-            if any(v is None for v in values.values()):
-                return None
-            args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: values[n])
-            with torch.no_grad():
-                found = functional(node.target)(*args, **kwargs)
-        dense = (
-            isinstance(found, torch.Tensor)
-            and found.layout == torch.strided
-            and found.device.type == "cpu"
-            and not isinstance(found, FakeTensor)
-        )
-        return found if dense else None
+        """The tensor of a parameter, buffer or constant; None for anything else, and if it is not dense on the CPU."""
+        found = self.constants.get(node)
+        if found is None or found.layout != torch.strided or found.device.type != "cpu":
+            return None
+        return None if isinstance(found, FakeTensor) else found.detach()
 
 
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, (tuple, list)):
-        return [x for v in value for x in _flat(v)]
-    if isinstance(value, dict):
-        return [x for v in value.values() for x in _flat(v)]
-    return [value]
+def _is_pure(node: Node) -> bool:
+    op = overload(node.target) if node.op == "call_function" else None
+    if op is None:
+        return node.target is operator.getitem
+    return not (op._schema.is_mutable or torch.Tag.nondeterministic_seeded in op.tags)
 
 
 def read(program: Program) -> Source:
@@ -118,11 +93,7 @@ def read(program: Program) -> Source:
     elif isinstance(program, GraphModule):
         program = _with_shapes(program)
         graph = program.graph
-        constants = {
-            n: t
-            for n in graph.nodes
-            if n.op == "get_attr" and isinstance(t := _attribute(program, n.target), torch.Tensor)
-        }
+        constants = _attributes(program)
     else:
         raise TypeError(f"expected an ExportedProgram or an FX GraphModule, got {type(program).__name__}")
     modes = [t.fake_mode for n in graph.nodes if isinstance(t := n.meta.get("val"), FakeTensor)]
@@ -134,28 +105,24 @@ def read(program: Program) -> Source:
 
 
 def _lifted(program: ExportedProgram) -> dict[Node, torch.Tensor]:
+    """The values of the placeholders of an exported program that nothing mutates."""
     signature = program.graph_signature
     mutated = set(signature.buffers_to_mutate.values())
     state = {**program.state_dict, **program.constants}
-    out = {}
-    for node, spec in zip(
-        (n for n in program.graph.nodes if n.op == "placeholder"), signature.input_specs, strict=True
-    ):
-        if (
-            spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
-            and spec.target not in mutated
-        ):
-            value = state.get(spec.target)
-            if isinstance(value, torch.Tensor):
-                out[node] = value
-    return out
+    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
+    return {
+        node: value
+        for node, spec in zip(placeholders, signature.input_specs, strict=True)
+        if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+        and spec.target not in mutated
+        and isinstance(value := state.get(spec.target), torch.Tensor)
+    }
 
 
-def _attribute(module: torch.nn.Module, target: str) -> Any:
-    found: Any = module
-    for part in target.split("."):
-        found = getattr(found, part, None)
-    return found
+def _attributes(module: GraphModule) -> dict[Node, torch.Tensor]:
+    """The values of the attributes that a graph reads."""
+    found = {n: attrgetter(n.target)(module) for n in module.graph.nodes if n.op == "get_attr"}
+    return {n: value for n, value in found.items() if isinstance(value, torch.Tensor)}
 
 
 def _with_shapes(module: GraphModule) -> GraphModule:
@@ -175,7 +142,7 @@ def _with_shapes(module: GraphModule) -> GraphModule:
 
 def _check(node: Node) -> None:
     """Raises ProgramError for a node that cannot be rewritten."""
-    if any(map(_is_dynamic, _flat(node.meta.get("val")))):
+    if any(map(_is_dynamic, tree_leaves(node.meta.get("val")))):
         raise ProgramError(f"{node.name} has a dynamic shape or value: export with fixed shapes")
     if node.op in ("call_module", "call_method") and not _is_guard(node):
         raise ProgramError(f"{node.name} is a {node.op}: give a program at ATen level, as torch.export makes it")
@@ -214,55 +181,44 @@ def _is_guard(node: Node) -> bool:
     )
 
 
-class ProgramBuilder:
-    """A new program in the making: a graph with the source's placeholders and attributes, to which nodes are
-    appended."""
+class Rewriting:
+    """A program in the making: a copy of the source's graph, to which nodes are appended; what the outputs do not need
+    is left out in the end.
+
+    nodes: the source's nodes -> their copies. In-place ops are functional in the copy.
+    """
 
     def __init__(self, source: Source):
         self.source, self.graph = source, Graph()
         self.nodes: dict[Node, Node] = {}
         self.new: dict[str, torch.Tensor] = {}
-        self._after: Node | None = None  # new constants follow the lifted ones and precede the user's inputs
-        for n in source.placeholders:
-            self.nodes[n] = self.graph.node_copy(n)
-            self.nodes[n].name = n.name  # also names that FX would rather not give, such as `input`
-            if n in source.constants:
-                self._after = self.nodes[n]
-        for n in filter(_is_guard, source.graph.nodes):
-            self.graph.node_copy(n, self.nodes.__getitem__)
+        self.graph.graph_copy(source.graph, self.nodes)
+        for old, new in self.nodes.items():
+            new.name = old.name  # also names that FX would rather not give, such as `input`
+            new.target = functional(new.target)
+        leading = [n for n in source.placeholders if n in source.constants]
+        #: New constants follow the lifted ones and precede the user's inputs.
+        self._last = self.nodes[leading[-1]] if leading else None
 
-    def call(self, target: Any, *args: Any, meta: dict[str, Any] | None = None, **kwargs: Any) -> Node:
+    def call(self, target: Any, *args: Any, meta: Mapping[str, Any] | None = None, **kwargs: Any) -> Node:
         """Appends an op; its fake value is computed. Raises what the op raises on operands that do not fit."""
+        values, named = torch.fx.node.map_arg((args, kwargs), lambda n: n.meta["val"])
+        with self.source.fake_mode:
+            val = target(*values, **named)
         node = self.graph.call_function(target, args, kwargs)
-        node.meta.update(meta or {})
-        try:
-            self._trace(node)
-        except Exception:
-            self.graph.erase_node(node)
-            raise
+        node.meta.update({**(meta or {}), "val": val})
         return node
 
-    def copy(self, node: Node, known: dict[Node, Node]) -> Node:
-        """Appends a copy of a source node on operands `known` (others: constants, copied once). In-place ops become
-        functional."""
-        new = self.graph.node_copy(node, lambda n: known[n] if n in known else self.constant(n))
-        if new.op == "call_function" and overload(new.target) is not None:
-            new.target = functional(new.target)
-            self._trace(new)
-        return new
-
-    def _trace(self, node: Node) -> None:
-        args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-        with self.source.fake_mode:
-            assert callable(node.target)
-            node.meta["val"] = node.target(*args, **kwargs)
-
-    def constant(self, node: Node) -> Node:
-        """The copy of a source node that depends on constants alone (or is an attribute, or makes a tensor from
-        nothing)."""
-        if node not in self.nodes:
-            self.nodes[node] = self.copy(node, {})
-        return self.nodes[node]
+    def copy(self, node: Node, known: Mapping[Node, Node], **changed: Any) -> Node:
+        """Appends a copy of a source node on operands `known` and, where there is none, the source's; `changed`
+        arguments are given by name."""
+        args, kwargs = node.args, dict(node.kwargs)
+        if changed:
+            given, schema = {**arguments(node), **changed}, overload(node.target)._schema.arguments
+            args = tuple(given[a.name] for a in schema if not a.kwarg_only)
+            kwargs = {a.name: given[a.name] for a in schema if a.kwarg_only and given[a.name] is not None}
+        args, kwargs = torch.fx.node.map_arg((args, kwargs), lambda n: known[n] if n in known else self.nodes[n])
+        return self.call(functional(node.target), *args, meta=node.meta, **kwargs)
 
     def new_constant(self, value: torch.Tensor) -> Node:
         """A constant tensor that the source did not have."""
@@ -270,9 +226,8 @@ class ProgramBuilder:
         self.new[target] = value
         if isinstance(self.source.program, ExportedProgram):
             first = next(iter(self.graph.nodes))
-            with self.graph.inserting_after(self._after) if self._after else self.graph.inserting_before(first):
-                node = self.graph.placeholder(f"c_{target}")
-            self._after = node
+            with self.graph.inserting_after(self._last) if self._last else self.graph.inserting_before(first):
+                node = self._last = self.graph.placeholder(f"c_{target}")
         else:
             node = self.graph.get_attr(target)
         with self.source.fake_mode:  # from_tensor would leave traces of a source in the shape guards
@@ -281,10 +236,10 @@ class ProgramBuilder:
 
     def finish(self, outputs: Sequence[Any]) -> Program:
         """The new program, of the source's kind and signature; `outputs` in the order of `source.outputs`."""
-        old = self.source.graph.output_node()
-        given = iter(outputs)
-        self.graph.output(_rebuild(old.args[0], given))
+        output = self.graph.output(tree_unflatten(outputs, tree_structure(self.source.graph.output_node().args[0])))
+        output.meta.update(self.source.graph.output_node().meta)
         self.graph._codegen = self.source.graph._codegen
+        self.graph.eliminate_dead_code(lambda n: n.op in ("placeholder", "output", "call_module"))
         program = self.source.program
         if isinstance(program, GraphModule):
             root = copy.copy(program)  # shares the tensors
@@ -300,8 +255,8 @@ class ProgramBuilder:
             constants={**program.constants, **self.new},
         )
 
-    def _signature(self, program: ExportedProgram, outputs: Sequence[Any]):
-        signature = copy.deepcopy(program.graph_signature)
+    def _signature(self, program: ExportedProgram, outputs: Sequence[Any]) -> ExportGraphSignature:
+        signature: ExportGraphSignature = copy.deepcopy(program.graph_signature)
         placeholders = [n.name for n in self.graph.nodes if n.op == "placeholder"]
         added = {f"c_{t}": InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(name=f"c_{t}"), t) for t in self.new}
         old = iter(signature.input_specs)
@@ -310,14 +265,3 @@ class ProgramBuilder:
             if not isinstance(spec.arg, ConstantArgument) and isinstance(node, Node):
                 spec.arg.name = node.name
         return signature
-
-
-def _rebuild(value: Any, given) -> Any:
-    if isinstance(value, (tuple, list)):
-        return type(value)([_rebuild(v, given) for v in value])
-    if isinstance(value, dict):
-        return {k: _rebuild(v, given) for k, v in value.items()}
-    return next(given)
-
-
-__all__ = ["ProgramBuilder", "Program", "ProgramError", "Source", "read"]

@@ -30,7 +30,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
-from eqsat.fx.forked import Forked, ForkError
+from eqsat.executorch.forked import Forked, ForkError
 from eqsat.tosa.locations import Origin
 
 logger = logging.getLogger(__name__)
@@ -215,7 +215,7 @@ def _origins_by_table(module: GraphModule) -> dict[str, Origin]:
     return {f"b_{n.name}_table_constant": origin(n) for n in module.graph.nodes if n.op == "call_function"}
 
 
-def _serialise(program: ExportedProgram, tosa_spec, hook: _LocationHook) -> bytes:
+def _serialise(program: ExportedProgram, tosa_spec: Any, hook: _LocationHook) -> bytes:
     """TOSA flatbuffer of a fully lowered program, by ExecuTorch's node visitors (as tosa/backend.py does it), each
     operator with its origin as its location."""
     version = tosa_spec.version

@@ -3,12 +3,11 @@
 >>> program, report = eqsat.optimize(exported_program, target="ethos-u85-256")
 >>> edge = to_edge_transform_and_lower(program, partitioner=[EthosUPartitioner(spec)])
 
-The program is lifted to the tensor language (`eqsat/fx/lift.py`), saturated with the same rules and extracted by the
-same extractors as the graphs inside the lowering, and written back; a movement of a quantized tensor as the chain of
-permutes that the NPU has natively (`eqsat/fx/route.py`). Prices at this level are closed forms, so the result is
-trusted only after a look at what becomes of it: by default both programs are lowered, and the new one is returned only
-if it is not worse by stock ExecuTorch's lowering, nor by eqsat's (`eqsat.to_edge_transform_and_lower`), and better by
-one of them, or as good with fewer operators.
+The program is lifted to the tensor language (`lift`), saturated with the same rules and extracted by the same
+extractors as the graphs inside the lowering (`cost`), and written back (`emit`). Prices at this level are closed forms,
+so the result is trusted only after a look at what becomes of it: by default both programs are lowered, and the new one
+is returned only if it is not worse by stock ExecuTorch's lowering, nor by eqsat's
+(`eqsat.to_edge_transform_and_lower`), and better by one of them, or as good with fewer operators.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from functools import partial
 import torch
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 from torch.export import ExportedProgram
-from torch.fx import Graph, GraphModule
+from torch.fx import GraphModule
 
+from eqsat.before_lowering.compare import compare, samples
+from eqsat.before_lowering.cost import cheapest
+from eqsat.before_lowering.emit import emit
+from eqsat.before_lowering.lift import lift
+from eqsat.before_lowering.movement import is_movement
+from eqsat.before_lowering.program import Program, ProgramError, Source, read
+from eqsat.before_lowering.vocabulary import is_quantize, name
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.session import EqsatWarning, compile_spec_of
 from eqsat.files import PluginError
-from eqsat.fx.aten import is_dequantize, is_quantize, name, shape_of
-from eqsat.fx.emit import emit
-from eqsat.fx.lift import lift
-from eqsat.fx.moves import is_movement, moves_elements
-from eqsat.fx.program import Program, ProgramError, Source, read
-from eqsat.fx.run import compare, samples
 from eqsat.options.options import OptionError, Options, given_options
 from eqsat.options.plugins import plugin_error
-from eqsat.search.layout import cheapest_layout
 from eqsat.target import Target
 
 CHECKS = ("lower", "model")
@@ -72,9 +71,8 @@ class ProgramReport:
     """What `optimize` did. reason: why the program is as it was, "" if it changed.
 
     ops: FX op -> (before, after) for what differs in number, quantize and dequantize left out. modelled: estimated
-    cycles of data movement and pointwise work (before, after). lowered: (before, after), if both were lowered. exact:
-    outputs were compared to the bit, on `trials` inputs;
-    largest_difference: 0 then. seconds: by stage.
+    cycles of data movement and pointwise work (before, after). lowered: (before, after), if both were lowered.
+    exact: outputs were compared to the bit, on `trials` inputs; largest_difference: 0 then. seconds: by stage.
     """
 
     changed: bool = False
@@ -127,7 +125,7 @@ def optimize(
     are kept.
     check: "lower" lowers both programs (seconds to minutes each) and returns the new one only if its cycles are not
     more by stock ExecuTorch nor by eqsat's own lowering, and fewer by one or at least its operators are fewer; "model"
-    trusts closed forms of the layout changes that the backend will add, in seconds.
+    trusts closed forms of what data movement costs, in seconds.
     Float programs and others without an Ethos-U delegate have no cycles to compare; the model decides for them.
     trials: inputs (zeros, extremes, random) on which outputs must equal the original's, bit for bit where it is
     quantized, else within 1e-4 relative. options: as for `to_edge_transform_and_lower`.
@@ -202,18 +200,15 @@ def _optimized(
         source = read(program)
         lifted = lift(source)
     with report.stage("search"):
-        graph, after, before = cheapest_layout(lifted.graph, target, options)
+        graph, after, before = cheapest(lifted.graph, target, options)
     report.modelled = before, after
     gains = after < before * (1 - _LEAST_GAIN)
     with report.stage("export"):
-        new = emit(lifted, graph, target.family)
+        new = emit(lifted, graph)
     report.ops = _changed(source, new)
-    work, work_now = _work(source.graph), _work(new.graph)
-    simpler = report.removed > 0 and work_now <= work  # also a view or a permute by the identity, which cost no cycles
-    if not simpler and check == "model" and not gains:
+    simpler = report.removed > 0 and after <= before  # also a view or a permute by the identity, which cost no cycles
+    if not simpler and not gains:
         raise _SteppedBack("nothing to gain by the model", expected=True)
-    if not simpler and work_now == work:
-        raise _SteppedBack("nothing to gain but layouts that the backend chooses itself", expected=True)
     with report.stage("verify"):
         report.exact, report.trials = any(is_quantize(n) for n in source.graph.nodes), trials
         outcome = compare(source, new, trials, report.exact)
@@ -226,7 +221,7 @@ def _optimized(
         report.lowered = old, now
         if not now.no_worse_than(old):
             raise _SteppedBack("lowered, the rewritten program is worse", expected=True)
-        if old == now and not simpler and not (now.stock is now.eqsat is None and gains):
+        if old == now and not simpler and now.stock is not None:
             raise _SteppedBack("lowered, the rewritten program costs the same", expected=True)
     report.changed = True
     return new
@@ -261,18 +256,3 @@ def _changed(source: Source, new: Program) -> dict[str, tuple[int, int]]:
         for g in (source.graph, new.graph)
     )
     return {k: (before[k], after[k]) for k in sorted({*before, *after}) if before[k] != after[k]}
-
-
-def _work(graph: Graph) -> Counter[tuple[str, tuple[int, ...]]]:
-    """Ops by name and shape of the result, views, copies, quantize and dequantize left out, and equal movements under
-    one name."""
-    done = [n for n in graph.nodes if n.op == "call_function" and isinstance(n.meta["val"], torch.Tensor)]
-    names = {"getitem": "slice", "transpose": "permute", "movedim": "permute", "swapaxes": "permute", "stack": "cat"}
-    return Counter(
-        (names.get(name(n.target), name(n.target)), shape_of(n))
-        for n in done
-        if not is_quantize(n) and not is_dequantize(n) and (moves_elements(n) or not is_movement(n))
-    )
-
-
-__all__: list[str] = ["CHECKS", "AtenPass", "Lowered", "ProgramReport", "lowered", "optimize"]

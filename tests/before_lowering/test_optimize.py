@@ -12,14 +12,14 @@ from executorch.exir import to_edge, to_edge_transform_and_lower
 from torch.utils._pytree import tree_leaves
 
 import eqsat
-from eqsat.executorch.program import CHECKS
+from eqsat.before_lowering.compare import compare, samples
+from eqsat.before_lowering.optimize import CHECKS
+from eqsat.before_lowering.program import read
+from eqsat.before_lowering.vocabulary import name
 from eqsat.executorch.quantize import quantize
-from eqsat.fx.aten import name
-from eqsat.fx.program import read
-from eqsat.fx.run import compare, samples
 from eqsat.options.options import OptionError, Options
 from eqsat.target import TargetError
-from tests.fx.programs import CASES, make, program
+from tests.before_lowering.programs import CASES, make, program
 from tests.planted import UNMOVED
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from typing import NoReturn
 import pytest
 import torch
 
-from eqsat.fx import forked
-from eqsat.fx.forked import Forked, ForkError
+from eqsat.executorch import forked
+from eqsat.executorch.forked import Forked, ForkError
 
 
 def test_the_value_and_nothing_else_comes_back() -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eqsat.fx.aten import QParams, is_dequantize, is_quantize, name
-from eqsat.fx.emit import emit
-from eqsat.fx.lift import lift
-from eqsat.fx.program import ProgramError, read
-from eqsat.fx.run import compare, run, samples
-from eqsat.target.families import U85
-from tests.fx.programs import CASES, program
+from eqsat.before_lowering.compare import compare, run, samples
+from eqsat.before_lowering.emit import emit
+from eqsat.before_lowering.lift import lift
+from eqsat.before_lowering.program import ProgramError, read
+from eqsat.before_lowering.vocabulary import QParams, is_dequantize, is_quantize, name
+from tests.before_lowering.programs import CASES, program
 
 #: Movement by every name that ATen has for it.
 SPELLINGS = {
@@ -58,9 +57,7 @@ def test_movement_by_every_name_is_read_and_written() -> None:
     lifted = lift(source)
     opaque = [lifted.graph.nodes[n].attr("tosa") for n in lifted.graph.live() if lifted.graph.nodes[n].op == "opaque"]
     assert opaque == []
-    assert (
-        len(source.outputs) == len(SPELLINGS) and compare(source, emit(lifted, lifted.graph, U85), 4, exact=True).equal
-    )
+    assert len(source.outputs) == len(SPELLINGS) and compare(source, emit(lifted, lifted.graph), 4, exact=True).equal
 
 
 @pytest.mark.parametrize("kind", ["float", "quantized"])
@@ -68,7 +65,7 @@ def test_movement_by_every_name_is_read_and_written() -> None:
 def test_what_is_read_is_written_back(case: str, kind: str) -> None:
     source = read(program(case, kind))
     lifted = lift(source)
-    new = emit(lifted, lifted.graph, U85)
+    new = emit(lifted, lifted.graph)
     outcome = compare(source, new, 4, exact=True)
     assert outcome.equal, outcome.reason
 
@@ -93,7 +90,7 @@ class _Of(torch.nn.Module):
 
 def test_every_written_movement_stands_between_its_tensor_s_dequantize_and_quantize() -> None:
     lifted = lift(read(program("pieces", "quantized")))
-    new = emit(lifted, lifted.graph, U85)
+    new = emit(lifted, lifted.graph)
     moving = [
         n
         for n in new.graph.nodes
@@ -121,7 +118,7 @@ def test_integers_out_of_the_range_of_their_dequantize_are_not_moved_as_quantize
     source = read(torch.export.export(_Raw(f), (x,)))
     lifted = lift(source)
     assert {lifted.graph.nodes[n].op for n in lifted.graph.live()} == {"input", "opaque"}
-    new = emit(lifted, lifted.graph, U85)
+    new = emit(lifted, lifted.graph)
     assert torch.equal(
         run(new, {source.inputs[0].name: x})[0], torch.tensor([[-127, 127], [5, -127]], dtype=torch.int8)
     )
@@ -134,21 +131,6 @@ class _Raw(torch.nn.Module):
 
     def forward(self, x):
         return self.f(x)
-
-
-def test_convolutions_are_channels_last_between_explicit_layouts() -> None:
-    graph = lift(read(program("shuffle", "quantized"))).graph
-    convs = [
-        n
-        for n in graph.live()
-        if graph.nodes[n].op == "opaque" and graph.nodes[n].attr("tosa") == "dequantize_per_tensor"
-    ]
-    assert len(convs) == 2
-    readers = graph.readers()
-    for n in convs:
-        before = graph.nodes[graph.nodes[n].inputs[0]]
-        assert before.op == "transpose" and before.attr("perms") == (0, 2, 3, 1)
-        assert all(graph.nodes[r].attr("perms") == (0, 3, 1, 2) for r in readers[n])
 
 
 def test_what_cannot_be_rewritten_is_named() -> None:
@@ -176,7 +158,7 @@ def test_what_cannot_be_rewritten_is_named() -> None:
     functional = mutating.run_decompositions({})  # mutation as an output: nothing in place is left
     source = read(functional)
     lifted = lift(source)
-    assert compare(source, emit(lifted, lifted.graph, U85), 4, exact=True).equal
+    assert compare(source, emit(lifted, lifted.graph), 4, exact=True).equal
     assert "count" in functional.graph_signature.buffers_to_mutate.values()
 
 

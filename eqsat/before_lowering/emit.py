@@ -1,0 +1,190 @@
+"""TensorGraph -> FX: writes a graph that `lift` read, or one equal to it, as a program of the same kind and signature.
+
+Each node of the tensor language is one op of FX. On quantized tensors a movement is written as dequantize, movement,
+quantize with the tensor's own parameters, the form in which PT2E writes it and backends expect it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from eqsat.before_lowering.lift import FxCall, Lifted
+from eqsat.before_lowering.program import Program, ProgramError, Rewriting
+from eqsat.before_lowering.vocabulary import reduced_axis
+from eqsat.tensor.graph import Node as TensorNode
+from eqsat.tensor.graph import TensorGraph
+
+#: What is written: (name in ATen, name in the edge dialect if it is another, overload).
+_OPS = {
+    "permute": ("permute", "permute_copy", "default"),
+    "view": ("view", "view_copy", "default"),
+    "reshape": ("reshape", "view_copy", "default"),
+    "cat": ("cat", "cat", "default"),
+    "slice": ("slice", "slice_copy", "Tensor"),
+    "pad": ("constant_pad_nd", "constant_pad_nd", "default"),
+    "flip": ("flip", "flip", "default"),
+    "expand": ("expand", "expand_copy", "default"),
+    "repeat": ("repeat", "repeat", "default"),
+    "clone": ("clone", "alias_copy", "default"),
+}
+
+
+def emit(lifted: Lifted, graph: TensorGraph) -> Program:
+    """The program of `graph`, whose inputs and outputs are those of `lifted`. Raises ProgramError for what FX cannot
+    express."""
+    try:
+        return _Emitter(lifted, graph).run()
+    except (ValueError, RuntimeError, NotImplementedError) as e:
+        raise ProgramError(f"the rewritten graph cannot be written: {type(e).__name__}: {e}") from e
+
+
+class _Emitter:
+    def __init__(self, lifted: Lifted, graph: TensorGraph):
+        self.lifted, self.graph = lifted, graph
+        self.new = Rewriting(lifted.source)
+        self.values: dict[int, Node] = {}
+        self.data: dict[int, torch.Tensor] = {}  # of constants and of what moves them
+        self.edge = any(type(n.target).__name__ == "EdgeOpOverload" for n in lifted.source.graph.nodes)
+
+    def run(self) -> Program:
+        """Writes the live nodes in order and finishes the program. Raises ProgramError."""
+        for n in self.graph.live():
+            node = self.graph.nodes[n]
+            if node.op == "input":
+                self.values[n] = self.new.nodes[self.lifted.leaves[node.attr("name")]]
+            elif node.op == "const":
+                self.data[n] = torch.from_numpy(node.attr("value").data.copy())
+            elif node.op in ("transpose", "reshape") and node.inputs[0] in self.data:
+                x = self.data[node.inputs[0]]
+                self.data[n] = x.permute(node.attr("perms")) if node.op == "transpose" else x.reshape(node.shape)
+            else:
+                self.values[n] = self._written(node)
+        made = {}
+        for old, n in zip(self.lifted.outputs, self.graph.outputs, strict=True):
+            found = self._value(n)
+            if found.op != "call_function" and old.op == "call_function":
+                found = self._movement("clone", [found], self.graph.nodes[n].dtype)
+            made[old] = found
+        outputs = self.lifted.source.outputs
+        return self.new.finish([made.get(o) or (self.new.nodes[o] if isinstance(o, Node) else o) for o in outputs])
+
+    def _value(self, n: int) -> Node:
+        """The FX node of a value; constants are made where they are first read."""
+        if n not in self.values:
+            node = self.graph.nodes[n]
+            origin = self.lifted.constants.get(node.attr("value").digest) if node.op == "const" else None
+            same = origin is not None and tuple(origin.meta["val"].shape) == node.shape
+            value = self.data[n].contiguous()
+            self.values[n] = self.new.nodes[origin] if origin and same else self.new.new_constant(value)
+        return self.values[n]
+
+    def _operand(self, n: int) -> Node:
+        """The FX node of an operand of a pointwise op, where leading unit axes need not be written."""
+        node = self.graph.nodes[n]
+        if node.op == "reshape" and n in self.values:
+            shape = self.graph.nodes[node.inputs[0]].shape
+            if (1,) * (len(node.shape) - len(shape)) + shape == node.shape:
+                return self._value(node.inputs[0])
+        if node.op == "const" and (origin := self.lifted.constants.get(node.attr("value").digest)):
+            shape = tuple(origin.meta["val"].shape)
+            if (1,) * (len(node.shape) - len(shape)) + shape == node.shape:
+                return self.new.nodes[origin]
+        return self._value(n)
+
+    def _written(self, node: TensorNode) -> Node:
+        """Appends what a node is in FX."""
+        match node.op:
+            case "fx":
+                return self._pointwise(node)
+            case "reduce_fx":
+                return self._copied(self.lifted.calls[node.attr("call")], node, node.attr("axis"))
+            case "opaque":
+                return self._copied(self.lifted.calls[node.attr("call")], node)
+            case "item":
+                return self.new.call(operator.getitem, self._value(node.inputs[0]), node.attr("index"))
+        xs = [self._value(i) for i in node.inputs]
+        for op, *args in _movements(node, self.graph.nodes[node.inputs[0]].shape):
+            xs = [self._movement(op, xs, node.dtype, *args)]
+        return xs[0]
+
+    def _pointwise(self, node: TensorNode) -> Node:
+        if node.attr("call") < 0:
+            return self._value(node.inputs[0])  # the same integers under another name
+        operands = [self._operand(i) for i in node.inputs]
+        if max(x.meta["val"].ndim for x in operands) < len(node.shape):
+            operands = [self._value(i) for i in node.inputs]
+        call = self.lifted.calls[node.attr("call")]
+        return self._copies(call, operands)
+
+    def _copied(self, call: FxCall, node: TensorNode, axis: int | None = None) -> Node:
+        return self._copies(call, [self._value(i) for i in node.inputs], axis)
+
+    def _copies(self, call: FxCall, operands: Sequence[Node], axis: int | None = None) -> Node:
+        """Copies of the nodes of a call on new operands, along another axis if they reduce."""
+        known = dict(zip(call.inputs, operands, strict=True))
+        for n in call.nodes:
+            changed = {} if axis is None or reduced_axis(n) is None else {"dim": [axis]}
+            known[n] = self.new.copy(n, known, **changed)
+        return known[call.nodes[-1]]
+
+    def _movement(self, op: str, xs: Sequence[Node], dtype: str, *args: Any) -> Node:
+        """Appends a movement; on a quantized tensor between its dequantize and quantize."""
+        q = self.lifted.qparams.get(dtype)
+        meta = {"custom": self.lifted.annotation} if q and self.lifted.annotation else {}
+        given = [self.new.call(self._quantizing("dequantize"), x, *q.args) for x in xs] if q else list(xs)
+        first = given if op == "cat" else given[0]
+        try:
+            y = self.new.call(self._target(op), first, *args, meta=meta)
+        except (RuntimeError, ValueError):
+            if op != "view":
+                raise
+            y = self.new.call(self._target("reshape"), first, *args, meta=meta)  # of a tensor that is not contiguous
+        return self.new.call(self._quantizing("quantize"), y, *q.args) if q else y
+
+    def _quantizing(self, op: str) -> Any:
+        return getattr(self._dialect().quantized_decomposed, f"{op}_per_tensor").default
+
+    def _target(self, op: str) -> Any:
+        aten, edge, overload = _OPS[op]
+        return getattr(getattr(self._dialect().aten, edge if self.edge else aten), overload)
+
+    def _dialect(self) -> Any:
+        if self.edge:
+            from executorch.exir.dialects._ops import ops
+
+            return ops.edge
+        return torch.ops
+
+
+def _movements(node: TensorNode, shape: Sequence[int]) -> list[tuple[Any, ...]]:
+    """The ops of FX, with their arguments, that a movement of tensors of `shape` is. Raises ProgramError for an
+    operator that FX lacks."""
+    match node.op:
+        case "identity":
+            return []
+        case "transpose":
+            return [("permute", list(node.attr("perms")))]
+        case "reshape":
+            return [("view", list(node.shape))]
+        case "concat":
+            return [("cat", node.attr("axis"))]
+        case "reverse":
+            return [("flip", [node.attr("axis")])]
+        case "slice":
+            windows = zip(node.attr("start"), node.attr("size"), shape, strict=True)
+            return [("slice", d, s, s + n) for d, (s, n, whole) in enumerate(windows) if n != whole]
+        case "pad":
+            pads = node.attr("pads")
+            ends = [n for d in reversed(range(len(shape))) for n in pads[2 * d : 2 * d + 2]]
+            return [("pad", ends, node.attr("value")[0])]
+        case "tile":
+            multiples = list(node.attr("multiples"))
+            grows = all(m == 1 or n == 1 for m, n in zip(multiples, shape, strict=True))
+            return [("expand", list(node.shape)) if grows else ("repeat", multiples)]
+        case op:
+            raise ProgramError(f"{op} has no form in FX")

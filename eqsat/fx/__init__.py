@@ -1,1 +1,0 @@
-"""The FX side: where eqsat taps ExecuTorch's Arm pipeline."""
