@@ -1,48 +1,102 @@
-"""`eqsat cache info` and `eqsat cache clear`: measured prices, and answers beside them."""
+"""`eqsat cache`: what is not computed twice."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.text import Text
 
-from eqsat.cli.common import App, JsonOption, app, console, print_json
+from eqsat.cli.common import BAD_INPUT, App, JsonOption, app, console, fail, print_json
+from eqsat.files import InputError, check_output
+from eqsat.store.setting import VARIABLE
 
-cache_app = App(no_args_is_help=True, help="The measured prices and the remembered answers on disk.")
+if TYPE_CHECKING:
+    from eqsat.store.store import Store
+
+cache_app = App(no_args_is_help=True, help="The store of measured prices and remembered answers.")
 app.add_typer(cache_app, name="cache")
+
+PlaceOption = Annotated[
+    str | None, typer.Option("--cache", envvar=VARIABLE, help="the store, as `eqsat optimize` has it")
+]
 
 
 @cache_app.command("info")
-def info(as_json: JsonOption = False) -> None:
+def info(as_json: JsonOption = False, cache: PlaceOption = None) -> None:
     """Where prices and answers are, how many, and how much room they take."""
-    from cost_models.cache import PriceCache
-    from eqsat.search.answer_store import AnswerStore
+    from eqsat.store.store import ANSWERS, PRICES
 
-    with closing(PriceCache()) as cache:
-        found = cache.info()
-    answers, size = AnswerStore().size()
+    with closing(_opened(cache)) as store:
+        local, setting = store.local, store.setting
+        (prices, _), (answers, size) = local.size(PRICES), local.size(ANSWERS)
+        found = {"entries": prices, "limit": PRICES.entries, "bytes": local.bytes(), "failure": local.failure}
     if as_json:
-        print_json({**asdict(found), "path": str(found.path), "answers": answers, "answer_bytes": size})
-    else:
-        state = f"cannot be used: {found.failure}" if found.failure else f"{found.bytes:,} bytes"
-        console.print(
-            Text(
-                f"{found.path}\n{found.entries:,} of at most {found.limit:,} prices, {state}\n"
-                f"{answers:,} remembered answers, {size:,} bytes"
-            ),
-            soft_wrap=True,
-        )
+        shared = {"shared": setting.url, "read_only": setting.read_only}
+        print_json({"path": str(local.path), **found, "answers": answers, "answer_bytes": size, **shared})
+        return
+    state = f"cannot be used: {local.failure}" if local.failure else f"{found['bytes']:,} bytes"
+    behind = f"\nshared{', read only' if setting.read_only else ''}: {setting.url}" if setting.url else ""
+    console.print(
+        Text(
+            f"{local.path}\n{prices:,} of at most {PRICES.entries:,} prices, {state}\n"
+            f"{answers:,} remembered answers, {size:,} bytes{behind}"
+        ),
+        soft_wrap=True,
+    )
 
 
 @cache_app.command("clear")
-def clear() -> None:
-    """Forget all prices and answers; they are measured and searched for again when they are needed."""
-    from cost_models.cache import PriceCache
-    from eqsat.search.answer_store import AnswerStore
+def clear(cache: PlaceOption = None) -> None:
+    """Forget all prices and answers of this machine; they are measured and searched for again when they are needed."""
+    from eqsat.store.store import ANSWERS, PRICES
 
-    with closing(PriceCache()) as cache:
-        entries = cache.clear()
-        answers = AnswerStore().clear()
-        text = f"{cache.path}\n{entries:,} prices and {answers:,} answers forgotten"
+    with closing(_opened(cache)) as store:
+        entries, answers = (store.local.size(kind)[0] for kind in (PRICES, ANSWERS))
+        store.local.clear()
+        text = f"{store.local.path}\n{entries:,} prices and {answers:,} answers forgotten"
         console.print(text, highlight=False, soft_wrap=True)
+
+
+@cache_app.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(help="one file, for another machine")], cache: PlaceOption = None
+) -> None:
+    """Write all prices and answers of this machine to one file."""
+    from eqsat.store.store import exported
+
+    with closing(_opened(cache)) as store:
+        try:
+            check_output(file)
+            count = exported(store.local, file)
+        except InputError as e:
+            raise fail(str(e), BAD_INPUT) from e
+    console.print(f"{count:,} entries in {file}", highlight=False, soft_wrap=True)
+
+
+@cache_app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="what `eqsat cache export` wrote")], cache: PlaceOption = None
+) -> None:
+    """Take over the prices and answers of a file; each is checked."""
+    from eqsat.store.store import imported
+
+    with closing(_opened(cache)) as store:
+        try:
+            taken, refused = imported(store.local, file)
+        except InputError as e:
+            raise fail(str(e), BAD_INPUT) from e
+    damaged = f", {refused:,} damaged ones left out" if refused else ""
+    console.print(f"{taken:,} entries taken from {file}{damaged}", highlight=False, soft_wrap=True)
+
+
+def _opened(place: str | None) -> Store:
+    """The store at a place."""
+    from eqsat.store.store import Store
+
+    try:
+        return Store(place)
+    except InputError as e:
+        raise fail(str(e), BAD_INPUT) from e

@@ -1,31 +1,28 @@
-"""Answers of earlier searches on disk, a file each, in a directory for each graph and target.
+"""Answers of earlier searches in the store (`eqsat/store`), by graph and search.
 
-Entries are data and never code, with a checksum: one that was damaged is dropped when it is read. What they say is
-compiled, compared with the reference and run as every candidate is, so that a wrong entry costs time and never a
-result. Beyond its limit the store forgets what was not used for the longest time.
+What they say is compiled, compared with the reference and run as every candidate is, so that a wrong entry costs time
+and never a result.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cost_models.cache import default_path
-from eqsat.files import OutputError, write_atomically
+from eqsat.store.setting import Setting
+from eqsat.store.store import ANSWERS, Store
 
-#: Bytes on disk of all entries, at most, and how many a graph has.
-_LIMIT, _OF_A_GRAPH = 256 << 20, 4
-#: Bytes of one entry when it is read, packed and unpacked: beyond these it is none of ours.
-_PACKED, _UNPACKED = 64 << 20, 512 << 20
-#: Bytes of the checksum that an entry begins with.
-_MARK = 16
-#: How entries are called.
-_SUFFIX = ".answer"
+#: How many entries a graph has.
+_OF_A_GRAPH = 4
+#: Bytes that an entry may unpack to: so many per packed one, and so many in any case.
+#: What packs better is not packed.
+_RATIO, _LEAST = 50, 4 << 20
+#: Bytes of an entry's header, at most.
+_HEADER = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,118 +49,83 @@ class KnownAnswer:
     ordered: bool = False
 
     def packed(self) -> bytes:
-        """The bytes of a file."""
+        """The bytes of an entry."""
         figures = self.cycles, self.sram, self.flash, self.before
         header = json.dumps([self.chosen, self.given, figures, self.settings, self.choice, self.ordered])
-        payload = zlib.compress(header.encode() + b"\n" + self.tosa, 1)
-        return _mark(payload) + payload
+        content = header.encode() + b"\n" + self.tosa
+        packed = zlib.compress(content, 1)
+        return packed if len(content) <= _most(packed) else zlib.compress(content, 0)
 
     @staticmethod
     def unpacked(data: bytes) -> KnownAnswer:
         """Raises ValueError where the bytes are none of an entry."""
-        mark, payload = data[:_MARK], data[_MARK:]
-        if mark != _mark(payload):
-            raise ValueError("its checksum is wrong")
         unpacking = zlib.decompressobj()
         try:
-            content = unpacking.decompress(payload, _UNPACKED)
+            content = unpacking.decompress(data, _most(data))
         except zlib.error as e:
             raise ValueError(str(e)) from e
         header, _, tosa = content.partition(b"\n")
+        if not unpacking.eof or len(header) > _HEADER:
+            raise ValueError("it is too large")
         try:
             chosen, given, figures, settings, choice, ordered = json.loads(header)
             cycles, sram, flash, before = map(int, figures)
-            is_known = unpacking.eof and all(isinstance(s, str) for s in (chosen, given, choice, *settings))
+            is_known = all(isinstance(s, str) for s in (chosen, given, choice, *settings))
             answer = KnownAnswer(
                 chosen, given, cycles, sram, flash, tuple(settings), tosa, choice, before, bool(ordered)
             )
         except (TypeError, OverflowError, RecursionError) as e:
             raise ValueError(str(e)) from e
         if not is_known:
-            raise ValueError("it is too large, or has another form")
+            raise ValueError("it has another form")
         return answer
 
 
-def _mark(payload: bytes) -> bytes:
-    return hashlib.blake2b(payload, digest_size=_MARK).digest()
+def _most(packed: bytes) -> int:
+    """Bytes that an entry may unpack to."""
+    return max(_LEAST, _RATIO * len(packed))
 
 
 class AnswerStore:
-    """Answers by graph and key, both of hexadecimal digits. Any failure of the disk costs only what would be
+    """Answers by graph and key, both of hexadecimal digits. Any failure of the store costs only what would be
     remembered."""
 
-    def __init__(self, prices: str | Path | None = None) -> None:
-        """prices: the file of prices beside which the answers are; None: the user's."""
-        path = Path(prices) if prices else default_path()
-        self.directory = path.with_suffix(".answers")
+    def __init__(self, place: str | Path | None = None) -> None:
+        """place: of the store, see `eqsat/store/setting.py`; None: the user's. Raises InputError where a place is given
+        that is something else."""
+        self.place = place
+        self.warnings: list[str] = []
+        if place:
+            Setting.of(place).check()
 
-    def entries(self, graph: str) -> dict[str, KnownAnswer]:
-        """All answers for a graph, by key, the last used one first."""
+    @contextmanager
+    def _opened(self) -> Iterator[Store]:
+        store = Store(self.place)
+        try:
+            yield store
+        finally:
+            self.warnings = store.warnings
+            store.close()
+
+    def entries(self, graph: str, key: str = "") -> dict[str, KnownAnswer]:
+        """All answers for a graph that this machine has, by key, and that of one key if a team's store has it."""
         found: dict[str, KnownAnswer] = {}
-        for path in _by_use((self.directory / graph).glob(f"*{_SUFFIX}")):
+        with self._opened() as store:
+            known = store.family(ANSWERS, f"{graph}/")
+            if key and key not in known and (raw := store.fetch(ANSWERS, f"{graph}/{key}")):
+                store.put(ANSWERS, {f"{graph}/{key}": raw})
+                known[key] = raw
+        for name, raw in known.items():
             try:
-                if path.stat().st_size > _PACKED:
-                    raise ValueError("it is too large")
-                found[path.stem] = KnownAnswer.unpacked(path.read_bytes())
+                found[name] = KnownAnswer.unpacked(raw)
             except ValueError:
-                with suppress(OSError):
-                    path.unlink()
-            except OSError:
                 continue
         return found
 
-    def used(self, graph: str, key: str) -> None:
-        """Notes that an entry was of use."""
-        with suppress(OSError):
-            self._file(graph, key).touch()
-
     def put(self, graph: str, key: str, answer: KnownAnswer) -> None:
         """Remembers an answer."""
-        path = self._file(graph, key)
-        with suppress(OSError, OutputError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, answer.packed())
-            for old in _by_use(path.parent.glob(f"*{_SUFFIX}"))[_OF_A_GRAPH:]:
-                old.unlink(missing_ok=True)
-            self._forget()
-
-    def size(self) -> tuple[int, int]:
-        """(answers, their bytes on disk)."""
-        sizes = _sizes(self.directory.glob(f"*/*{_SUFFIX}"))
-        return len(sizes), sum(sizes.values())
-
-    def clear(self) -> int:
-        """Forgets everything; how many answers there were."""
-        found = list(self.directory.glob(f"*/*{_SUFFIX}"))
-        for path in found:
-            with suppress(OSError):
-                path.unlink()
-        return len(found)
-
-    def _file(self, graph: str, key: str) -> Path:
-        return self.directory / graph / f"{key}{_SUFFIX}"
-
-    def _forget(self) -> None:
-        sizes = _sizes(self.directory.glob(f"*/*{_SUFFIX}"))
-        total = sum(sizes.values())
-        for path in reversed(_by_use(sizes)) if total > _LIMIT else ():
-            if total > _LIMIT:
-                path.unlink(missing_ok=True)
-                total -= sizes[path]
-
-
-def _by_use(paths: Iterator[Path] | Mapping[Path, int]) -> list[Path]:
-    """Files, the last used one first."""
-    times: dict[Path, int] = {}
-    for path in paths:
-        with suppress(OSError):
-            times[path] = path.stat().st_mtime_ns
-    return sorted(times, key=lambda path: (-times[path], path.name))
-
-
-def _sizes(paths: Iterator[Path]) -> dict[Path, int]:
-    out: dict[Path, int] = {}
-    for path in paths:
-        with suppress(OSError):
-            out[path] = path.stat().st_size
-    return out
+        packed = answer.packed()
+        with self._opened() as store:
+            store.put(ANSWERS, {f"{graph}/{key}": packed})
+            store.keep(ANSWERS, f"{graph}/", _OF_A_GRAPH)
+            store.publish(ANSWERS, f"{graph}/{key}", packed)

@@ -71,7 +71,8 @@ class Memory:
         own = options.rules or plugins.places(options)
         parts = [repr(options.record()), repr(container), repr(door), repr(versions(_THEIRS)), _code()]
         key = "" if own else digest(p.encode() for p in parts)
-        return Memory(store, graph, alike, key, store.entries(graph), store.entries(alike).get(key))
+        known = store.entries(graph, key)
+        return Memory(store, graph, alike, key, known, None if key in known else store.entries(alike, key).get(key))
 
     @property
     def answer(self) -> KnownAnswer | None:
@@ -97,10 +98,7 @@ class Memory:
         if best is None or best.figures[:3] != (answer.cycles, answer.sram, answer.flash):
             return False
         found = checks.compared(best)
-        if found is None or found.binary.equal is False:
-            return False
-        self.store.used(self.graph, self.key)
-        return True
+        return found is not None and found.binary.equal is not False
 
     def respelled(self, search: Search, exact: Frozen) -> list[Compiled]:
         """The choice of a search for a graph of the same structure, with the constants of this one: as it is, and in

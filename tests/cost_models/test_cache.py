@@ -6,16 +6,19 @@ import math
 import sqlite3
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
-from cost_models.cache import PriceCache, default_path
+from cost_models.cache import PriceCache
 from eqsat.files import InputError
 from eqsat.options.options import Options
+from eqsat.store.store import PRICES, batch_name
 
 WRITER = """
 import sys
+import zlib
 from pathlib import Path
 from cost_models.cache import PriceCache
 cache = PriceCache(Path(sys.argv[1]))
@@ -35,7 +38,7 @@ def reopened(path: Path, *keys: str) -> dict[str, float]:
 
 
 def test_prices_stay(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "er" / "prices.sqlite"
+    path = tmp_path / "deep" / "er" / "store.sqlite"
     cache = PriceCache(path)
     cache.put({"a": 1.5, "b": 0})
     cache.put({"a": 2})
@@ -47,7 +50,7 @@ def test_prices_stay(tmp_path: Path) -> None:
 
 
 def test_many_keys(tmp_path: Path) -> None:
-    cache = PriceCache(tmp_path / "p")
+    cache = PriceCache(tmp_path / "p.sqlite")
     prices = {f"k{i}": float(i) for i in range(1700)}
     cache.put(prices)
     assert cache.get(list(prices)) == prices
@@ -55,7 +58,7 @@ def test_many_keys(tmp_path: Path) -> None:
 
 
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "p"
+    path = tmp_path / "p.sqlite"
     root = Path(__file__).parents[2]
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, who], cwd=root) for who in "ab"]
     assert [w.wait(120) for w in writers] == [0, 0]
@@ -65,7 +68,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"SQLite format 3\0" + b"\xff" * 5000])
 def test_a_corrupted_file_is_replaced(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "p"
+    path = tmp_path / "p.sqlite"
     path.write_bytes(content)
     cache = PriceCache(path)
     cache.put({"a": 3})
@@ -78,21 +81,21 @@ def test_a_corrupted_file_is_replaced(tmp_path: Path, content: bytes) -> None:
 def test_a_file_that_is_something_else_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
-    path = tmp_path / "prices.sqlite"
+    path = tmp_path / "store.sqlite"
     path.write_bytes(content)
     for make in (PriceCache, lambda p: Options(cache=p), lambda p: Options(cache=str(p))):
-        with pytest.raises(InputError, match="prices.sqlite is no file of prices"):
+        with pytest.raises(InputError, match="store.sqlite is no store of eqsat"):
             make(path)
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
     cache = PriceCache()
     cache.put({"a": 1})
-    assert cache.get(["a"]) == {} and "is no file of prices" in cache.failure
+    assert cache.get(["a"]) == {} and "is no store of eqsat" in cache.store.warnings[0]
     cache.close()
-    assert path.read_bytes() == content and [p.name for p in tmp_path.iterdir()] == ["prices.sqlite"]
+    assert path.read_bytes() == content and [p.name for p in tmp_path.iterdir()] == ["store.sqlite"]
 
 
 def test_a_file_damaged_inside_is_replaced_or_empty(tmp_path: Path) -> None:
-    path = tmp_path / "p"
+    path = tmp_path / "p.sqlite"
     cache = PriceCache(path)
     cache.put({f"k{i}": i for i in range(2000)})
     cache.close()
@@ -107,7 +110,7 @@ def test_a_file_damaged_inside_is_replaced_or_empty(tmp_path: Path) -> None:
 
 
 def test_a_database_in_use_is_not_thrown_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "p"
+    path = tmp_path / "p.sqlite"
     cache = PriceCache(path)
     cache.put({"a": 1})
     cache.close()
@@ -115,7 +118,7 @@ def test_a_database_in_use_is_not_thrown_away(tmp_path: Path, monkeypatch: pytes
     blocker.execute("pragma journal_mode=delete")
     blocker.execute("begin exclusive")
     connect = sqlite3.connect
-    monkeypatch.setattr("cost_models.cache.sqlite3.connect", lambda *a, **k: connect(*a, **{**k, "timeout": 0}))
+    monkeypatch.setattr("eqsat.store.local.sqlite3.connect", lambda *a, **k: connect(*a, **{**k, "timeout": 0}))
     other = PriceCache(path)
     assert other.get(["a"]) == {}
     other.close()
@@ -125,20 +128,22 @@ def test_a_database_in_use_is_not_thrown_away(tmp_path: Path, monkeypatch: pytes
     assert reopened(path, "a") == {"a": 1}
 
 
-@pytest.mark.parametrize("where", ["file/prices.sqlite", "file/more/prices.sqlite", "directory"])
+@pytest.mark.parametrize("where", ["file/store.sqlite", "file/more/store.sqlite", "directory.sqlite"])
 def test_a_place_that_cannot_be_written_costs_only_the_cache(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("a regular file, no directory")
-    (tmp_path / "directory").mkdir()
+    (tmp_path / "directory.sqlite").mkdir()
     cache = PriceCache(tmp_path / where)
     cache.put({"a": 1})
     assert cache.get(["a"]) == {}
     cache.close()
-    assert (tmp_path / "file").read_text() == "a regular file, no directory" and (tmp_path / "directory").is_dir()
+    assert (tmp_path / "file").read_text() == "a regular file, no directory" and (
+        tmp_path / "directory.sqlite"
+    ).is_dir()
 
 
 @pytest.mark.parametrize("bad", [-1.0, -math.inf, math.inf, math.nan])
 def test_what_is_no_price_is_refused(tmp_path: Path, bad: float) -> None:
-    cache = PriceCache(tmp_path / "p")
+    cache = PriceCache(tmp_path / "p.sqlite")
     cache.put({"bad": bad})
     cache.put({"good": 1})
     assert cache.get(["bad", "good"]) == {"good": 1}
@@ -147,52 +152,46 @@ def test_what_is_no_price_is_refused(tmp_path: Path, bad: float) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    ["cycles = 7.0", "cycles = 'text'", "cycles = -1.0", "mark = x'00'", "mark = substr(mark, 1, 3)", "key = 'b'"],
+    [
+        "value = x'0000000000001c40'",
+        "value = 'text'",
+        "value = 7",
+        "value = zeroblob(80000000)",
+        "mark = x'00'",
+        "mark = substr(mark, 1, 3)",
+        "key = 'price:b'",
+    ],
 )
 def test_an_entry_that_was_damaged_is_dropped(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "p"
+    path = tmp_path / "p.sqlite"
     cache = PriceCache(path)
     cache.put({"a": 3, "good": 1})
     cache.close()
     db = sqlite3.connect(path)
-    db.execute(f"update checked set {damage} where key = 'a'")
+    db.execute(f"update entries set {damage} where key = 'price:a'")
     db.commit()
     assert reopened(path, "a", "b", "good") == {"good": 1}
-    assert db.execute("select key from checked where key in ('a', 'b')").fetchall() == []
+    assert db.execute("select key from entries where key in ('price:a', 'price:b')").fetchall() == []
     db.close()
 
 
-def test_what_was_not_used_is_forgotten_first(tmp_path: Path) -> None:
-    path = tmp_path / "p"
-    cache = PriceCache(path, limit=10)
-    cache.put({f"k{i}": i for i in range(10)})
+def test_a_batch_is_fetched_from_a_shared_store(tmp_path: Path) -> None:
+    """Under the name of what was asked for at once, found or not, and each price is then known alone."""
+    place = f"{{}},file://{tmp_path}/shared"
+    first = PriceCache(place.format(tmp_path / "first"))
+    first.put({"a": 1})
+    assert first.get(["a", "b", "c"]) == {"a": 1}
+    first.put({"b": 2})  # "c" has no price
+    other = PriceCache(place.format(tmp_path / "other"))
+    assert other.get(["a", "b"]) == {}
+    assert other.get(["c", "b", "a"]) == {"a": 1, "b": 2} == other.get(["a", "b"])
+    for cache in (first, other):
+        cache.close()
+
+
+@pytest.mark.parametrize("batch", [b"", b"5", b'{"a": "1"}', b'{"a": -1.0}', b'{"a": NaN}', b'{"a": 1e999}', b"[1]"])
+def test_a_batch_of_another_form_has_no_prices(tmp_path: Path, batch: bytes) -> None:
+    cache = PriceCache(f"{tmp_path},file://{tmp_path}/shared")
+    cache.store.publish(PRICES, batch_name(["a"]), zlib.compress(batch))
+    assert cache.store.fetch(PRICES, batch_name(["a"])) is not None and cache.get(["a"]) == {}
     cache.close()
-    db = sqlite3.connect(path)
-    db.execute("update checked set used = 1000 + rowid")  # long ago, in the order in which they came
-    db.commit()
-    db.close()
-    cache = PriceCache(path, limit=10)
-    assert cache.get(["k0", "k1"]) == {"k0": 0, "k1": 1}
-    cache.put({"new": 1})
-    left = cache.get([f"k{i}" for i in range(10)] + ["new"])
-    assert {"k0", "k1", "new"} <= left.keys() and "k2" not in left and len(left) == cache.info().entries <= 10
-    cache.close()
-
-
-def test_info_and_clear(tmp_path: Path) -> None:
-    cache = PriceCache(tmp_path / "p")
-    cache.put({f"k{i}": i for i in range(1000)})
-    full = cache.info()
-    assert (full.entries, full.path) == (1000, tmp_path / "p") and full.bytes > 20_000
-    assert cache.clear() == 1000
-    assert cache.info().entries == 0 and cache.info().bytes < full.bytes and cache.get(["k1"]) == {}
-    cache.put({"a": 1})
-    assert cache.get(["a"]) == {"a": 1}
-    cache.close()
-
-
-def test_the_path_follows_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "here"))
-    assert default_path() == tmp_path / "here" / "prices.sqlite"
-    monkeypatch.delenv("EQSAT_CACHE")
-    assert "eqsat" in str(default_path())

@@ -1,0 +1,75 @@
+"""Where the store is: one setting, `EQSAT_CACHE`, `--cache`, `tool.eqsat.cache` or `Options(cache=...)`.
+
+DIRECTORY, or FILE.sqlite       on this machine
+URL                             a shared store besides the user's own: file://, https://, s3://, ... of fsspec
+DIRECTORY,URL                   both
+DIRECTORY,read-only:URL         the shared store is never written to
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from eqsat.files import InputError
+
+#: The environment variable of the setting.
+VARIABLE = "EQSAT_CACHE"
+_READ_ONLY = "read-only:"
+_FILE, _SUFFIX = "store.sqlite", ".sqlite"
+#: How every SQLite database begins that is not empty (sqlite.org/fileformat.html).
+_MAGIC = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """file: the store on this machine. url: the shared one, "" without. read_only: that is only read."""
+
+    file: Path
+    url: str = ""
+    read_only: bool = False
+
+    @staticmethod
+    def of(text: str | Path | None = None) -> Setting:
+        """Of a setting; None: of the environment's, else the user's cache directory. Raises InputError for what is
+        none."""
+        given = str(text or os.environ.get(VARIABLE) or "")
+        local: list[str] = []
+        shared: list[str] = []
+        for part in filter(None, (p.strip() for p in given.split(","))):
+            (shared if "://" in part else local).append(part)
+        if len(local) > 1 or len(shared) > 1 or any(p.startswith(_READ_ONLY) for p in local):
+            raise InputError(
+                f"the cache {given!r} is no place: give a directory, a URL or read-only:URL, or DIRECTORY,URL"
+            )
+        place = Path(local[0]).expanduser() if local else Path(platformdirs.user_cache_dir("eqsat"))
+        file = place if place.suffix == _SUFFIX else place / _FILE
+        url = shared[0] if shared else ""
+        return Setting(file, url.removeprefix(_READ_ONLY), url.startswith(_READ_ONLY))
+
+    def check(self) -> None:
+        """Raises InputError where the file is something else, or nothing can be reached by such a URL."""
+        check_file(self.file)
+        if self.url:
+            import fsspec
+
+            scheme = self.url.partition("://")[0]
+            try:
+                fsspec.get_filesystem_class(scheme)
+            except ValueError as e:
+                raise InputError(
+                    f"the cache {self.url}: {scheme}:// is unknown: give file://, https:// or s3://"
+                ) from e
+            except ImportError as e:
+                raise InputError(f"the cache {self.url}: {e}; pip install 'fsspec[{scheme}]'") from e
+
+
+def check_file(path: Path) -> None:
+    """Refuses a file that is something else: it is neither written to nor replaced. Raises InputError."""
+    with suppress(OSError), path.open("rb") as f:
+        if (head := f.read(len(_MAGIC))) and head != _MAGIC:
+            raise InputError(f"{path} is no store of eqsat: choose another place for the cache, or remove it")

@@ -1,0 +1,146 @@
+"""The store as everybody uses it: what is on this machine, and behind it what a team shares."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from eqsat.files import InputError, OutputError, beside, placing
+from eqsat.store.local import FAILURES, LARGEST, Kind, LocalStore, is_valid
+from eqsat.store.setting import Setting, check_file
+from eqsat.store.shared import shared_store
+
+PRICES = Kind("price", 400_000)
+ANSWERS = Kind("answer", 4_000, 256 << 20)
+KINDS = (PRICES, ANSWERS)
+#: Entries that are copied at once.
+_BATCH = 2_000
+
+
+class Store:
+    """Entries of all kinds by name, and what was fetched from elsewhere among them."""
+
+    def __init__(self, place: str | Path | None = None) -> None:
+        """place: see `setting.py`. Raises InputError where one is given that cannot be used."""
+        self.setting = Setting.of(place)
+        if place:
+            self.setting.check()
+        self.local = LocalStore(self.setting.file)
+        url = self.setting.url
+        self.shared = shared_store(url, self.setting.read_only) if url else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user is told of, a line each."""
+        out = []
+        if self.local.failure:
+            out.append(f"prices are measured anew each time: {self.local.path}: {self.local.failure}")
+        if self.shared and self.shared.failure:
+            out.append(f"the shared store {self.shared.url} is not used: {self.shared.failure}")
+        return out
+
+    def get(self, kind: Kind, names: Sequence[str]) -> dict[str, bytes]:
+        """What this machine has."""
+        found = self.local.get([kind.key(n) for n in names])
+        return {key.partition(":")[2]: value for key, value in found.items()}
+
+    def put(self, kind: Kind, entries: Mapping[str, bytes]) -> None:
+        """Remembers entries on this machine."""
+        self.local.put({kind.key(n): v for n, v in entries.items()}, kind)
+
+    def family(self, kind: Kind, prefix: str) -> dict[str, bytes]:
+        """All on this machine whose names begin so, by the rest of them."""
+        start = len(kind.key(prefix))
+        return {key[start:]: value for key, value in self.local.range(*kind.range(prefix)).items()}
+
+    def keep(self, kind: Kind, prefix: str, most: int) -> None:
+        """Forgets all whose names begin so but those that were used last."""
+        self.local.keep(*kind.range(prefix), most)
+
+    def fetch(self, kind: Kind, name: str) -> bytes | None:
+        """What the team's store has under a name."""
+        return self.shared.get(f"{kind.name}/{name}") if self.shared else None
+
+    def publish(self, kind: Kind, name: str, value: bytes) -> None:
+        """Gives the team's store an entry."""
+        if self.shared:
+            self.shared.put(f"{kind.name}/{name}", value)
+
+    def close(self) -> None:
+        self.local.close()
+
+
+def batch_name(names: Iterable[str]) -> str:
+    """The name of what is known under several names at once."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(names):
+        digest.update(name.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def exported(store: LocalStore, path: Path) -> int:
+    """Writes all entries to one file and gives their number. Raises OutputError."""
+    count = 0
+    try:
+        with beside(path) as temporary:
+            with closing(LocalStore(temporary)) as copy, _rows(store.path) as rows:
+                count = _copied(rows, copy)[0]
+                copy.seal()
+                failure = copy.failure
+            if failure:
+                raise OutputError(f"cannot write {path}: {failure}")
+            with placing(path):
+                temporary.replace(path)
+    except OSError as e:
+        raise OutputError(f"cannot write {path}: {e.strerror or e}") from e
+    return count
+
+
+def imported(store: LocalStore, path: Path) -> tuple[int, int]:
+    """Takes over the entries of such a file, each checked: (taken, refused). Raises InputError for another file, and
+    where it is damaged, after what could be read was taken."""
+    if not path.is_file() or not path.stat().st_size:
+        raise InputError(f"cannot read {path}: give a file that `eqsat cache export` wrote")
+    check_file(path)
+    taken = (0, 0)
+    try:
+        with _rows(path) as rows:
+            taken = _copied(rows, store)
+    except FAILURES as e:
+        raise InputError(f"{path} is damaged ({e}): export it again") from e
+    return taken
+
+
+@contextmanager
+def _rows(path: Path) -> Iterator[Iterator[tuple[object, object, object]]]:
+    """The rows of a file, which is only read, and whose schema is not trusted. Raises sqlite3.Error."""
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+        db.text_factory = lambda raw: raw.decode(errors="replace")
+        db.execute("pragma trusted_schema=off")
+        if not db.execute("select 1 from sqlite_master where type = 'table' and name = 'entries'").fetchone():
+            raise sqlite3.DatabaseError("it has no entries")
+        yield db.execute(f"select key, iif(length(value) <= {LARGEST}, value, null), mark from entries order by used")
+
+
+def _copied(rows: Iterable[tuple[object, object, object]], store: LocalStore) -> tuple[int, int]:
+    """(entries that a store took, rows that are none)."""
+    by_kind: dict[Kind, dict[str, bytes]] = {kind: {} for kind in KINDS}
+    kinds = {kind.name: kind for kind in KINDS}
+    taken = refused = 0
+    for key, value, checksum in rows:
+        kind = kinds.get(key.partition(":")[0]) if isinstance(key, str) else None
+        if kind is None or not is_valid(key, value, checksum):
+            refused += 1
+            continue
+        assert isinstance(key, str) and isinstance(value, bytes)
+        taken += 1
+        by_kind[kind][key] = value
+        if len(by_kind[kind]) >= _BATCH or len(value) > 1 << 20:
+            store.put(by_kind[kind], kind)
+            by_kind[kind] = {}
+    for kind, entries in by_kind.items():
+        store.put(entries, kind)
+    return taken, refused

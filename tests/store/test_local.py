@@ -1,0 +1,114 @@
+"""The store on this machine: limits, damage, and one file of it for another machine."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from eqsat.files import InputError, OutputError
+from eqsat.store.local import Kind, LocalStore
+from eqsat.store.setting import Setting
+from eqsat.store.store import ANSWERS, PRICES, exported, imported
+
+FEW, SMALL = Kind("few", 10), Kind("small", 100, 1000)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[LocalStore]:
+    with closing(LocalStore(tmp_path / "store.sqlite")) as s:
+        yield s
+
+
+def test_what_was_not_used_is_forgotten_first(store: LocalStore) -> None:
+    store.put({f"few:{i}": b"%d" % i for i in range(10)} | {"other:1": b"x"}, FEW)
+    with closing(sqlite3.connect(store.path)) as db, db:
+        db.execute("update entries set used = 1000 + rowid")  # long ago, in the order in which they came
+    assert store.get(["few:0", "few:1"]) == {"few:0": b"0", "few:1": b"1"}
+    store.put({"few:new": b"new"}, FEW)
+    left = store.range(*FEW.range())
+    assert {"few:0", "few:1", "few:new"} <= left.keys() and "few:2" not in left and len(left) == 9
+    assert store.get(["other:1"]) == {"other:1": b"x"}
+
+
+def test_bytes_are_limited_too(store: LocalStore) -> None:
+    for i in range(8):
+        store.put({f"small:{i}": bytes(300)}, SMALL)
+    assert list(store.range(*SMALL.range())) == ["small:5", "small:6", "small:7"] and store.size(SMALL) == (3, 900)
+
+
+def test_all_is_forgotten(store: LocalStore) -> None:
+    store.put({PRICES.key(f"k{i}"): bytes(8) for i in range(3000)}, PRICES)
+    full = store.bytes()
+    assert store.size(PRICES)[0] == 3000 and full > 100_000
+    store.clear()
+    assert store.size(PRICES) == (0, 0) and store.bytes() < full
+
+
+def test_an_export_is_one_file_for_another_machine(store: LocalStore, tmp_path: Path) -> None:
+    entries = {ANSWERS.key("ab/1"): b"an answer", ANSWERS.key("ab/2"): bytes(3 << 20)}
+    store.put(entries, ANSWERS)
+    store.put({PRICES.key("k"): bytes(8)}, PRICES)
+    file = tmp_path / "out" / "file.eqsat"
+    file.parent.mkdir()
+    assert exported(store, file) == 3 and [p.name for p in file.parent.iterdir()] == ["file.eqsat"]
+    file.chmod(0o444)
+    file.parent.chmod(0o555)
+    with closing(LocalStore(tmp_path / "other.sqlite")) as other:
+        assert imported(other, file) == (3, 0) == imported(other, file)
+        assert other.range(*ANSWERS.range()) == entries and other.size(PRICES)[0] == 1
+    file.parent.chmod(0o755)
+    with pytest.raises(OutputError, match="cannot write"):
+        exported(store, tmp_path / "store.sqlite" / "x")
+
+
+def test_damage_in_an_export_costs_its_entries_alone(store: LocalStore, tmp_path: Path) -> None:
+    store.put({PRICES.key(f"k{i}"): bytes(8) for i in range(50)}, PRICES)
+    exported(store, tmp_path / "file")
+    with closing(sqlite3.connect(tmp_path / "file")) as db, db:
+        db.execute("update entries set value = x'0100000000000000' where key < 'price:k2'")
+        db.execute("insert into entries values ('no kind', x'00', x'00', 'never')")
+    with closing(LocalStore(tmp_path / "other.sqlite")) as other:
+        taken, refused = imported(other, tmp_path / "file")
+        assert (taken, refused) == (38, 13) and other.size(PRICES)[0] == 38
+
+
+@pytest.mark.parametrize("content", [None, b"", b"a text", b"SQLite format 3\0" + bytes(5000), "view"])
+def test_a_file_that_is_no_export_is_an_error(store: LocalStore, tmp_path: Path, content: bytes | str | None) -> None:
+    file = tmp_path / "file"
+    if content == "view":
+        with closing(sqlite3.connect(file)) as db, db:
+            db.execute("create view entries as select 'price:a' as key, x'00' as value, x'00' as mark, 1 as used")
+    elif isinstance(content, bytes):
+        file.write_bytes(content)
+    with pytest.raises(InputError, match="file"):
+        imported(store, file)
+    assert not content or isinstance(content, str) or file.read_bytes() == content
+
+
+def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    assert Setting.of(here) == Setting(here / "store.sqlite") and Setting.of(here / "a.sqlite").file.name == "a.sqlite"
+    assert Setting.of(f"{here}, read-only:s3://b/x") == Setting(here / "store.sqlite", "s3://b/x", True)
+    monkeypatch.setenv("EQSAT_CACHE", str(here))
+    assert Setting.of() == Setting.of(here)
+    monkeypatch.setenv("EQSAT_CACHE", "https://host/x")
+    user = Path(platformdirs.user_cache_dir("eqsat")) / "store.sqlite"
+    assert Setting.of() == Setting(user, "https://host/x")
+    monkeypatch.delenv("EQSAT_CACHE")
+    assert Setting.of() == Setting(user)
+
+
+@pytest.mark.parametrize("text", ["a,b", "file:///a,file:///b", "read-only:a"])
+def test_what_is_no_setting(text: str) -> None:
+    with pytest.raises(InputError, match="is no place"):
+        Setting.of(text)
+
+
+def test_a_protocol_that_nobody_has() -> None:
+    with pytest.raises(InputError, match="nowhere:// is unknown"):
+        Setting.of("nowhere://x").check()
