@@ -86,9 +86,10 @@ class RunFiles:
             chosen_path(self.directory, place(record), "rows").with_suffix(".json"), json.dumps(rows).encode()
         )
 
-    def save_outlines(self) -> None:
-        """Of the cells of all records; of one that `chosen/` does not have those of before. Raises InputError."""
-        before, data = read_outlines(self.directory), []
+    def save_outlines(self, others: Mapping[CellKey, ChosenGraphs] | None = None) -> None:
+        """Of the cells of all records; of one that `chosen/` does not have those of before, or others. Raises
+        InputError."""
+        before, data = {**(others or {}), **read_outlines(self.directory)}, []
         for at in map(place, self.log.records.values()):
             if found := read_chosen(self.directory, at) or before.get(at):
                 graphs = [[outline(g), names] for g, names in zip(found.graphs, found.names, strict=True)]

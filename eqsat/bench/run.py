@@ -20,6 +20,7 @@ from eqsat.bench.cells import LITERT, STOCK, TUNED, Configuration, Model, loweri
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.log import Record
 from eqsat.bench.records import CellKey, RunFiles
+from eqsat.bench.shards import WHOLE, Shard
 from eqsat.executorch.names import INT8, check_quantization
 from eqsat.files import InputError
 from eqsat.target import ACCELERATORS, TargetError
@@ -88,15 +89,16 @@ def run(
     cold: bool = False,
     litert_environment: Path | None = None,
     quantization: str = INT8,
+    shard: Shard = WHOLE,
     progress: CellProgress = lambda done, total, what: None,
 ) -> list[Record]:
     """Measures every cell that `out` does not hold yet and gives all records of the plan in its order.
 
     models: see `Model.find`; modules are quantized in one of QUANTIZATIONS. configurations: see `Configuration.parse`.
     Tasks run in `jobs` local processes, or on the Dask cluster of `scheduler`, or in an executor of the caller's. cold:
-    see `measure`. Raises InputError before anything starts. A cell that fails is a record with `error`; one whose
-    process was killed or passed a limit has also `lost` and is tried again by the next run. An interruption leaves a
-    valid partial run.
+    see `measure`. shard: the part of the plan that is measured. Raises InputError before anything starts. A cell that
+    fails is a record with `error`; one whose process was killed or passed a limit has also `lost` and is tried again by
+    the next run. An interruption leaves a valid partial run.
     """
     plan = _Plan(
         [Model.find(m) for m in models],
@@ -104,6 +106,7 @@ def run(
         [Configuration.parse(c) for c in configurations],
         litert_environment,
         quantization,
+        shard,
     )
     files = RunFiles(out)
     files.about(
@@ -113,6 +116,8 @@ def run(
         jobs=jobs,
         cold=cold,
         quantization=quantization,
+        names=plan.names,
+        shard=str(shard),
     )
     with closing(files), nullcontext(pool) if pool else executor(jobs, scheduler) as chosen:
         width = jobs if pool is None and scheduler is None else sys.maxsize
@@ -127,11 +132,12 @@ class _Plan:
         configurations: list[Configuration],
         environment: Path | None,
         quantization: str,
+        shard: Shard,
     ):
         if unknown := [t for t in targets if t not in ACCELERATORS]:
             raise TargetError(f"unknown target {unknown[0]!r}: use one of {', '.join(ACCELERATORS)}")
-        names = [m.name for m in models]
-        if twice := [n for n in names if names.count(n) > 1]:
+        self.names = [m.name for m in models]
+        if twice := [n for n in self.names if self.names.count(n) > 1]:
             raise InputError(f"two models would be called {twice[0]!r}: rename one of the files")
         if not models or not targets or not configurations:
             raise InputError("a run needs at least one model, target and configuration")
@@ -143,7 +149,7 @@ class _Plan:
             check_quantization(quantization, m.reference)
         self.quantization = quantization
         self.configurations, self.environment = configurations, environment
-        self.pairs = [(m, t) for m in models for t in targets]
+        self.pairs = shard.pairs(models, targets)
         self.fingerprints = {m.name: m.fingerprint() for m in models}
 
     def of(self, model: Model) -> list[Configuration]:

@@ -38,6 +38,10 @@ def bench(
     out: Annotated[Path, typer.Option(help="the run's directory; a run that is there goes on")] = Path("RUN"),
     jobs: Annotated[int, typer.Option(min=1, help="cells at a time on this machine")] = 1,
     scheduler: Annotated[str | None, typer.Option(help="address of a Dask scheduler, instead of --jobs")] = None,
+    shard: Annotated[
+        str,
+        typer.Option(help="i/n: only the i-th of n parts, for n machines; `eqsat report RUN... --into RUN` joins them"),
+    ] = "1/1",
     time_limit: Annotated[float, typer.Option(help="seconds per cell")] = 1800,
     memory_limit: Annotated[float, typer.Option(help="MiB per cell")] = 8192,
     cold_cache: Annotated[
@@ -66,6 +70,7 @@ def bench(
         from eqsat import bench as library
         from eqsat.bench import cells
         from eqsat.bench import litert as litert_path
+        from eqsat.bench.shards import Shard
 
         if setup_litert is not None:
             with status.status(f"installing {', '.join(litert_path.REQUIREMENTS)} in {setup_litert}"):
@@ -110,6 +115,7 @@ def bench(
                 cold=cold_cache,
                 litert_environment=litert,
                 quantization=quantization,
+                shard=Shard.parse(shard),
                 progress=progress,
             )
     except (InputError, TargetError) as e:

@@ -15,7 +15,8 @@ REGRESSED = 1
 
 @app.command()
 def report(
-    run: Annotated[Path, typer.Argument(help="a directory made by `eqsat bench`")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="directories made by `eqsat bench`")],
+    into: Annotated[Path | None, typer.Option(help="join several runs, such as shards, to one in this place")] = None,
     against: Annotated[
         Path | None,
         typer.Option(help="an older run to compare with; exit code 1 if anything became worse beyond noise"),
@@ -28,6 +29,7 @@ def report(
     """Write a run's tables and pictures: RUN/report/index.html, which needs no network, and report.md."""
     quiet()
     try:
+        run = _joined(runs, into)
         from eqsat.report import RecordedRun, compare, write
         from eqsat.report.compare import markdown
 
@@ -42,3 +44,15 @@ def report(
         console.print(markdown(comparison), markup=False, highlight=False, soft_wrap=True)
         if comparison.regressions:
             raise typer.Exit(REGRESSED)
+
+
+def _joined(runs: list[Path], into: Path | None) -> Path:
+    """The one run that there is, or that is made of several. Raises InputError."""
+    if into is None:
+        if len(runs) > 1:
+            raise InputError(f"{len(runs)} runs: say with --into where they are to be one")
+        return runs[0]
+    from eqsat.bench.shards import merged
+
+    merged(runs, into)
+    return into
