@@ -1,0 +1,165 @@
+"""Which values of a compiled graph are worth computing in stripes (`eqsat/tensor/stripes.py`): where SRAM runs
+shortest, what lies between values before and one behind is there a few rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from eqsat.choice.compiled import Compiled
+from eqsat.options.decision import Figures
+from eqsat.tensor.stripes import Region, cuts, needed
+from eqsat.tosa.flatbuffer import written_names
+
+#: Numbers of stripes that are tried.
+_PARTS = (2, 3, 4, 6, 8, 12, 16)
+#: Fewest rows of a stripe.
+_FEWEST_ROWS = 2
+#: Most values behind the peak, and places before it, that are tried: further away, what stripes have in common is most
+#: of it.
+_MOST = 32
+#: Most times that rows are computed, on average of an operator's cycles.
+_MOST_WORK = 2.0
+#: Cycles that each further operator is taken to need besides its share of the work: about what Vela has for small ones.
+#: What it makes of the first plans corrects that.
+_FIXED = 300
+
+
+class Plan(NamedTuple):
+    """A region in so many stripes, and what is expected of it."""
+
+    region: Region
+    parts: int
+    expected: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """What Vela's table has of one operator that it runs, which computes a node's value (-1: none of the graph's)."""
+
+    value: int
+    cycles: int
+    weight_cycles: float
+    command_bytes: int
+
+
+class Plans:
+    """The plans for a graph, from Vela's allocation of it."""
+
+    def __init__(self, start: Compiled) -> None:
+        self._start, self._graph, estimate = start, start.graph, start.estimate
+        self._readers = self._graph.readers()
+        self._numbers = {name: n for n, name in written_names(self._graph).items()}
+        self._tensors = [(t, self._numbers.get(t.name, -1)) for t in estimate.tensors]
+        self._size = {n: t.end - t.address for t, n in self._tensors if n >= 0}
+        self._operators = [self._operator(r) for r in estimate.operators]
+        self._first = {n: t.first for t, n in self._tensors if n >= 0}
+        self._ticks = 2 + max((t.last for t in estimate.tensors), default=0)
+
+    def _operator(self, row: Mapping[str, Any]) -> _Operator:
+        value = self._numbers.get(row["name"], -1)
+        rates = self._start.estimate.rates
+        weights = int(row["weight_bytes"]) / rates.weights if rates.weights else 0.0
+        return _Operator(value, int(row["corrected"]), weights, int(row["command_bytes"]))
+
+    def __iter__(self) -> Iterator[Plan]:
+        """All that are expected to need less SRAM than the graph does."""
+        live = self._summed((t.first, t.last, t.end - t.address) for t, _ in self._tensors)
+        peak = max(live, default=0)
+        if not peak:
+            return
+        for region, begin in self._regions(live.index(peak)):
+            yield from self._in_parts(region, begin, live, peak)
+
+    def _summed(self, spans: Iterable[tuple[int, int, int]]) -> list[int]:
+        """Bytes in SRAM at each tick of Vela's clock, of tensors from their first to their last one."""
+        changes = [0] * (self._ticks + 1)
+        for first, last, size in spans:
+            changes[first] += size
+            changes[last + 1] -= size
+        return list(accumulate(changes))
+
+    def _regions(self, peak: int) -> Iterator[tuple[Region, int]]:
+        """Those around the tick at which SRAM runs shortest, and the tick at which they begin."""
+        ticks = sorted({t for n, t in self._first.items() if self._graph.nodes[n].inputs})
+        behind = sorted((t, n) for n, t in self._first.items() if t >= peak - 1 and self._graph.nodes[n].inputs)
+        for last, target in behind[:_MOST]:
+            shape = self._graph.nodes[target].shape
+            axis = next((k for k, n in enumerate(shape[:-1]) if n > 1), None)
+            if axis is None or shape[axis] < 2 * _FEWEST_ROWS:
+                continue
+            before: tuple[int, ...] = ()
+            for begin in [t for t in reversed(ticks) if t <= min(peak, last)][:_MOST]:
+                inner = self._between(target, begin)
+                region = Region(target, inner, axis)
+                if needed(self._graph, region, 0, _FEWEST_ROWS) is None:
+                    break
+                if inner != before and self._is_closed(region):
+                    yield region, begin
+                before = inner
+
+    def _between(self, target: int, begin: int) -> tuple[int, ...]:
+        """The nodes from which a value is computed, but for tensors that are there before a tick."""
+        found, stack = {target}, [target]
+        while stack:
+            for i in self._graph.nodes[stack.pop()].inputs:
+                whole = i in self._size and self._first[i] < begin
+                if i not in found and not whole and self._graph.nodes[i].inputs:
+                    found.add(i)
+                    stack.append(i)
+        return tuple(sorted(found))
+
+    def _is_closed(self, region: Region) -> bool:
+        """Whether nothing else reads what is within."""
+        inner = frozenset(region.inner)
+        within = (n for n in region.inner if n != region.target)
+        return all(n not in self._graph.outputs and inner.issuperset(self._readers[n]) for n in within)
+
+    def _in_parts(self, region: Region, begin: int, live: Sequence[int], peak: int) -> Iterator[Plan]:
+        size = self._graph.nodes[region.target].shape[region.axis]
+        for parts in (p for p in _PARTS if p * _FEWEST_ROWS <= size):
+            first = cuts(size, parts)[parts // 2]
+            rows = needed(self._graph, region, first, min(size, first - (-size // parts)))
+            if rows is None:
+                return
+            share = {n: r.size / self._graph.nodes[n].shape[r.axis] for n, r in rows.items()}
+            within, end = self._within(region, begin, share), self._first[region.target] + 1
+            outside = max((*live[:begin], *live[end + 1 :]), default=0)
+            most = max(outside, within)
+            if most < peak and (figures := self._figures(region, share, parts, most / peak)):
+                yield Plan(region, parts, figures)
+
+    def _within(self, region: Region, begin: int, share: Mapping[int, float]) -> int:
+        """Most bytes in SRAM while a region is computed: what it reads is there as a whole as long as that takes, and
+        so is what it gives."""
+        read = {i for n in region.inner for i in self._graph.nodes[n].inputs} - share.keys()
+        end = self._first[region.target] + 1
+        spans = []
+        for t, n in self._tensors:
+            size, first, last = t.end - t.address, t.first, t.last
+            if n in read and first <= end:
+                last = max(last, end)
+            elif n == region.target:
+                first = begin
+            elif n in share:
+                size = int(size * share[n])
+            spans.append((first, last, size))
+        return max(self._summed(spans)[begin : end + 1])
+
+    def _figures(self, region: Region, share: Mapping[int, float], parts: int, sram: float) -> Figures | None:
+        """None: it takes too much work."""
+        inner = [o for o in self._operators if o.value in share]
+        before, after = sum(o.cycles for o in inner), 0.0
+        for o in inner:
+            # the first and the last stripe have one neighbour each
+            times = parts * share[o.value] - max(0.0, share[o.value] - 1 / parts)
+            after += max(o.cycles * times, parts * o.weight_cycles) + _FIXED * (parts - 1)
+        if after > _MOST_WORK * before:
+            return None
+        figures, more = self._start.figures, int(after) - before
+        commands = (parts - 1) * sum(o.command_bytes for o in inner)
+        return Figures(
+            figures.cycles + more, int(figures.sram * sram), figures.flash + commands, figures.vela_total + more
+        )

@@ -1,0 +1,275 @@
+"""A value of a graph computed in stripes: a few rows at a time, back to values that are there as a whole, and joined by
+one CONCAT.
+
+What the windows of a stripe see of the next one is computed in both.
+
+Source: patch-based inference, Lin et al., "MCUNetV2: Memory-Efficient Patch-based Inference for Tiny Deep Learning",
+NeurIPS 2021.
+
+>>> g = TensorGraph()
+>>> x = g.add_input("x", (1, 8, 8, 4), "INT8")
+>>> y = g.add("max_pool2d", [x], kernel=(3, 3), stride=(1, 1), pad=(1, 1, 1, 1))
+>>> g.outputs, g.output_names = [g.add("clamp", [y], min_val=(0,), max_val=(127,))], ["y"]
+>>> h, _ = striped(g, Region(2, (1, 2), axis=1), parts=2)
+>>> [f"{n.op} {n.shape[1]}" for n in h.nodes]
+['input 8', 'slice 5', 'max_pool2d 4', 'clamp 4', 'slice 5', 'max_pool2d 4', 'clamp 4', 'concat 8']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import Attrs, GraphError, attrs_of
+
+#: Operators whose windows lie along H and W, and the axis of the weights' shape at which the kernel begins; None: it is
+#: the attribute "kernel".
+_WINDOWS = {"conv2d": 1, "depthwise_conv2d": 0, "max_pool2d": None, "avg_pool2d": None}
+
+
+class Rows(NamedTuple):
+    """Positions from `begin` to `end` along an axis."""
+
+    axis: int
+    begin: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What is computed in stripes of `target` along an axis: the nodes `inner`, in topological order and with the
+    target last.
+
+    No other one reads any of them but the target, nor is one an output of the graph.
+    """
+
+    target: int
+    inner: tuple[int, ...]
+    axis: int
+
+
+def cuts(size: int, parts: int) -> list[int]:
+    """Where stripes of about the same number of rows begin, and where the last one ends."""
+    return [size * k // parts for k in range(parts + 1)]
+
+
+def needed(graph: TensorGraph, region: Region, begin: int, end: int) -> dict[int, Rows] | None:
+    """{inner node: its rows that are computed} for those from `begin` to `end` of the target, of which it may be more,
+    without those that are read as a whole, as constants are that broadcast; None where an operator
+    does not compute some rows by themselves."""
+    out = {region.target: Rows(region.axis, begin, end)}
+    inner, whole = frozenset(region.inner), set[int]()
+    for n in reversed(region.inner):
+        asked: Sequence[Rows | None] = [None] * len(graph.nodes[n].inputs)
+        if n in out:
+            out[n] = _whole_steps(graph, n, out[n])
+            read = rows_read(graph, n, out[n])
+            if read is None:
+                return None
+            asked = read[0]
+        for i, rows in zip(graph.nodes[n].inputs, asked, strict=True):
+            if i not in inner:
+                continue
+            if rows is None:
+                whole.add(i)
+                continue
+            known = out.get(i, rows)
+            if known.axis != rows.axis:
+                return None
+            out[i] = Rows(rows.axis, min(known.begin, rows.begin), max(known.end, rows.end))
+    return None if whole & out.keys() else out
+
+
+def striped(graph: TensorGraph, region: Region, parts: int) -> tuple[TensorGraph, dict[int, int]]:
+    """The graph with a value in so many stripes; and {its node: the node of `graph` of which it computes a part or
+    all}.
+
+    Raises GraphError where an operator of the region does not compute some rows by themselves.
+    """
+    return _Writer(graph, region).written(parts)
+
+
+def rows_read(graph: TensorGraph, n: int, rows: Rows) -> tuple[list[Rows | None], Attrs] | None:
+    """Which rows of its operands a node reads for some rows of its result (None: of what it broadcasts or multiplies
+    by, all), and its attributes then; None where it does not compute some rows by themselves."""
+    node = graph.nodes[n]
+    kind, attrs = OPS[node.op].kind, dict(node.attrs)
+    if node.op in _WINDOWS:
+        return _windows(graph, node, attrs, rows)
+    if node.op == "matmul":
+        return _product(node, rows)
+    if kind == "pointwise":
+        is_last = rows.axis == len(node.shape) - 1
+        if is_last and len(attrs.get("multiplier", (1,))) > 1:
+            return None
+        return [rows if graph.nodes[i].shape[rows.axis] > 1 else None for i in node.inputs], node.attrs
+    if kind == "concat":
+        return None if attrs["axis"] == rows.axis else ([rows] * len(node.inputs), node.attrs)
+    if kind == "move" or kind == "axial":
+        return _moved(graph, node, attrs, rows)
+    return None
+
+
+def _whole_steps(graph: TensorGraph, n: int, rows: Rows) -> Rows:
+    """Rows, or more, that a RESHAPE makes of whole rows of its operand."""
+    step = max(1, _rows_of_one(graph, n, rows.axis))
+    return Rows(rows.axis, rows.begin // step * step, -(-rows.end // step) * step)
+
+
+def _rows_of_one(graph: TensorGraph, n: int, axis: int) -> int:
+    """So many rows a RESHAPE makes of one of its operand's along the same axis; 1 where it makes none, and of other
+    operators."""
+    node = graph.nodes[n]
+    if node.op != "reshape":
+        return 1
+    operand = graph.nodes[node.inputs[0]].shape
+    return node.shape[axis] // operand[axis] if axis < len(operand) else 1
+
+
+def _windows(
+    graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows
+) -> tuple[list[Rows | None], Attrs] | None:
+    if rows.axis not in (1, 2):
+        return None
+    k, place = rows.axis - 1, _WINDOWS[node.op]
+    kernel = attrs["kernel"][k] if place is None else graph.nodes[node.inputs[1]].shape[place + k]
+    stride, dilation = attrs["stride"][k], attrs.get("dilation", (1, 1))[k]
+    first = rows.begin * stride - attrs["pad"][2 * k]
+    last = (rows.end - 1) * stride - attrs["pad"][2 * k] + (kernel - 1) * dilation
+    return _seen(graph, node, attrs, rows.axis, (first, last + 1), "pad", 2 * k)
+
+
+def _seen(
+    graph: TensorGraph, node: Node, attrs: dict[str, Any], axis: int, span: tuple[int, int], pads: str, at: int
+) -> tuple[list[Rows | None], Attrs] | None:
+    """Rows of the first operand, of which those outside of it are padding now: what the attribute `pads` has in the
+    place `at` and the next one."""
+    size, padding = graph.nodes[node.inputs[0]].shape[axis], list(attrs[pads])
+    padding[at : at + 2] = max(0, -span[0]), max(0, span[1] - size)
+    seen = Rows(axis, max(span[0], 0), min(span[1], size))
+    if seen.size < 1:
+        return None
+    return [seen, *[None] * (len(node.inputs) - 1)], attrs_of({**attrs, pads: tuple(padding)})
+
+
+def _product(node: Node, rows: Rows) -> tuple[list[Rows | None], Attrs]:
+    """Of a MATMUL [n, h, c] [n, c, w]: matrices, rows of the left one or columns of the right one."""
+    return [rows if rows.axis != 2 else None, rows if rows.axis != 1 else None], node.attrs
+
+
+def _moved(graph: TensorGraph, node: Node, attrs: dict[str, Any], rows: Rows) -> tuple[list[Rows | None], Attrs] | None:
+    axis, before, operand = rows.axis, rows.axis + 1, graph.nodes[node.inputs[0]].shape
+    if node.op == "transpose":
+        return [rows._replace(axis=attrs["perms"][axis])], node.attrs
+    if node.op == "reshape":
+        if operand[:axis] != node.shape[:axis] or len(operand) < before:
+            return None
+        more, fewer = divmod(node.shape[axis], operand[axis]), divmod(operand[axis], node.shape[axis])
+        if more[1] and fewer[1]:
+            return None
+        begin, end = (k * fewer[0] if fewer[0] else k // more[0] for k in rows[1:])
+        return [Rows(axis, begin, end)], attrs_of(
+            {**attrs, "shape": (*node.shape[:axis], rows.size, *node.shape[before:])}
+        )
+    if node.op == "pad":
+        low = attrs["pads"][2 * axis]
+        return _seen(graph, node, attrs, axis, (rows.begin - low, rows.end - low), "pads", 2 * axis)
+    if node.op == "slice":
+        start, size = list(attrs["start"]), list(attrs["size"])
+        seen = Rows(axis, rows.begin + start[axis], rows.end + start[axis])
+        start[axis], size[axis] = 0, rows.size
+        return [seen], attrs_of({"start": tuple(start), "size": tuple(size)})
+    along = OPS[node.op].along
+    if along is None or len(operand) != len(node.shape) or axis in along.axes(attrs, operand):
+        return None
+    return [rows], node.attrs
+
+
+class _Writer:
+    """Writes a graph with one region in stripes."""
+
+    def __init__(self, graph: TensorGraph, region: Region) -> None:
+        self._graph, self._region = graph, region
+        self._new, self._number, self._source = TensorGraph(), dict[int, int](), dict[int, int]()
+        self._parts: dict[tuple[int, Rows], int] = {}
+        self._divided = (needed(graph, region, 0, graph.nodes[region.target].shape[region.axis]) or {}).keys()
+
+    def written(self, parts: int) -> tuple[TensorGraph, dict[int, int]]:
+        graph, new, number = self._graph, self._new, self._number
+        for n in graph.live():
+            node = graph.nodes[n]
+            if n == self._region.target:
+                number[n] = self._joined(parts)
+            elif n in self._divided:
+                continue
+            elif node.op == "input":
+                number[n] = new.add_input(node.attr("name"), node.shape, node.dtype)
+            elif node.op == "const":
+                number[n] = new.add_const(node.attr("value").data, node.dtype, node.shape)
+            else:
+                number[n] = new.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
+            self._source[number[n]] = n
+        new.inputs = [number[i] for i in graph.inputs]
+        new.outputs, new.output_names = [number[o] for o in graph.outputs], list(graph.output_names)
+        return new, self._source
+
+    def _joined(self, parts: int) -> int:
+        region = self._region
+        ends = cuts(self._graph.nodes[region.target].shape[region.axis], parts)
+        return self._new.add("concat", [self._stripe(a, b) for a, b in pairwise(ends)], axis=region.axis)
+
+    def _stripe(self, begin: int, end: int) -> int:
+        """The rows of the target from `begin` to `end`."""
+        graph, region = self._graph, self._region
+        rows = needed(graph, region, begin, end)
+        if rows is None:
+            raise GraphError(f"n{region.target} cannot be computed in stripes along axis {region.axis}")
+        own: dict[int, int] = {}
+        for n in (n for n in region.inner if n in rows):
+            read = rows_read(graph, n, rows[n])
+            assert read is not None, "what is needed is known"
+            operands = [self._operand(i, wanted, own, rows) for i, wanted in zip(graph.nodes[n].inputs, read[0])]
+            own[n] = self._new.add_with(graph.nodes[n].op, operands, read[1])
+            self._source[own[n]] = n
+        return self._operand(region.target, Rows(region.axis, begin, end), own, rows)
+
+    def _operand(self, n: int, wanted: Rows | None, own: Mapping[int, int], rows: Mapping[int, Rows]) -> int:
+        """The wanted rows of an operand (None: all)."""
+        if n in own:
+            assert wanted is not None, "what is needed is known"
+            begin = rows[n].begin
+            return self._sliced(own[n], n, Rows(wanted.axis, wanted.begin - begin, wanted.end - begin))
+        if wanted is None or wanted.size == self._graph.nodes[n].shape[wanted.axis]:
+            return self._number[n]
+        if (n, wanted) not in self._parts:
+            self._parts[n, wanted] = self._part(n, wanted)
+        return self._parts[n, wanted]
+
+    def _part(self, n: int, wanted: Rows) -> int:
+        """Rows of a value that is there as a whole."""
+        node = self._graph.nodes[n]
+        if node.op == "const" and not DType.of(node.dtype).carried:
+            data = node.attr("value").data.take(range(wanted.begin, wanted.end), wanted.axis)
+            part = self._new.add_const(data, node.dtype)
+            self._source[part] = n
+            return part
+        return self._sliced(self._number[n], n, wanted)
+
+    def _sliced(self, value: int, n: int, wanted: Rows) -> int:
+        shape: Sequence[int] = self._new.nodes[value].shape
+        if wanted.size == shape[wanted.axis]:
+            return value
+        start, size = [0] * len(shape), list(shape)
+        start[wanted.axis], size[wanted.axis] = wanted.begin, wanted.size
+        part = self._new.add("slice", [value], start=tuple(start), size=tuple(size))
+        self._source[part] = n
+        return part

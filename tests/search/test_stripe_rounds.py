@@ -1,0 +1,118 @@
+"""Rows in stripes are tried where memory is what is short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from eqsat.choice.compiled import Compiled
+from eqsat.options.options import Options
+from eqsat.search.optimizer import Result, optimize_tosa
+from eqsat.search.stripes import Plans
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.stripes import striped
+from eqsat.tosa import dumps
+from eqsat.tosa.locations import Origin, text
+from eqsat.vela.compile import compile_graph, compile_tosa
+from eqsat.workers.worker import Pool
+from tests.graphs import add, clamp, conv, finish, transpose, widening
+
+U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
+
+
+def forked(is_transposed: bool = False) -> TensorGraph:
+    """A wide value that a convolution and its shortcut read, and that is thin behind them; behind transposes that are
+    of no use."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 32, 32, 8), "INT8"), 48, seed=1)
+    if is_transposed:
+        x = transpose(g, clamp(g, transpose(g, x, 0, 3, 1, 2), -128, 126), 0, 2, 3, 1)
+    return finish(g, conv(g, add(g, x, conv(g, x, 48, 3, seed=2)), 8, seed=3))
+
+
+def along_time() -> TensorGraph:
+    """One-dimensional, along W, where Vela has no cascades."""
+    g = TensorGraph()
+    x = conv(g, g.add_input("x", (1, 1, 2048, 8), "INT8"), 64, seed=1)
+    return finish(g, conv(g, conv(g, x, 64, seed=2), 8, seed=3))
+
+
+def peak(graph: bytes, target: Target) -> int:
+    with Pool(1) as pool:
+        return compile_tosa(graph, target, pool).sram_peak
+
+
+def stripes(result: Result) -> int:
+    """How many graphs with stripes were compiled."""
+    return sum(e.extractor == "stripes" for e in result.extractions)
+
+
+@pytest.mark.parametrize(("made", "target"), [(widening, U55), (forked, U85), (along_time, U55), (along_time, U85)])
+def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Target) -> None:
+    given = dumps(made())
+    limit = int(0.6 * peak(given, target))
+    result = optimize_tosa(
+        given, target, stock=given, options=Options(effort=1, max_sram=limit, max_flash="any", binary_time_limit=60)
+    )
+    assert result.footprint.sram <= limit
+    assert result.verified and result.proved and result.binary_verified and result.binary_proved
+    assert stripes(result) and result.settings == ()
+    faster = next(text for text in result.beside if "cycles fewer" in text)
+    assert faster.split(":")[0] in {f"with --max-sram {p.figures.sram}" for p in result.points}
+    with Pool(1) as pool:
+        again = compile_tosa(result.tosa, target, pool)
+    assert (again.corrected, again.footprint.sram) == (result.corrected, result.footprint.sram)
+
+
+def test_less_sram_is_found_at_no_more_cycles_than_stock_takes() -> None:
+    given = dumps(forked(is_transposed=True))
+    result = optimize_tosa(given, U55, stock=given, options=Options(effort=1, objective="sram", max_flash="any"))
+    assert stripes(result) and result.corrected <= result.stock_corrected
+    assert result.footprint.sram < 0.9 * peak(given, U55)
+
+
+def test_the_pareto_set_has_graphs_in_stripes() -> None:
+    given = dumps(forked())
+    options = Options(effort=1, objective="pareto", max_flash="any")
+    result = optimize_tosa(given, U55, stock=given, options=options)
+    points = [p.figures for p in result.points]
+    assert len(points) > 2 and all(p.verified for p in result.points)
+    assert min(p.sram for p in points) < 0.7 * max(p.sram for p in points)
+
+
+def test_nothing_is_tried_where_no_memory_is_short() -> None:
+    given = dumps(forked())
+    result = optimize_tosa(given, U55, stock=given, options=Options(effort=1, max_sram="any", max_flash="any"))
+    assert stripes(result) == 0
+
+
+def test_the_same_graph_has_the_same_answer() -> None:
+    given = dumps(widening())
+    options = Options(effort=1, max_sram=int(0.6 * peak(given, U55)))
+    first, second = (optimize_tosa(given, U55, stock=given, options=options) for _ in range(2))
+    assert first.tosa == second.tosa and stripes(first) == stripes(second)
+
+
+def test_stripes_say_which_operators_they_are_of() -> None:
+    graph = widening()
+    named = {n: text([Origin(f"conv_{n}", "body")]) for n in graph.live() if graph.nodes[n].op == "conv2d"}
+    given = dumps(graph, named)
+    options = Options(effort=1, max_sram=int(0.6 * peak(given, U55)))
+    result = optimize_tosa(given, U55, stock=given, options=options)
+    found = [o.node for origins in result.origins.values() for o in origins]
+    assert set(found) == {f"conv_{n}" for n in named} and len(found) > len(named)
+
+
+@pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
+def test_what_is_expected_is_about_what_vela_makes(target: Target) -> None:
+    graph = widening()
+    with Pool(1) as pool:
+        start = Compiled("eqsat", graph, dumps(graph), compile_graph(graph, target, pool))
+        plans = sorted(Plans(start), key=lambda p: p.expected.sram)
+        assert len(plans) > 2 and all(p.expected.sram < start.figures.sram for p in plans)
+        for plan in (plans[0], plans[-1]):
+            divided, _ = striped(graph, plan.region, plan.parts)
+            sram = compile_graph(divided, target, pool).sram_peak
+            assert abs(sram - plan.expected.sram) < 0.15 * sram
