@@ -1,0 +1,118 @@
+"""A discovered equality as a rule: what its right side is made of, for any operators and shapes that fit its left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eqsat.discover.readings import move_of, moved
+from eqsat.discover.recipes import Recipe, Source, followed
+from eqsat.egraph.attributes import Call, LeafValue
+from eqsat.proof import PROVED, Prover
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.movement import Move
+from eqsat.tensor.ops import OPS
+from eqsat.tensor.types import GraphError, Type
+
+#: An operator's name, "move" for TRANSPOSEs and RESHAPEs, and names of its operands: "x0" an input, "k0" a constant,
+#: "f0" the result of an operator.
+Line = tuple[str, ...]
+#: Seconds of the processor that the proof of one instance may take.
+SECONDS = 20.0
+
+
+@dataclass(slots=True)
+class Form:
+    """A graph line by line, with the attribute of each line, and the nodes of its constants."""
+
+    lines: list[Line] = field(default_factory=list)
+    attributes: list[Any] = field(default_factory=list)
+    constants: list[int] = field(default_factory=list)
+
+    def add(self, op: str, attribute: Any, *operands: str) -> str:
+        self.lines.append((op, *operands))
+        self.attributes.append(attribute)
+        return f"f{len(self.lines) - 1}"
+
+    def moved(self, x: str, move: Move) -> bool:
+        """Whether a movement could be taken into the last line, as it is one and nothing else reads it."""
+        if x != f"f{len(self.lines) - 1}" or self.lines[-1][0] != "move":
+            return False
+        composed = self.attributes[-1].then(move)
+        if composed is not None:
+            self.attributes[-1] = composed
+        return composed is not None
+
+
+def form_of(graph: TensorGraph, merged: bool = False) -> Form:
+    """The form of a graph. merged: movements in a row are one line."""
+    names, out, readers = {i: f"x{k}" for k, i in enumerate(graph.inputs)}, Form(), graph.readers()
+    for n in graph.live():
+        node = graph.nodes[n]
+        if node.op == "const":
+            names[n] = f"k{len(out.constants)}"
+            out.constants.append(n)
+        elif OPS[node.op].kind == "move":
+            (x,) = node.inputs
+            move = move_of(graph, n)
+            alone = merged and len(readers[x]) == 1
+            names[n] = names[x] if alone and out.moved(names[x], move) else out.add("move", move, names[x])
+        elif node.op != "input":
+            names[n] = out.add(node.op, Call(node.op, node.attrs), *(names[i] for i in node.inputs))
+    return out
+
+
+def proved(graph: TensorGraph, other: TensorGraph) -> bool:
+    """Whether two graphs are proved equal within `SECONDS`."""
+    return Prover(graph, seconds=SECONDS).prove(other, search=False).verdict == PROVED
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """left = right, whenever the recipe makes the right of the left and that is proved.
+
+    left, right: lines as `form_of` gives them, movements of the right merged.
+    """
+
+    left: tuple[Line, ...]
+    right: tuple[Line, ...]
+    recipe: Recipe
+
+    @staticmethod
+    def of(left: TensorGraph, right: TensorGraph, recipe: Recipe) -> Equality:
+        return Equality(tuple(form_of(left).lines), tuple(form_of(right, merged=True).lines), recipe)
+
+    def instance(
+        self, operators: Sequence[Any], inputs: Sequence[Type], constants: Sequence[LeafValue]
+    ) -> tuple[Any, ...] | None:
+        """The operators and then the constants of the right side; None where the recipe does not apply, gives another
+        form, or is not proved."""
+        try:
+            graph = self._graph(operators, inputs, constants)
+        except (GraphError, ValueError):
+            return None
+        made = followed(self.recipe, Source(graph))
+        if made is None:
+            return None
+        form = form_of(made, merged=True)
+        if tuple(form.lines) != self.right or not proved(graph, made):
+            return None
+        return (*form.attributes, *(LeafValue(made.nodes[n]) for n in form.constants))
+
+    def _graph(self, operators: Sequence[Any], inputs: Sequence[Type], constants: Sequence[LeafValue]) -> TensorGraph:
+        """The left side. Raises GraphError and ValueError where these do not fit each other."""
+        g = TensorGraph(output_names=["y"])
+        number = {f"x{k}": g.add_input(f"x{k}", t.shape, t.dtype) for k, t in enumerate(inputs)}
+        for k, leaf in enumerate(constants):
+            number[f"k{k}"] = g.add_const(leaf.data, leaf.node.dtype)
+        for k, (line, given) in enumerate(zip(self.left, operators, strict=True)):
+            operands = [number[name] for name in line[1:]]
+            if isinstance(given, Move):
+                if g.nodes[operands[0]].shape != given.in_shape:
+                    raise GraphError("a movement of another shape")
+                number[f"f{k}"] = moved(g, operands[0], given)
+            else:
+                number[f"f{k}"] = g.add_with(given.op, operands, given.attrs)
+        g.outputs.append(number[f"f{len(self.left) - 1}"])
+        return g

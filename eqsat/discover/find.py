@@ -1,0 +1,134 @@
+"""From a neighbourhood to what is cheaper and proved, and what our rules do not reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eqsat.discover.copies import Selection, Table
+from eqsat.discover.neighbourhoods import Neighbourhood
+from eqsat.discover.recipes import Recipe, Source, followed, windows
+from eqsat.discover.terms import rearranged
+from eqsat.egraph.rule import Rule
+from eqsat.options.limit import ANY
+from eqsat.options.options import Options
+from eqsat.proof import PROVED, Prover
+from eqsat.search.optimizer import optimize_tosa
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
+from eqsat.tosa.flatbuffer import dumps
+from eqsat.vela.compile import compile_graph
+from eqsat.workers.worker import Pool, WorkerError
+
+#: Candidates that are compiled, and proofs that are tried, at most, of one neighbourhood.
+_MOST_COMPILED, _MOST_PROOFS = 12, 6
+#: Seconds that Vela may take for one of them.
+SECONDS = 60.0
+#: So many times the products of a neighbourhood a candidate may take.
+_MOST_WORK = 3
+#: Products that take as long as an element that is computed, or moved.
+_POINTWISE, _MOVED = 16, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """A proved equality that pays where it was found.
+
+    before, known, after: cycles of the neighbourhood as it is, of what the rules make of it, and of `graph`.
+    """
+
+    neighbourhood: Neighbourhood
+    recipe: Recipe
+    graph: TensorGraph
+    target: str
+    before: int
+    known: int
+    after: int
+
+    def record(self) -> dict[str, Any]:
+        """What JSON holds of it."""
+        cycles = {"before": self.before, "known": self.known, "after": self.after}
+        return {"recipe": self.recipe.text, "target": self.target, "places": self.neighbourhood.places, **cycles}
+
+
+@dataclass(frozen=True, slots=True)
+class Discoverer:
+    """What looks for equalities.
+
+    rules: those whose equalities are no news. seconds: of the processor, for terms, of one neighbourhood.
+    """
+
+    target: Target
+    pool: Pool
+    rules: Sequence[Rule]
+    seconds: float = 1.5
+
+    def cycles(self, graph: TensorGraph) -> int | None:
+        """Vela's corrected total; None where it refuses the graph or is not done in time."""
+        try:
+            return compile_graph(graph, self.target, self.pool, SECONDS).corrected
+        except WorkerError:
+            return None
+
+    def known(self, graph: TensorGraph) -> int:
+        """Cycles of what the rules make of a graph. Raises WorkerError if Vela refuses it and all that they make."""
+        options = Options(
+            preset="none",
+            rules=tuple(self.rules),
+            effort=1,
+            trials=1,
+            binary_time_limit=0,
+            max_sram=ANY,
+            max_flash=ANY,
+            remember=False,
+        )
+        return optimize_tosa(dumps(graph), self.target, options=options).corrected
+
+    def discover(self, neighbourhood: Neighbourhood) -> Discovery | None:
+        """The cheapest proved recipe of a neighbourhood that takes fewer cycles than what the rules make of it."""
+        graph = neighbourhood.graph
+        before = self.cycles(graph)
+        if before is None:
+            return None
+        priced = [(c, n, r, g) for n, (r, g) in enumerate(self._candidates(graph)) if (c := self.cycles(g)) is not None]
+        cheaper = sorted(p for p in priced if p[0] < before)[:_MOST_PROOFS]
+        known = self.known(graph) if cheaper else before
+        prover = Prover(graph, seconds=60.0)
+        for after, _, recipe, made in (p for p in cheaper if p[0] < known):
+            if prover.prove(made, search=False).verdict == PROVED:
+                return Discovery(neighbourhood, recipe, made, self.target.accelerator, before, known, after)
+        return None
+
+    def _candidates(self, graph: TensorGraph) -> list[tuple[Recipe, TensorGraph]]:
+        """Recipes with what they give, the least work first."""
+        recipes: Iterator[Recipe] = (r for some in (_constant(graph), rearranged(graph, self.seconds)) for r in some)
+        source, most = Source(graph), _MOST_WORK * work(graph)
+        found: dict[bytes, tuple[Recipe, TensorGraph]] = {}
+        for recipe in recipes:
+            made = followed(recipe, source)
+            if made is not None and work(made) <= most:
+                found.setdefault(dumps(made), (recipe, made))
+        found.pop(dumps(graph), None)
+        return sorted(found.values(), key=lambda p: work(p[1]))[:_MOST_COMPILED]
+
+
+def _constant(graph: TensorGraph) -> Iterator[Recipe]:
+    """Recipes whose constants are read off."""
+    yield Table()
+    yield Selection()
+    yield from windows(graph)
+
+
+def work(graph: TensorGraph) -> int:
+    """Products that a graph computes, and so many for each element of other operators as take about as long."""
+    total = 0
+    for n in graph.live():
+        node, kind = graph.nodes[n], OPS[graph.nodes[n].op].kind
+        macs = OPS[node.op].macs
+        if macs:
+            total += macs([graph.type(i) for i in node.inputs], graph.type(n))
+        elif kind != "leaf" and node.op != "reshape":
+            total += graph.type(n).elements * (_MOVED if kind in ("move", "concat") else _POINTWISE)
+    return total

@@ -1,0 +1,142 @@
+"""Neighbourhoods: a few connected operators of a real graph, as a graph of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.ops import OPS
+
+#: Elements, at most, of all tensors of a neighbourhood together: each is evaluated many times.
+MOST_ELEMENTS = 1 << 21
+#: Connected sets, at most, that are looked at from one operator.
+_MOST_SETS = 200
+#: Attributes that are numbers of a quantization; neighbourhoods that differ in nothing else are of one form.
+_QUANTIZATION = frozenset({"multiplier", "shift", "in_zp", "out_zp", "w_zp", "table", "min_val", "max_val"})
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """Operators of a graph with their constants.
+
+    graph: what they read is its inputs, what is read of them its one output; all of these are quantized activations.
+    nodes: their numbers in the graph that they are cut from; reads: those of what is its inputs there; places: how
+    often their form is met there.
+    """
+
+    graph: TensorGraph
+    nodes: tuple[int, ...]
+    reads: tuple[int, ...] = ()
+    places: int = 1
+
+    @property
+    def operators(self) -> str:
+        """The operators in order, for people."""
+        return " ".join(self.graph.nodes[n].op for n in operators(self.graph))
+
+
+def operators(graph: TensorGraph) -> list[int]:
+    """Numbers of the live nodes that are no leaves, in order."""
+    return [n for n in graph.live() if OPS[graph.nodes[n].op].kind != "leaf"]
+
+
+def neighbourhoods(graph: TensorGraph, least: int = 2, most: int = 5) -> list[Neighbourhood]:
+    """Every connected set of so many operators with one result, one for each form, the most frequent forms first.
+
+    A set is left out where an operator between two of its own is not in it, or where a tensor at its border is none
+    that a network's layers hand on.
+    """
+    readers = graph.readers()
+    found: dict[Any, Neighbourhood] = {}
+    seen: set[frozenset[int]] = set()
+    for start in operators(graph):
+        for chosen in _connected(graph, readers, start, most):
+            if len(chosen) < least or chosen in seen:
+                continue
+            seen.add(chosen)
+            part = _cut(graph, readers, sorted(chosen))
+            if part is not None:
+                form = _form(part.graph)
+                known = found.get(form)
+                found[form] = replace(known, places=known.places + 1) if known else part
+    return sorted(found.values(), key=lambda n: -n.places)
+
+
+def _connected(
+    graph: TensorGraph, readers: Mapping[int, Sequence[int]], start: int, most: int
+) -> Iterator[frozenset[int]]:
+    """Connected sets in which the operator is the last one, the small ones first."""
+    sets = [frozenset((start,))]
+    known = set(sets)
+    for chosen in sets:
+        yield chosen
+        if len(chosen) == most:
+            continue
+        beside = {i for n in chosen for i in (*graph.nodes[n].inputs, *readers[n]) if i < start}
+        for n in sorted(beside - chosen):
+            grown = chosen | {n}
+            if OPS[graph.nodes[n].op].kind not in ("leaf", "opaque") and grown not in known and len(sets) < _MOST_SETS:
+                known.add(grown)
+                sets.append(grown)
+
+
+def _cut(graph: TensorGraph, readers: Mapping[int, Sequence[int]], nodes: Sequence[int]) -> Neighbourhood | None:
+    inside = set(nodes)
+    read = [n for n in nodes if n in graph.outputs or any(r not in inside for r in readers[n])]
+    if read != [nodes[-1]]:
+        return None  # several results, or one that an operator outside makes into an operand of another
+    part, number, outside = TensorGraph(output_names=["y"]), dict[int, int](), list[int]()
+    for n in nodes:
+        for i in graph.nodes[n].inputs:
+            if i in number:
+                continue
+            node = graph.nodes[i]
+            if node.op == "const":
+                number[i] = part.add_const(node.attr("value").data, node.dtype, node.shape)
+            else:
+                number[i] = part.add_input(f"x{len(part.inputs)}", node.shape, node.dtype)
+                outside.append(i)
+        node = graph.nodes[n]
+        number[n] = part.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
+    part.outputs.append(number[nodes[-1]])
+    border = [part.nodes[n].dtype for n in (*part.inputs, *part.outputs)]
+    small = sum(part.type(n).elements for n in part.live()) <= MOST_ELEMENTS
+    fits = small and part.inputs and all(DType.of(d).is_activation for d in border)
+    return Neighbourhood(part, tuple(nodes), tuple(outside)) if fits else None
+
+
+def replaced(graph: TensorGraph, part: Neighbourhood, other: TensorGraph) -> TensorGraph:
+    """The graph that a neighbourhood was cut from, with another graph in its place."""
+    new = TensorGraph(output_names=list(graph.output_names))
+    number: dict[int, int] = {}
+    for n in graph.live():
+        if n == part.nodes[-1]:
+            inner = {i: number[o] for i, o in zip(other.inputs, part.reads, strict=True)}
+            for m in (m for m in other.live() if m not in inner):
+                inner[m] = _copied(new, other, m, inner)
+            number[n] = inner[other.outputs[0]]
+        elif n not in part.nodes:
+            number[n] = _copied(new, graph, n, number)
+    new.outputs = [number[o] for o in graph.outputs]
+    return new
+
+
+def _copied(new: TensorGraph, graph: TensorGraph, n: int, number: Mapping[int, int]) -> int:
+    node = graph.nodes[n]
+    if node.op == "input":
+        return new.add_input(node.attr("name"), node.shape, node.dtype)
+    if node.op == "const":
+        return new.add_const(node.attr("value").data, node.dtype, node.shape)
+    return new.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
+
+
+def _form(graph: TensorGraph) -> tuple[Any, ...]:
+    """What neighbourhoods have in common that differ in values of constants and quantization alone."""
+    nodes = (graph.nodes[n] for n in graph.live())
+    return tuple(
+        (n.op, n.inputs, n.shape, n.dtype, tuple((k, v) for k, v in n.attrs if k not in {*_QUANTIZATION, "value"}))
+        for n in nodes
+    )

@@ -1,0 +1,96 @@
+"""Readings: movements of a tensor to [1, height, width, channels], named so that other shapes have them too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
+from math import isqrt, prod
+
+from eqsat.tensor.blocking import regrouped
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Shape
+
+#: A name and a number, as ("columns", 2): pairs of columns as channels.
+Reading = tuple[str, int]
+#: Numbers that readings are tried with, besides those of the graph at hand.
+NUMBERS = (2, 3, 4, 8)
+#: (height, width, channels, number) -> the shape to split into, the order of its axes, the shape to join to.
+_Split = tuple[Shape, Shape, Shape]
+_ONE: Mapping[str, Callable[[int, int, int], _Split]] = {
+    "plain": lambda h, w, c: ((h, w, c), (0, 1, 2), (1, h, w, c)),
+    "turned": lambda h, w, c: ((h, w, c), (1, 0, 2), (1, w, h, c)),
+    "row": lambda h, w, c: ((h, w, c), (0, 1, 2), (1, 1, h * w, c)),
+    "column": lambda h, w, c: ((h, w, c), (0, 1, 2), (1, h * w, 1, c)),
+    "square": lambda h, w, c: ((h, w, c), (0, 1, 2), (1, h * w // _root(h * w), _root(h * w), c)),
+    "channels first": lambda h, w, c: ((h, w, c), (1, 2, 0), (1, w, c, h)),
+    "channels last": lambda h, w, c: ((h, w, c), (2, 0, 1), (1, c, h, w)),
+    "depth as width": lambda h, w, c: ((h, w, c), (0, 1, 2), (1, h * w, c, 1)),
+    "flat": lambda h, w, c: ((h, w, c), (0, 1, 2), (1, 1, 1, h * w * c)),
+}
+_SEVERAL: Mapping[str, Callable[[int, int, int, int], _Split]] = {
+    "columns": lambda h, w, c, k: ((h, w // k, k, c), (0, 1, 2, 3), (1, h, w // k, k * c)),
+    "rows": lambda h, w, c, k: ((h // k, k, w, c), (0, 2, 1, 3), (1, h // k, w, k * c)),
+    "blocks": lambda h, w, c, k: (
+        (h // k, k, w // k, k, c),
+        (0, 2, 1, 3, 4),
+        (1, h // k, w // k, k * k * c),
+    ),
+    "wide": lambda h, w, c, k: ((h, w, k, c // k), (0, 1, 2, 3), (1, h, w * k, c // k)),
+    "tall": lambda h, w, c, k: ((h, w, k, c // k), (0, 2, 1, 3), (1, h * k, w, c // k)),
+    "large": lambda h, w, c, k: ((h, w, k, k, c // k // k), (0, 2, 1, 3, 4), (1, h * k, w * k, c // k // k)),
+    "in turn": lambda h, w, c, k: ((h, w, k, c // k), (0, 1, 3, 2), (1, h, w, c)),
+    "phases of columns": lambda h, w, c, k: ((h, w // k, k, c), (0, 2, 1, 3), (1, h * k, w // k, c)),
+    "phases of rows": lambda h, w, c, k: ((h // k, k, w, c), (0, 2, 1, 3), (1, h // k, w * k, c)),
+}
+
+
+def _root(n: int) -> int:
+    """The divisor next to the square root, from below."""
+    return next(d for d in range(isqrt(n), 0, -1) if n % d == 0)
+
+
+def planes(shape: Shape) -> tuple[int, int, int]:
+    """Height, width and channels of a tensor of any rank; images of a batch lie below each other."""
+    padded = (1,) * (3 - len(shape)) + shape
+    return prod(padded[:-2]), padded[-2], padded[-1]
+
+
+def reading(name: Reading, shape: Shape) -> Move | None:
+    """The movement of a tensor of this shape that a name stands for; None where its axes do not divide."""
+    kind, k = name
+    h, w, c = planes(shape)
+    split, order, out = _SEVERAL[kind](h, w, c, k) if kind in _SEVERAL else _ONE[kind](h, w, c)
+    if prod(split) != prod(shape) or not all(out):
+        return None
+    return regrouped(shape, split, order, out)
+
+
+def readings(shape: Shape, numbers: Iterable[int] = NUMBERS) -> Iterator[tuple[Reading, Move]]:
+    """The readings of a tensor, no movement twice."""
+    seen: set[Move] = set()
+    for name in [*((kind, 1) for kind in _ONE), *product(_SEVERAL, numbers)]:
+        move = reading(name, shape)
+        if move is not None and move not in seen:
+            seen.add(move)
+            yield name, move
+
+
+def moved(graph: TensorGraph, x: int, move: Move) -> int:
+    """A tensor moved, by as few TRANSPOSEs and RESHAPEs as that takes."""
+    if move.is_identity:
+        return x
+    if move.is_view:
+        return graph.add("reshape", [x], shape=move.out_shape)
+    direct = move.direct()
+    if direct is not None:
+        return graph.add("transpose", [x], perms=direct)
+    shape, perm = move.squeezed()
+    y = graph.add("transpose", [graph.add("reshape", [x], shape=shape)], perms=perm)
+    return y if graph.nodes[y].shape == move.out_shape else graph.add("reshape", [y], shape=move.out_shape)
+
+
+def move_of(graph: TensorGraph, n: int) -> Move:
+    """What a TRANSPOSE or RESHAPE does."""
+    node, shape = graph.nodes[n], graph.nodes[graph.nodes[n].inputs[0]].shape
+    return Move.transpose(shape, node.attr("perms")) if node.op == "transpose" else Move.reshape(shape, node.shape)
