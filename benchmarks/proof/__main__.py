@@ -1,13 +1,14 @@
 """What the checker of `eqsat prove` proves: saved graphs of two producers, and graphs with an error planted.
 
-    python -m benchmarks.proof --random 150 --tosa RUN/graphs --mutants 8 --out benchmarks/results/proof
+    python -m benchmarks.proof --random 150 --tosa RUN/graphs --mutants 10 --out benchmarks/results/proof
     python -m benchmarks.proof --smoke --out DIR
 
 RUN/graphs has <model>.<delegate>.<target>.{explicit,stock}.tosa, as `eqsat bench` saves them; <...>.answer.tosa beside
 them is proved too. Each is compared with the explicit graph, and so is stock's graph with one error each. Of errors
-that are proved to be none, as many samples as --samples must show no difference; of those that are not, the first few
-tell which ones samples of that number would have missed. `graphs.jsonl` and `mutants.jsonl` have a line each,
-`run.json` the commit and the versions, `table.md` is made from them. Exit code 1 if something was proved that differs.
+that are proved to be none, no sample may show a difference: --proved-samples of them, or as many as --seconds of a
+processor have time for. Of those that are not, the first few of --samples tell which ones samples would have missed.
+`graphs.jsonl` and `mutants.jsonl` have a line each, `run.json` the commit and the versions, `table.md` is made from
+them. Exit code 1 if something was proved that differs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -27,8 +29,9 @@ from benchmarks.proof.mutants import mutants
 from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.proof import PROVED, Prover
 from eqsat.proof.counterexample import without_overflow
+from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.samples import domains, samples
+from eqsat.tensor.samples import domains, sample
 from eqsat.tensor.types import Array, GraphError
 from eqsat.tosa.flatbuffer import dumps, loads
 
@@ -37,47 +40,49 @@ _PACKAGES = ("eqsat", "numpy")
 #: Samples of verification as it was before there were proofs.
 _FEW = 6
 _SUFFIX = ".explicit.tosa"
+#: Bytes that all samples of a graph may take.
+_MEMORY = 1 << 28
 Record = dict[str, Any]
 
 
 class Samples:
     """A graph's outputs on samples on which it does not overflow, each computed when it is first needed."""
 
-    def __init__(self, graph: TensorGraph, most: int) -> None:
-        self._graph, self._most = graph, most
+    def __init__(self, graph: TensorGraph) -> None:
+        self._graph, self._domains, self._rng = graph, domains(graph), np.random.default_rng(0)
         self._known: list[tuple[Sequence[Array], list[Array]]] = []
-        self._left = self._drawn()
+        self._drawn, ends = 0, (*graph.inputs, *graph.outputs)
+        self._room = _MEMORY // max(1, sum(graph.type(n).elements * DType.of(graph.type(n).dtype).size for n in ends))
 
-    def _drawn(self) -> Iterator[tuple[Sequence[Array], list[Array]]]:
-        for inputs in samples(domains(self._graph), self._most):
-            outputs = without_overflow(self._graph, inputs)
-            if outputs is not None:
-                yield inputs, outputs
-
-    def first_difference(self, other: TensorGraph) -> int | None:
-        """The number of the first sample on which another graph gives something else; None: there is none."""
-        k = 0
-        while k < len(self._known) or self._one_more():
+    def first_difference(self, other: TensorGraph, most: int, seconds: float) -> tuple[int | None, int]:
+        """(the number of the first sample on which another graph gives something else, None if there is none; on how
+        many they were compared). seconds: of the processor, after which no other is."""
+        end = time.thread_time() + seconds
+        for k in range(most):
+            if time.thread_time() > end or not self._has(k, most):
+                return None, k
             inputs, expected = self._known[k]
             if not all(np.array_equal(x, y) for x, y in zip(expected, other.evaluate(inputs), strict=True)):
-                return k
-            k += 1
-        return None
+                return k, k + 1
+        return None, most
 
-    def _one_more(self) -> bool:
-        new = next(self._left, None)
-        self._known += [new] if new else []
-        return new is not None
+    def _has(self, k: int, most: int) -> bool:
+        """Whether there is a sample of this number, of so many that are drawn."""
+        while k >= len(self._known) and self._drawn < min(most, self._room):
+            inputs = sample(self._domains, self._drawn, self._rng)
+            self._drawn += 1
+            outputs = without_overflow(self._graph, inputs)
+            self._known += [] if outputs is None else [(inputs, outputs)]
+        return k < len(self._known)
 
 
 def of_graph(
-    name: str, explicit: TensorGraph, others: dict[str, TensorGraph], count: int, trials: int
+    name: str, explicit: TensorGraph, others: dict[str, TensorGraph], asked: argparse.Namespace
 ) -> tuple[list[Record], list[Record]]:
-    """The records of what was written from one explicit graph, and of mutants of stock's."""
+    """The records of what was written from one explicit graph, and of mutants of stock's. asked: the options."""
     prover, proofs = Prover(explicit, seed=1), []
     for kind, other in others.items():
         p = prover.prove(other, search=False)
-        places = [f"{u.operator}: {u.reason}" for u in p.undecided]
         proofs.append(
             {
                 "graph": name,
@@ -85,14 +90,15 @@ def of_graph(
                 "verdict": p.verdict,
                 "error_bound": p.error_bound,
                 "seconds": round(p.seconds, 2),
-                "undecided": places,
+                "undecided": [u.text for u in p.undecided],
             }
         )
-    drawn, errors = Samples(explicit, trials), []
-    for m in mutants(others.get("stock", explicit), count):
+    drawn, errors = Samples(explicit), []
+    for m in mutants(others.get("stock", explicit), asked.mutants):
         p = prover.prove(m.graph, search=False)
+        most = asked.proved_samples if p.verdict == PROVED else asked.samples
         try:
-            differs = drawn.first_difference(m.graph)
+            differs, compared = drawn.first_difference(m.graph, most, asked.seconds)
         except (ArithmeticError, GraphError, IndexError):
             continue  # it meets what TOSA leaves open
         errors.append(
@@ -102,6 +108,7 @@ def of_graph(
                 "op": m.graph.nodes[m.node].op,
                 "verdict": p.verdict,
                 "sample": differs,
+                "samples": compared,
                 "seconds": round(p.seconds, 2),
             }
         )
@@ -127,6 +134,7 @@ def made(count: int) -> Iterator[tuple[str, TensorGraph, dict[str, TensorGraph]]
 
 def summary(proofs: Sequence[Record], errors: Sequence[Record]) -> Record:
     proved = [e for e in errors if e["verdict"] == PROVED]
+    compared = sorted(e["samples"] for e in proved) or [0]
     refused = [e for e in errors if e["verdict"] != PROVED]
     return {
         "graphs": len(proofs),
@@ -134,6 +142,8 @@ def summary(proofs: Sequence[Record], errors: Sequence[Record]) -> Record:
         "mutants": len(errors),
         "proved equal": len(proved),
         "proved though a sample differs": sum(e["sample"] is not None for e in proved),
+        "samples of each that is proved, least": compared[0],
+        "samples of each that is proved, median": compared[len(compared) // 2],
         "refused": len(refused),
         f"refused, {_FEW} samples show nothing": sum(e["sample"] is None or e["sample"] >= _FEW for e in refused),
         "refused, no sample shows anything": sum(e["sample"] is None for e in refused),
@@ -178,19 +188,21 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--random", type=int, default=0, help="random graphs")
     parser.add_argument("--only", nargs="*", default=[], help="names of models")
     parser.add_argument("--mutants", type=int, default=20, help="per graph")
-    parser.add_argument("--samples", type=int, default=24, help="per mutant")
+    parser.add_argument("--samples", type=int, default=24, help="per mutant that is not proved")
+    parser.add_argument("--proved-samples", type=int, default=10_000, help="per mutant that is proved, at most")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of a processor, for the samples of one mutant")
     parser.add_argument("--smoke", action="store_true", help="few errors in random graphs")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/proof")
     args = parser.parse_args(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     if args.smoke:
-        args.random, args.mutants, args.samples = 2, 3, 8
+        args.random, args.mutants, args.samples, args.proved_samples = 2, 3, 8, 100
     graphs = chain(made(args.random), saved(args.tosa, args.only))
-    about = write_about(args.out, _PACKAGES, mutants=args.mutants, samples=args.samples)
+    about = write_about(args.out, _PACKAGES, mutants=args.mutants, samples=args.proved_samples)
     proofs: list[Record] = []
     errors: list[Record] = []
     for name, explicit, others in graphs:
-        new = of_graph(name, explicit, others, args.mutants, args.samples)
+        new = of_graph(name, explicit, others, args)
         proofs += new[0]
         errors += new[1]
         found = write(args.out, proofs, errors, about)

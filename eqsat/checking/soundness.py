@@ -1,11 +1,12 @@
-"""The soundness checker: every e-node of a saturated e-graph is evaluated, and all of one class must agree to the bit.
+"""The soundness checker: all e-nodes of one class of a saturated e-graph must agree to the bit. That is proved for
+every input where it can be (`proofs.py`); the others are evaluated on samples.
 
 >>> from eqsat.rules import RULES
 >>> g = TensorGraph()
 >>> x = g.add_input("x", (2, 3), "INT8")
 >>> g.outputs = [g.add("transpose", (g.add("transpose", (x,), perms=(1, 0)),), perms=(1, 0))]
 >>> checked = check(g, RULES)
->>> checked.evaluated == checked.frozen.n_nodes, "move-move" in checked.frozen.saturation.matches
+>>> checked.proved == checked.frozen.n_nodes, "move-move" in checked.frozen.saturation.matches
 (True, True)
 
 It serves the project's own rules and those of users alike. A rule is only as well checked as the graphs that it fires
@@ -15,10 +16,12 @@ on.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from eqsat.checking.proofs import prove
+from eqsat.checking.visits import visited
 from eqsat.egraph.encoding import ENode, Frozen, saturate
 from eqsat.egraph.engine import DEFAULT_BUDGET, Budget
 from eqsat.egraph.rule import Rule
@@ -36,11 +39,17 @@ class Unsound(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An e-graph that passed; `evaluated` of its e-nodes have a value in numpy (opaque operators and their readers have
-    none)."""
+    """An e-graph that passed.
+
+    evaluated: of its e-nodes those that were compared, proved or on samples; opaque operators and their readers have no
+    value in numpy. proved: those that are equal to the others of their class for every input. undecided: how many are
+    not, by operator.
+    """
 
     frozen: Frozen
     evaluated: int
+    proved: int = 0
+    undecided: Mapping[str, int] = field(default_factory=dict)
 
 
 def data(t: Type, kind: str, seed: int = 0) -> np.ndarray:
@@ -71,68 +80,55 @@ def check(
 
 
 def check_frozen(frozen: Frozen, kinds: Iterable[str] = KINDS) -> Checked:
-    """Evaluates every e-node on each kind of data and compares the outputs with the source graph's. Raises Unsound,
-    GraphError."""
-    graph, evaluated = frozen.source, 0
+    """Proves e-nodes equal, evaluates the others on each kind of data, and compares the outputs with the source
+    graph's. Raises Unsound, GraphError."""
+    proofs = prove(frozen)
+    graph, evaluated = frozen.source, len(proofs.equal)
+    if proofs.is_complete:
+        return Checked(frozen, evaluated, evaluated)
     slots = [frozen.handle[o] for o in graph.outputs]
     for kind in kinds:
         given = [data(graph.type(i), kind, seed) for seed, i in enumerate(graph.inputs)]
         values, evaluated = class_values(
-            frozen, {graph.nodes[i].attr("name"): x for i, x in zip(graph.inputs, given, strict=True)}, slots
+            frozen,
+            {graph.nodes[i].attr("name"): x for i, x in zip(graph.inputs, given, strict=True)},
+            slots,
+            proofs.equal,
         )
         for slot, (cls, want) in enumerate(zip(slots, graph.evaluate(given), strict=True)):
             if cls not in values or not np.array_equal(values[cls], want):
                 raise Unsound(f"the class of output {slot} lost the value of the graph")
-    return Checked(frozen, evaluated)
+    return Checked(frozen, evaluated, len(proofs.equal), dict(proofs.undecided))
 
 
 def class_values(
-    frozen: Frozen, inputs: Mapping[str, np.ndarray], keep: Collection[int] | None = None
+    frozen: Frozen,
+    inputs: Mapping[str, np.ndarray],
+    keep: Collection[int] | None = None,
+    proved: Collection[int] = (),
 ) -> tuple[dict[int, np.ndarray], int]:
     """({class: value}, number of e-nodes evaluated). Raises Unsound where the e-nodes of a class differ.
 
-    Each e-node is evaluated once, as soon as its operands have values, so those on a cycle are reached too. keep: the
-    classes whose values are wanted (None: all); the others' are freed when nothing is left to compare with or to
-    compute from them.
+    keep: the classes whose values are wanted (None: all). proved: the `id` of e-nodes that need not be compared.
     """
     values: dict[int, np.ndarray] = {}
     origin: dict[int, ENode] = {}
-    readers: dict[int, list[ENode]] = {}
-    missing: dict[int, int] = {}
-    uses: dict[int, int] = {}
-    ready = []
-    for nodes in frozen.classes:
-        for e in nodes:
-            children = set(e.children)
-            missing[id(e)] = len(children)
-            for c in children:
-                readers.setdefault(c, []).append(e)
-            for c in {e.cls} | children:
-                uses[c] = uses.get(c, 0) + 1
-            if not children:
-                ready.append(e)
     evaluated = 0
-    while ready:
-        e = ready.pop()
-        t = frozen.types[e.cls]
-        assert t is not None  # a class that has e-nodes has a type
-        value = _evaluate(e, values, t, inputs)
-        if value is not None:
+    for e in visited(frozen, values, keep):
+        if id(e) in proved and e.cls in values:
             evaluated += 1
-            if e.cls not in origin:
-                if value.shape != t.shape:
-                    raise Unsound(f"{_text(e)} has shape {value.shape}, its class {t.shape}")
-                values[e.cls], origin[e.cls] = value, e
-                for r in readers.get(e.cls, ()):
-                    missing[id(r)] -= 1
-                    if not missing[id(r)]:
-                        ready.append(r)
-            elif not np.array_equal(values[e.cls], value):
-                raise Unsound(_difference(origin[e.cls], values[e.cls], e, value))
-        for c in {e.cls, *e.children}:
-            uses[c] -= 1
-            if not uses[c] and keep is not None and c not in keep:
-                values.pop(c, None)
+            continue
+        t = frozen.type_of(e.cls)
+        value = _evaluate(e, values, t, inputs)
+        if value is None:
+            continue
+        evaluated += 1
+        if e.cls not in values:
+            if value.shape != t.shape:
+                raise Unsound(f"{_text(e)} has shape {value.shape}, its class {t.shape}")
+            values[e.cls], origin[e.cls] = value, e
+        elif not np.array_equal(values[e.cls], value):
+            raise Unsound(_difference(origin[e.cls], values[e.cls], e, value))
     return values, evaluated
 
 

@@ -15,6 +15,7 @@ still compared on the TOSA reference model before a result is used.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -35,7 +36,7 @@ GRAPHS = 40
 _TWO_TYPES = "its two sides differ in shape or dtype"
 _BUDGET = Budget(nodes=1500, seconds=5.0, passes=8)
 #: Rules of ours that only finish what others begin.
-_HELPERS = tuple(r for r in RULES if r.analysis or r.name in ("resized", "cut"))
+_HELPERS = tuple(r for r in RULES if r.helps)
 
 
 class UnsoundRules(InputError):
@@ -53,11 +54,17 @@ class Pack:
 
 @dataclass(slots=True)
 class Report:
-    """What the check found: matches by rule, graphs tried, and {rule: why it is unsound}."""
+    """What the check found: matches by rule, graphs tried, and {rule: why it is unsound}.
+
+    proved: e-nodes that are equal to the others of their class for every input; undecided: by operator, those that were
+    compared on samples instead.
+    """
 
     matches: dict[str, int]
     graphs: int = 0
     unsound: dict[str, str] = field(default_factory=dict)
+    proved: int = 0
+    undecided: Counter[str] = field(default_factory=Counter)
 
     @property
     def unused(self) -> list[str]:
@@ -118,7 +125,7 @@ def examine(
     progress: Callable[[int], None] = lambda _: None,
 ) -> Report:
     """Saturates random graphs, the pack's own and `given` ones, with its rules alone and (every fourth random one) with
-    all of ours, and evaluates every e-node. A rule that fails is left out of what follows."""
+    all of ours, and proves or evaluates every e-node. A rule that fails is left out of what follows."""
     report = Report({r.name: 0 for r in pack.rules if not r.analysis})
     cases = [(g, ours) for g in (*pack.graphs, *given) for ours in (False, True)] + [
         (random_graph(seed, RULE), seed % 4 == 3) for seed in range(graphs)
@@ -129,7 +136,7 @@ def examine(
         if not any(not r.analysis for r in rules):
             break
         try:
-            _count(report, _check(graph, rules, ours).frozen.saturation.matches)
+            _count(report, _check(graph, rules, ours))
         except (Unsound, EngineError) as e:
             _blame(report, pack, rules, graph, ours, e)
         report.graphs += 1
@@ -140,9 +147,11 @@ def _check(graph: TensorGraph, rules: Sequence[Rule], ours: bool) -> Checked:
     return check(graph, [*(RULES if ours else _HELPERS), *rules], budget=_BUDGET)
 
 
-def _count(report: Report, matches: dict[str, int]) -> None:
+def _count(report: Report, checked: Checked) -> None:
     for name in report.matches:
-        report.matches[name] += matches.get(name, 0)
+        report.matches[name] += checked.frozen.saturation.matches.get(name, 0)
+    report.proved += checked.proved
+    report.undecided.update(checked.undecided)
 
 
 def _blame(report: Report, pack: Pack, rules: Sequence[Rule], graph: TensorGraph, ours: bool, error: Exception) -> None:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eqsat.cli.common import BAD_INPUT, NOT_EXERCISED, UNSOUND, JsonOption, app, console, fail, print_json
 from eqsat.cli.live import working
 from eqsat.files import InputError, read_bytes
+
+if TYPE_CHECKING:
+    from eqsat.checking.user_rules import Report
+
+
+def _proved(report: Report) -> str:
+    """What is said of the e-nodes of all graphs. How many there are depends on the machine's seconds."""
+    others = ", ".join(f"{n} {op}" for op, n in sorted(report.undecided.items()))
+    return "proved equal for every input: all e-nodes" + (f" but {others}, compared on samples" if others else "")
 
 
 @app.command("check-rules")
@@ -49,6 +58,8 @@ def check_rules(
                 "matches": report.matches,
                 "unsound": report.unsound,
                 "not_exercised": report.unused,
+                "e_nodes_proved": report.proved,
+                "e_nodes_undecided": dict(report.undecided),
             }
         )
     else:
@@ -60,6 +71,8 @@ def check_rules(
                 highlight=False,
                 soft_wrap=True,
             )
+        if not report.unsound:
+            console.print(_proved(report), markup=False, highlight=False, soft_wrap=True)
         for name, why in report.unsound.items():
             console.print(f"\ncounterexample to {name}: {why}", markup=False, highlight=False, soft_wrap=True)
         if report.unused:

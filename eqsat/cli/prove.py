@@ -70,13 +70,15 @@ def _paths(one: Path | None, other: Path | None, check: Path | None) -> tuple[Pa
         return one, other
     if one is not None:
         raise InputError("--check takes its files from the certificate: give none")
+    from eqsat.packed import UnpackError, unpack_json
     from eqsat.proof.certificate import CertificateError, files_of
 
     try:
-        return files_of(json.loads(read_bytes(check)), check)
-    except ValueError as e:
-        message = str(e) if isinstance(e, CertificateError) else f"{check} is no certificate: it is not JSON"
-        raise InputError(message) from e
+        return files_of(unpack_json(read_bytes(check)), check)
+    except CertificateError as e:
+        raise InputError(str(e)) from e
+    except UnpackError as e:
+        raise InputError(f"{check} is no certificate: it is not JSON") from e
 
 
 def _proof(paths: tuple[Path, Path], data: tuple[bytes, bytes], seed: int | None) -> Proof:

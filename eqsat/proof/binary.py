@@ -63,7 +63,7 @@ def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None)
     """Whether a binary computes what a graph does, for every input: "proved" or "undecided", never "different".
 
     Each of `undecided` has a command in words, and as `node` its offset in the stream, -1 where it is the binary as a
-    whole. Vela's decoder of weights ends the process where they are damaged: what is not Vela's own goes to a worker.
+    whole.
     """
     began = time.perf_counter()
     seeds, bound = [secrets.randbits(63) if seed is None else seed], 0.0
@@ -88,10 +88,14 @@ def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None)
     return replace(found, seeds=tuple(seeds), seconds=time.perf_counter() - began)
 
 
-def is_raw_proved(raw: RawOutput, buffer: bytes) -> bool:
-    """Whether Vela's raw output is proved to compute what the TOSA graph in a buffer does: for a worker. Raises what
-    reading either raises."""
-    return prove_binary(loads(buffer, "the graph"), binary_of(raw)).verdict == PROVED
+def prove_raw(raw: RawOutput, buffer: bytes) -> tuple[bool, list[str]]:
+    """Whether Vela's raw output is proved to compute what the TOSA graph in a buffer does, and in words where the proof
+    ended: for a worker.
+
+    Raises what reading either raises.
+    """
+    proof = prove_binary(loads(buffer, "the graph"), binary_of(raw))
+    return proof.verdict == PROVED, [o.text for o in proof.undecided]
 
 
 def _inputs(graph: TensorGraph, source: Side) -> tuple[Terms, list[Value]]:

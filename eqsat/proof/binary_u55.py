@@ -101,11 +101,13 @@ class Execution:
         if padded:
             counts, which = unique(window.counts().reshape(-1))
             every = np.broadcast_to(which.reshape(1, *window.out, 1), v.shape).reshape(-1)
-            return self._store(out, scaled(t, v, Scaling.of(*reciprocals(counts), out.rounding), every))
-        if own is not None:
-            return self._store(out, scaled(t, v, Scaling.of(own.multiplier, own.shift, out.rounding), channels(v)))
-        assert out.scale is not None
-        return self._store(out, by_factor(t, v, out.scale, out.rounding))
+            v = scaled(t, v, Scaling.of(*reciprocals(counts), out.rounding), every)
+        elif own is not None:
+            v = scaled(t, v, Scaling.of(own.multiplier, own.shift, out.rounding), channels(v))
+        else:
+            assert out.scale is not None
+            v = by_factor(t, v, out.scale, out.rounding)
+        return self._store(out, t.recognized(v))
 
     def _summed(self, c: Pooling, v: Value) -> Value:
         if c.output.map.depth != 1 or c.output.scale is None:

@@ -37,7 +37,6 @@ from eqsat.proof.binary_output import channels, check_absolute, check_room, larg
 from eqsat.proof.binary_resize import resized
 from eqsat.proof.binary_u85_output import activated, by_factor, rounded, scaled_input
 from eqsat.proof.binary_windows import Window
-from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value, unique
 from eqsat.tensor import makers
@@ -151,14 +150,7 @@ class Execution:
         sums = window.summed(None, UNLIMITED)
         counts, which = unique(window.counts().reshape(-1))
         every = np.broadcast_to(which.reshape(1, *window.out, 1), sums.shape).reshape(-1)
-
-        def function(x: Ints, row: Ints) -> Ints:
-            return np.asarray(np.sign(x) * ((2 * np.abs(x) + counts[row]) // (2 * counts[row])))
-
-        done = self._t.tabulated(sums, function, UNLIMITED, every)
-        if done is None:
-            raise Undecidable("a mean of too many values")
-        return done
+        return self._t.recognized(self._t.stepped(sums, [("mean", counts)], UNLIMITED, every))
 
     def _first_largest(self, c: Pooling) -> Value:
         along_x = c.mode == PoolingMode.ARGMAX_X

@@ -49,16 +49,21 @@ def files_of(written: Any, place: Path) -> tuple[Path, Path]:
     except (KeyError, TypeError) as e:
         raise CertificateError(f"{place} is no certificate: write one with eqsat prove --certificate") from e
     if known != FORMAT or len(named) != 2:
-        raise CertificateError(f"{place} is a certificate of format {known}; this version reads {FORMAT}")
+        raise CertificateError(f"{place} is a certificate of format {known!s:.20}; this version reads {FORMAT}")
     if verdict != PROVED:
-        raise CertificateError(f"{place} certifies nothing: its verdict is {verdict!r}")
+        raise CertificateError(f"{place} certifies nothing: its verdict is {verdict!r:.40}")
     for path, expected in named:
         try:
+            if path.exists() and not path.is_file():
+                raise CertificateError(f"{path}, which {place} is about, is no file")
             found = digest(path.read_bytes())
-        except OSError as e:
-            raise CertificateError(f"cannot read {path}, which {place} is about: {e.strerror or e}") from e
+        except CertificateError:
+            raise
+        except (OSError, ValueError) as e:
+            reason = getattr(e, "strerror", None) or e
+            raise CertificateError(f"cannot read {path!s:.300}, which {place} is about: {reason}") from e
         if found != expected:
             raise CertificateError(
-                f"{path} is not the file that {place} is about: its SHA-256 is {found}, not {expected}"
+                f"{path} is not the file that {place} is about: its SHA-256 is {found}, not {expected!s:.64}"
             )
     return named[0][0], named[1][0]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.proof.steps import Step, Undecidable, first_reaching, is_decreasing, is_safe, run, run_all, scaled
+from eqsat.proof.steps import LARGEST, Step, Undecidable, first_reaching, is_decreasing, is_safe, run, run_all, scaled
 
 Ints = NDArray[np.int64]
 IDENTITY = -1
@@ -29,6 +29,12 @@ INT16 = (-(1 << 15), (1 << 15) - 1)
 _FEW = 1 << 10
 #: Domains with so many values are tried where there is no formula.
 _MANY = 1 << 16
+#: Chains of more results are not recognized by these: INT16's, eight times over, as sums of windows are not known to be
+#: smaller where they look at padding.
+_RECOGNIZED = 1 << 19
+#: More than a sum of numbers up to `LARGEST` is rounded by in float64.
+_ROUNDED = 1 << 12
+_NO_ROOM = "a scale that 64 bits have no room for"
 
 
 @dataclass(slots=True)
@@ -73,8 +79,11 @@ class Functions:
         self._table = Table("first", "last", "g", "a", "b", "low", "high")
         #: Of each g but the identity: the starts and values of its pieces, or the steps of its chain.
         self._forms: list[Any] = []
+        self._kinds = Table("pieces")
         self._form_numbers: dict[Any, int] = {}
         self._known: dict[tuple[Any, ...], int] = {}
+        #: The functions that were `recognized`, by their results.
+        self._by_results: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -107,10 +116,20 @@ class Functions:
     def is_finite(self, rows: Ints, most: int = _MANY) -> NDArray[np.bool_]:
         """Whether functions are constants, in pieces, or on a domain of no more than so many values (or INT16's)."""
         first, last, g, a = (self.column(name)[rows] for name in ("first", "last", "g", "a"))
-        is_pieces = np.array([k >= 0 and self._is_pieces(k) for k in g], bool)
         small = (last - first < most) | ((first == INT16[0]) & (last == INT16[1]))
-        out: NDArray[np.bool_] = (a == 0) | is_pieces | ((g == IDENTITY) & small)
+        out: NDArray[np.bool_] = (a == 0) | self._are_pieces(g) | ((g == IDENTITY) & small)
         return out
+
+    def _new_form(self, form: Any, in_pieces: bool) -> int:
+        self._kinds.append((int(in_pieces),))
+        self._forms.append(form)
+        return len(self._forms) - 1
+
+    def _are_pieces(self, g: Ints) -> NDArray[np.bool_]:
+        """Of each g whether it is in pieces."""
+        if not self._forms:
+            return np.zeros(len(g), bool)
+        return np.asarray((g >= 0) & (self._kinds.column("pieces")[np.maximum(g, 0)] != 0))
 
     def _is_pieces(self, g: int) -> bool:
         form = self._forms[g]
@@ -156,10 +175,9 @@ class Functions:
         return out
 
     def _form(self, start: Ints, value: Ints) -> int:
-        key = hashlib.blake2b(start.tobytes() + value.tobytes(), digest_size=16).digest()
+        key = digest(start, value)
         if (known := self._form_numbers.get(key)) is None:
-            known = self._form_numbers[key] = len(self._forms)
-            self._forms.append((start.copy(), value.copy()))
+            known = self._form_numbers[key] = self._new_form((start.copy(), value.copy()), True)
         return known
 
     # ---- values ----------------------------------------------------------------------------------
@@ -227,8 +245,34 @@ class Functions:
         value = function(np.concatenate(left), np.concatenate(right), row)
         return self.from_pieces(Pieces(row, np.concatenate(starts), value), (domains[0], domains[1]))
 
-    def then(self, rows: Ints, steps: Sequence[Step]) -> Ints:
-        """Functions with a step each behind them. Raises Undecidable where int64 has no room for one."""
+    def then(self, rows: Ints, kind: str, parameters: Sequence[Ints]) -> Ints:
+        """Functions with a step of one kind each behind them. Raises Undecidable where int64 has no room for one."""
+        if kind == "affine":
+            return self._lines(rows, *parameters)
+        changed = np.ones(len(rows), bool)
+        if kind == "clip":
+            changed = (self.column("low")[rows] < parameters[0]) | (self.column("high")[rows] > parameters[1])
+        out = rows.copy()
+        if changed.any():
+            steps = [(kind, *row) for row in zip(*(p[changed].tolist() for p in parameters))]
+            out[changed] = self._behind(rows[changed], steps)
+        return out
+
+    def _lines(self, rows: Ints, factor: Ints, summand: Ints) -> Ints:
+        """Multiples of functions, and constants besides: a * g + b for another a and b."""
+        first, last, g, a, b, low, high = self._table.rows(rows)
+        largest = np.maximum.reduce([np.abs(x) for x in (b, low, high)]).astype(np.float64)
+        if (largest * np.abs(factor) + np.abs(summand) >= LARGEST - _ROUNDED).any():
+            raise Undecidable(_NO_ROOM)
+        ends = np.sort(np.stack([low, high]) * factor + summand, 0)
+        a, b = a * factor, b * factor + summand
+        found = np.empty(len(rows), np.int64)
+        for k, row in enumerate(np.stack([first, last, g, a, b, *ends], 1).tolist()):
+            found[k] = self._number(row[0], row[1], row[2], row[3], row[4], (row[5], row[6]))
+        return found
+
+    def _behind(self, rows: Ints, steps: Sequence[Step]) -> Ints:
+        """Functions with a step each, which changes them."""
         out = np.empty(len(rows), np.int64)
         finite = self.is_finite(rows, _FEW)
         new: list[int] = []
@@ -252,33 +296,31 @@ class Functions:
         """Of finite functions."""
         limits = zip(self.column("low")[rows].tolist(), self.column("high")[rows].tolist())
         if not all(is_safe(step, *ends) for step, ends in zip(steps, limits)):
-            raise Undecidable("a scale that 64 bits have no room for")
+            raise Undecidable(_NO_ROOM)
         kinds = {step[0] for step in steps}
         assert len(kinds) == 1
         parameters = np.array([step[1:] for step in steps], np.int64).T
         return self.tabulated(rows, lambda x, row: run((*kinds, *(p[row] for p in parameters)), x))
 
     def _extended(self, f: int, step: Step) -> int:
-        """A function on a large domain with another step: a chain, or an affine function of what it was."""
+        """A function on a large domain with a step that is not affine: a chain, or a line of what it was."""
         first, last, g, a, b, low, high = self._table.row(f)
         steps: tuple[Step, ...] = () if g == IDENTITY else self._forms[g]
         if not is_safe(step, low, high):
-            raise Undecidable("a scale that 64 bits have no room for")
+            raise Undecidable(_NO_ROOM)
         ends = sorted((int(run(step, low)), int(run(step, high))))
         limits = ends[0], ends[1]
         kind, *p = step
-        if kind == "affine" or limits[0] == limits[1]:
-            a, b = (a * p[0], b * p[0] + p[1]) if limits[0] != limits[1] else (0, limits[0])
-            return self._number(first, last, g, a, b, limits)
+        if limits[0] == limits[1]:
+            return self.constant(limits[0])
         if kind == "scale":
             inner = sorted(((low - b) // a, (high - b) // a))
             folded = ("scale", a * p[0], b * p[0] + p[1], p[2])
             if not is_safe(folded, inner[0], inner[1]):
-                raise Undecidable("a scale that 64 bits have no room for")
+                raise Undecidable(_NO_ROOM)
             behind, a, b = scaled(*folded[1:])
-            steps = (*steps, behind) if behind else steps
-        elif kind == "clip" and (low, high) == limits:
-            return f
+            if behind:
+                steps = self._before_clip(steps, behind, first, last)
         elif kind == "clip" and abs(a) == 1:
             inner = sorted(((limits[0] - b) * a, (limits[1] - b) * a))
             if steps and steps[-1][0] == "clip":
@@ -289,33 +331,63 @@ class Functions:
             steps, a, b = (*steps, *line, ("clip", *limits) if kind == "clip" else step), 1, 0
         return self._number(first, last, self._chain(steps), a, b, limits)
 
+    def _before_clip(self, steps: tuple[Step, ...], new: Step, first: int, last: int) -> tuple[Step, ...]:
+        """A chain with another step, in front of the clip at its end if there is room for that."""
+        *others, clip = steps or (("affine", 1, 0),)
+        if clip[0] != "clip":
+            return *steps, new
+        ends = sorted(int(run_all(others, x)) for x in (first, last))
+        if not is_safe(new, ends[0], ends[1]):
+            return *steps, new
+        reached, limits = (sorted(int(run(new, x)) for x in pair) for pair in (ends, clip[1:]))
+        clips = reached[0] < limits[0] or reached[1] > limits[1]
+        return *others, new, *([("clip", *limits)] if clips else [])
+
     def _chain(self, steps: tuple[Step, ...]) -> int:
         if not steps:
             return IDENTITY
         if (known := self._form_numbers.get(steps)) is None:
-            known = self._form_numbers[steps] = len(self._forms)
-            self._forms.append(steps)
+            known = self._form_numbers[steps] = self._new_form(steps, False)
         return known
 
     def _into_pieces(self, rows: Ints) -> None:
         """Replaces chains with few results by pieces."""
         g, low, high = (self.column(name)[rows] for name in ("g", "low", "high"))
         groups: dict[tuple[str, ...], list[int]] = {}
-        for k in np.flatnonzero((g >= 0) & (high - low < _FEW)).tolist():
-            if not self._is_pieces(int(g[k])):
-                key = ("in pieces", int(rows[k]))
-                if (known := self._known.get(key)) is not None:
-                    rows[k] = known
-                else:
-                    groups.setdefault(tuple(s[0] for s in self._forms[g[k]]), []).append(k)
+        for k in np.flatnonzero((g >= 0) & (high - low < _FEW) & ~self._are_pieces(g)).tolist():
+            key = ("in pieces", int(rows[k]))
+            if (known := self._known.get(key)) is not None:
+                rows[k] = known
+            else:
+                groups.setdefault(tuple(s[0] for s in self._forms[g[k]]), []).append(k)
         for members in groups.values():
             old = rows[members]
             rows[members] = self._inverted(old)
             self._known.update((("in pieces", int(f)), int(n)) for f, n in zip(old, rows[members]))
 
+    def recognized(self, rows: Ints) -> Ints:
+        """Chains with no more than so many results, each as the first one met that has the same ones, by all
+        thresholds: two spellings of one division need not have the same steps."""
+        out = rows.copy()
+        for k, f in enumerate(rows.tolist()):
+            g, low, high = (int(self.column(name)[f]) for name in ("g", "low", "high"))
+            if g == IDENTITY or self._is_pieces(g) or high - low > _RECOGNIZED:
+                continue
+            key = ("recognized", f)
+            if key not in self._known:
+                p, domain = self._thresholds(rows[k : k + 1])
+                results = digest(*domain, p.start, p.value)
+                self._known[key] = self._by_results.setdefault(results, f)
+            out[k] = self._known[key]
+        return out
+
     def _inverted(self, rows: Ints) -> Ints:
-        """Chains of the same kinds of steps as pieces: for each result the first value of the domain that reaches
-        it."""
+        """Chains of the same kinds of steps as pieces."""
+        return self.from_pieces(*self._thresholds(rows))
+
+    def _thresholds(self, rows: Ints) -> tuple[Pieces, tuple[Ints, Ints]]:
+        """Of chains of the same kinds of steps, for each result the first value of the domain that reaches it, and the
+        domains."""
         first, last, g, a, b, low, high = self._table.rows(rows)
         chains = [(*self._forms[k], ("affine", m, n)) for k, m, n in zip(g.tolist(), a.tolist(), b.tolist())]
         turned = np.array([is_decreasing(c) for c in chains])
@@ -338,4 +410,9 @@ class Functions:
         row, start, value = row[order], start[order], value[order]
         is_last = np.concatenate([(row[1:] != row[:-1]) | (start[1:] != start[:-1]), [True]])
         inside = is_last & (start <= last[row])
-        return self.from_pieces(Pieces(row[inside], start[inside], value[inside]), (first, last))
+        return Pieces(row[inside], start[inside], value[inside]), (first, last)
+
+
+def digest(*numbers: Ints) -> bytes:
+    """Of several rows of numbers, which are all of one length, or of lengths that the first of them tell."""
+    return hashlib.blake2b(b"".join(x.tobytes() for x in numbers), digest_size=16).digest()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.proof.field import LANES
+from eqsat.proof.functions import IDENTITY
 from eqsat.proof.linear import with_constant
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.ops import OPS
@@ -51,11 +52,18 @@ def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     beyond = (low < 0) | (high >= k)
     if beyond.any():
         t.note(t.lanes(indices)[:, beyond], "position", k)
-    columns = t.field.digest(t.symbol("column"), _columns(t, values))  # [LANES, n * c]
+    values = t.plain(values)
+    functions = values.functions.reshape(n, k, c)
+    same = ((functions == functions[:, :1]) & t.may_move(values).reshape(n, k, c)).all(1, keepdims=True)
+    same = np.broadcast_to(same, (n, k, c)).reshape(-1)
+    bare = t.stripped(values, same)  # a function of all that may be taken is one of what is
+    columns = t.field.digest(t.symbol("column"), _columns(t, bare))  # [LANES, n * c]
     at = t.lanes(indices).reshape(LANES, n, -1, 1)
     shape = (LANES, *out.shape)
     whole = np.broadcast_to(columns.reshape(LANES, n, 1, c), shape).reshape(LANES, -1)
-    return t.applied(t.symbol("gather"), out.shape, out.dtype, np.broadcast_to(at, shape).reshape(LANES, -1), whole)
+    taken = t.applied(t.symbol("gather"), out.shape, out.dtype, np.broadcast_to(at, shape).reshape(LANES, -1), whole)
+    first, same = (np.broadcast_to(x.reshape(n, k, c)[:, :1], out.shape).reshape(-1) for x in (functions, same))
+    return replace(taken, functions=np.where(same, first, taken.functions))
 
 
 def _columns(t: Terms, v: Value) -> Any:
@@ -65,8 +73,13 @@ def _columns(t: Terms, v: Value) -> Any:
 
 
 def first_largest(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
-    """ARGMAX: a symbol of the elements in order."""
+    """ARGMAX: a symbol of the elements in order, or of what they all are the same rising lines of."""
     (x,), axis = xs, dict(attrs)["axis"]
+    if x.members == 1:
+        functions = np.moveaxis(x.functions.reshape(x.shape), axis, 0)
+        g, a = (t.functions.column(name)[functions] for name in ("g", "a"))
+        same = (functions == functions[:1]).all(0) & (g[0] == IDENTITY) & (a[0] > 0)
+        x = t.stripped(x, np.moveaxis(np.broadcast_to(same, functions.shape), 0, axis).reshape(-1))
     lanes = np.moveaxis(t.lanes(x).reshape(LANES, *x.shape), 1 + axis, 1).reshape(LANES, x.shape[axis], -1)
     ordered = t.field.digest(t.symbol("argmax"), lanes)
     return t.root(ordered, out.shape, out.dtype, (0, x.shape[axis] - 1))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from eqsat.proof.field import EXACT_WEIGHTS, LANES, Lanes, Term
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable
-from eqsat.proof.values import Terms, Value, merged, unique, unique_rows
+from eqsat.proof.values import UNLIMITED, Terms, Value, merged, unique, unique_rows
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape, Type
 
@@ -207,8 +207,8 @@ def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
     index, scales = index.reshape(count.shape), [reciprocal(n) for n in counts.tolist()]
     variant = np.broadcast_to(index[None, :, :, None], out.shape).reshape(-1)
     m, s = np.array(scales, np.int64).T
-    steps = [("scale", m, 1 << (s - 1), s), ("affine", 1, attrs["out_zp"][0]), ("clip", *DType.of(out.dtype).limits)]
-    return t.stepped(total, steps, out.dtype, variant)
+    means = t.recognized(t.stepped(total, [("scale", m, 1 << (s - 1), s)], UNLIMITED, variant))
+    return t.stepped(means, [("affine", 1, attrs["out_zp"][0]), ("clip", *DType.of(out.dtype).limits)], out.dtype)
 
 
 def reciprocal(count: int) -> tuple[int, int]:

@@ -184,12 +184,26 @@ def _of_one_root(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type)
     pairs, inverse = unique(x.functions * len(t.functions) + y.functions)
     one, other = pairs // len(t.functions), pairs % len(t.functions)
     if not (t.functions.is_finite(one).all() and t.functions.is_finite(other).all()):
-        return _of_two(t, op, attrs, x, y, out)
+        return _of_two_roots(t, op, attrs, x, y, out)
     numbers = t.functions.together(one, other, lambda a, b, _: _computed(op, attrs, [a, b], [x.dtype, y.dtype], out))
     return t.bounded(replace(x, functions=numbers[inverse], dtype=out.dtype))
 
 
 def _of_two(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
+    """Of two roots: where tables are wanted and both are small, by those."""
+    if t.pairs is not None:
+        mask, lifted = t.pairs.lifted(t, [x, y])
+        if mask.any():
+            one, other = lifted
+            parts = [(mask, _of_one_root(t, op, attrs, one, other, out))]
+            if not mask.all():
+                a, b = (v.moved(np.flatnonzero(~mask)) for v in (x, y))
+                parts.append((~mask, t.plain(_of_two_roots(t, op, attrs, a, b, out))))
+            return merged((x.elements,), out.dtype, parts)
+    return _of_two_roots(t, op, attrs, x, y, out)
+
+
+def _of_two_roots(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
     if op in _EXTREMA:
         return extremum(t, _EXTREMA[op], [x, y], (x.elements,), out.dtype)
     if op in ("greater", "greater_equal", "equal"):
@@ -281,6 +295,11 @@ def _joined(t: Terms, x: Value, y: Value) -> tuple[NDArray[np.int64], Ints]:
 
 
 def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
+    x, y = t.plain(x), t.plain(y)
+    if t.pairs is not None:
+        mask, lifted = t.pairs.lifted(t, [c, x, y])
+        if mask.all():
+            c, x, y = lifted
     one_root = _same_root(t, c, x) | t.is_constant(x)
     one_root &= _same_root(t, c, y) | t.is_constant(y)
     finite = all(t.functions.is_finite(unique(v.functions)[0]).all() for v in (c, x, y))
@@ -293,7 +312,15 @@ def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
         return replace(c, functions=together(taken, ys, lambda d, b, _: d + b)[inverse], dtype=dtype)
     keys = t.field.keys(np.full(c.elements, t.symbol("select")))
     opposite = t.stepped(c, [("affine", -1, 1)], "BOOL")
+    same, functions = (x.functions == y.functions) & t.may_move(x), x.functions
+    x, y = (t.stripped(v, same) for v in (x, y))  # a function of both is one of what is selected
     one, other = (t.field.hashed(keys, t.lanes(k), t.lanes(v)) for k, v in ((c, x), (opposite, y)))
     (a, b), (d, e) = t.limits(x), t.limits(y)
     limits = np.minimum(a, d), np.maximum(b, e)
-    return t.root(t.field.reduced(one + other), (c.elements,), dtype, limits if DType.of(dtype).is_integral else None)
+    selected = t.root(
+        t.field.reduced(one + other),
+        (c.elements,),
+        UNLIMITED if same.any() else dtype,
+        limits if DType.of(dtype).is_integral else None,
+    )
+    return replace(selected, functions=np.where(same, functions, selected.functions), dtype=dtype)

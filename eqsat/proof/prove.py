@@ -33,6 +33,7 @@ from eqsat.proof.clues import likely_inputs
 from eqsat.proof.counterexample import Counterexample, find_counterexample
 from eqsat.proof.evaluation import Seen, evaluate, named
 from eqsat.proof.field import Field, Lanes, words
+from eqsat.proof.pairs import Pairs
 from eqsat.proof.steps import OutOfTime, Undecidable
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.graph import TensorGraph
@@ -62,6 +63,10 @@ class Open:
     node: int
     reference: int | None
     reason: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.operator}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,7 @@ class Prover:
         self.graph = graph
         self._seed = secrets.randbits(63) if seed is None else seed
         self._seconds, self._until = seconds, math.inf
-        self._sources: dict[int, Side | Undecidable] = {}
+        self._sources: dict[tuple[int, bool], Side | Undecidable] = {}
 
     def prove(self, other: TensorGraph, claims: Sequence[Claim] = (), *, search: bool = True) -> Proof:
         """Whether another graph equals this one.
@@ -134,6 +139,8 @@ class Prover:
         check_signatures(self.graph, other)
         try:
             found = self._whole(other)
+            if found.outputs:
+                found = self._by_tables(other, found)
         except Undecidable as e:
             found = Proof(UNDECIDED, (Open(str(e), -1, None, e.reason),), seeds=(self._seed,))
         if found.verdict != PROVED and claims:
@@ -160,11 +167,11 @@ class Prover:
 
     # ---- as a whole --------------------------------------------------------------------------------
 
-    def _whole(self, other: TensorGraph) -> Proof:
+    def _whole(self, other: TensorGraph, *, by_tables: bool = False) -> Proof:
         seeds, bound = [self._seed], 0.0
         while True:
-            source = self._source(seeds[-1])
-            side = evaluated(other, seeds[-1], source.terms, self._in_time)
+            source = self._source(seeds[-1], by_tables)
+            side = evaluated(other, seeds[-1], source.terms, self._in_time, by_tables=by_tables)
             if wrong := unequal(source, side):
                 return Proof(UNDECIDED, outputs=wrong, seeds=tuple(seeds))
             if beyond := _overflowing(other, source.terms, side.terms):
@@ -174,13 +181,22 @@ class Prover:
                 return Proof(PROVED, error_bound=2.0**bound, seeds=tuple(seeds))
             seeds.append((seeds[-1] * 2 + 1) % (1 << 63))
 
-    def _source(self, seed: int) -> Side:
-        if seed not in self._sources:
+    def _by_tables(self, other: TensorGraph, found: Proof) -> Proof:
+        """A second look at what is not proved, with tables of functions of two values."""
+        try:
+            again = self._whole(other, by_tables=True)
+        except Undecidable:
+            return found
+        return again if again.verdict == PROVED else found
+
+    def _source(self, seed: int, by_tables: bool = False) -> Side:
+        key = seed, by_tables
+        if key not in self._sources:
             try:
-                self._sources[seed] = source_of(self.graph, seed, self._in_time)
+                self._sources[key] = source_of(self.graph, seed, self._in_time, by_tables=by_tables)
             except Undecidable as e:
-                self._sources[seed] = e
-        found = self._sources[seed]
+                self._sources[key] = e
+        found = self._sources[key]
         if isinstance(found, Undecidable):
             raise found
         return found
@@ -267,11 +283,13 @@ def _nothing(t: Terms, n: int, v: Value) -> Value:
     return v
 
 
-def source_of(graph: TensorGraph, seed: int, seen: Seen = _nothing) -> Side:
+def source_of(graph: TensorGraph, seed: int, seen: Seen = _nothing, *, by_tables: bool = False) -> Side:
     """The graph that others are compared with: evaluated once more where it meets equal roots with different intervals,
     so that it takes what others do."""
-    side = evaluated(graph, seed, seen=seen)
-    return evaluated(graph, seed, side.terms, seen, teaches=True) if side.terms.known.is_ambiguous else side
+    side = evaluated(graph, seed, seen=seen, by_tables=by_tables)
+    if not side.terms.known.is_ambiguous:
+        return side
+    return evaluated(graph, seed, side.terms, seen, teaches=True, by_tables=by_tables)
 
 
 def evaluated(
@@ -282,8 +300,11 @@ def evaluated(
     *,
     traced: bool = False,
     teaches: bool = False,
+    by_tables: bool = False,
 ) -> Side:
+    """by_tables: functions of two small values are tables (`pairs.py`)."""
     terms = Terms(Field(seed), source, teaches)
+    terms.pairs = Pairs(terms.functions) if by_tables else None
     prints: dict[int, tuple[int, int]] = {}
 
     def trace(t: Terms, n: int, v: Value) -> Value:

@@ -5,6 +5,7 @@ A step is a name and its parameters:
   affine  a, b     a * x + b
   scale   m, r, s  (m * x + r) >> s, rounding down
   double  m, s     TOSA's double rounding: (m * x + 2^(s - 1) + 2^30 or, of negative x, - 2^30) >> s
+  mean    c        x / c, a half rounded away from zero
   clip    l, h     the nearest of l to h
 Parameters are integers, or arrays of them that broadcast to x.
 """
@@ -43,6 +44,8 @@ def run(step: Step, x: Any) -> Any:
     if kind == "double":
         away = np.where(x >= 0, 1 << 30, -(1 << 30)) if isinstance(x, np.ndarray) else (1 if x >= 0 else -1) << 30
         return (p[0] * x + (_one(x) << (p[1] - 1)) + away) >> p[1]
+    if kind == "mean":
+        return np.sign(x) * ((2 * abs(x) + p[0]) // (2 * p[0]))
     return np.clip(x, p[0], p[1]) if isinstance(x, np.ndarray) else min(max(x, p[0]), p[1])
 
 
@@ -84,6 +87,8 @@ def _least(step: Step, y: Any) -> Any:
         return -((p[1] - y) // m)
     if kind == "scale":
         return -((p[1] - (y << p[2])) // m)
+    if kind == "mean":  # 2 x + m >= 2 m y, or else 2 |x| + m < 2 m (1 - y)
+        return np.where(y > 0, -((m - 2 * m * y) // 2), -((m - 2 * m * y - 1) // 2))
     assert (p[0] >= 0).all(), "TOSA's multipliers are not negative"
     rest = (y << p[1]) - (_one(y) << (p[1] - 1))
     below = -((-(1 << 30) - rest) // m)
@@ -94,6 +99,8 @@ def is_safe(step: Step, low: int, high: int) -> bool:
     """Whether int64 has room for the formula between these limits."""
     if step[0] == "clip":
         return True
+    if step[0] == "mean":
+        return bool(2 * max(abs(low), abs(high)) + step[1] < LARGEST)
     room = max(abs(low), abs(high)) * abs(step[1])
     rest = {"affine": lambda: abs(step[2]), "scale": lambda: abs(step[2]), "double": lambda: 1 << step[2]}[step[0]]()
     return bool(room + rest < LARGEST)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.proof.field import LANES, Field, Lanes, Words, words
 from eqsat.proof.functions import IDENTITY, Functions, Ints
-from eqsat.proof.steps import LARGEST
+from eqsat.proof.steps import LARGEST, Undecidable
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape
 
@@ -21,6 +21,8 @@ from eqsat.tensor.types import Shape
 Steps = Sequence[tuple[Any, ...]]
 #: The dtype of numbers that no tensor holds.
 UNLIMITED = ""
+#: The number of the first pair (`pairs.py`): no interval of a value that a tensor holds begins there.
+FIRST_PAIR = 1 << 50
 #: Members of all elements of a set that are looked at together.
 _AT_ONCE = 1 << 20
 #: Tables of so many entries make out which of some numbers occur; beyond, they are sorted.
@@ -103,16 +105,29 @@ class Known:
         return found, self._functions[at[found]]
 
 
+class Tables(Protocol):
+    """Functions of two values, which are looked at where `Terms.pairs` has them."""
+
+    def lifted(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
+        """Of which elements the operands depend on two small values, and those of the operands as functions of
+        them."""
+
+    def lanes(self, t: Terms, v: Value) -> Lanes:
+        """Of elements that are functions of pairs. Raises Undecidable."""
+
+
 class Terms:
     """What makes and composes the terms of one graph; counts what decides the probability of error, and notes which
     elements may overflow.
 
     source: of the graph that this one is compared with. Both number functions and symbols alike.
-    teaches: another graph is compared with this one.
+    teaches: another graph is compared with this one. pairs: functions of two small values as tables, if they are
+    wanted.
     """
 
     def __init__(self, field: Field, source: Terms | None = None, teaches: bool = False) -> None:
         self.field = field
+        self.pairs: Tables | None = None
         self.functions: Functions = source.functions if source else Functions()
         self.elements, self.degree = 0, 1
         #: The node at hand.
@@ -169,7 +184,10 @@ class Terms:
         summand: Ints,
         degree: int,
     ) -> Value:
-        """Multiples of new roots, and constants besides, of a dtype: what leaves it is noted, and then left out."""
+        """Multiples of new roots, and constants besides, of a dtype: what leaves it is noted, and then left out. Raises
+        Undecidable."""
+        if (np.abs(summand) >= LARGEST).any():
+            raise Undecidable("a sum that 64 bits have no room for")
         least, most = limits_of(dtype)
         low, high = limits
         open_ = (low * factor + summand < least) | (high * factor + summand > most)
@@ -231,12 +249,18 @@ class Terms:
         if (a != 1).any() or b.any():
             factors, summands = self.field.constants(a)[:, inverse], self.field.constants(b)[:, inverse]
             out = self.field.reduced(out * factors + summands)
+        if self.pairs is not None:
+            paired = (self.functions.column("first")[used] == FIRST_PAIR)[inverse]
+            if paired.any():
+                out = out.copy()
+                out[:, paired] = self.pairs.lanes(self, v.moved(np.flatnonzero(paired)))
         return out
 
     def degree_of(self, v: Value) -> int:
         """The degree of the values as polynomials: hashes are variables of their own."""
         used = unique(v.functions)[0]
         linear = (self.functions.column("g")[used] == IDENTITY) & (self.functions.column("a")[used] != 0)
+        linear |= self.functions.column("first")[used] == FIRST_PAIR
         return v.degree if v.members == 1 and linear.any() else 1
 
     # ---- terms of terms --------------------------------------------------------------------------
@@ -308,14 +332,14 @@ class Terms:
             columns = [
                 np.broadcast_to(p, len(rows)) if np.ndim(p) == 0 else np.asarray(p)[rows[:, 1]] for p in parameters
             ]
-            functions = self.functions.then(functions, [(kind, *row) for row in zip(*(c.tolist() for c in columns))])
+            functions = self.functions.then(functions, kind, columns)
         return self._settled(replace(v, functions=functions[inverse], dtype=dtype))
 
     def _settled(self, v: Value) -> Value:
         """INT16 values of chains as roots, of which functions are tables."""
         if v.dtype != "INT16":
             return v
-        used, inverse = unique(v.functions)
+        used, _inverse = unique(v.functions)
         finite = self.functions.is_finite(used) | (self.functions.column("g")[used] == IDENTITY)
         return v if finite.all() else self.collapsed(v)
 
@@ -335,6 +359,22 @@ class Terms:
         numbers = self.functions.tabulated(rows[:, 0], lambda x, row: function(x, rows[row, 1]))
         return replace(v, functions=numbers[inverse], dtype=dtype)
 
+    def recognized(self, v: Value) -> Value:
+        """Functions with many results as the first ones met that have the same."""
+        used, inverse = unique(v.functions)
+        return replace(v, functions=self.functions.recognized(used)[inverse])
+
+    def may_move(self, v: Value) -> NDArray[np.bool_]:
+        """Of which elements the function may be one of another root: of all but those of pairs."""
+        return np.asarray(self.functions.column("first")[v.functions] != FIRST_PAIR)
+
+    def stripped(self, v: Value, chosen: NDArray[np.bool_]) -> Value:
+        """The values that functions are of, where they are chosen."""
+        used, inverse = unique(v.functions)
+        ends = zip(*(self.functions.column(name)[used].tolist() for name in ("first", "last", "a")))
+        bare = [self.functions.identity(k, m) if a else f for (k, m, a), f in zip(ends, used.tolist())]
+        return replace(v, functions=np.where(chosen, np.array(bare, np.int64)[inverse], v.functions))
+
     def plain(self, v: Value) -> Value:
         """The same without members."""
         return self._collapsed_set(v) if v.members > 1 else v
@@ -345,7 +385,9 @@ class Terms:
         self.open.append((self.node, self.field.hashed(keys, lanes)))
 
     def bounded(self, v: Value) -> Value:
-        """Notes elements that may leave their dtype."""
+        """Notes elements that may leave their dtype. Steps that 64 bits have no room for are refused anyway."""
+        if v.dtype == UNLIMITED:
+            return v
         low, high = self.limits(v)
         least, most = limits_of(v.dtype)
         beyond = (low < least) | (high > most)

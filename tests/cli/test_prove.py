@@ -66,13 +66,13 @@ def test_a_counterexample_is_told(files: dict[str, Path]) -> None:
 
 
 def test_the_operator_is_named_at_which_it_ended(tmp_path: Path) -> None:
-    """x | y and x + y - (x & y) are equal, and no terms show it."""
+    """x | y and x + y - (x & y) are equal, and of INT16 there are too many pairs to look at."""
     places = []
     for name in ("sum", "or"):
         g = TensorGraph()
-        both = [rescale(g, g.add_input(x, (1, 3, 3, 2), "INT8"), "INT32") for x in "xy"]
+        both = [rescale(g, g.add_input(x, (1, 3, 3, 2), "INT16"), "INT32") for x in "xy"]
         total = g.add("sub", (g.add("add", both), g.add("bitwise_and", both)))
-        g.outputs.append(rescale(g, g.add("bitwise_or", both) if name == "or" else total, "INT8"))
+        g.outputs.append(rescale(g, g.add("bitwise_or", both) if name == "or" else total, "INT16"))
         places.append(tmp_path / f"{name}.tosa")
         places[-1].write_bytes(dumps(g.pruned()))
     done = run(*places)

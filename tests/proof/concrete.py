@@ -3,6 +3,7 @@ with the op table."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -72,7 +73,7 @@ def outputs_at(graph: TensorGraph, inputs: Sequence[Array]) -> list[Ints]:
     t = ConcreteTerms(_Field(1))
     given = dict(zip(graph.inputs, inputs, strict=True))
     live = graph.live()
-    following = dict(zip(live, live[1:]))
+    following = dict(itertools.pairwise(live))
     t.field.is_input = graph.nodes[live[0]].op == "input"
 
     def seen(terms: Terms, n: int, v: Value) -> Value:

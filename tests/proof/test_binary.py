@@ -29,7 +29,6 @@ TARGETS = pytest.mark.parametrize("target", [U55, U65, U85], ids=lambda t: t.acc
 #: Graphs of one operator and dtype that are not proved: what their binaries compute has no form, or another one than
 #: the graph's. The reason begins so.
 OPEN = {
-    ("average_padded", "INT16", 85): "a mean of too many values",
     ("weights_as_an_input", "INT8", 85): "its values are none of the graph's",
     ("weights_as_an_input", "INT16", 85): "8 bytes that nothing wrote as one element",
     ("placed_rows", "INT8", 85): "their values are none of the graph's",
@@ -37,7 +36,6 @@ OPEN = {
     ("selection", "INT8", 85): "there is no form for AND_NOT",
     ("selection", "INT16", 85): "there is no form for AND_NOT",
     ("whether_all_are_larger", "INT8", 85): "its values are none of the graph's",
-    ("average_padded", "INT16", 55): "its values are none of the graph's",
     ("number_of_the_largest", "INT8", 55): "its values are none of the graph's",
 }
 #: Of these, terms have symbols, whose values are not known.

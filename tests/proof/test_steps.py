@@ -11,7 +11,7 @@ DOMAIN = np.arange(-3000, 3001)
 
 
 def some_step(rng: np.random.Generator) -> Step:
-    kind = rng.choice(["affine", "scale", "double", "clip"])
+    kind = rng.choice(["affine", "scale", "double", "mean", "clip"])
     factor = int(rng.integers(1, 40)) * int(rng.choice([-1, 1]))
     if kind == "affine":
         return "affine", factor, int(rng.integers(-500, 500))
@@ -20,6 +20,8 @@ def some_step(rng: np.random.Generator) -> Step:
         return "scale", factor, int(rng.integers(0, 1 << shift)), shift
     if kind == "double":
         return "double", int(rng.integers(1 << 30, 1 << 31)), int(rng.integers(31, 35))
+    if kind == "mean":
+        return "mean", int(rng.integers(1, 20))
     low = int(rng.integers(-3000, 0))
     return "clip", low, low + int(rng.integers(1, 3000))
 

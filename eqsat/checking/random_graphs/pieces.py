@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from math import prod
 
 from eqsat.checking.random_graphs.blocks import block
@@ -43,7 +44,7 @@ def halves(b: Builder, x: int) -> list[int]:
     axis = _axis(b, x)
     n = b.shape(x)[axis]
     cuts = sorted({0, n, *(b.between(1, n - 1) for _ in range(b.between(1, 2)))})
-    pieces = [b.slice(x, axis, a, z - a) for a, z in zip(cuts, cuts[1:], strict=False)]
+    pieces = [b.slice(x, axis, a, z - a) for a, z in itertools.pairwise(cuts)]
     shared = b.chance(0.4)
     pieces = [p if b.chance(0.5) or shared else b.unary(p) for p in pieces]
     if shared:  # the same operator after every slice

@@ -93,7 +93,7 @@ def siblings(b: Builder, x: int) -> list[int]:
     """Two convolutions over one input, side by side in a concat of channels."""
     b.want(b.dtype(x) == "INT8")
     y = b.four(x)
-    n, h, w, c = b.shape(y)
+    _n, _h, _w, c = b.shape(y)
     b.want(c <= 64)
     zp = b.zero("INT8")
     out = []
