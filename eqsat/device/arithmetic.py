@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from eqsat.device.commands import Activation
-from eqsat.device.errors import DeviceError
+from eqsat.device.errors import DeviceError, DeviceFault
 from eqsat.device.operands import Element
 from eqsat.device.registers import ActivationClipRange, ActivationFunction, RoundMode
 
@@ -23,6 +23,14 @@ CLIPPED = {
 #: Values, multipliers and what is added for rounding stay below this where one multiplication in int64 is enough.
 _PLAIN = 1 << 62
 _LOW = 32
+
+
+def held(sums: np.ndarray, bits: int) -> np.ndarray:
+    """Sums that accumulators of so many bits hold. Raises DeviceFault."""
+    limit = 1 << bits - 1
+    if sums.size and not (-limit <= sums.min() and sums.max() < limit):
+        raise DeviceFault(f"sums that accumulators of {bits} bits have no room for")
+    return sums
 
 
 def scaled(

@@ -53,11 +53,15 @@ class Output:
 @dataclass(frozen=True, slots=True)
 class Block:
     """How the work is cut, of no influence on the result but that weights are stored in this order. (height, width,
-    depth); dependency: how many blocks may overlap with those of the operation before."""
+    depth); dependency: how many blocks may overlap with those of the operation before. Of the banks of shared memory:
+    behind the last of the inputs, the first of a second input (None: there is none), the first of accumulators."""
 
     shape: tuple[int, int, int]
     dependency: int
     accumulators: AccFormat
+    inputs_end: int
+    second_start: int | None
+    accumulators_start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +161,15 @@ def _output(r: Registers) -> Output:
     )
 
 
-def _block(r: Registers) -> Block:
-    return Block(r.size("OFM_BLK"), r.get("BLOCKDEP"), AccFormat(r.get("ACC_FORMAT")))
+def _block(r: Registers, two_inputs: bool = False) -> Block:
+    return Block(
+        r.size("OFM_BLK"),
+        r.get("BLOCKDEP"),
+        AccFormat(r.get("ACC_FORMAT")),
+        r.get("IFM_IB_END"),
+        r.get("IFM2_IB_START") if two_inputs else None,
+        r.get("AB_START"),
+    )
 
 
 def _streams(r: Registers, kind: str) -> tuple[ByteRange, ...]:
@@ -169,6 +180,8 @@ def _streams(r: Registers, kind: str) -> tuple[ByteRange, ...]:
 
 def _convolution(r: Registers, i: Instruction) -> Convolution:
     kernel, output = r.kernel(), _output(r)
+    if i.name == "OP_DEPTHWISE":
+        r.check_depth(output.map.depth)
     return Convolution(
         offset=i.offset,
         depthwise=i.name == "OP_DEPTHWISE",
@@ -187,6 +200,8 @@ def _convolution(r: Registers, i: Instruction) -> Convolution:
 def _pooling(r: Registers, i: Instruction) -> Pooling:
     kernel, output = r.kernel(), _output(r)
     mode = PoolingMode(i.fields["pooling_mode"])
+    if mode != PoolingMode.REDUCE_SUM:
+        r.check_depth(output.map.depth)
     scales = _streams(r, "SCALE") if output.scale is None else ()
     return Pooling(
         i.offset,
@@ -203,6 +218,7 @@ def _pooling(r: Registers, i: Instruction) -> Pooling:
 def _elementwise(r: Registers, i: Instruction) -> Elementwise:
     mode, output = ElementwiseMode(i.fields["elementwise_mode"]), _output(r)
     out = output.map
+    r.check_depth(out.depth)
     ifm2, scalar, zero_point2, order = None, None, 0, 0
     if mode not in _UNARY:
         b = r.instruction("IFM2_BROADCAST").fields
@@ -231,7 +247,7 @@ def _elementwise(r: Registers, i: Instruction) -> Elementwise:
         opb=r.get("OPB_SCALE") if sums else None,
         upscale=r.upscale(),
         output=output,
-        block=_block(r),
+        block=_block(r, ifm2 is not None),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqsat.device.arithmetic import activated, table_bytes
+from eqsat.device.arithmetic import activated, held, table_bytes
 from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
 from eqsat.device.errors import DeviceError
 from eqsat.device.memory import Constants, MemoryMap
@@ -28,6 +28,8 @@ from eqsat.target.family import Core
 
 #: Tables lie in the last two banks of shared memory, in slots of 256 bytes.
 _TABLES, _SLOT = 2048, 256
+#: Bits of an accumulator.
+ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I40: 40}
 #: Factors of one as Vela writes them; the second rounds to one for all values of up to 16 bits.
 _ONE = (FixedPointScale(1, 0), FixedPointScale((1 << 31) + 1, 31))
 
@@ -47,7 +49,8 @@ class Execution:
             case Dma():
                 _copy(c, memory)
             case Convolution():
-                values = convolved(c, memory.read(c.ifm), weights_of(c, self._core, memory))
+                sums = convolved(c, memory.read(c.ifm), weights_of(c, self._core, memory))
+                values = held(sums, ACCUMULATORS[c.block.accumulators])
                 streams = tuple(memory.constant(s) for s in c.scales)
                 _store(c.output, values, scales(streams, c.output.map.depth), memory)
             case Pooling():
@@ -95,7 +98,9 @@ def copies(c: Pooling) -> bool:
 def _pool(c: Pooling, memory: MemoryMap) -> None:
     if copies(c):
         return memory.write(c.output.map, memory.read(c.ifm))
-    values = pooled(c, memory.read(c.ifm))
+    if c.block.accumulators not in ACCUMULATORS:
+        raise DeviceError(f"the model does not know {c.block.accumulators.name}")
+    values = held(pooled(c, memory.read(c.ifm)), ACCUMULATORS[c.block.accumulators])
     own = None
     if c.mode == PoolingMode.MAX:
         # Vela 5.2's changelog calls what 5.1 did, a scale behind a maximum, incorrect; its older generator never set
@@ -122,12 +127,17 @@ def _store(o: Output, values: np.ndarray, own: Scales | None, memory: MemoryMap)
 def table_of(o: Output, shared: int, memory: Constants) -> np.ndarray | None:
     """The bytes of the table that is looked up, None if none is. shared: bytes of the shared memory. Raises
     DeviceError."""
+    place = table_place(o, shared)
+    return None if place is None else np.frombuffer(memory.constant(place), np.uint8)
+
+
+def table_place(o: Output, shared: int) -> ByteRange | None:
+    """Where that table lies. Raises DeviceError."""
     function = o.activation.function
     if function < ActivationFunction.TABLE_0:
         return None
     at = shared - _TABLES + (function - ActivationFunction.TABLE_0) * _SLOT
-    place = ByteRange(None, at, table_bytes(o.activation, o.map.element))
-    return np.frombuffer(memory.constant(place), np.uint8)
+    return ByteRange(None, at, table_bytes(o.activation, o.map.element))
 
 
 def _copy(c: Dma, memory: MemoryMap) -> None:

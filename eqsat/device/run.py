@@ -4,7 +4,8 @@
 >>> outputs = run(read_binary(Path("model_vela.npz").read_bytes()), [x])        # doctest: +SKIP
 
 What an operation computes was written from Arm's register descriptions and Vela's generators and is validated against
-the TOSA reference model. It has no notion of time: everything is done when the next command is read.
+the TOSA reference model. It has no notion of time: everything is done when the next command is read. Whether commands
+wait for each other, and whether their blocks have room, is looked at before (`schedule`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from eqsat.device.binary import READ_ONLY, SCRATCH, SCRATCH_FAST, Binary, Tensor
 from eqsat.device.errors import DeviceError
 from eqsat.device.ethos_u85 import execution as execution_u85
 from eqsat.device.memory import MemoryMap
+from eqsat.device.schedule import check_commands
 
 #: Bytes of fast scratch memory where a binary does not say how much it needs.
 FAST = 1 << 24
@@ -30,12 +32,14 @@ _UNKNOWN = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError
 
 
 class Device:
-    """A binary, ready to run. Raises DeviceError where it cannot be decoded."""
+    """A binary, ready to run. Raises DeviceError where it cannot be decoded, DeviceFault where it breaks a rule of the
+    hardware that the results do not show (`schedule`)."""
 
     def __init__(self, binary: Binary) -> None:
         self.binary = binary
         try:
             self.commands = binary.commands()
+            check_commands(self.commands, binary.config)
         except _UNKNOWN as e:
             raise _told(e, "its command stream") from e
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.errors import DeviceError, DeviceFault
 from eqsat.device.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
 from eqsat.device.registers import ActivationFormat, IfmUpscaleMode
 from eqsat.device.stream import Instruction
@@ -116,6 +116,13 @@ class Registers:
         if min(height, width) < 0:
             raise DeviceError("a window over nothing but padding")
         return self.feature_map("IFM", height, width, self.get("IFM_DEPTH_M1") + 1)
+
+    def check_depth(self, depth: int) -> None:
+        """Of what has as many channels as its input. Raises DeviceFault."""
+        found = self.get("IFM_DEPTH_M1") + 1
+        if found != depth:
+            where = f"{self.reader.name} at byte {self.reader.offset}"
+            raise DeviceFault(f"{where} reads {found} channels for {depth} of its result")
 
     def range(self, name: str, region: str) -> ByteRange:
         return ByteRange(self.get(f"{region}_REGION"), self.get(f"{name}_BASE"), self.get(f"{name}_LENGTH"))

@@ -113,6 +113,14 @@ def read_header(data: bytes) -> tuple[Config, list[int]]:
     raise DeviceError("no command stream behind the header")
 
 
+def with_commands(data: bytes, words: Sequence[int]) -> bytes:
+    """A driver payload with other words behind its header. Raises DeviceError."""
+    _, before = read_header(data)
+    start = len(data) - 4 * len(before)
+    header = struct.pack("<I", _COMMANDS | (len(words) >> 16 & 0xFF) << 8 | (len(words) & 0xFFFF) << 16)
+    return data[: start - 4] + header + struct.pack(f"<{len(words)}I", *words)
+
+
 def decoded(data: bytes) -> list[Instruction]:
     """The instructions of a driver payload. Raises DeviceError."""
     config, words = read_header(data)

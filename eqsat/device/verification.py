@@ -92,7 +92,7 @@ def check(
     except WorkerError as e:
         if e.refused or e.killed or e.stopped:
             return Verdict(None, str(e))
-        return Verdict(None, f"the functional model does not survive the binary, as where weights are damaged: {e}")
+        return Verdict(None, f"the functional model does not survive the binary: {e}")
     if len(lost) == len(graph.inputs):
         answers *= len(inputs)
     return judged(graph, answers, inputs, expected)

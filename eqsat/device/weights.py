@@ -1,8 +1,8 @@
 """Weights, biases and scales of a convolution, out of the compressed streams that Vela encoded them in.
 
 The order of the weights and the records of biases and scales are those of Vela's encoder
-(`ethosu/regor/architecture/ethosu55/ethos_u55_weight_encoder.cpp`, Apache-2.0); the compression is undone by its own
-decoder (`ethosu.mlw_codec`, in the wheel). With two cores each has a stream of its own, for every other output channel.
+(`ethosu/regor/architecture/ethosu55/ethos_u55_weight_encoder.cpp`, Apache-2.0); the compression is undone by
+`weight_stream`. With two cores each has a stream of its own, for every other output channel.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from functools import lru_cache
 import numpy as np
 
 from eqsat.device.errors import DeviceFault
+from eqsat.device.weight_stream import decoded
 
 _RECORD = 10
 #: Depth of the blocks in which input channels are walked, and of the micro blocks that they are made of.
-_DEEP, _SHALLOW, _MICRO = 32, 16, 8
+DEEP, SHALLOW, _MICRO = 32, 16, 8
 #: Kernels are cut into pieces of this size before dilation.
 _PIECE = 8
 
@@ -56,20 +57,13 @@ def weights(streams: tuple[bytes, ...], order: Order) -> np.ndarray:
     return out
 
 
-@lru_cache(512)
-def decoded(stream: bytes) -> np.ndarray:
-    from ethosu import mlw_codec
-
-    return np.array(mlw_codec.decode(bytearray(stream)), np.int16)
-
-
 @lru_cache(64)
 def _places(order: Order, core: int) -> tuple[np.ndarray, np.ndarray]:
     """(positions in the flat weights of what a core's stream has, which elements of the stream those are)."""
     depth = -(-(order.shape[0] - core) // order.cores)
     block = (order.block + order.cores - 1 - core) // order.cores
     inputs = 1 if order.depthwise else order.shape[3]
-    step = _SHALLOW if order.part_kernel or order.bits == 16 else _DEEP
+    step = SHALLOW if order.part_kernel or order.bits == 16 else DEEP
     pieces = [_PIECE // d for d in order.dilation]
     places, inside = [], []
     for o, i, y, x in itertools.product(

@@ -62,7 +62,7 @@ def test_a_difference_that_no_pattern_explains_stays_unexplained() -> None:
 
 @pytest.fixture
 def records(tmp_path: Path) -> Iterator[Records]:
-    yield Records(tmp_path)
+    return Records(tmp_path)
 
 
 def without_seconds(records: Records) -> list[object]:

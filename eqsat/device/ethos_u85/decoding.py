@@ -176,9 +176,12 @@ def _weights(r: Registers) -> tuple[ByteRange, ...]:
 def _pooling(r: Registers, i: Instruction) -> Pooling:
     kernel, output, accumulators = r.kernel(), _output(r), _accumulators(r)
     height, width, depth = output.shape
+    mode = PoolingMode(i.fields["pooling_mode"])
+    if mode != PoolingMode.REDUCE_SUM:
+        r.check_depth(depth)
     return Pooling(
         offset=i.offset,
-        mode=PoolingMode(i.fields["pooling_mode"]),
+        mode=mode,
         ifm=_window(r, kernel, output.shape),
         ifm2=_in_memory(r, "IFM2", height, width, depth) if accumulators.input == AccInput.IFM2 else None,
         output=output,
@@ -216,10 +219,14 @@ def _input(r: Registers, prefix: str) -> InputScale:
 def _elementwise(r: Registers, i: Instruction) -> Elementwise:
     mode, output = ElementwiseMode(i.fields["elementwise_mode"]), _output(r)
     prefixes = ("IFM",) if mode in _UNARY else ("IFM", "IFM2")
+    operands = tuple(_operand(r, p, output.shape) for p in prefixes)
+    first, chained = operands[0], any(isinstance(o, Chained) for o in (*operands, output.map))
+    if isinstance(first, FeatureMap) and not chained:
+        r.check_depth(first.depth)  # in chains Vela leaves the shape of another operator in the register
     return Elementwise(
         offset=i.offset,
         mode=mode,
-        operands=tuple(_operand(r, p, output.shape) for p in prefixes),
+        operands=operands,
         inputs=tuple(_input(r, p) for p in prefixes),
         upscale=r.upscale(),
         output=output,

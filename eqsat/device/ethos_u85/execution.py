@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from eqsat.device.arithmetic import held
 from eqsat.device.errors import DeviceError
 from eqsat.device.ethos_u85.arithmetic import activated, scaled, scaled_by, table_place
 from eqsat.device.ethos_u85.commands import (
@@ -42,6 +43,8 @@ from eqsat.target.family import Core
 
 #: Bytes of the memory of tables.
 TABLES = 2048
+#: Bits of an accumulator.
+ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I48: 48}
 #: The axes of [samples, height, width, depth] along which results are turned around.
 REVERSED = {ActivationReverse.H: 1, ActivationReverse.W: 2, ActivationReverse.C: 3}
 
@@ -69,7 +72,8 @@ class Execution:
                     if c.mode != PoolingMode.NONE
                     else np.zeros((self._memory.samples, 1, 1, 1))
                 )
-                self._finish(c.accumulators, pooled(c, x), c.ifm2, c.output, c.scales)
+                values = held(pooled(c, x), ACCUMULATORS[c.accumulators.format])
+                self._finish(c.accumulators, values, c.ifm2, c.output, c.scales)
             case Elementwise():
                 if c.upscale != IfmUpscaleMode.NONE:
                     raise DeviceError("the model does not know upscaled elementwise operations")
@@ -98,11 +102,12 @@ class Execution:
             assert c.ifm2 is not None
             if (c.kernel.height, c.kernel.width) != (1, 1):
                 raise DeviceError("the model does not know products of matrices with a window")
-            values = self._product(c, x)
+            values = held(self._product(c, x), ACCUMULATORS[c.accumulators.format])
             return self._finish(c.accumulators, values, None, c.output, c.scales)
         if c.depthwise and x.shape[3] not in (1, c.output.shape[2]):
             raise DeviceError(f"a depthwise convolution of {x.shape[3]} channels to {c.output.shape[2]}")
-        values = window(c).convolved(x, weights_of(c, self._core, self._memory), c.depthwise)
+        sums = window(c).convolved(x, weights_of(c, self._core, self._memory), c.depthwise)
+        values = held(sums, ACCUMULATORS[c.accumulators.format])
         return self._finish(c.accumulators, values, c.ifm2, c.output, c.scales)
 
     def _product(self, c: Convolution, x: np.ndarray) -> np.ndarray:
@@ -192,7 +197,12 @@ def weights_of(c: Convolution, core: Core, memory: Constants) -> np.ndarray:
     """int16 [out, height, width, in]. Raises DeviceError."""
     if c.decomposition != KernelDecomposition.D8X8:
         raise DeviceError(f"the model does not know {c.decomposition.name}")
-    order = Order(
+    return weights(tuple(map(memory.constant, c.weights)), order_of(c, core), c.format == WeightFormat.FWD)
+
+
+def order_of(c: Convolution, core: Core) -> Order:
+    """Raises DeviceError."""
+    return Order(
         shape=(c.output.shape[2], c.kernel.height, c.kernel.width, 1 if c.depthwise else c.ifm.depth),
         depthwise=c.depthwise,
         part_kernel=not c.depthwise and c.order == WeightOrder.PART_KERNEL_FIRST,
@@ -205,7 +215,6 @@ def weights_of(c: Convolution, core: Core, memory: Constants) -> np.ndarray:
         cores=core.cores,
         macs=core.macs,
     )
-    return weights(tuple(map(memory.constant, c.weights)), order, c.format == WeightFormat.FWD)
 
 
 def _micro(c: Convolution, core: Core) -> int:

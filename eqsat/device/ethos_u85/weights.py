@@ -16,7 +16,8 @@ from functools import lru_cache
 import numpy as np
 
 from eqsat.device.errors import DeviceError, DeviceFault
-from eqsat.device.weights import Scales, decoded
+from eqsat.device.weight_stream import decoded
+from eqsat.device.weights import Scales
 
 _RECORD = 10
 #: Output channels of a core that follow on each other.

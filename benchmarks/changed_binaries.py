@@ -1,0 +1,253 @@
+"""Random changes to binaries, and how many of those that matter are noticed.
+
+    python -m benchmarks.changed_binaries --changes 40 --out benchmarks/results/changed_binaries
+
+Vela's binaries of random graphs are changed in one place: a bit of a command, a register by one, a command or a setting
+that is gone, a bit of the constants. What the functional model then says is compared with the TOSA reference model, as
+in a lowering, on 3 samples. A change is noticed where an output differs, where a rule of the hardware is broken
+(`eqsat/device/schedule.py`, memory, decoding), or where the model does not know the command. One that is not noticed
+has no effect where the changed binary is proved to compute the graph for every input, which 48 more samples must bear
+out; all others count as missed, and are named by what was changed. `records.jsonl` has a line per change, `summary.md`
+counts.
+
+What proofs and functional model both do not look at is no effect here: the registers are named, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.about import as_text, write_about
+from eqsat.checking.random_graphs import PROFILES, random_graph
+from eqsat.checking.random_graphs.profiles import REFUSED
+from eqsat.device.binary import Binary
+from eqsat.device.compile import binary_of, raw_of
+from eqsat.device.stream import Instruction, with_commands
+from eqsat.device.verification import judged, outputs_of
+from eqsat.files import write_atomically
+from eqsat.proof import PROVED
+from eqsat.proof.binary import prove_binary
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.samples import domains, samples
+from eqsat.tosa.flatbuffer import dumps, loads
+from eqsat.tosa.model import packed
+from eqsat.tosa.reference import run_samples
+from eqsat.vela.compile import LostOutputs, compile_graph
+from eqsat.workers.worker import Pool, WorkerError
+
+TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+_SAMPLES = 6
+#: On which changes that were proved to have no effect are tried once more.
+_MORE_SAMPLES = 48
+#: Commands of a binary: more take long to prove.
+_MOST_COMMANDS = 250
+_PROFILES = {"INT8": PROFILES["vela"], "INT16": replace(PROFILES["int16"], without=REFUSED)}
+_PACKAGES = ("eqsat", "ethos-u-vela")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """what: the name of the command or of the memory that was changed."""
+
+    kind: str
+    what: str
+    binary: Binary
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Inputs, and outputs by the reference model."""
+
+    inputs: Sequence[Sequence[np.ndarray]]
+    expected: Sequence[Sequence[np.ndarray]]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A graph, its binary, and what it gives for few samples and for more."""
+
+    name: str
+    graph: TensorGraph
+    binary: Binary
+    few: Samples
+    more: Samples
+
+
+def _words(i: Instruction) -> list[int]:
+    first = i.layout.code | i.layout.long << 14 | i.parameter << 16
+    return [first] if i.payload is None else [first, i.payload]
+
+
+def _of_stream(b: Binary, words: Sequence[Sequence[int]]) -> Binary:
+    return replace(b, stream=with_commands(b.stream, [w for one in words for w in one]))
+
+
+def _bit(r: random.Random, b: Binary) -> Change:
+    found = b.instructions()
+    words = [_words(i) for i in found]
+    k = r.randrange(len(words))
+    words[k][r.randrange(len(words[k]))] ^= 1 << r.randrange(32)
+    return Change("a bit of a command", found[k].name, _of_stream(b, words))
+
+
+def _by_one(r: random.Random, b: Binary) -> Change:
+    found = b.instructions()
+    words = [_words(i) for i in found]
+    k = r.choice([k for k, i in enumerate(found) if not i.layout.operation])
+    step = r.choice((-1, 1))
+    if found[k].payload is None:
+        words[k][0] = words[k][0] & 0xFFFF | (found[k].parameter + step & 0xFFFF) << 16
+    else:
+        words[k][1] = words[k][1] + step & 0xFFFFFFFF
+    return Change("a register by one", found[k].name, _of_stream(b, words))
+
+
+def _without(kind: str, operation: bool) -> Callable[[random.Random, Binary], Change]:
+    def change(r: random.Random, b: Binary) -> Change:
+        found = b.instructions()
+        k = r.choice([k for k, i in enumerate(found) if i.layout.operation == operation])
+        words = [_words(i) for i in found]
+        return Change(kind, found[k].name, _of_stream(b, words[:k] + words[k + 1 :]))
+
+    return change
+
+
+def _constant(r: random.Random, b: Binary) -> Change:
+    data = bytearray(b.read_only)
+    data[r.randrange(len(data))] ^= 1 << r.randrange(8)
+    return Change("a bit of the constants", "constants", replace(b, read_only=bytes(data)))
+
+
+CHANGES: tuple[Callable[[random.Random, Binary], Change], ...] = (
+    _bit,
+    _by_one,
+    _without("a command gone", True),
+    _without("a setting gone", False),
+    _constant,
+)
+
+
+def subjects(target: str, wanted: int, via: Pool) -> Iterator[Subject]:
+    """Random graphs whose binaries are right, of INT8 and INT16 in turns."""
+    seed = 0
+    while wanted:
+        dtype = list(_PROFILES)[seed % 2]
+        found = _subject(f"{dtype} {seed}", random_graph(seed, _PROFILES[dtype]), target, via)
+        seed += 1
+        if found is not None:
+            wanted -= 1
+            yield found
+
+
+def _subject(name: str, graph: TensorGraph, target: str, via: Pool) -> Subject | None:
+    buffer = dumps(graph)
+    graph = loads(buffer)
+    try:
+        binary = binary_of(raw_of(compile_graph(graph, Target.of(target), via)))
+    except (WorkerError, LostOutputs):
+        return None
+    if len(binary.instructions()) > 20 * _MOST_COMMANDS:
+        return None
+    few, more = (_drawn(graph, buffer, n, via) for n in (_SAMPLES, _MORE_SAMPLES))
+    if few is None or more is None:
+        return None
+    subject = Subject(name, graph, binary, few, more)
+    if len(binary.commands()) > _MOST_COMMANDS or len(binary.read_only) < 16 or len(graph.inputs) != len(binary.inputs):
+        return None
+    right = outcome(subject, binary, few) == "unnoticed" and prove_binary(graph, binary).verdict == PROVED
+    return subject if right else None
+
+
+def _drawn(graph: TensorGraph, buffer: bytes, count: int, via: Pool) -> Samples | None:
+    drawn = samples(domains(graph), count, count)
+    answers = run_samples(buffer, drawn, via)
+    expected = [a for a in answers if not isinstance(a, WorkerError)]
+    return Samples(drawn, expected) if len(expected) == len(answers) else None
+
+
+def outcome(s: Subject, binary: Binary, on: Samples) -> str:
+    """What a run says: "wrong" output, "rule" (none may do it), "unknown" to the model, "unnoticed"."""
+    answers = outputs_of(binary, packed(np.stack(xs) for xs in zip(*on.inputs, strict=True)))
+    if any("fault" in a for a in answers):
+        return "rule"
+    if any("unknown" in a for a in answers):
+        return "unknown"
+    found = judged(s.graph, answers, on.inputs, on.expected).equal
+    return {True: "unnoticed", False: "wrong", None: "unknown"}[found]
+
+
+def _record(s: Subject, target: str, change: Change) -> dict[str, Any]:
+    found = outcome(s, change.binary, s.few)
+    if found == "unnoticed":
+        proved = prove_binary(s.graph, change.binary).verdict == PROVED
+        if proved and outcome(s, change.binary, s.more) != "unnoticed":
+            raise RuntimeError(f"{change.kind} {change.what} of {s.name} on {target} is proved, and wrong")
+        found = "no effect" if proved else "missed"
+    return {"target": target, "graph": s.name, "kind": change.kind, "what": change.what, "outcome": found}
+
+
+def run(targets: Sequence[str], graphs: int, changes: int, seed: int = 0) -> Iterator[dict[str, Any]]:
+    """A record per change: `changes` of each kind to the binary of each graph."""
+    with Pool(1) as via:
+        for target in targets:
+            for s in subjects(target, graphs, via):
+                r = random.Random(f"{seed}:{target}:{s.name}")
+                for make in CHANGES:
+                    for _ in range(changes):
+                        yield _record(s, target, make(r, s.binary))
+
+
+_NOTICED = ("wrong", "rule", "unknown")
+
+
+def share(records: Sequence[dict[str, Any]]) -> float:
+    """Of the changes that matter, those that are noticed."""
+    noticed, missed = (sum(r["outcome"] in which for r in records) for which in (_NOTICED, ("missed",)))
+    return noticed / max(1, noticed + missed)
+
+
+def summary(records: Sequence[dict[str, Any]]) -> str:
+    """Counts by kind of change, and what was missed or has no effect by what was changed."""
+    rows = ["| change | tried | output differs | rule broken | not known | no effect, proved | missed | noticed |"]
+    rows.append("|---|--:|--:|--:|--:|--:|--:|--:|")
+    for kind in [*dict.fromkeys(r["kind"] for r in records), "all"]:
+        mine = [r for r in records if kind in (r["kind"], "all")]
+        counts = Counter(r["outcome"] for r in mine)
+        cells = [str(counts[k]) for k in ("wrong", "rule", "unknown", "no effect", "missed")]
+        rows.append(f"| {kind} | {len(mine)} | {' | '.join(cells)} | {share(mine):.1%} |")
+    for which, text in (("missed", "Missed"), ("no effect", "Without effect")):
+        counts = Counter(r["what"] for r in records if r["outcome"] == which)
+        named = ", ".join(f"{what} {n}" for what, n in counts.most_common())
+        rows.append(f"\n{text}: {named or 'none'}.")
+    return "\n".join(rows) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-t", "--targets", nargs="+", default=TARGETS)
+    parser.add_argument("--graphs", type=int, default=4, help="for each target")
+    parser.add_argument("--changes", type=int, default=40, help="of each kind to each binary")
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    records = list(run(arguments.targets, arguments.graphs, arguments.changes))
+    written = write_about(arguments.out, _PACKAGES, graphs=arguments.graphs, changes=arguments.changes)
+    lines = "".join(json.dumps(r) + "\n" for r in records)
+    write_atomically(arguments.out / "records.jsonl", lines.encode())
+    text = f"# Changed binaries\n\n{as_text(written)}\n\n{summary(records)}"
+    write_atomically(arguments.out / "summary.md", text.encode())
+    print(summary(records))
+
+
+if __name__ == "__main__":
+    main()

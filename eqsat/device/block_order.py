@@ -1,0 +1,156 @@
+"""How many blocks of a kernel may start before the kernel before it is done: what BLOCKDEP may be at most.
+
+With a BLOCKDEP of n, job k of a kernel starts when fewer than n - k blocks of the one before it are not written yet. It
+must read nothing of those that may not be. Blocks follow each other depth first, then along the width, then the height;
+a job is a block of results and some of the channels that it reads, as Vela takes them
+(`ethosu55/ethos_u55_register_cs_generator.cpp`, CalcBlockDep; Apache-2.0).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsat.device.memory import BRICK, tiles
+from eqsat.device.operands import FeatureMap, Kernel
+from eqsat.device.registers import ActivationFormat
+from eqsat.device.touched import of_map, overlap
+
+#: (first, behind the last) element along height, width and depth.
+Span = tuple[int, int]
+Box = tuple[Span, Span, Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An operand.
+
+    kernel: the window that moves over it, None where each element is read for the one of its place; factor: of
+    upscaling; channels: of all, how many a job reads, None: those of its results; whole: all of it is read for each
+    block; resized: in place of a kernel, per axis (offset, step, scale): result k lies at (offset + k * step) / scale,
+    between two elements.
+    """
+
+    map: FeatureMap
+    kernel: Kernel | None = None
+    factor: int = 1
+    channels: int | None = None
+    whole: bool = False
+    resized: tuple[tuple[int, int, int], tuple[int, int, int]] | None = None
+
+    @property
+    def jobs(self) -> int:
+        """Of a block."""
+        return -(-self.map.depth // self.channels) if self.channels else 1
+
+    def read_for(self, box: Box, job: int) -> Box | None:
+        """What a job reads for a block of results, None if nothing."""
+        m = self.map
+        if self.whole:
+            return (0, m.height), (0, m.width), (0, m.depth)
+        spans = self._rows(0, *box[0], m.height), self._rows(1, *box[1], m.width), self._depth(job, box[2])
+        (h0, h1), (w0, w1), (c0, c1) = spans
+        cut = (max(0, h0), min(m.height, h1)), (max(0, w0), min(m.width, w1)), (max(0, c0), min(m.depth, c1))
+        return cut if all(a < b for a, b in cut) else None
+
+    def _depth(self, job: int, of_results: Span) -> Span:
+        if self.channels:
+            return job % self.jobs * self.channels, (job % self.jobs + 1) * self.channels
+        return (0, 1) if self.map.depth == 1 else of_results
+
+    def _rows(self, axis: int, first: int, end: int, size: int) -> Span:
+        k = self.kernel
+        if self.resized is not None:
+            offset, step, scale = self.resized[axis]
+            return (offset + first * step) // scale, (offset + (end - 1) * step) // scale + 2
+        if k is None:
+            return (0, 1) if size == 1 else (first, end)
+        taps, before = ((k.height, k.top), (k.width, k.left))[axis]
+        low = first * k.stride[axis] - before
+        high = (end - 1) * k.stride[axis] - before + (taps - 1) * k.dilation[axis] + 1
+        return low // self.factor, -(-high // self.factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """What a kernel does block by block.
+
+    shape, block: (height, width, depth) of its results; dependency: its BLOCKDEP; written: where results go, None where
+    they stay inside; in_place: whether a result has the place in `written` that it has in `shape`.
+    """
+
+    shape: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dependency: int
+    written: FeatureMap | None
+    in_place: bool
+    readings: tuple[Reading, ...]
+
+    def boxes(self, last: bool = False) -> Iterator[Box]:
+        """From the first block on, or from the last one back."""
+        counts = [-(-n // b) for n, b in zip(self.shape, self.block, strict=True)]
+        total = math.prod(counts)
+        for k in range(total - 1, -1, -1) if last else range(total):
+            place = k // (counts[1] * counts[2]), k // counts[2] % counts[1], k % counts[2]
+            spans = zip(place, self.block, self.shape, strict=True)
+            h, w, c = ((p * b, min(n, (p + 1) * b)) for p, b, n in spans)
+            yield h, w, c
+
+    def jobs(self) -> Iterator[list[tuple[FeatureMap, Box]]]:
+        """What each reads."""
+        each = max((r.jobs for r in self.readings), default=1)
+        for box, job in itertools.product(self.boxes(), range(each)):
+            found = ((r.map, r.read_for(box, job)) for r in self.readings)
+            yield [(m, read) for m, read in found if read is not None]
+
+
+def most_dependency(before: Blocks, after: Blocks, most: int) -> int:
+    """The largest BLOCKDEP, up to `most`, with which `after` reads nothing that `before` may still write. Of results
+    that are written elsewhere than they are computed, transposed or reversed, it is not judged."""
+    out = before.written
+    if out is None or not before.in_place or not any(overlap(of_map(r.map), of_map(out)) for r in after.readings):
+        return most
+    lasts = [_Runs.of(out, box) for box in itertools.islice(before.boxes(last=True), most)]
+    for k, job in enumerate(itertools.islice(after.jobs(), most)):
+        reads = [_Runs.of(m, read) for m, read in job]
+        for j, late in enumerate(lasts[: max(0, most - k)]):
+            if any(late.meets(r) for r in reads):
+                most = min(most, k + j)
+    return most
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The bytes of a box: from `starts` to `ends`, in order."""
+
+    region: int
+    starts: np.ndarray
+    ends: np.ndarray
+
+    @staticmethod
+    def of(m: FeatureMap, box: Box) -> _Runs:
+        """Of each row, column and brick its own."""
+        size = m.element.bytes
+        brick = BRICK if m.format == ActivationFormat.NHCWB16 else m.depth
+        bricks = np.arange(box[2][0] // brick, -(-box[2][1] // brick))
+        first = np.maximum(box[2][0] - bricks * brick, 0) * size
+        end = np.minimum(box[2][1] - bricks * brick, brick) * size
+        found = [np.zeros((2, 0), np.int64)]
+        for rows, columns, base in tiles(m):
+            y = np.arange(max(box[0][0], rows.start), min(box[0][1], rows.stop)) - rows.start
+            x = np.arange(max(box[1][0], columns.start), min(box[1][1], columns.stop)) - columns.start
+            at = base + (y[:, None, None] * m.stride_y + x[:, None] * m.stride_x + bricks * m.stride_c)
+            found.append(np.stack([(at + first).reshape(-1), (at + end).reshape(-1)]))
+        both = np.concatenate(found, axis=1)
+        return _Runs(m.region, *both[:, np.argsort(both[0], kind="stable")])
+
+    def meets(self, other: _Runs) -> bool:
+        """Whether they have a byte in common."""
+        if self.region != other.region or not len(self.starts) or not len(other.starts):
+            return False
+        at = np.searchsorted(self.ends, other.starts, "right")
+        return bool(np.any(np.append(self.starts, np.iinfo(np.int64).max)[at] < other.ends))

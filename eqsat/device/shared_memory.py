@@ -1,0 +1,106 @@
+"""Whether the blocks of a kernel have room inside the NPU: in the banks of shared memory of Ethos-U55 and U65, and in
+the memory of accumulators of Ethos-U85.
+
+Sizes as Vela computes them (`ethosu55/ethos_u55.cpp`, TryBlockConfig; `ethosu85/ethos_u85.cpp`; Apache-2.0): blocks of
+inputs and of accumulators twice, so that one is filled while the other is worked on.
+"""
+
+from __future__ import annotations
+
+import math
+
+from eqsat.device.accesses import input_channels
+from eqsat.device.commands import Command, Convolution, Elementwise, Pooling
+from eqsat.device.errors import DeviceFault
+from eqsat.device.ethos_u85 import commands as ethos_u85
+from eqsat.device.registers import AccFormat, ActivationFunction, IfmUpscaleMode, PoolingMode
+from eqsat.target.family import HWC, Core, Family, SharedMemory, SplitMemory
+
+#: Bytes of a bank; banks that are the output's; those of tables where there are so many that they have their own.
+_BANK, _OUTPUT, _TABLES, _MANY = 1024, 2, 2, 16
+#: Elements of a kernel that are seen in one pass along an axis.
+_WINDOW = 8
+#: Channels of a brick of accumulators in U85, and bytes of an accumulator there.
+_BRICK, _ACCUMULATOR = 16, 4
+
+
+def check_blocks(c: Command | ethos_u85.Command, family: Family, core: Core) -> None:
+    """Raises DeviceFault."""
+    reason = ""
+    match c:
+        case Convolution() | Pooling() | Elementwise():
+            reason = _micro(c.block.shape, core.micro[0], family) or _banks(c, core)
+        case ethos_u85.Convolution() | ethos_u85.Pooling():
+            micros = [m for m in core.micro if m[:2] == c.block.micro]
+            reason = _micro(c.block.shape, micros[0], family) if micros else f"no micro blocks of {c.block.micro}"
+            reason = reason or _accumulators(c.block.shape, core)
+    if reason:
+        raise DeviceFault(f"{type(c).__name__} at byte {c.offset:#x}: {reason}")
+
+
+def _micro(block: HWC, micro: HWC, family: Family) -> str:
+    if any(b % m for b, m in zip(block, micro, strict=True)):
+        return f"blocks of {block}, which are no whole micro blocks of {micro}"
+    if any(b > most for b, most in zip(block, family.largest_block, strict=True)):
+        return f"blocks of {block}, of which {family.largest_block} is the largest"
+    return ""
+
+
+def _up(n: int, step: int) -> int:
+    return -(-n // step) * step
+
+
+def _buffers(memory: SharedMemory, size: int, bits: int) -> int:
+    """Banks that two buffers of `size` bytes take."""
+    return _up(2 * -(-size // _BANK), memory.granule * (2 if bits == 32 else 1))
+
+
+def _banks(c: Convolution | Pooling | Elementwise, core: Core) -> str:
+    memory, block, bits = core.memory, c.block, c.ifm.element.bits
+    assert isinstance(memory, SharedMemory)
+    height, width, depth = _input_block(c, core)
+    inputs = _buffers(memory, height * width * _up(depth * bits // 8, 8), bits)
+    has_table = c.output.activation.function >= ActivationFunction.TABLE_0
+    end = memory.banks - (_TABLES if memory.banks > _MANY else int(has_table))
+    first_end = block.inputs_end if block.second_start is None else block.second_start
+    if _OUTPUT + inputs > first_end or first_end + (block.second_start is not None) * inputs > block.inputs_end:
+        return f"banks up to {block.inputs_end} for blocks of {(height, width, depth)} of its inputs"
+    if isinstance(c, Elementwise):
+        return "" if block.inputs_end <= end else f"inputs up to bank {block.inputs_end} of {end}"
+    # a micro block's second row has none where there is one row of results
+    rows = 1 if c.output.map.height == c.kernel.height == 1 and core.micro[0][0] == 2 else block.shape[0]
+    size = rows * block.shape[1] * _up(block.shape[2], 8) * (5 if block.accumulators == AccFormat.I40 else 4)
+    if not block.inputs_end <= block.accumulators_start <= end - 2 * -(-size // _BANK):
+        return f"accumulators of blocks of {block.shape} from bank {block.accumulators_start} on, up to {end}"
+    return ""
+
+
+def _input_block(c: Convolution | Pooling | Elementwise, core: Core) -> HWC:
+    """(height, width, depth) that a block of the output reads in one pass."""
+    block = c.block.shape
+    if isinstance(c, Elementwise):
+        return block
+    factor = 1 if c.upscale == IfmUpscaleMode.NONE else 2
+    taps = (c.kernel.height, c.kernel.width)
+    height, width = (
+        _up(-(-((n - 1) * stride + min((t - 1) * dilation + 1, _WINDOW)) // factor), micro)
+        for n, stride, t, dilation, micro in zip(
+            block[:2], c.kernel.stride, taps, c.kernel.dilation, core.micro[0][:2], strict=True
+        )
+    )
+    summed = (
+        isinstance(c, Convolution) and not c.depthwise or isinstance(c, Pooling) and c.mode == PoolingMode.REDUCE_SUM
+    )
+    if not summed:
+        return height, width, block[2]
+    assert not isinstance(c, Elementwise)
+    return height, width, _up(min(c.ifm.depth, input_channels(c)), 4 if c.ifm.element.bits == 16 else 8)
+
+
+def _accumulators(block: HWC, core: Core) -> str:
+    memory = core.memory
+    assert isinstance(memory, SplitMemory)
+    needed = math.prod(block[:2]) * _up(block[2], _BRICK) * _ACCUMULATOR
+    if needed > memory.accumulators:
+        return f"blocks of {block}, whose accumulators take {needed} of {memory.accumulators} bytes"
+    return ""

@@ -1,0 +1,204 @@
+"""The compressed stream of weights that all families read, undone without Vela's decoder.
+
+The format was learnt from Vela's codec (`ethosu/mlw_codec`, Apache-2.0), with which no code is shared, so that an error
+of Vela's encoder is no longer undone by its own twin. Bits are read from the lowest of each byte on. A stream is made
+of slices:
+
+    ZDIV 3      divisor of runs of zeros as a power of two, 0 to 3; 6: zeros are weights like others; 7: no slice, but
+                padding up to the next byte, behind which a palette is due
+    SLICELEN 15 weights that are not in runs of zeros, less one
+    WDIV 3      divisor of weights as a power of two, 0 to 5; 7: not divided
+    WTRUNC 1    whether quotients end at two
+    NEWPAL 1    whether a palette follows: DIROFS 5, PALSIZE 5 (less one, 0: none), PALBITS 3 (less two), entries
+
+and chunks of up to 12 quotients of weights in unary, as many of runs of zeros, and the remainders of those in the chunk
+before. A weight is a place in the palette, or counted from its end: `2 * magnitude + sign`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from eqsat.device.errors import DeviceFault
+
+_NO_RUNS, _PADDING, _NOT_DIVIDED = 6, 7, 7
+#: Quotients in a chunk; of weights that are not divided and wider than 5 bits; of runs with the largest divisor.
+_CHUNK, _WIDE_CHUNK, _LONG_CHUNK = 12, 8, 8
+#: How many weights the runs of zeros may be behind.
+_AHEAD = 8
+#: Weights have 9 bits.
+_INDICES = 512
+_ONES = tuple(n.bit_count() for n in range(1 << _CHUNK))
+
+
+class _Bits:
+    """The bits of a stream and the place of the next one."""
+
+    def __init__(self, data: bytes) -> None:
+        self.end, self.at = 8 * len(data), 0
+        padded = np.frombuffer(data + bytes(4), np.uint8).astype(np.int64)
+        self._windows = padded[:-3] | padded[1:-2] << 8 | padded[2:-1] << 16 | padded[3:] << 24
+        self._listed: list[int] = self._windows.tolist()
+
+    def take(self, count: int) -> int:
+        """Up to 25 bits. Raises DeviceFault."""
+        at = self.at
+        self.skip(count)
+        return self._listed[at >> 3] >> (at & 7) & (1 << count) - 1
+
+    def skip(self, count: int) -> None:
+        """Raises DeviceFault."""
+        self.at += count
+        if self.at > self.end:
+            raise DeviceFault(f"a stream of weights goes on behind its {self.end // 8} bytes")
+
+    def many(self, starts: np.ndarray, count: int) -> np.ndarray:
+        """`count` bits at each of the places, which `skip` went over."""
+        return self._windows[starts >> 3] >> (starts & 7) & (1 << count) - 1
+
+
+@dataclass(slots=True)
+class _Palette:
+    """entries: of places below their number; offset: what those above begin with; bits: of an entry."""
+
+    entries: np.ndarray
+    offset: int
+    bits: int
+
+    @property
+    def index_bits(self) -> int:
+        """Of a place that is not divided."""
+        return (len(self.entries) - 1).bit_length() if len(self.entries) else self.bits
+
+    def weights(self, places: np.ndarray) -> np.ndarray:
+        """Raises DeviceFault."""
+        if len(places) and int(places.max()) >= _INDICES:
+            raise DeviceFault("a stream of weights has one of more than 9 bits")
+        size = len(self.entries)
+        codes = places - size + self.offset
+        if size:
+            codes = np.where(places < size, self.entries[np.minimum(places, size - 1)], codes)
+        return np.where(codes & 1, -(codes >> 1), codes >> 1)
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """Numbers of one kind in a slice: quotients in unary, and where the remainders of each chunk begin.
+
+    wanted: how many; bits: of a remainder; seen: quotients so far; ready: those of the chunk before, whose remainders
+    come next."""
+
+    wanted: int
+    bits: int
+    seen: int = 0
+    ready: int = 0
+    _read: int = 0
+    _starts: list[int] = field(default_factory=list)
+    _counts: list[int] = field(default_factory=list)
+
+    def remainders(self, bits: _Bits, next_ready: int) -> None:
+        """Goes over those of the chunk before. Raises DeviceFault."""
+        count = min(self.ready, self.wanted - self._read)
+        if count:
+            self._starts.append(bits.at)
+            self._counts.append(count)
+            self._read += count
+            bits.skip(count * self.bits)
+        self.ready = next_ready
+        self.seen += next_ready
+
+    def values(self, steps: np.ndarray, ends: np.ndarray, bits: _Bits) -> np.ndarray:
+        """int64 [wanted]. steps: what each place in unary adds to a quotient; ends: whether one ends there."""
+        totals = np.cumsum(steps)[ends][: self.wanted]
+        quotients = np.diff(totals, prepend=0)
+        counts = np.array(self._counts, np.int64)
+        within = np.arange(self.wanted) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = np.repeat(np.array(self._starts, np.int64), counts) + within * self.bits
+        return (quotients << self.bits) + bits.many(starts, self.bits)
+
+
+@lru_cache(512)
+def decoded(stream: bytes) -> np.ndarray:
+    """int16: all weights of a stream, in its order. Raises DeviceFault where the stream is damaged."""
+    bits, parts = _Bits(stream), [np.zeros(0, np.int64)]
+    palette: _Palette | None = None
+    runs_before = False
+    while True:
+        divisor = bits.take(3) if bits.at < bits.end else _PADDING
+        if divisor == _PADDING:
+            bits.skip(-bits.at % 8)
+            palette = None
+            if bits.at == bits.end:
+                return np.concatenate(parts).astype(np.int16)
+            continue
+        count, quotient_bits, ends_at_two, new = bits.take(15) + 1, bits.take(3), bits.take(1), bits.take(1)
+        if new:
+            palette = _palette(bits)
+        runs = divisor != _NO_RUNS
+        if palette is None or (not new and runs != runs_before):
+            raise DeviceFault("a slice of a stream of weights has no palette")
+        if divisor in (4, 5) or quotient_bits == _NO_RUNS:
+            raise DeviceFault(f"a slice of a stream of weights has the divisors {divisor} and {quotient_bits}")
+        runs_before = runs
+        plain = quotient_bits == _NOT_DIVIDED
+        weights = _Numbers(count, palette.index_bits if plain else quotient_bits)
+        zeros = _Numbers(count + new if runs else 0, divisor)
+        places, between = _slice(bits, weights, zeros, plain, bool(ends_at_two))
+        parts.append(_spread(palette.weights(places), between, bool(new)))
+
+
+def _palette(bits: _Bits) -> _Palette:
+    offset, size, width = bits.take(5), bits.take(5), bits.take(3) + 2
+    entries = [bits.take(width) for _ in range(size + 1 if size else 0)]
+    return _Palette(np.array(entries, np.int64), offset, width)
+
+
+def _slice(
+    bits: _Bits, weights: _Numbers, zeros: _Numbers, plain: bool, ends_at_two: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """(places in the palette, lengths of runs of zeros). Weights and runs wait for each other, so that none is far
+    ahead. Raises DeviceFault."""
+    room = _WIDE_CHUNK if plain and weights.bits > 5 else _CHUNK
+    length = _CHUNK if zeros.bits < 3 else _LONG_CHUNK
+    firsts, seconds, unaries = [], [], []
+    while True:
+        ahead = weights.seen - zeros.seen if zeros.wanted else 0
+        with_weights = weights.seen < weights.wanted and ahead < _AHEAD
+        with_zeros = zeros.seen < zeros.wanted and ahead >= 0
+        first = bits.take(_CHUNK) if with_weights and not plain else 0
+        unary = bits.take(length) if with_zeros else 0
+        second = bits.take(_ONES[first]) if first else 0
+        if with_weights:
+            firsts.append(first)
+            seconds.append(second)
+        if with_zeros:
+            unaries.append(unary)
+        weights.remainders(bits, (room if ends_at_two else room - _ONES[second]) if with_weights else 0)
+        zeros.remainders(bits, length - _ONES[unary] if with_zeros else 0)
+        if not (with_weights or with_zeros):
+            break
+    codes = _codes(np.array(firsts, np.int64), np.array(seconds, np.int64), room)
+    marks = (np.array(unaries, np.int64)[:, None] >> np.arange(length) & 1).reshape(-1)
+    places = weights.values(codes, (codes < 2) | ends_at_two, bits)
+    return places, zeros.values(marks, marks == 0, bits)
+
+
+def _codes(firsts: np.ndarray, seconds: np.ndarray, room: int) -> np.ndarray:
+    """What each place of the chunks adds to a quotient: 0, or 1, or 2 where the bit of the second word that belongs to
+    a bit of the first is set."""
+    ones = firsts[:, None] >> np.arange(room) & 1
+    which = np.cumsum(ones, axis=1) - 1
+    return (ones + (ones & seconds[:, None] >> np.maximum(which, 0))).reshape(-1)
+
+
+def _spread(weights: np.ndarray, runs: np.ndarray, zeros_first: bool) -> np.ndarray:
+    """Weights with runs of zeros behind each, and before the first one where a palette is new."""
+    if not len(runs):
+        return weights
+    before = np.cumsum(runs)[: len(weights)] - (0 if zeros_first else runs[: len(weights)])
+    out = np.zeros(len(weights) + int(runs.sum()), np.int64)
+    out[np.arange(len(weights)) + before] = weights
+    return out

@@ -1,0 +1,145 @@
+"""Rules of the hardware that results do not show: waits, overlapping blocks, room for blocks, channels, sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eqsat.device.block_order import Blocks, Reading, most_dependency
+from eqsat.device.compile import compile_binary
+from eqsat.device.errors import DeviceError, DeviceFault
+from eqsat.device.operands import Element, FeatureMap, Kernel, Wait
+from eqsat.device.registers import ActivationFormat
+from eqsat.device.run import Device
+from eqsat.device.schedule import check_commands
+from eqsat.target import Target
+from eqsat.tensor.graph import TensorGraph
+from eqsat.tosa import dumps
+from eqsat.workers.worker import Worker
+from tests.device.graphs import PIECES, addition, convolution, of, table
+from tests.device.test_run import with_word
+from tests.graphs import conv, finish
+
+TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_wait_that_is_gone_is_a_fault(target: str, worker: Worker) -> None:
+    """Nearly all that Vela writes; it also waits where ranges of bytes that interleave seem to touch."""
+    binary = compile_binary(dumps(of(*PIECES)), Target.of(target), worker)
+    commands = binary.commands()
+    check_commands(commands, binary.config)
+    waits = [k for k, c in enumerate(commands) if isinstance(c, Wait)]
+    caught = 0
+    for k in waits:
+        try:
+            check_commands([*commands[:k], *commands[k + 1 :]], binary.config)
+        except DeviceFault as e:
+            assert "does not wait for" in str(e)
+            caught += 1
+    assert caught >= 0.9 * len(waits) > 0
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [4096, 20_000])
+def test_cascades_break_no_rule(target: str, size: int, worker: Worker) -> None:
+    """Bands of rows go through several convolutions at once, in buffers that begin anew at their end."""
+    g = TensorGraph()
+    x = conv(g, conv(g, g.add_input("x", (1, 40, 40, 16), "INT8"), 16, 3), 24, 3)
+    asked = Target.of(target)
+    asked = replace(asked, flags=(*asked.flags, f"--arena-cache-size={size}"))
+    binary = compile_binary(dumps(finish(g, conv(g, x, 8, 3))), asked, worker)
+    check_commands(binary.commands(), binary.config)
+    tiles = [c for c in binary.commands() if hasattr(c, "ifm") and c.ifm.height0 < c.ifm.height]
+    assert tiles or size > 4096
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_blocks_that_overlap_too_early_are_a_fault(target: str, worker: Worker) -> None:
+    binary = compile_binary(dumps(of(convolution)), Target.of(target), worker)
+    most = 7 if "u85" in target else 3
+    with pytest.raises(DeviceFault, match=f"may begin {most} blocks before"):
+        Device(with_word(binary, "SET_BLOCKDEP", lambda _: most, nth=-1))
+
+
+def test_blocks_follow_each_other_depth_first() -> None:
+    """Two blocks of 16 channels after each other, in each of two halves of the width."""
+    m = FeatureMap(1, (0, 0, 0, 0), 4, 4, 8, 256, 32, 1, ActivationFormat.NHWC, Element(True, 8), 0, 4, 8, 32)
+    one = Kernel(1, 1, (1, 1), (1, 1), 0, 0, 0, 0)
+    before = Blocks((4, 8, 32), (4, 4, 16), 0, m, True, ())
+    right, left, first_half = (
+        Blocks((4, 4, 32), (4, 4, 32), 0, None, True, (reading,))
+        for reading in (
+            Reading(replace(m, bases=(128, 0, 0, 0), width=4), one, channels=32),
+            Reading(replace(m, width=4), one, channels=32),
+            Reading(replace(m, bases=(128, 0, 0, 0), width=4), one, channels=16),
+        )
+    )
+    elsewhere = replace(right, readings=(Reading(replace(m, bases=(4096, 0, 0, 0))),))
+    found = [most_dependency(before, after, 7) for after in (right, left, first_half, elsewhere)]
+    assert found == [0, 2, 1, 7]
+    assert most_dependency(replace(before, in_place=False), left, 7) == 7, "not judged"
+    for second, allowed in ((0, 2), (16384, 7)):
+        tiled = replace(m, bases=(8192, 0, second, 0), height0=2)
+        after = replace(right, readings=(Reading(tiled, one, channels=32),))
+        assert most_dependency(before, after, 7) == allowed, "its last two rows are elsewhere than the first"
+
+
+def test_parts_of_a_tensor_that_take_turns_are_told_apart() -> None:
+    """Every fourth column is written, and one between two of them read; a pooling writes one column with a stride of
+    its own, and the next one reads it with another."""
+    m = FeatureMap(1, (0, 0, 0, 0), 1, 1, 8, 4096, 128, 1, ActivationFormat.NHWC, Element(True, 8), 0, 1, 8, 32)
+    before = Blocks((1, 8, 32), (1, 8, 32), 0, m, True, ())
+    dense = replace(m, stride_x=32, width=32, width0=32)
+    for base, allowed in ((32, 7), (0, 0)):
+        between = replace(m, bases=(base, 0, 0, 0))
+        assert most_dependency(before, Blocks((1, 8, 32), (1, 8, 32), 0, None, True, (Reading(between),)), 7) == allowed
+    late = Blocks((1, 32, 32), (1, 8, 32), 0, None, True, (Reading(dense),))
+    assert most_dependency(before, late, 7) == 0, "its first columns have one that was written"
+    column = replace(m, width=1, height=8, height0=8, height1=8, stride_y=32)
+    rows = Blocks((8, 1, 32), (4, 1, 32), 0, replace(column, stride_x=999), True, ())
+    assert most_dependency(rows, Blocks((8, 1, 32), (4, 1, 32), 0, None, True, (Reading(column),)), 7) == 1
+
+
+CHANGED: dict[str, tuple[Callable[[TensorGraph], int], str, Callable[[int], int], str]] = {
+    "no whole micro blocks": (convolution, "SET_OFM_BLK_DEPTH_M1", lambda v: v - 1, "no whole micro blocks"),
+    "too large": (convolution, "SET_OFM_BLK_WIDTH_M1", lambda v: 63, "blocks of"),
+    "channels": (addition, "SET_IFM_DEPTH_M1", lambda v: v - 1, "channels for"),
+    "channels of a pooling": (table, "SET_IFM_DEPTH_M1", lambda v: v - 2, "channels for"),
+}
+IN_BANKS: dict[str, tuple[Callable[[TensorGraph], int], str, Callable[[int], int], str]] = {
+    "inputs": (convolution, "SET_IFM_IB_END", lambda v: v - 2, "of its inputs"),
+    "inputs beyond accumulators": (convolution, "SET_AB_START", lambda v: 2, "accumulators"),
+    "accumulators": (convolution, "SET_AB_START", lambda v: v + 12, "accumulators"),
+    "the second input": (addition, "SET_IFM2_IB_START", lambda v: 2, "of its inputs"),
+}
+
+
+@pytest.mark.parametrize(
+    "target, change",
+    [(t, c) for t in TARGETS for c in CHANGED.values()] + [(t, c) for t in TARGETS[:2] for c in IN_BANKS.values()],
+)
+def test_what_has_no_room_is_a_fault(
+    target: str,
+    change: tuple[Callable[[TensorGraph], int], str, Callable[[int], int], str],
+    worker: Worker,
+) -> None:
+    piece, register, value, reason = change
+    binary = compile_binary(dumps(of(piece)), Target.of(target), worker)
+    Device(binary)
+    with pytest.raises(DeviceFault, match=reason):
+        Device(with_word(binary, register, value))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sums_beyond_their_accumulators_are_a_fault(target: str, worker: Worker) -> None:
+    g = TensorGraph()
+    x = g.add_input("x", (1, 4, 4, 8), "INT32")
+    binary = compile_binary(dumps(finish(g, g.add("reduce_sum", (x,), axis=3))), Target.of(target), worker)
+    found = Device(binary).run([np.full((1, 1, 4, 4, 8), 1 << 20, np.int32)])
+    assert np.all(found[0] == 1 << 23)
+    with pytest.raises(DeviceError, match="accumulators of|no room"):
+        Device(binary).run([np.full((1, 1, 4, 4, 8), 1 << 30, np.int32)])
