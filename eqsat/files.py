@@ -79,25 +79,34 @@ def _remove(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes `data` to `path` by renaming a finished neighbour: an old file stays whole until then. Raises
-    OutputError."""
+    """Writes `data` to `path` by renaming a finished neighbour: an old file stays whole until then. A device or a pipe,
+    such as /dev/null, is written to as it is. Raises OutputError."""
     try:
+        if _is_special(path):
+            path.write_bytes(data)
+            return
         with beside(path) as temporary:
             with temporary.open("xb") as f:
                 f.write(data)
                 f.flush()
                 os.fsync(f.fileno())
-            os.chmod(temporary, 0o644)
             with placing(path):
                 os.replace(temporary, path)
     except OSError as e:
         raise OutputError(f"cannot write {path}: {e.strerror or e}; choose a writable place with -o") from e
 
 
+def _is_special(path: Path) -> bool:
+    """Whether it is there and no file, which a new file would replace."""
+    return path.exists() and not path.is_file()
+
+
 def check_output(path: Path) -> None:
     """Refuses an output place before the long work starts: nothing could be begun beside it. Raises InputError."""
     if path.is_dir():
         raise InputError(f"{path} is a directory: give a file name with -o")
+    if _is_special(path):
+        return
     check_directory(path.parent, "-o")
 
 
@@ -121,5 +130,5 @@ def is_file_name(name: object) -> bool:
 def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError as e:
-        raise InputError(f"cannot read {path}: {e.strerror or e}") from e
+    except (OSError, ValueError) as e:  # ValueError: a name that no file can have
+        raise InputError(f"cannot read {path}: {getattr(e, 'strerror', None) or e}") from e

@@ -121,7 +121,7 @@ def full_temporary(place: Path) -> DrillOutcome:
 )
 def limited_files(place: Path) -> DrillOutcome:
     out = place / "out.tosa"
-    code, stdout, err, left = _optimize(place, out, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+    code, _stdout, err, left = _optimize(place, out, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
     beside = [p.name for p in place.iterdir() if p.name.startswith(".out")]
     well = code in (2, 3) and clear_error(err) and not out.exists() or code == 0 and out.stat().st_size <= 100
     return well and not left and not beside, f"exit code {code}: {message(err) if code else out.stat().st_size}"
@@ -183,6 +183,6 @@ def two_processes(place: Path) -> DrillOutcome:
 @drill("corrupted cache", "the file of prices is overwritten with noise", "the same result as undisturbed")
 def corrupted(place: Path) -> DrillOutcome:
     _optimize(place, place / "first.tosa")
-    path = place / "cache" / "prices.sqlite"
+    path = place / "cache" / "store.sqlite"
     path.write_bytes(b"noise" * (path.stat().st_size // 5))
     return _as_undisturbed(place, place / "out.tosa", _optimize(place, place / "out.tosa"))

@@ -78,12 +78,12 @@ def truncated_record(place: Path) -> DrillOutcome:
         "--out",
         place / "run",
     ]
-    first, _, err = eqsat(*bench, env={"EQSAT_CACHE": str(place)}).start().finish()
+    first, _, _err = eqsat(*bench, env={"EQSAT_CACHE": str(place)}).start().finish()
     path = place / "run" / "records.jsonl"
     lines = path.read_bytes().splitlines()
     path.write_bytes(lines[0] + b"\n" + lines[1][:40] + b"\xff\xfe\0")
-    report, _, report_err = eqsat("report", place / "run").start().finish()
-    again, _, err = eqsat(*bench, env={"EQSAT_CACHE": str(place)}).start().finish()
+    report, _, _report_err = eqsat("report", place / "run").start().finish()
+    again, _, _err = eqsat(*bench, env={"EQSAT_CACHE": str(place)}).start().finish()
     records = [json.loads(line) for line in path.read_text().splitlines()]
     whole = len(records) == 2 and not any("error" in r for r in records)
     return whole and (first, report, again) == (

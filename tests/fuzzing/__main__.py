@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from eqsat.versions import commit
 from tests.fuzzing.formats import FORMATS
 from tests.fuzzing.reading import Tally, run
 from tests.fuzzing.table import markdown
@@ -24,6 +25,12 @@ _SHARE = {
     "raw": 0.01,
     "payload": 0.01,
     "pte": 0.005,
+    "certificate": 0.02,
+    "inputs": 0.02,
+    "answers": 0.02,
+    "measured": 0.02,
+    "defaults": 0.02,
+    "weights": 0.05,
 }
 
 
@@ -52,6 +59,7 @@ def main() -> None:
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)
         record = {
+            "commit": commit(),
             "seed": args.seed,
             "model": args.model,
             "seconds": round(time.time() - started),

@@ -19,6 +19,7 @@ from eqsat.workers.worker import Limits, Worker, WorkerError
 from extraction.unpack import unpack_arrays
 from tests.device.graphs import PIECES, of
 from tests.fuzzing.mutate import BLIND, mutated
+from tests.fuzzing.outcome import Finding, error_class
 
 TARGETS = ("ethos-u55-128", "ethos-u85-256")
 #: Of one file: seconds, MiB. What needs more is a finding.
@@ -94,7 +95,6 @@ def read(data: bytes, _: Path) -> str:
     """Printed, and run on inputs as the sound files have them."""
     from eqsat.device.errors import DeviceError
     from eqsat.executorch.binaries import disassembled, ran
-    from tests.fuzzing.formats import Finding, error_class
 
     program = data[4:6] == b"ET"
     inputs = [np.zeros(32, np.int8)] if program else _inputs()

@@ -9,54 +9,17 @@ import gzip
 import json
 import lzma
 import random
-import re
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import TosaError, dumps, loads
-from tests.fuzzing import compiled
+from tests.fuzzing import compiled, small
 from tests.fuzzing.corpus import finish, graphs, pointwise, products, wide
 from tests.fuzzing.mutate import BLIND, mutated
-
-
-class Finding(Exception):
-    """What should not have happened, in words."""
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """prepare: makes the corpus in a directory, which may take what `read` must not. damage: all mutators, or the blind
-    ones only.
-    read: reads one damaged file in a directory of its own."""
-
-    name: str
-    prepare: Callable[[Path], None]
-    damage: Callable[[random.Random, Sequence[bytes]], tuple[bytes, str]]
-    read: Callable[[bytes, Path], str]
-
-
-def error_class(e: BaseException) -> str:
-    """The error's name and message without what depends on the file; the cause where that is another kind of error."""
-    name, cause = type(e).__name__, e.__cause__
-    if isinstance(cause, MemoryError):
-        raise Finding("the memory limit was reached") from e
-    if cause is not None and type(cause).__name__ not in (name, "GraphError"):
-        return f"{name} from {type(cause).__name__}"
-    text = re.sub(r"^\S*(/\S*|the TOSA buffer):? ", "", str(e))
-    for pattern in (
-        r"'[^']*'|\"[^\"]*\"",
-        r"\([^()]*\)",
-        r"\([^()]*\)",
-        r"\[[^\[\]]*\]",
-        r"Type\S*",
-        r"-?\d+(, -?\d+)*",
-    ):
-        text = re.sub(pattern, "_", text)
-    return f"{name}: {text[:110]}"
+from tests.fuzzing.outcome import Finding, Format, error_class
 
 
 def transposes() -> TensorGraph:
@@ -133,9 +96,9 @@ def _saved_run(place: Path) -> Path:
 
     run = place / "run"
     if not run.exists():
-        options = Options(cost_model="op_count", time_limit=1, cache=place / "prices")
+        options = Options(cost_model="op_count", time_limit=1, cache=place / "prices.sqlite")
         runs.save(optimize_tosa(dumps(transposes()), Target.of("ethos-u85-256"), options=options), run)
-        (place / "prices").unlink(missing_ok=True)
+        (place / "prices.sqlite").unlink(missing_ok=True)
     return run
 
 
@@ -205,10 +168,9 @@ _PRICES = {f"key{i}": float(i) for i in range(60)}
 def _write_prices(place: Path) -> None:
     from cost_models.cache import PriceCache
 
-    cache = PriceCache(place / "prices.sqlite")
+    cache = PriceCache(place / "store.sqlite")
     cache.put(_PRICES)
-    cache.clear()  # into the one file
-    cache.put(_PRICES)
+    cache.store.local.seal()  # into the one file
     cache.close()
 
 
@@ -216,16 +178,15 @@ def _read_prices(data: bytes, place: Path) -> str:
     from cost_models.cache import PriceCache
     from eqsat.files import InputError
 
-    for old in place.glob("prices*"):
+    for old in place.glob("store*"):
         old.unlink()
-    (place / "prices.sqlite").write_bytes(data)
+    (place / "store.sqlite").write_bytes(data)
     try:
-        cache = PriceCache(place / "prices.sqlite")
+        cache = PriceCache(place / "store.sqlite")
     except InputError as e:
         return error_class(e)
     found = cache.get(list(_PRICES))
     cache.put({"new": 1.0})
-    cache.info()
     cache.close()
     if wrong := {k: v for k, v in found.items() if _PRICES[k] != v}:
         raise Finding(f"wrong prices {wrong}")
@@ -335,5 +296,11 @@ FORMATS = {
         Format("raw", compiled.write_raw, compiled.damage_raw, compiled.read),
         Format("payload", compiled.write_payloads, _blind, compiled.read),
         Format("pte", compiled.write_programs, _blind, compiled.read),
+        Format("certificate", small.write_certificates, _blind, small.read_certificate),
+        Format("inputs", small.write_inputs, compiled.damage_raw, small.read_inputs),
+        Format("answers", small.write_answers, small.damage_answers, small.read_answers),
+        Format("measured", small.write_measured, _blind, small.read_measured),
+        Format("defaults", small.write_defaults, _blind, small.read_defaults),
+        Format("weights", small.write_weights, _blind, small.read_weights),
     )
 }

@@ -19,7 +19,8 @@ from typing import Any
 import psutil
 
 from eqsat.workers.worker import Limits, Process, WorkerError
-from tests.fuzzing.formats import FORMATS, Format
+from tests.fuzzing.formats import FORMATS
+from tests.fuzzing.outcome import Format
 
 #: Seconds of computing after which an input hangs its reader, and of waiting, for one that does not even compute.
 DEADLINE, PATIENCE = 5.0, 120.0

@@ -8,7 +8,7 @@ _ROWS = 30
 def markdown(record: dict) -> str:
     """A summary by format, then the outcomes of each."""
     out = [
-        f"# Fuzzing the readers\n\nSeed {record['seed']}. Every input is read in a process that may take 5 seconds of computing and 1 GB for it.\n",
+        f"# Fuzzing the readers\n\nCommit {record['commit']}, seed {record['seed']}. Every input is read in a process that may take 5 seconds of computing and 1 GB for it.\n",
         "| format | inputs | accepted | refused with a named error | findings | slowest (s) | memory taken (MiB) |",
         "|---|--:|--:|--:|--:|--:|--:|",
     ]

@@ -41,6 +41,12 @@ def test_the_corpus_has_every_operator() -> None:
         ("outlines", 100),
         ("raw", 60),
         ("payload", 60),
+        ("certificate", 200),
+        ("inputs", 100),
+        ("answers", 200),
+        ("measured", 200),
+        ("defaults", 200),
+        ("weights", 500),
     ],
 )
 def test_damaged_files_give_named_errors(name: str, inputs: int, tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""Outputs are whole or absent, take the user's permissions, and replace no device."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from eqsat.files import InputError, OutputError, check_output, read_bytes, write_atomically
+
+
+def test_an_output_has_the_permissions_that_the_user_gives_to_new_files(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_atomically(tmp_path / "private", b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
+    write_atomically(tmp_path / "usual", b"x")
+    assert stat.S_IMODE((tmp_path / "usual").stat().st_mode) == 0o666 & ~before
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    check_output(pipe)
+    write_atomically(pipe, b"through it")
+    reader.join(10)
+    assert got == [b"through it"] and stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_device_that_is_full_is_an_error_and_stays() -> None:
+    check_output(Path("/dev/full"))
+    with pytest.raises(OutputError, match="cannot write /dev/full: No space left"):
+        write_atomically(Path("/dev/full"), b"x" * 100_000)
+    assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+
+
+def test_a_name_that_no_file_can_have_is_an_error() -> None:
+    with pytest.raises(InputError, match="cannot read .*null"):
+        read_bytes(Path("a\0b"))
