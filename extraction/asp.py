@@ -9,6 +9,7 @@ from the structure of the graph (see `structure`) is stated besides, because it 
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -154,7 +155,7 @@ class Encoding:
         nodes = self.graph.class_nodes(c)
         levels = sorted({price[n] for n in nodes})
         weights = [(self.active[c], levels[0])] if levels else []
-        for low, high in zip(levels, levels[1:]):
+        for low, high in itertools.pairwise(levels):
             reached = backend.add_atom()
             for n in nodes:
                 if price[n] >= high:

@@ -22,7 +22,7 @@ class GiveUp(Exception):
 def solve(graph: ChoiceGraph, upper_bound: float = math.inf, deadline: float = math.inf) -> dict[int, int] | None:
     """The cheapest choice below `upper_bound` of a graph in normal form; None: there is none.
 
-    Raises GiveUp after MAX_STEPS decisions or at `deadline` (time.perf_counter).
+    Raises GiveUp after MAX_STEPS decisions or at `deadline` (`stopping.clock`).
     """
     search = _BranchAndBound(graph, upper_bound, deadline)
     search.run(list(graph.roots), 0.0)

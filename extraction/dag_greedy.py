@@ -22,7 +22,7 @@ from .graph import ChoiceGraph
 from .local_search import LocalSearch
 from .prices import Prices
 from .result import Extraction
-from .stopping import is_over
+from .stopping import clock, is_over
 from .tree_greedy import require_roots, tree_pass
 
 RESTARTS = 4
@@ -66,7 +66,7 @@ def extract_whole(
 ) -> Extraction:
     """As `extract`, in one part."""
     start = time.perf_counter()
-    deadline = start + time_limit
+    deadline = clock() + time_limit
     prices = Prices(graph)
     readers = readers_of(graph, prices)
     rng = random.Random(seed)
@@ -118,7 +118,7 @@ def improved_until(
     readers = readers_of(graph, prices)
     others = greedy_pass(graph, prices, readers)  # what classes that the choice does not reach are changed to
     search = LocalSearch(graph, prices, readers, {**others, **choice})
-    search.descend(time.perf_counter() + time_limit, random.Random(seed), enough=enough)
+    search.descend(clock() + time_limit, random.Random(seed), enough=enough)
     return search.active()
 
 

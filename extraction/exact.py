@@ -19,6 +19,7 @@ from .protocol import Extractor, Solver
 from .race import Entrant, State, race
 from .reduce import Reduced, reduce
 from .result import Extraction, closes
+from .stopping import clock
 
 GREEDY_SHARE = 0.5
 """Part of the time limit that greedy extraction may use. It bounds its own work, a few seconds at most
@@ -39,7 +40,7 @@ def extractor(name: str, solver: Solver) -> Extractor:
         with run.interruptible():
             state = run.start(seed, warm_start)
             if not run.proved:
-                race(state, [Entrant(solver, 0.0, run.deadline)], seed)
+                race(state, [Entrant(solver, 0.0, run.time_limit - run.worked)], seed)
                 if not state.reported and state.failures:
                     raise SolverUnavailable(f"{name}: {next(iter(state.failures.values()))}")
         return run.result()
@@ -57,9 +58,8 @@ class ExactSearch:
         self.original = graph
         self.graph, self.unit = graph.in_units()
         self.name = name
-        self.begin = time.perf_counter()
+        self.begin, self._clock = time.perf_counter(), clock()
         self.time_limit = time_limit
-        self.deadline = self.begin + time_limit
         self.choice: dict[int, int] = {}
         self.cost: float | int = float("inf")
         self.trace: list[tuple[float, float]] = []
@@ -77,10 +77,15 @@ class ExactSearch:
                 raise
             self.interrupted = True
 
+    @property
+    def worked(self) -> float:
+        """Seconds of computing here, without the solvers'."""
+        return clock() - self._clock
+
     def start(self, seed: int, warm_start: Choice | None) -> State:
         """Greedy extraction, reduction, and the incumbent carried over to the reduced graph, whose state is given."""
         self._greedy(seed, warm_start, restarts=1)
-        self.reduced = reduce(self.graph, self.cost, self.deadline - time.perf_counter())
+        self.reduced = reduce(self.graph, self.cost, self.time_limit - self.worked)
         small = self.reduced.graph
         self.state = state = State(small, small.integral, on_better=self._better)
         if self.reduced.solved:

@@ -15,6 +15,7 @@ Costs carry no unit of their own: they are whatever the caller counts (cycles, b
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -155,7 +156,7 @@ class ChoiceGraph:
     @cached_property
     def _children(self) -> list[tuple[int, ...]]:
         flat, start = self.child_index.tolist(), self.child_start.tolist()
-        return [tuple(flat[a:b]) for a, b in zip(start, start[1:])]
+        return [tuple(flat[a:b]) for a, b in itertools.pairwise(start)]
 
     @cached_property
     def integral(self) -> bool:

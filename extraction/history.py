@@ -1,7 +1,7 @@
 """Whether a race is worth going on with, judged by what came of it so far.
 
 It ends by the seconds in which its solvers could compute (`race.WorkClock`), so that a busy machine makes it longer and
-not worse, up to its time limit. What is found by then depends on the machine; what is proved before does not.
+not worse. What is found by then depends on the machine; what is proved before does not.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from .graph import ChoiceGraph
 from .local_search import LocalSearch
 from .prices import Prices
 from .result import Extraction
-from .stopping import is_over
+from .stopping import clock, is_over
 
 BEST_SHARE = 0.6
 """Part of the time limit for the best choice."""
@@ -50,7 +50,8 @@ def k_best(
     best = portfolio.extract(graph, time_limit=BEST_SHARE * time_limit, seed=seed, warm_start=warm_start)
     if k == 1 or best.interrupted:
         return [best]
-    pool = _alternatives(graph, best, POOL * k, start + time_limit, random.Random(seed), max_ratio)
+    left = max(0.0, start + time_limit - time.perf_counter())
+    pool = _alternatives(graph, best, POOL * k, clock() + left, random.Random(seed), max_ratio)
     picked = _pick(best, pool, k, max_ratio)
     now = time.perf_counter() - start
     others = [

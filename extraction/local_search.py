@@ -20,6 +20,9 @@ from .stopping import is_over
 WORK = 2_000_000
 """Visits of e-nodes after which `descend` stops: about a second."""
 
+LOOK = 64
+"""Classes after which it looks at the clock again, which takes as long as a class."""
+
 
 class LocalSearch:
     """A choice under reference counts. `choice` also holds picks for classes that are not active."""
@@ -49,15 +52,15 @@ class LocalSearch:
         """Improve until no single change and no joint one helps, a choice is `enough`, `rounds` or WORK are done, or
         `deadline` has passed.
 
-        `deadline` is on the clock of time.perf_counter. Sideways moves are taken at random.
+        `deadline` is on `stopping.clock`. Sideways moves are taken at random.
         """
         self.work = 0
         for _ in range(rounds):
             before = self.cost
             active = [c for c, k in enumerate(self.references) if k]
             rng.shuffle(active)
-            for c in active:
-                if self.work > WORK or is_over(deadline):
+            for i, c in enumerate(active):
+                if self.work > WORK or (i % LOOK == 0 and is_over(deadline)):
                     return
                 if not self.references[c] or c in self.locked:
                     continue
@@ -103,7 +106,7 @@ class LocalSearch:
         """
         slack = 1e-9 * max(1.0, abs(self.cost))
         for shared in range(self.graph.n_classes):
-            if self.work > WORK or is_over(deadline):
+            if self.work > WORK or (shared % LOOK == 0 and is_over(deadline)):
                 return
             if self.references[shared] or shared not in self.choice or not self.prices.node[self.choice[shared]]:
                 continue
@@ -161,31 +164,43 @@ class LocalSearch:
     def _counted(self, n: int, step: int) -> float:
         """What e-node n costs with all that becomes active (step 1) or stops being active (-1) by it alone, whose
         references change by the step."""
-        node, reads, paired, edges = self.prices.node, self.prices.reads, self.prices.paired, self.prices.edges
-        references, choice, turned = self.references, self.choice, max(step, 0)
+        node, reads, paired = self.prices.node, self.prices.reads, self.prices.paired
+        references, choice, turned = self.references, self.choice, 1 if step > 0 else 0
         price = 0.0
         stack = [n]
+        add = stack.append
         for n in stack:
-            price += node[n] + (edges(n, choice) if n in paired else 0.0)
+            if n in paired:
+                edges = 0.0  # as `Prices.edges`, which is half of the time if it is called
+                for d, prices in paired[n].items():
+                    m = choice[d]
+                    if m in prices:
+                        edges += prices[m]
+                price += node[n] + edges
+            else:
+                price += node[n]
             for d in reads[n]:
-                references[d] += step
-                if references[d] == turned:
-                    stack.append(choice[d])
+                count = references[d] + step
+                references[d] = count
+                if count == turned:
+                    add(choice[d])
         self.work += len(stack)
         return price
 
     def cyclic(self, c: int) -> bool:
         """Whether c now needs itself."""
         seen: set[int] = set()
-        stack = list(self.prices.reads[self.choice[c]])
+        reads, choice = self.prices.reads, self.choice
+        stack = list(reads[choice[c]])
         while stack:
             d = stack.pop()
             if d == c:
+                self.work += len(seen)
                 return True
             if d not in seen:
                 seen.add(d)
-                self.work += 1
-                stack.extend(self.prices.reads[self.choice[d]])
+                stack += reads[choice[d]]
+        self.work += len(seen)
         return False
 
 

@@ -12,8 +12,6 @@ long as that ends within its share of the time limit.
 
 from __future__ import annotations
 
-import time
-
 from . import branch, parts
 from .asp import Asp
 from .check import Choice
@@ -24,6 +22,7 @@ from .ilp import Ilp
 from .lns import Lns
 from .race import Entrant, State, race
 from .result import Extraction
+from .stopping import clock
 
 ORDERED = Asp(("--opt-strategy=usc,oll,stratify", "--configuration=jumpy"), ordered=True)
 """For graphs that hang on few components, such as one value in many layouts; does not shrink cores."""
@@ -37,6 +36,9 @@ FIRST_HEAT, FIRST_HEAT_SECONDS = 0.25, 5.0
 
 SECOND_WAY = 0.6
 """Part of the time after which disjoint cores take over from shrunk ones."""
+
+PATIENCE = 20.0
+"""How many times its seconds a race may take on a machine that does other things, too."""
 
 LARGE = 10_000
 """E-nodes after the reductions from which neighbourhood search gets all the time."""
@@ -59,28 +61,31 @@ def extract_whole(
     with run.interruptible():
         state = run.start(seed, warm_start)
         if not run.proved:
-            _branch(state, run.deadline)
+            _branch(state, clock() + time_limit - run.worked)
         if not run.proved:
             assert run.reduced is not None
-            entrants = schedule(state.graph.n_nodes, time.perf_counter(), run.deadline)
-            history, before = History(time_limit, run.reduced.offset), time.perf_counter() - run.begin
-            race(state, entrants, seed, lambda cost, bound, worked, n: history.ends(cost, bound, before + worked, n))
+            history, before = History(time_limit, run.reduced.offset), run.worked
+            entrants = schedule(state.graph.n_nodes, time_limit - before)
+
+            def ends(cost: float, bound: float, worked: float, begun: int) -> bool:
+                return history.ends(cost, bound, before + worked, begun)
+
+            race(state, entrants, seed, ends, PATIENCE)
     return run.result()
 
 
-def schedule(n_nodes: int, now: float, deadline: float) -> list[Entrant]:
-    """Who runs when on a reduced graph of `n_nodes` e-nodes."""
+def schedule(n_nodes: int, left: float) -> list[Entrant]:
+    """Who runs when on a reduced graph of `n_nodes` e-nodes, for which so many seconds are left."""
     if n_nodes >= LARGE:
-        return [Entrant(ORDERED, now, deadline), Entrant(Lns(), now, deadline)]
-    left = deadline - now
-    heat = now + min(FIRST_HEAT_SECONDS, FIRST_HEAT * left)
-    change = now + SECOND_WAY * left
+        return [Entrant(ORDERED, 0.0, left), Entrant(Lns(), 0.0, left)]
+    heat = min(FIRST_HEAT_SECONDS, FIRST_HEAT * left)
+    change = SECOND_WAY * left
     return [
-        Entrant(ORDERED, now, deadline),
-        Entrant(SHRUNK, now, change),
-        Entrant(Ilp(), now, heat),
-        Entrant(Lns(), heat, deadline),
-        Entrant(DISJOINT, change, deadline),
+        Entrant(ORDERED, 0.0, left),
+        Entrant(SHRUNK, 0.0, change),
+        Entrant(Ilp(), 0.0, heat),
+        Entrant(Lns(), heat, left),
+        Entrant(DISJOINT, change, left),
     ]
 
 

@@ -1,8 +1,8 @@
-"""Functions called in a process of their own, where they may crash, leak, hang or print without hurting the caller.
+r"""Functions called in a process of their own, where they may crash, leak, hang or print without hurting the caller.
 
 >>> with Process("example") as process:
 ...     process.call("math:factorial", 5), process.call("builtins:bytes", [1, 2])
-(120, b'\\x01\\x02')
+(120, b'\x01\x02')
 
 The one protocol for solvers that race, Vela, the reference model, cells of a benchmark and files that are fuzzed. It
 lives here because this package imports nothing else of the project's. Arguments and results are what JSON holds, and

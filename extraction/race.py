@@ -120,7 +120,7 @@ class SolverProcess:
 
 @dataclass(frozen=True)
 class Entrant:
-    """A solver, and when it runs: seconds on the clock of perf_counter."""
+    """A solver, and when it runs: seconds in which solvers could work (`WorkClock`), of the race."""
 
     solver: Solver
     start: float
@@ -154,40 +154,50 @@ def race(
     entrants: Sequence[Entrant],
     seed: int,
     ends: Callable[[float, float, float, int], bool] = lambda cost, bound, worked, begun: False,
+    patience: float = 1.0,
 ) -> None:
     """Run the entrants, each in its time, until one proves the optimum, all are done, the caller wants no more
     (`stopping`) or `ends` says so, with the best cost and bound, the seconds that they could work, and how many have
     begun to.
 
     `ends` is not asked before one has: a process loads its solver first, which takes a busy machine seconds.
+    patience: how many times its seconds a solver has by the clock on the wall, for a machine that is busy; it is told
+    of these and ended by those.
     Each starts from the best choice known by then. Improves `state` in place; Ctrl-C stops the
     processes and is raised again.
     """
     inbox: Inbox = queue.Queue()
     graph_json = to_json(state.graph)
     waiting = sorted(entrants, key=lambda e: e.start)
-    running: set[SolverProcess] = set()
+    running: dict[SolverProcess, float] = {}  # until when
     begun: set[SolverProcess] = set()
     clock = WorkClock()
     try:
         while (waiting or running) and not state.proved and not stop_asked():
             now = time.perf_counter()
-            clock.tick([p.pid for p in running & begun], now)
+            clock.tick([p.pid for p in running if p in begun], now)
+            for late in [p for p, stop in running.items() if clock.seconds > stop]:
+                late.stop()
+                del running[late]
             if begun and ends(state.cost, state.bound, clock.seconds, len(begun)):
                 break
-            while waiting and (waiting[0].start <= now or not running):
+            while waiting and (waiting[0].start <= clock.seconds or not running):
                 # Nobody at work is no reason to wait: the next one starts early.
-                running |= _started(waiting.pop(0), now, state, graph_json, inbox, seed)
+                entrant = waiting.pop(0)
+                for p in _started(entrant, patience * (entrant.stop - clock.seconds), state, graph_json, inbox, seed):
+                    running[p] = entrant.stop
             if not running:
                 continue
             try:
-                process, message = inbox.get(timeout=min(POLL, max(0.0, waiting[0].start - now)) if waiting else POLL)
+                process, message = inbox.get(
+                    timeout=min(POLL, max(0.0, waiting[0].start - clock.seconds)) if waiting else POLL
+                )
             except queue.Empty:
                 continue
             if "begun" in message:
                 begun.add(process)
             elif process in running and not _receive(state, process, message):
-                running.discard(process)
+                del running[process]
                 process.stop()
     finally:
         for p in running:
@@ -195,12 +205,11 @@ def race(
 
 
 def _started(
-    entrant: Entrant, now: float, state: State, graph_json: dict[str, Any], inbox: Inbox, seed: int
+    entrant: Entrant, left: float, state: State, graph_json: dict[str, Any], inbox: Inbox, seed: int
 ) -> set[SolverProcess]:
-    """The entrant's process, if its time is not over and a process can be started."""
-    if entrant.stop <= now:
+    """The entrant's process, if any seconds are left for it and a process can be started."""
+    if left <= 0:
         return set()
-    left = entrant.stop - now
     try:
         return {SolverProcess(entrant.solver, graph_json, inbox, seed=seed, warm_start=state.choice, time_limit=left)}
     except OSError as error:

@@ -23,7 +23,7 @@ from .ilp import LinearProgram
 from .normal_form import NormalForm
 from .reduce import export
 from .result import Extraction
-from .stopping import is_over
+from .stopping import clock, is_over
 
 GAP, NODES = 0.003, 20
 """The search ends where it is this part of the cost from its bound, or after so many nodes of branch and bound: alike
@@ -41,15 +41,15 @@ class Budget:
 def within(
     graph: ChoiceGraph, budgets: Sequence[Budget], *, time_limit: float = 10.0, gap: float = GAP
 ) -> Extraction | None:
-    """The cheapest choice that was found; None if none was, or there is none. The time limit is for what GAP and NODES
-    do not foresee.
+    """The cheapest choice that was found; None if none was, or there is none. The time limit, in seconds of computing,
+    is for what GAP and NODES do not foresee.
 
     Raises Infeasible if no choice exists even without budgets, ImportError if highspy is not installed.
     """
     import highspy
 
     begin = time.perf_counter()
-    deadline = begin + time_limit
+    deadline = clock() + time_limit
     form = NormalForm.of(graph)
     reductions.drop_underivable(form)
     reductions.drop_unreachable(form)
@@ -60,7 +60,7 @@ def within(
         weights = {i: float(b.weights[n]) for i, n in enumerate(reduced.nodes) if n >= 0 and b.weights[n]}
         program.rows.add(weights, -float("inf"), b.most)
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
-    options = {"output_flag": False, "threads": 1, "mip_rel_gap": gap, "mip_max_nodes": NODES, "time_limit": time_limit}
+    options = {"output_flag": False, "threads": 1, "mip_rel_gap": gap, "mip_max_nodes": NODES}
     for option, value in options.items():
         highs.setOptionValue(option, value)
     highs.passModel(program.as_highs())
