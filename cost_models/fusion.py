@@ -18,6 +18,10 @@ MACS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d"
 _WINDOWS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "avg_pool2d", "max_pool2d")
 ACTIVATIONS = ("clamp", "table")
 SUMS = ("add", "sub", "mul", "maximum", "minimum")
+#: What reads a SLICE of a tensor where it lies, beside RESCALE; a CONCAT copies the part, which its own price has.
+#: MATMUL, TRANSPOSE, a RESHAPE of more than axes of size 1, another SLICE and outputs read a copy.
+#: What a reduction reads is copied by a remedy (`eqsat/vela/defects.py`).
+_READING_PARTS = frozenset((*_WINDOWS, *ACTIVATIONS, *SUMS, "concat"))
 #: Ops of one operator each, besides the arithmetic, that carry an activation; CONCAT, SLICE and TILE do not.
 _CARRYING = ("transpose", "reverse", "reduce_max", "reduce_min")
 #: Cycles per element, and to start, up to which a native transpose is expected to fuse into its producer without loss,
@@ -28,6 +32,8 @@ _FUSABLE_CYCLES, _FUSABLE_START = 1.5, 500
 def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -> Fusion | None:
     """The term of `reader` reading `read`, whose operands may come from `producers`."""
     op = reader.op
+    if is_part(read):
+        return Fusion(of_read=1.0) if _reads_parts(reader, family) else None
     if op == "rescale":
         return _fused_rescale(reader, read)
     if op in SUMS or op == "reduce_sum":
@@ -39,6 +45,32 @@ def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -
     if op == "transpose" and family.transposes.fused and reader.steps and read.op == "rescale":
         return _fused_transpose(reader, family) if any(p.op in MACS for p in producers) else None
     return None
+
+
+def is_part(unit: Unit) -> bool:
+    """Whether it is a SLICE of anything but sums, which its readers read where it lies or copy."""
+    return unit.op == "slice" and not DType.of(unit.result.dtype).is_accumulator
+
+
+def _reads_parts(reader: Unit, family: Family) -> bool:
+    """Whether an operator reads a SLICE where it lies, or costs about a copy less than where it does not.
+
+    On U85 the copy of a part is written in the order of the TRANSPOSE that reads it, which then costs nothing.
+    """
+    if reader.op == "transpose":
+        return family.transposes.fused
+    if reader.op == "reshape":
+        before, after = ([n for n in t.shape if n > 1] for t in (reader.operands[0], reader.result))
+        return before == after
+    return _rescales_parts(reader, family) if reader.op == "rescale" else reader.op in _READING_PARTS
+
+
+def _rescales_parts(rescale: Unit, family: Family) -> bool:
+    """Whether a RESCALE of a part costs what it costs of a whole.
+
+    To INT32 it fuses into a sum by one; by another number it computes the whole tensor, except on U85 (Vela 5.2).
+    """
+    return not DType.of(rescale.result.dtype).is_wide or family.rescales_wide or is_times_one(rescale)
 
 
 def _fused_rescale(reader: Unit, read: Unit) -> Fusion | None:

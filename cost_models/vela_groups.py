@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cost_models.cache import PriceCache
-from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses
+from cost_models.fusion import ACTIVATIONS, MACS, SUMS, fuses, is_part
 from cost_models.legality import legal, legal_transpose
 from cost_models.pads import has_pad
 from cost_models.probes import canonical, is_wide_sum, probe, with_narrow_constant
@@ -38,7 +38,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import GraphError, Shape, Steps, Type
+from eqsat.tensor.types import GraphError, Shape, Steps, Type, attrs_of
 from eqsat.tosa import flatbuffer
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela import broadcasts, bursts, pieces, regor, rows, staging
@@ -132,10 +132,7 @@ class VelaGroups:
                 out.append(Price(cycles, written(unit.move, chain)))
         copies = self._copies(units, out)
         self._measure_possible_ratios(units)
-        return [
-            replace(p, copied=copies.get(unit.operands[0])) if _begins_with_view(p) else p
-            for unit, p in zip(units, out, strict=True)
-        ]
+        return [_with_copy(p, unit, copies) for unit, p in zip(units, out, strict=True)]
 
     def _chains(self, moves: Sequence[_Reordering]) -> list[tuple[float, TransposeSteps]]:
         """The cheapest legal chain of each reordering, measured."""
@@ -160,11 +157,14 @@ class VelaGroups:
         ]
 
     def _copies(self, units: Sequence[Unit], prices: Sequence[Price]) -> dict[Type, float]:
-        """By the operand of what begins with a view: cycles of the copy that the view is where the operand has another
-        reader, as it has in a probe."""
+        """Cycles of a copy, by the operand of what begins with a view and by the result of a SLICE.
+
+        A view is one where its operand has another reader, as it has in a probe."""
         views: dict[Type, Unit] = {}
         for unit, price in zip(units, prices, strict=True):
-            if _begins_with_view(price):
+            if is_part(unit):
+                views.setdefault(unit.result, _flattened(unit.result))
+            elif _begins_with_view(price):
                 shape = dict(price.steps[0][1])["shape"]
                 view = Unit(price.steps[:1], unit.operands, replace(unit.result, shape=shape))
                 if view.operands[0] != view.result:
@@ -200,8 +200,10 @@ class VelaGroups:
         moved = any(op == "transpose" for op, _ in unit.steps)
         if unit.op == "resize" and facts().free_resize:
             return None  # an estimate of ours is nearer
-        if not (moved or unit.op in _MEASURED | {"reshape"}) or not (
-            has_pad(operand) or DType.of(operand.dtype).is_wide
+        if (
+            is_part(unit)
+            or not (moved or unit.op in _MEASURED | {"reshape"})
+            or not (has_pad(operand) or DType.of(operand.dtype).is_wide)
         ):
             return None
         if unit.op in _POINTWISE and not (has_pad(operand) and has_pad(unit.result)):
@@ -313,6 +315,19 @@ class VelaGroups:
 
 def _begins_with_view(price: Price) -> bool:
     return bool(price.steps) and price.steps[0][0] == "reshape"
+
+
+def _flattened(t: Type) -> Unit:
+    """A view of a tensor as a row, or of a row as a column."""
+    shape = (t.elements,) if len(t.shape) > 1 else (t.elements, 1)
+    return Unit((("reshape", attrs_of({"shape": shape})),), (t,), replace(t, shape=shape))
+
+
+def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
+    """The price with that of a copy: what a SLICE costs those that need one, and what a view may be."""
+    if is_part(unit) and price.cycles < math.inf:
+        return replace(price, cycles=copies[unit.result])
+    return replace(price, copied=copies.get(unit.operands[0])) if _begins_with_view(price) else price
 
 
 @cache

@@ -6,7 +6,8 @@
 
 A Move is one candidate whose TOSA steps the cost model settles, and a second one where a single native TRANSPOSE does
 it, on targets where that can fuse into its producer. A CONCAT has others that copy operands by convolutions
-(`eqsat/choice/copying.py`). A widening RESCALE is written once for every reader: its price is a pairwise term of each
+(`eqsat/choice/copying.py`). A SLICE costs what `eqsat/choice/parts.py` says.
+A widening RESCALE is written once for every reader: its price is a pairwise term of each
 reader, and the candidate's own only where the outside world reads it.
 """
 
@@ -16,7 +17,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cost_models.fusion import SUMS
+from cost_models.fusion import SUMS, is_part
 from cost_models.protocol import CostModel, Price, Unit
 from eqsat.choice import copying
 from eqsat.egraph.encoding import ENode, Frozen
@@ -24,10 +25,11 @@ from eqsat.options.plugins import checked
 from eqsat.target import Family
 from eqsat.target.broadcasts import merged
 from eqsat.tensor.dtypes import DType
+from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, GraphError, Steps, attrs_of
 from eqsat.vela.defects import Guard, remedies
-from eqsat.vela.guards import guarded
+from eqsat.vela.guards import forbidden_operand, guarded
 from eqsat.vela.patterns import Operator
 from extraction.derivation import derived
 
@@ -85,6 +87,14 @@ class Candidate:
         """A RESCALE to INT32, which is written once per reader: it fuses into each, and on U55 and U65 a guard forbids
         that several share one (`eqsat/vela/defects.py`)."""
         return self.enode.op == "rescale" and DType.of(dict(self.enode.attrs)["dtype"]).is_accumulator
+
+    @property
+    def is_part(self) -> bool:
+        """A SLICE, which its readers read where it lies or pay for the copy of (`eqsat/choice/parts.py`).
+
+        One of sums has a price of its own: what reads it costs more than in front of a whole tensor.
+        """
+        return is_part(self.priced)
 
     @property
     def own_steps(self) -> Steps:
@@ -179,9 +189,13 @@ def _in_few_commands(unit: Unit) -> Unit:
 
 def _legal(unit: Unit, price: Price, given: Collection[Attrs], guards: Collection[Guard]) -> Price:
     """The price under the guards. given: attributes of the source's own RESCALEs, which no guard forbids."""
-    operator = Operator(unit.op, unit.steps[0][1] if unit.steps else (), unit.operands, unit.result)
+    operator = _operator(unit)
     cycles = price.cycles if operator.attrs in given else guarded(price.cycles, operator, guards)
     return price if cycles == price.cycles else replace(price, cycles=cycles)
+
+
+def _operator(unit: Unit) -> Operator:
+    return Operator(unit.op, unit.steps[0][1] if unit.steps else (), unit.operands, unit.result)
 
 
 def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
@@ -190,6 +204,21 @@ def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
     for n, c in enumerate(found):
         out[c.cls].append(n)
     return out
+
+
+def forbidden_pairs(
+    found: Sequence[Candidate], n_classes: int, source: TensorGraph, family: Family
+) -> set[tuple[int, int]]:
+    """(reader, read) that Vela would compile wrongly, without those that the source has."""
+    guards = [g for g in remedies(Guard, family) if g.reads and not any(g.places(source))]
+    nodes = by_class(found, n_classes)
+    return {
+        (n, m)
+        for n, c in enumerate(found if guards else ())
+        if c.unit is not None and (ops := forbidden_operand(_operator(c.unit), guards))
+        for m in nodes[c.operands[0]]
+        if found[m].enode.op in ops
+    }
 
 
 def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dict[tuple[int, int], float]:
@@ -202,6 +231,8 @@ def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dic
     for n, reader in ((n, c) for n, c in enumerate(found) if c.usable):
         for m in (m for cls in set(reader.as_they_are) for m in usable[cls]):
             read = found[m]
+            if read.is_part:
+                continue
             delta = read.cycles if read.is_widening else 0.0
             fusion = model.fusion(units[n], units[m], operand_units[m])
             if fusion is not None:

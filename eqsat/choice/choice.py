@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cost_models.protocol import CostModel
-from eqsat.choice.candidates import Candidate, by_class, candidates, fusions, reachable
+from eqsat.choice.candidates import Candidate, by_class, candidates, forbidden_pairs, fusions, reachable
 from eqsat.choice.needed_copies import with_copies
+from eqsat.choice.parts import add_part_costs
 from eqsat.choice.signature import with_inputs_read
 from eqsat.choice.storage import view_costs
 from eqsat.choice.writer import Written, write
@@ -25,10 +26,10 @@ from extraction import ChoiceGraph, Extraction, check
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """A ChoiceGraph over the classes that the outputs can reach, followed by those of `storage.py`.
+    """A ChoiceGraph over the classes that the outputs can reach, followed by those of `storage.py` and `parts.py`.
 
     classes: the e-class of each of the former; candidates: of each of their choice nodes. last, shapes: see
-    `ViewCosts`.
+    `StorageCosts`.
     copies: without which Vela would compile graphs wrongly.
     """
 
@@ -88,7 +89,8 @@ class Choices:
                 cost[n] += max((copies.get((h, shape), 0.0) for h in names), default=0.0)
         pairs = {k: d for k, d in self.graph.pair_costs.items() if k[1] not in self.shapes}
         if copied:
-            pairs = {k: d for k, d in pairs.items() if self.candidates[k[0]].enode.op != "concat"}
+            concats = {n for n, c in enumerate(self.candidates) if c.enode.op == "concat"}
+            pairs = {k: d for k, d in pairs.items() if k[0] not in concats}
         return replace(self.graph, cost=cost, pair_costs=pairs)
 
     def settled(self, choice: Mapping[int, int]) -> Extraction:
@@ -107,17 +109,22 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
     position = {c: i for i, c in enumerate(classes)}
     roots = [position[c] for c in root_classes]
     found = candidates(frozen, classes, model)
-    views = view_costs([frozen.type_of(c).shape for c in classes], found, roots)
+    storage = view_costs([frozen.type_of(c).shape for c in classes], found, roots)
     kept = set(roots)
+    add_part_costs(storage, found, len(classes), kept, model)
     rows: list[list[tuple[float, list[int]]]] = []
     for cls, numbers in enumerate(by_class(found, len(classes))):
         rows.append([])
         for n in numbers:
             c = found[n]
-            free = c.is_widening and c.usable and cls not in kept  # each of its readers pays for its own
-            rows[-1].append((0.0 if free else c.cycles, [*c.operands, *views.reads.get(n, ())]))
+            # readers pay: each for its own RESCALE, those that cannot read a part for one copy of it
+            free = c.usable and (c.is_part or (c.is_widening and cls not in kept))
+            rows[-1].append((0.0 if free else c.cycles, [*c.operands, *storage.reads.get(n, ())]))
     graph = ChoiceGraph.build(
-        rows + views.rows, roots + views.roots, pair_costs=fusions(found, len(classes), model) | views.pairs
+        rows + storage.rows,
+        roots + storage.roots,
+        pair_costs=fusions(found, len(classes), model) | storage.pairs,
+        forbidden_pairs=forbidden_pairs(found, len(classes), frozen.source, model.target.family),
     )
     copies = remedies(Copy, model.target.family)
-    return Choices(graph, frozen, classes, found, views.last, views.shapes, copies)
+    return Choices(graph, frozen, classes, found, storage.last, storage.shapes, copies)

@@ -19,6 +19,8 @@ class Compiled:
     name: "explicit", "stock" or "eqsat".
     given: "explicit" or "stock", where it is that graph in another order or with other settings.
     settings: of Vela, besides those of the target.
+    parts_of: {node of the graph: the node that it computes a part of, or all}, of the graph without stripes; empty
+    where it has none.
     tolerant: its e-graph has rules that save roundings.
     judged: the price of its command stream, where that decides.
     choices, choice: what it was extracted from, at the prices of that time; None and empty for a given graph.
@@ -36,6 +38,7 @@ class Compiled:
     classes: Mapping[int, int] = field(default_factory=dict)
     given: str = ""
     settings: tuple[str, ...] = ()
+    parts_of: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def figures(self) -> Figures:

@@ -23,10 +23,12 @@ def corrected(choices: Choices, written: Written, rows: Sequence[Mapping[str, An
     graph, origin = written
     cycles, readers = _cycles(graph, rows), graph.readers()
     cost, pairs, candidates = choices.graph.cost.copy(), dict(choices.graph.pair_costs), list(choices.candidates)
+    copies = {m: delta for (n, m), delta in pairs.items() if n >= len(candidates) > m}  # of parts
     raised, missed = False, 0.0
     for n in (n for n in origin if n in cycles):
         group = _group(n, graph, origin, cycles, readers)
         priced = sum(cost[c] for c in group) + sum(pairs.get(p, 0.0) for p in permutations(group, 2))
+        priced += copies.get(origin[n], 0.0)
         if candidates[origin[n]].is_widening:  # what its readers pay for it
             priced += sum(pairs.get((origin[r], origin[n]), 0.0) for r in readers[n] if r in origin)
         excess = cycles[n] - priced

@@ -119,10 +119,11 @@ def digest(parts: Iterable[bytes]) -> str:
 def told(best: Compiled, exact: Frozen) -> str:
     """The choice of a graph that was extracted from the exact e-graph, as JSON.
 
-    "" where it is of another one, has operators that were priced as others, or classes that nothing tells apart.
+    "" where it is of another one, has operators that were priced as others, rows in stripes, or classes that nothing
+    tells apart.
     """
     choices = best.choices
-    if choices is None or choices.frozen is not exact:
+    if choices is None or choices.frozen is not exact or best.parts_of:
         return ""
     outline, rows = Outline.of(exact), []
     own_name, chosen = outline.by_name(), choices.of_classes(best.choice)

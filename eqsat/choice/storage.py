@@ -27,7 +27,7 @@ Readers = dict[int, dict[Shape, list[int | None]]]
 
 
 @dataclass(slots=True)
-class ViewCosts:
+class StorageCosts:
     """rows: classes to append, pairs: {(node, node): delta}; reads: per node the classes to read beside its operands;
     roots: more roots.
     last: {class: the class that names the last shape of its value}; shapes: {node of such a class: the shape}."""
@@ -40,11 +40,11 @@ class ViewCosts:
     shapes: dict[int, Shape] = field(default_factory=dict)
 
 
-def view_costs(shapes: Sequence[Shape], candidates: Sequence[Candidate], roots: Sequence[int]) -> ViewCosts:
+def view_costs(shapes: Sequence[Shape], candidates: Sequence[Candidate], roots: Sequence[int]) -> StorageCosts:
     """For classes of `shapes` and all that may be chosen for them."""
     value_of = _values(len(shapes), candidates)
     copies = _copies(shapes, candidates, value_of)
-    out, n_nodes = ViewCosts(), len(candidates)
+    out, n_nodes = StorageCosts(), len(candidates)
     for value, by_shape in _readers(shapes, candidates, roots, value_of).items():
         if value in copies and len(by_shape) > 1:
             _charge(out, value, by_shape, copies[value], len(shapes), n_nodes)
@@ -95,7 +95,7 @@ def _readers(
 
 
 def _charge(
-    out: ViewCosts,
+    out: StorageCosts,
     value: int,
     by_shape: Mapping[Shape, Sequence[int | None]],
     copies: Mapping[Shape, float],

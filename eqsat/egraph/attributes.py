@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,9 @@ class Call:
     def attr(self, name: str) -> Any:
         return dict(self.attrs)[name]
 
-    def with_attrs(self, **values: Any) -> Call:
-        return Call(self.op, attrs_of({**dict(self.attrs), **values}))
+    def with_attrs(self, **values: Any) -> Self:
+        """The same operator with other values of some attributes."""
+        return replace(self, attrs=attrs_of({**dict(self.attrs), **values}))
 
 
 @dataclass(frozen=True, slots=True)

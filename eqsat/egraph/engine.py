@@ -231,7 +231,7 @@ class Engine:
         """Runs all rules until nothing changes or a limit is reached. `watch(engine, rule name)` is called after every
         rule that changed the e-graph. Raises EngineError."""
         self._watch, self._matched = watch, 0
-        out, started = Saturation(), time.perf_counter()
+        out, started, deadline = Saturation(), time.perf_counter(), time.thread_time() + budget.seconds
         rewrites = [r for r in self._rules if not r.analysis]
         analyses = [r for r in self._rules if r.analysis]
         for index in range(budget.passes):
@@ -239,7 +239,7 @@ class Engine:
             matches: dict[str, int] = {}
             for group in (analyses, rewrites):
                 while True:
-                    updated, stop = self._step(group, matches, budget, started)
+                    updated, stop = self._step(group, matches, budget, deadline)
                     changed |= updated
                     if stop or group is rewrites or not updated:
                         break
@@ -259,17 +259,16 @@ class Engine:
             out.stop = "pass limit"
         if out.stop != "saturated":
             for _ in range(budget.passes):  # every class gets its type, also after a limit
-                if not self._step(analyses, {}, None, started)[0]:
+                if not self._step(analyses, {}, None, math.inf)[0]:
                     break
         out.seconds = time.perf_counter() - started
         return out
 
     def _step(
-        self, rules: Sequence[EgglogRule], matches: dict[str, int], budget: Budget | None, started: float
+        self, rules: Sequence[EgglogRule], matches: dict[str, int], budget: Budget | None, deadline: float
     ) -> tuple[bool, str]:
-        deadline = started + budget.seconds if budget else math.inf
         updated = self._demands(rules, deadline) > 0
-        if time.perf_counter() > deadline:  # demands may be left: nothing may be called saturated
+        if time.thread_time() > deadline:  # demands may be left: nothing may be called saturated
             return updated, TIME_LIMIT
         for r in (r for r in rules if r.name not in self._waiting and self._answered.issuperset(r.externs)):
             report = self.run(f"(run-schedule rs.{r.name})")[0].report
@@ -281,7 +280,7 @@ class Engine:
                 matches[r.name] = matches.get(r.name, 0) + n
                 self._matched += n
             if budget and n:
-                if time.perf_counter() > deadline:
+                if time.thread_time() > deadline:
                     return updated, TIME_LIMIT
                 if self._matched > budget.matches:
                     return updated, "match limit"
@@ -294,7 +293,7 @@ class Engine:
         stages = next((r.demands for r in rules if r.calls), None)
         total = 0
         for _ in range(16):  # an answer can enable the next stage of a rule
-            if not stages or time.perf_counter() > deadline:
+            if not stages or time.thread_time() > deadline:
                 return total
             asked = self.run(f"(run {stages} 1)")[0].report.updated
             new = self._answer() if asked else 0

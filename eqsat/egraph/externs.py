@@ -7,7 +7,19 @@
 
 Name, arity and kinds come from the signature. None says that the rule does not apply. `-> bool` makes a condition,
 `-> tuple[A, B]` several results, `-> list[...]` several answers, each an instance of the rule. After `*xs: A`,
-`-> tuple[B, ...]` gives one B for each of them.
+`-> tuple[B, ...]` gives one B for each of them. A TypeVar stands for the kind of what is given: `f: F, ... -> F`.
+
+Several results that have their places in a small graph are a NamedTuple that says so in its method `graph`:
+
+    class Halved(NamedTuple):
+        first: Conv2d
+        second: Conv2d
+
+        def graph(self: Any, x: Any) -> Any:
+            return self.second(self.first(x))
+
+    rule("halved", f(x), halves(f)(x))          # of a function `halves` that gives a Halved
+
 An argument of a narrower kind than its class is only handed over if it is of that kind: there is nothing to ask in the
 function.
 """
@@ -24,7 +36,21 @@ from typing import Any, Generic, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from eqsat.egraph import engine
 from eqsat.egraph.kinds import Kind, RuleError, kind_of
-from eqsat.egraph.tree import CallResult, Compute, term
+from eqsat.egraph.tree import CallResult, Compute, Let, Term, term
+
+
+@dataclass(frozen=True, slots=True)
+class SmallGraph:
+    """The results of a call as a graph of values: a term, once it is given them."""
+
+    call: Compute
+    of: Any
+
+    def __call__(self, *values: Any) -> Term:
+        names: tuple[str, ...] = self.of._fields
+        results = (CallResult(self.call, k, name) for k, name in enumerate(names))
+        return Let(self.call, names, term(self.of(*results).graph(*map(term, values))))
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,7 +67,7 @@ class Extern(Generic[P, R]):
     """A function of attributes. Called with terms it is a term; `fn` is the function itself.
 
     parameters: their kinds; rest: the kind of those after them, if there may be any number. results: kinds; per_rest:
-    of each result that there is for one of the rest.
+    of each result that there is for one of the rest. graph: the NamedTuple of the results, if they are one.
     """
 
     name: str
@@ -52,9 +78,12 @@ class Extern(Generic[P, R]):
     per_rest: Kind | None
     several: bool
     condition: bool
+    graph: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         call = Compute(self, tuple(map(term, arguments)))
+        if self.graph is not None:
+            return SmallGraph(call, self.graph)
         single = not self.condition and self.per_rest is None and len(self.results) == 1
         return CallResult(call, 0) if single else call
 
@@ -123,29 +152,33 @@ def extern(fn: Callable[P, R]) -> Extern[P, R]:
                 parameters.append(kind_of(hints[p.name]))
         if "return" not in hints:
             raise RuleError("its result has no type")
-        results, per_rest, several = _results(hints["return"])
+        results, per_rest, several, graph = _results(hints["return"])
     except (RuleError, NameError) as e:
         raise RuleError(f"{where}: {e}") from None
     condition = hints["return"] is bool
-    return Extern(fn.__name__, fn, tuple(parameters), rest, results, per_rest, several, condition)
+    return Extern(fn.__name__, fn, tuple(parameters), rest, results, per_rest, several, condition, graph)
 
 
-def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool]:
-    """(kinds of the results, kind of a result for each of the rest, whether there are several answers) by the
-    annotation of a result."""
+def _results(annotation: Any) -> tuple[tuple[Kind, ...], Kind | None, bool, Any]:
+    """(kinds of the results, kind of a result for each of the rest, whether there are several answers, the NamedTuple
+    that the results are) by the annotation of a result."""
     if get_origin(annotation) in (Union, UnionType):
         (annotation,) = (a for a in get_args(annotation) if a is not NoneType)
     if annotation is bool:
-        return (), None, False
+        return (), None, False, None
     several = get_origin(annotation) is list
     if several:
         (annotation,) = get_args(annotation)
+    graph = get_origin(annotation) or annotation
+    if hasattr(graph, "_fields"):
+        hints = get_type_hints(graph, include_extras=True)
+        return tuple(kind_of(hints[name]) for name in graph._fields), None, several, graph
     if get_origin(annotation) is not tuple:
-        return (kind_of(annotation),), None, several
+        return (kind_of(annotation),), None, several, None
     kinds = get_args(annotation)
     if kinds[-1:] == (Ellipsis,):
-        return (), kind_of(kinds[0]), several
-    return tuple(map(kind_of, kinds)), None, several
+        return (), kind_of(kinds[0]), several, None
+    return tuple(map(kind_of, kinds)), None, several, None
 
 
 @cache

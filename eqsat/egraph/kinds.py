@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, TypeVar, get_origin
 
 from eqsat.egraph.attributes import Call, LeafValue, constructor_of
 from eqsat.tensor.dtypes import DType
@@ -40,13 +40,15 @@ class Index:
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A set of values that may stand at one place. `type`: the class that they are of; test: what else holds for them.
-    constructor: for operators, the e-node that one of them makes of its operands, and ops: their names (empty: any)."""
+    constructor: for operators, the e-node that one of them makes of its operands, and ops: their names (empty: any).
+    variable: a TypeVar, which stands for the kind of what is given where a function takes it."""
 
     name: str
     type: type
     test: Callable[[Any], bool] | None = None
     constructor: str = ""
     ops: frozenset[str] = frozenset()
+    variable: bool = False
 
     def accepts(self, value: object) -> bool:
         """Whether a value is of this kind."""
@@ -112,6 +114,8 @@ def kind_of(annotation: Any) -> Kind:
         return kind_of(annotation.__origin__)
     if isinstance(annotation, Kind):
         return annotation
+    if isinstance(annotation, TypeVar):
+        return Kind(annotation.__name__, annotation.__bound__ or object, variable=True)
     if not isinstance(annotation, type):
         raise RuleError(f"{annotation!r} is no kind: give a class, or Annotated with op(...) or such(...)")
     return _OF_CLASS.get(annotation) or Kind(annotation.__name__, annotation)
@@ -152,6 +156,9 @@ Binary = Annotated[Call, every("P2", "pointwise")]
 Ternary = Annotated[Call, every("P3", "pointwise")]
 Axial = Annotated[Call, every("Ax", "axial")]
 Concat = Annotated[Call, op("concat")]
+
+#: An operator of whatever kind a function is given: it gives one of the same.
+Operator = TypeVar("Operator", bound=Call)
 
 # ---- single operators ---------------------------------------------------------------------------
 

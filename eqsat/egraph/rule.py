@@ -11,7 +11,7 @@ What a rule says, its statement, is printed from its terms, so it is what runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from eqsat.egraph import engine
 from eqsat.egraph.compile import CompiledRule, compile_rule
 from eqsat.egraph.kinds import RuleError
 from eqsat.egraph.query import text
-from eqsat.egraph.tree import Fact, Function, Let, Lookup, Postponed, Term, term
+from eqsat.egraph.tree import Apply, Fact, Function, Let, Lookup, Partial, Postponed, Term, term
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +48,14 @@ class Rule:
     def analysis(self) -> bool:
         """Whether it only adds to what is known. Such rules run to a fixpoint before each pass of the others."""
         return isinstance(self.left, Lookup)
+
+    @property
+    def helps(self) -> str:
+        """The fact or postponed operator that it makes for other rules, as egglog knows it; "" for a rewrite."""
+        if isinstance(self.left, Lookup):
+            return self.left.fact.symbol
+        operator = self.left.operator if isinstance(self.left, Apply) else None
+        return operator.postponed.symbol if isinstance(operator, Partial) else ""
 
     @cached_property
     def statement(self) -> str:
@@ -115,3 +123,12 @@ def _lets(t: Any) -> Iterator[Let]:
     elif isinstance(t, tuple):
         for part in t:
             yield from _lets(part)
+
+
+def with_helpers(rules: Iterable[Rule], among: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Rules, with those among some others that make the facts and postponed operators that they need and do not
+    make."""
+    found = dict.fromkeys(rules)
+    while missing := {x for r in found for x in r.declarations} - {r.helps for r in found}:
+        found |= dict.fromkeys(r for r in among if r.helps in missing)
+    return tuple(found)

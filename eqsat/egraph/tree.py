@@ -124,7 +124,14 @@ class Compute(Term):
 
     @property
     def results(self) -> tuple[Kind, ...]:
-        return self.function.results_of(len(self.arguments))
+        """Kinds of the results; what the function takes and gives of one TypeVar is of the kind of that argument."""
+        count = len(self.arguments)
+        given = {
+            kind: argument.kind
+            for kind, argument in zip(self.function.takes(count) or (), self.arguments, strict=False)
+            if kind.variable and isinstance(argument, Symbol | CallResult)
+        }
+        return tuple(given.get(kind, kind) for kind in self.function.results_of(count))
 
     def __str__(self) -> str:
         return f"{self.function.name}({', '.join(map(str, self.arguments))})"

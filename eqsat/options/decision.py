@@ -21,26 +21,31 @@ from eqsat.vela.compile import Footprint
 
 
 class Container(NamedTuple):
-    """What is around the commands and weights of a delegate.
+    """What is around the commands and weights of a delegate, and what uses its memory besides.
 
     fixed: bytes that a .pte has besides them, at least. padding: by how many more bytes than these the file may grow
     when they do, since what follows them begins at a multiple of 128 bytes. share: which part of the bytes by which the
-    file may grow is this delegate's.
+    file may grow is this delegate's. arena: bytes of SRAM that the largest takes of stock's delegates before it in the
+    same method, which run one after the other in one memory.
 
-    Source: executorch 1.5, exir/_serialize/_program.py. A program with nothing but a call of a delegate takes 1,888
-    bytes on U85 and 2,000 on U55 and U65; with a float input and output 2,512 and 2,640.
+    Source: executorch 1.5. runtime/executor/method.cpp empties the temporary memory after each instruction, and a
+    delegate of backends/arm/runtime takes its scratch memory from there. exir/_serialize/_program.py: a program with
+    nothing but a call of a delegate takes 1,888 bytes on U85 and 2,000 on U55 and U65; with a float input and output
+    2,512 and 2,640.
     """
 
     fixed: int
     padding: int = 0
     share: float = 1.0
+    arena: int = 0
 
     @staticmethod
-    def of(delegates: int | None) -> Container:
-        """Around each of so many delegates of a .pte, which share what is fixed; None: it is not known of how many."""
+    def of(delegates: int | None, arena: int = 0) -> Container:
+        """Around each of so many delegates of a .pte, which share what is fixed; None: it is not known of how many.
+        arena: as the Container has it."""
         if delegates == 1:
             return ALONE
-        return Container(0, 127, 1 / delegates if delegates else 0.0)
+        return Container(0, 127, 1 / delegates if delegates else 0.0, arena)
 
 
 #: Around the only delegate of a .pte, and around its SRAM, of which there is nothing else.
@@ -94,7 +99,8 @@ class MemoryLimits:
         around them: "stock" means the explicit graph where there is no stock graph, and nothing where Vela refuses
         both.
 
-        dedicated: bytes of SRAM that the NPU has to itself, which "stock" allows too.
+        dedicated: bytes of SRAM that the NPU has to itself, which "stock" allows too, as it does what the arena has
+        anyway.
         """
         stock = given.get("stock") or given.get("explicit")
         sram = _bytes(parse(options.max_sram, "max_sram"), stock.sram if stock else None, _NOTHING)
@@ -104,9 +110,9 @@ class MemoryLimits:
             most = _bytes(Growth(growth.earned), payload, container)
             if most is not None and flash is not None and most > flash:
                 earned = Earned(most, (payload + container.fixed) / 100)
-        return MemoryLimits(
-            max(sram, dedicated) if sram is not None and options.max_sram == STOCK else sram, flash, earned
-        )
+        if sram is not None and options.max_sram == STOCK:
+            sram = max(sram, dedicated, container.arena)
+        return MemoryLimits(sram, flash, earned)
 
     @property
     def widest(self) -> MemoryLimits:
@@ -237,9 +243,19 @@ def front(figures: Sequence[Figures]) -> list[int]:
 
 def more(new: Figures, old: Figures) -> str:
     """What a graph needs beyond another, for the user: "12,300 cycles fewer for 63.0 KiB more SRAM"."""
-    needs = [
-        f"{(a - b) / 1024:,.1f} KiB more {what}"
-        for what, a, b in (("SRAM", new.sram, old.sram), ("flash", new.flash, old.flash))
-        if a > b
-    ]
-    return f"{old.cycles - new.cycles:,} cycles fewer for {' and '.join(needs)}"
+    return f"{old.cycles - new.cycles:,} cycles fewer for {' and '.join(_changes(new, old, '+'))}"
+
+
+def under_limit(new: Figures, old: Figures) -> str:
+    """What a graph would change that needs other SRAM, and the limit that asks for it, for the user: "with --max-sram
+    205056: 14,026 cycles more, 51.8 KiB less SRAM"."""
+    cycles = f"{abs(new.cycles - old.cycles):,} cycles {'more' if new.cycles > old.cycles else 'fewer'}"
+    return f"with --max-sram {new.sram}: {cycles}, {' and '.join(_changes(new, old, '+-'))}"
+
+
+def _changes(new: Figures, old: Figures, signs: str) -> list[str]:
+    """By how much memories differ, where they are more ("+") or less ("-")."""
+    memories = (("SRAM", new.sram - old.sram), ("flash", new.flash - old.flash))
+    words = {"+": "more", "-": "less"}
+    differences = ((what, n, "+" if n > 0 else "-") for what, n in memories if n)
+    return [f"{abs(n) / 1024:,.1f} KiB {words[sign]} {what}" for what, n, sign in differences if sign in signs]

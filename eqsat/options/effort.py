@@ -14,8 +14,8 @@ class Effort:
     extractor, with prices corrected by Vela's table of its last choice.
     memory_rounds: extractions with prices on memory, at most, and graphs that are changed step by step until they fit;
     less_memory: whether a second e-graph has forms that need less, where nothing fast fits. binary_time_limit: seconds
-    for running what Vela compiles, of stock's graph and of all others. orders, settings: graphs that are compiled in
-    other orders and settings, at most, from each start."""
+    for running what Vela compiles, of stock's graph and of all others. orders, settings, stripes: graphs that are
+    compiled in other orders and settings and with rows in stripes, at most, from each start."""
 
     summary: str
     searches: bool
@@ -28,11 +28,12 @@ class Effort:
     binary_time_limit: float
     orders: int
     settings: int
+    stripes: int
 
 
 #: By number.
 EFFORTS = (
-    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, False, 5.0, 0, 0),
+    Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, False, 5.0, 0, 0, 0),
     Effort(
         "greedy extraction, seconds",
         True,
@@ -45,8 +46,9 @@ EFFORTS = (
         5.0,
         4,
         3,
+        6,
     ),
-    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, True, 30.0, 12, 6),
+    Effort("the default", True, Budget(), "portfolio", 10.0, 3, 14, True, 30.0, 12, 6, 18),
     Effort(
         "hours, if need be",
         True,
@@ -59,6 +61,7 @@ EFFORTS = (
         3600.0,
         100,
         20,
+        80,
     ),
 )
 DEFAULT_EFFORT = 2

@@ -10,7 +10,6 @@ from typing import Any
 
 import cost_models
 import extraction
-from cost_models.cache import check_place
 from cost_models.command_stream import PER_COMMAND
 from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
@@ -20,6 +19,7 @@ from eqsat.options.effort import DEFAULT_EFFORT, EFFORTS
 from eqsat.options.limit import AS_STOCK, STOCK, parse
 from eqsat.options.spellings import for_target
 from eqsat.rules.presets import PRESETS
+from eqsat.store.setting import Setting
 from eqsat.target import Target
 
 NUMERICS = ("exact", "tolerant")
@@ -53,7 +53,7 @@ class Options:
     saturation, of which e-nodes, matches and passes decide alike on every machine. time_limit: seconds per
     extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
     trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache:
-    file of measured prices (None: the user's cache).
+    place of the store of prices and answers, see `eqsat/store/setting.py` (None: `EQSAT_CACHE`, or the user's cache).
     numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ,
     on any trial.
     rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles
@@ -69,7 +69,7 @@ class Options:
     referee: "vela", graphs rank by its corrected total; or "command-stream", by the price of their command streams
     (`cost_models/command_stream.py`).
     command_cycles: cycles of each command in that price, besides what it computes or moves.
-    remember: whether lowerings keep their answers beside the prices, and take those of the very same search from there;
+    remember: whether lowerings keep their answers in the store, and take those of the very same search from there;
     they are verified again.
     """
 
@@ -114,7 +114,7 @@ class Options:
         for field in AS_STOCK:
             parse(getattr(self, field), field)
         if self.cache is not None:
-            check_place(Path(self.cache))
+            Setting.of(self.cache).check()
         if self.command_cycles < 0:
             raise OptionError(f"{self.command_cycles:g} cycles for a command: give 0 or more")
         if self.trials < 1:

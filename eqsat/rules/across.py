@@ -6,14 +6,16 @@ have no matching movement get the inverse, which vanishes where it meets its cou
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Axial, Binary, ChannelRescale, Concat, Ternary, Unary, Value, Values
-from eqsat.egraph.rule import rule
+from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, each, let, postponed, symbols, typed
 from eqsat.tensor import crossing
 from eqsat.tensor.movement import Move
@@ -145,16 +147,22 @@ x, y, z = symbols("x y z", Value)
 xs, axis = symbols("xs", Values), symbols("axis", int)
 rule = partial(rule, family="across")
 
+
+def pointwise(op: Any, xs: Sequence[Any], name: str, *operands: str) -> Iterator[Rule]:
+    """A movement of the result is one of all operands, as each sees it; one of an operand is one of the result, with
+    its inverse on the others. operands: what each is called."""
+    yield rule(f"push-{name}", m(op(*xs)), op(*(seen_by(m, x)(x) for x in xs)))
+    for moved, operand in zip(xs, operands, strict=True):
+        given = [m(x) if x is moved else x for x in xs]
+        others = [x if x is moved else back(m, LHS, x)(x) for x in xs]
+        yield rule(f"pull-{name}-{operand}", op(*given), m(op(*others)))
+
+
 RULES = [
     rule("push-unary", m(f(x)), f(m(x))),
     rule("pull-unary", f(m(x)), m(f(x))),
-    rule("push-binary", m(g(x, y)), g(seen_by(m, x)(x), seen_by(m, y)(y))),
-    rule("pull-binary-left", g(m(x), y), m(g(x, back(m, LHS, y)(y)))),
-    rule("pull-binary-right", g(x, m(y)), m(g(back(m, LHS, x)(x), y))),
-    rule("push-select", m(h(x, y, z)), h(seen_by(m, x)(x), seen_by(m, y)(y), seen_by(m, z)(z))),
-    rule("pull-select-0", h(m(x), y, z), m(h(x, back(m, LHS, y)(y), back(m, LHS, z)(z)))),
-    rule("pull-select-1", h(x, m(y), z), m(h(back(m, LHS, x)(x), y, back(m, LHS, z)(z)))),
-    rule("pull-select-2", h(x, y, m(z)), m(h(back(m, LHS, x)(x), back(m, LHS, y)(y), z))),
+    *pointwise(g, (x, y), "binary", "left", "right"),
+    *pointwise(h, (x, y, z), "select", "0", "1", "2"),
     rule("push-axial", m(a(x)), let(pushed(m, a, x), lambda b, n: b(n(x)))),
     rule("pull-axial", a(m(x)), let(pulled(a, m, m(x)), lambda n, b: n(b(x)))),
     rule("push-units", m(a(x)), let(units_pushed(m, a, x), lambda v, b, n: v(b(n(x))))),

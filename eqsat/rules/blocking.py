@@ -1,5 +1,5 @@
-"""Convolutions in another spelling (`eqsat/tensor/blocking.py`): on blocks of pixels, undilated, in phases,
-untransposed.
+"""Convolutions in another spelling (`eqsat/tensor/blocking.py`): on blocks of pixels, on parts of them, undilated, in
+phases, untransposed.
 
 The NPU runs strides above 3 and dilations above 2 as many convolutions, and fills its array with channels; which
 spelling suits it depends on its family and on what is around. So there are many spellings, and the rules are made with
@@ -13,22 +13,25 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Convolution, Pad, Slice, Value, such
+from eqsat.egraph.kinds import Constant, Convolution, Slice, Value, such
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import let, symbols
-from eqsat.tensor.blocking import Spelling, blocked, phased, stacked, transposed, undilated
+from eqsat.rules.slicing import SliceOrPad
+from eqsat.tensor.blocking import Spelling, blocked, divided, phased, stacked, transposed, undilated
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
 
 #: How many strides a block may have, beside what makes the stride smaller.
 _BLOCKS = (1, 2, 4, 8)
+#: In how many parts the channels of a pixel are read as pixels of their own.
+_PARTS = (2, 3, 4)
 #: How many spellings of one convolution are taken.
 MOST = 3
 #: Most channels of a block, weights of a kernel, and how many times the multiplications of the old one.
@@ -71,6 +74,11 @@ class Spelled:
         return self.is_whole and self.spelling.read.is_view and self.spelling.write.is_view
 
     @property
+    def divides_channels(self) -> bool:
+        """Whether its channels are parts of those of the convolution, which pays on some targets alone."""
+        return self.is_viewed and self.operand[-1] < self.spelling.read.in_shape[-1]
+
+    @property
     def moves_nothing(self) -> bool:
         """Whether it reads and gives the very same tensors."""
         return self.is_whole and self.spelling.read.is_identity and self.spelling.write.is_identity
@@ -80,6 +88,36 @@ class Spelled:
         """The slice that leaves the results that count."""
         n, *_, channels = self.spelling.write.out_shape
         return Call("slice", attrs_of({"start": (0, 0, 0, 0), "size": (n, *self.spelling.results, channels)}))
+
+
+class Regrouped(NamedTuple):
+    """A convolution with its weights and bias between two movements."""
+
+    write: Move
+    conv: Convolution
+    weights: LeafValue
+    bias: LeafValue
+    read: Move
+
+    def graph(self: Any, x: Any) -> Any:
+        """It, of x."""
+        return self.write(self.conv(self.read(x), self.weights, self.bias))
+
+
+class Respelled(NamedTuple):
+    """The same, where something is cut off behind, and something appended or left out before."""
+
+    after: Slice
+    write: Move
+    conv: Convolution
+    weights: LeafValue
+    bias: LeafValue
+    read: Move
+    before: SliceOrPad
+
+    def graph(self: Any, x: Any) -> Any:
+        """It, of x."""
+        return self.after(self.write(self.conv(self.read(self.before(x)), self.weights, self.bias)))
 
 
 #: (convolution, type of its operand, its weights and bias, its spellings) -> those that are worth having.
@@ -118,6 +156,8 @@ def _every(call: Call, shape: Shape, weights: NDArray[Any], bias: NDArray[Any]) 
             yield undilated(call.op, shape, weights, bias, attributes, dilation)
     yield phased(call.op, shape, weights, bias, attributes)
     yield stacked(call.op, shape, weights, bias, attributes)
+    for parts in _PARTS:
+        yield divided(call.op, shape, weights, bias, attributes, parts)
     if call.op == "depthwise_conv2d" and shape[-1] > _MOST_DEPTHWISE_CHANNELS:
         return
     along_h, along_w = (_blocks(s, n) for s, n in zip(attributes["stride"], shape[1:3], strict=True))
@@ -171,34 +211,31 @@ def rules(choose: Choose) -> list[Rule]:
         return [(s.call, s.weights, s.bias) for s in chosen(call, x, w, b) if s.moves_nothing]
 
     @extern
-    def regrouped(
-        call: Convolution, x: Type, w: Weights, b: Constant
-    ) -> list[tuple[Move, Convolution, LeafValue, LeafValue, Move]]:
-        """Other convolutions of the same integers on whole blocks: what is moved behind, the convolution with its
-        weights and bias, what is moved before."""
+    def regrouped(call: Convolution, x: Type, w: Weights, b: Constant) -> list[Regrouped]:
+        """Other convolutions of the same integers on whole blocks."""
         return [
-            (s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
+            Regrouped(s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
             for s in chosen(call, x, w, b)
             if s.is_whole and not s.moves_nothing
         ]
 
+    def around(s: Spelled, before: Call) -> Respelled:
+        return Respelled(s.cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, before)
+
     @extern
-    def spelled(
-        call: Convolution, x: Type, w: Weights, b: Constant
-    ) -> list[tuple[Slice, Move, Convolution, LeafValue, LeafValue, Move, Pad]]:
-        """The same where the last block is not whole: what is cut off and moved behind, the convolution, what is moved
-        and appended before."""
+    def spelled(call: Convolution, x: Type, w: Weights, b: Constant) -> list[Respelled]:
+        """The same where the last block is not whole."""
         found = []
         for s in (s for s in chosen(call, x, w, b) if not s.is_whole):
             rows, columns = s.spelling.appended
             pad = Call("pad", attrs_of({"pads": (0, 0, 0, rows, 0, columns, 0, 0), "value": call.attr("in_zp")}))
-            found.append((s.cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, pad))
+            found.append(around(s, pad))
         return found
 
     @extern
     def spelled_of_slice(
         call: Convolution, cut: Slice, whole: Type, x: Type, w: Weights, b: Constant
-    ) -> list[tuple[Slice, Move, Convolution, LeafValue, LeafValue, Move, Slice]]:
+    ) -> list[Respelled]:
         """The same of a slice, where it can cut off less and nothing is appended."""
         found = []
         for s in chosen(call, x, w, b):
@@ -207,8 +244,7 @@ def rules(choose: Choose) -> list[Rule]:
             ends = (a + m for a, m in zip(cut.attr("start"), size, strict=True))
             fits = all(e <= n for e, n in zip(ends, whole.shape, strict=True))
             if any(more) and fits and not s.spelling.appended_is_padding:
-                before = cut.with_attrs(size=size)
-                found.append((s.cut, s.spelling.write, s.call, s.weights, s.bias, s.spelling.read, before))
+                found.append(around(s, cut.with_attrs(size=size)))
         return found
 
     f, cut = symbols("f", Convolution), symbols("cut", Slice)
@@ -216,31 +252,14 @@ def rules(choose: Choose) -> list[Rule]:
     make = partial(rule, family="blocking", forget=forget)
     return [
         make("spelled-conv-same", f(x, w, b), let(same(f, x, w, b), lambda g, v, d: g(x, v, d))),
-        make(
-            "spelled-conv-whole",
-            f(x, w, b),
-            let(regrouped(f, x, w, b), lambda write, g, v, d, read: write(g(read(x), v, d))),
-        ),
-        make(
-            "spelled-conv",
-            f(x, w, b),
-            let(
-                spelled(f, x, w, b),
-                lambda after, write, g, v, d, read, before: after(write(g(read(before(x)), v, d))),
-            ),
-        ),
-        make(
-            "spelled-conv-slice",
-            f(cut(x), w, b),
-            let(
-                spelled_of_slice(f, cut, x, cut(x), w, b),
-                lambda after, write, g, v, d, read, before: after(write(g(read(before(x)), v, d))),
-            ),
-        ),
+        make("spelled-conv-whole", f(x, w, b), regrouped(f, x, w, b)(x)),
+        make("spelled-conv", f(x, w, b), spelled(f, x, w, b)(x)),
+        make("spelled-conv-slice", f(cut(x), w, b), spelled_of_slice(f, cut, x, cut(x), w, b)(x)),
     ]
 
 
 def _fewest(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
+    found = [s for s in found if not s.divides_channels]
     return sorted(found, key=lambda s: _work(s.spelling.weights, s.result))[:MOST]
 
 

@@ -31,8 +31,21 @@ _WEIGHT = 127
 #: A bias stays below 2**28: a scale is made as large as that takes.
 _BIAS_BITS = 28
 
-#: A view of x as [1, height, width, channels], the convolution with its weights and bias, the RESCALE, the view back.
-AsConvolution = tuple[Move, DepthwiseConv2d, LeafValue, LeafValue, ChannelRescale, Move]
+
+class AsConvolution(NamedTuple):
+    """A view of x as [1, height, width, channels], the convolution with its weights and bias, the RESCALE, the view
+    back."""
+
+    view: Move
+    conv: DepthwiseConv2d
+    weights: LeafValue
+    bias: LeafValue
+    rescale: ChannelRescale
+    back: Move
+
+    def graph(self: Any, x: Any) -> Any:
+        """It, of x."""
+        return self.back(self.rescale(self.conv(self.view(x), self.weights, self.bias)))
 
 
 # ---- scales -------------------------------------------------------------------------------------
@@ -249,7 +262,7 @@ def exact_line(chain: Chain) -> Line | None:
 def as_convolution(line: Line, x: Type, t: Type) -> AsConvolution:
     """A line from x to t as a convolution."""
     shape = x.shape if len(x.shape) == 4 and x.shape[0] == 1 else (1, 1, prod(x.shape[:-1]), x.shape[-1])
-    return Move.reshape(x.shape, shape), *line.convolution(), Move.reshape(shape, t.shape)
+    return AsConvolution(Move.reshape(x.shape, shape), *line.convolution(), Move.reshape(shape, t.shape))
 
 
 def spans_channels(chain: Chain, x: Type, t: Type) -> bool:

@@ -13,7 +13,7 @@ from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Binary, Constant, Rescale, Unary, Value, op
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import LHS, fact, let, symbols
+from eqsat.egraph.terms import LHS, fact, symbols
 from eqsat.rules.chains import AsConvolution, Chain, convolution_of, exact_line, is_plain, varies_by_channel
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import GraphError, Type
@@ -83,22 +83,8 @@ k = symbols("k", Constant)
 rule = partial(rule, family="channels")
 
 RULES = [
-    rule(
-        "channels-right",
-        narrow(call(widen(x), y)),
-        let(
-            as_convolution(widen, call, known(y), narrow, x, LHS),
-            lambda view, conv, weights, bias, rescale, back: back(rescale(conv(view(x), weights, bias))),
-        ),
-    ),
-    rule(
-        "channels-left",
-        narrow(call(y, widen(x))),
-        let(
-            as_convolution_left(widen, call, known(y), narrow, x, LHS),
-            lambda view, conv, weights, bias, rescale, back: back(rescale(conv(view(x), weights, bias))),
-        ),
-    ),
+    rule("channels-right", narrow(call(widen(x), y)), as_convolution(widen, call, known(y), narrow, x, LHS)(x)),
+    rule("channels-left", narrow(call(y, widen(x))), as_convolution_left(widen, call, known(y), narrow, x, LHS)(x)),
     rule("known-leaf", known(k), integral(k)),
     rule("known-unary", known(f(y)), result(f, known(y))),
     rule("known-binary", known(g(y, z)), result_of_two(g, known(y), known(z))),

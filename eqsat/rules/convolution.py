@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from eqsat.egraph.kinds import (
     Constant,
     Conv2d,
     Convolution,
+    Operator,
     PaddingConvolution,
     Pooling,
     TransposeConv2d,
@@ -49,15 +50,11 @@ Exchange = Annotated[
 ]
 
 
-def _exchanged(call: Call) -> Call:
+def _exchanged(call: Operator) -> Operator:
     attrs = dict(call.attrs)
     swapped = {k: (attrs[k][1], attrs[k][0]) for k in _PAIRS if k in attrs}
     swapped |= {k: (*attrs[k][2:], *attrs[k][:2]) for k in ("pad", "out_pad") if k in attrs}
     return call.with_attrs(**swapped)
-
-
-def _exchanged_kernel(call: Convolution, weights: Constant) -> Constant:
-    return LeafValue.constant(weights.data.transpose(_KERNEL_AXES[call.op]), weights.node.dtype)
 
 
 def _flat(x: Type, t: Type) -> bool:
@@ -70,38 +67,33 @@ def _one_tap(call: Call, weights: Shape) -> bool:
 
 
 @extern
-def exchanged(
-    call: Convolution, x: Type, weights: Constant, t: Type
-) -> tuple[Move, Convolution, Move, Constant] | None:
-    """call x weights = m' (call' (m x) weights'), offered where that costs nothing and the kernel has several taps in a
-    row."""
-    if not _flat(x, t) or x.shape[1] == x.shape[2] or _one_tap(call, weights.node.shape):
-        return None
-    return _exchange(t.shape).inverse(), _exchanged(call), _exchange(x.shape), _exchanged_kernel(call, weights)
+def exchange_pays(call: Convolution, x: Type, weights: Type, t: Type) -> bool:
+    """Whether exchanging H and W costs nothing and the kernel has several taps in a row."""
+    return _flat(x, t) and x.shape[1] != x.shape[2] and not _one_tap(call, weights.shape)
 
 
 @extern
-def exchange_pushed(call: Convolution, x: Type, weights: Constant) -> tuple[Convolution, Move, Constant]:
-    """m (call x weights) = call' (m' x) weights'."""
-    return _exchanged(call), _exchange(x.shape), _exchanged_kernel(call, weights)
-
-
-@extern
-def exchange_pulled(call: Convolution, weights: Constant, t: Type) -> tuple[Move, Convolution, Constant]:
-    """call (m x) weights = m' (call' x weights')."""
-    return _exchange(_exchange(t.shape).out_shape), _exchanged(call), _exchanged_kernel(call, weights)
-
-
-@extern
-def exchange_pushed_pool(call: Pooling, x: Type) -> tuple[Pooling, Move]:
-    """m (call x) = call' (m' x)."""
+def turned(call: Operator, x: Type) -> tuple[Operator, Move]:
+    """m (call x) = call' (m' x): call' and m'."""
     return _exchanged(call), _exchange(x.shape)
 
 
 @extern
-def exchange_pulled_pool(call: Pooling, t: Type) -> tuple[Move, Pooling]:
-    """call (m x) = m' (call' x)."""
+def turned_back(call: Operator, t: Type) -> tuple[Move, Operator]:
+    """call (m x) = m' (call' x): m' and call'."""
     return _exchange(_exchange(t.shape).out_shape), _exchanged(call)
+
+
+@extern
+def exchange(x: Type) -> Move:
+    """The exchange of H and W of a tensor."""
+    return _exchange(x.shape)
+
+
+@extern
+def turned_kernel(call: Convolution, weights: Constant) -> Constant:
+    """The kernel with its rows and columns exchanged."""
+    return LeafValue.constant(weights.data.transpose(_KERNEL_AXES[call.op]), weights.node.dtype)
 
 
 # ---- several images -----------------------------------------------------------------------------
@@ -122,14 +114,29 @@ def one_image(call: PaddingConvolution, x: Type, weights: Type, t: Type) -> tupl
 # ---- transposed convolution ---------------------------------------------------------------------
 
 
+class Phases(NamedTuple):
+    """The view of the concat of two convolutions of one tensor, with the concat's type, the weights of each and the
+    bias of both."""
+
+    view: Move
+    concat: Concat
+    type: Type
+    conv: Conv2d
+    first: Constant
+    second: Constant
+    bias: Constant
+
+    def graph(self: Any, x: Any) -> Any:
+        """It, of x."""
+        rows = [self.conv(x, weights, self.bias) for weights in (self.first, self.second)]
+        return self.view(typed(self.concat(rows), self.type))
+
+
 @extern
-def phases(
-    call: TransposeConv2d, x: Type, weights: Constant, bias: Constant
-) -> tuple[Move, Concat, Type, Conv2d, Constant, Constant, Constant] | None:
+def phases(call: TransposeConv2d, x: Type, weights: Constant, bias: Constant) -> Phases | None:
     """TRANSPOSE_CONV2D whose kernel is its stride: each output row of a pixel is a 1x1 convolution with the columns as
     channels, and rows laid beside each other along W are rows below each other. One convolution per output row, at most
-    `_PHASES`.
-    The view, the concat with its type, the convolution, the weights of each row, the bias of all."""
+    `_PHASES`."""
     oc, kh, kw, ic = weights.data.shape
     n, height, width, _ = x.shape
     if any(call.attr("out_pad")) or x.dtype != "INT8" or (kh, kw) != call.attr("stride") or kh != _PHASES:
@@ -139,7 +146,7 @@ def phases(
         for k in range(kh)
     )
     whole = (n, height, kh * width, kw * oc)
-    return (
+    return Phases(
         Move.reshape(whole, (n, kh * height, kw * width, oc)),
         Call("concat", attrs_of({"axis": 2})),
         Type(whole, "INT32"),
@@ -158,20 +165,18 @@ x, b = symbols("x b", Value)
 rule = partial(rule, family="convolution")
 
 RULES = [
-    rule("turn-conv", conv(x, w, b), let(exchanged(conv, x, w, LHS), lambda back, c, n, v: back(c(n(x), v, b)))),
+    rule(
+        "turn-conv",
+        conv(x, w, b),
+        let(turned_back(conv, LHS), lambda back, c: back(c(exchange(x)(x), turned_kernel(conv, w), b))),
+        where=exchange_pays(conv, x, w, LHS),
+    ),
     rule(
         "conv-one-image", direct(x, w, b), let(one_image(direct, x, w, LHS), lambda back, n: back(direct(n(x), w, b)))
     ),
-    rule("push-turn", m(conv(x, w, b)), let(exchange_pushed(conv, x, w), lambda c, n, v: c(n(x), v, b))),
-    rule("pull-turn", conv(m(x), w, b), let(exchange_pulled(conv, w, LHS), lambda n, c, v: n(c(x, v, b)))),
-    rule("push-turn-pool", m(pool(x)), let(exchange_pushed_pool(pool, x), lambda p, n: p(n(x)))),
-    rule("pull-turn-pool", pool(m(x)), let(exchange_pulled_pool(pool, LHS), lambda n, p: n(p(x)))),
-    rule(
-        "transpose-conv-phases",
-        transposed(x, w, c),
-        let(
-            phases(transposed, x, w, c),
-            lambda view, concat, t, conv, w1, w2, bias: view(typed(concat([conv(x, w1, bias), conv(x, w2, bias)]), t)),
-        ),
-    ),
+    rule("push-turn", m(conv(x, w, b)), let(turned(conv, x), lambda c, n: c(n(x), turned_kernel(conv, w), b))),
+    rule("pull-turn", conv(m(x), w, b), let(turned_back(conv, LHS), lambda n, c: n(c(x, turned_kernel(conv, w), b)))),
+    rule("push-turn-pool", m(pool(x)), let(turned(pool, x), lambda p, n: p(n(x)))),
+    rule("pull-turn-pool", pool(m(x)), let(turned_back(pool, LHS), lambda n, p: n(p(x)))),
+    rule("transpose-conv-phases", transposed(x, w, c), phases(transposed, x, w, c)(x)),
 ]

@@ -9,14 +9,14 @@ size, which is in flash; a depthwise convolution 1x1 that pads has few weights.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import ChannelRescale, Concat, Constant, Conv2d, DepthwiseConv2d, Pad, Rescale, Value
+from eqsat.egraph.kinds import ChannelRescale, Concat, Constant, Conv2d, DepthwiseConv2d, Operator, Pad, Rescale, Value
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import LHS, let, symbols, typed
 from eqsat.tensor import makers
@@ -25,10 +25,27 @@ from eqsat.tensor.types import Type, attrs_of
 
 #: Fewest channels of a half: the arrays of all families make 8 or 16 at once.
 _FEWEST_CHANNELS = 8
-#: The concat of two halves with its type, and of each half the RESCALE, weights and bias.
-_Halved = tuple[Call, Type, Call, LeafValue, LeafValue, Call, LeafValue, LeafValue]
 #: Most rows or columns that a depthwise convolution appends.
 _MOST_APPENDED = 16
+
+
+class Halved(NamedTuple, Generic[Operator]):
+    """The concat of two halves of the channels, and its type; of each half the RESCALE, the weights and the bias."""
+
+    concat: Concat
+    type: Type
+    first: Operator
+    first_weights: Constant
+    first_bias: Constant
+    second: Operator
+    second_weights: Constant
+    second_bias: Constant
+
+    def graph(self: Any, conv: Any, x: Any) -> Any:
+        """It, of x by a convolution."""
+        first = self.first(conv(x, self.first_weights, self.first_bias))
+        second = self.second(conv(x, self.second_weights, self.second_bias))
+        return typed(self.concat([first, second]), self.type)
 
 
 @extern
@@ -58,7 +75,7 @@ def _halves(data: NDArray[Any], count: int) -> list[NDArray[Any]]:
     return [data, data] if len(data) == 1 < count else np.split(data, 2)
 
 
-def _scales(f: Call, count: int) -> list[Call]:
+def _scales(f: Operator, count: int) -> list[Operator]:
     """A RESCALE for each half of `count` channels."""
     halves = {k: _halves(np.array(f.attr(k)), count) for k in ("multiplier", "shift")}
     return [f.with_attrs(**{k: tuple(h[part].tolist()) for k, h in halves.items()}) for part in (0, 1)]
@@ -68,7 +85,9 @@ def rules() -> list[Rule]:
     """The family. Halves that it has made of a graph are not halved again."""
     made: set[bytes] = set()
 
-    def halved(f: Call, w: LeafValue, b: LeafValue, t: Type) -> _Halved | None:
+    @extern
+    def halves(f: Operator, w: Constant, b: Constant, t: Type) -> Halved[Operator] | None:
+        """f (conv x w b) as two halves of its channels."""
         count = t.shape[3]
         if count % (2 * _FEWEST_CHANNELS) or w.data.tobytes() in made:
             return None
@@ -77,38 +96,17 @@ def rules() -> list[Rule]:
         )
         made.update(half.data.tobytes() for half in weights)
         (g, h), (v, u), (c, d) = _scales(f, count), weights, biases
-        return Call("concat", attrs_of({"axis": 3})), t, g, v, c, h, u, d
-
-    @extern
-    def halves(
-        f: Rescale, w: Constant, b: Constant, t: Type
-    ) -> tuple[Concat, Type, Rescale, Constant, Constant, Rescale, Constant, Constant] | None:
-        """f (conv x w b) as two halves of its channels, with one scale."""
-        return halved(f, w, b, t)
-
-    @extern
-    def halves_by_channel(
-        f: ChannelRescale, w: Constant, b: Constant, t: Type
-    ) -> tuple[Concat, Type, ChannelRescale, Constant, Constant, ChannelRescale, Constant, Constant] | None:
-        """The same with a scale per channel."""
-        return halved(f, w, b, t)
+        return Halved(Call("concat", attrs_of({"axis": 3})), t, g, v, c, h, u, d)
 
     conv, p, x = symbols("conv", Conv2d), symbols("p", Pad), symbols("x", Value)
     w, b = symbols("w b", Constant)
     make = partial(rule, family="footprint", forget=made.clear)
     return [
         *(
-            make(
-                name,
-                f(conv(x, w, b)),
-                let(
-                    found(f, w, b, LHS),
-                    lambda concat, t, g, v, c, h, u, d: typed(concat([g(conv(x, v, c)), h(conv(x, u, d))]), t),
-                ),
-            )
-            for name, f, found in (
-                ("halved-conv", symbols("f", Rescale), halves),
-                ("halved-conv-channels", symbols("f", ChannelRescale), halves_by_channel),
+            make(name, f(conv(x, w, b)), halves(f, w, b, LHS)(conv, x))
+            for name, f in (
+                ("halved-conv", symbols("f", Rescale)),
+                ("halved-conv-channels", symbols("f", ChannelRescale)),
             )
         ),
         make("pad-depthwise", p(x), let(as_convolution(p, x), lambda f, g, v, c: f(g(x, v, c)))),

@@ -1,109 +1,31 @@
 """MATMUL: data movement and slices across it, its transpose, and constants.
 
-MATMUL multiplies [n, h, c] by [n, c, w]. A movement that keeps the three axes apart, reordering inside each, crosses
-it: what happens to n happens to both operands, h belongs to the left one, w to the right one, and c may be reordered in
-both at once.
+MATMUL multiplies [n, h, c] by [n, c, w]; what moves within these axes crosses it (`eqsat/rules/roles.py`).
 With its RESCALE it is also done row by row (`eqsat/vela/rows.py`).
 """
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
-from math import prod
-from typing import Annotated
+from functools import partial
 
 import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Conv2d, Matmul, MatmulRows, Rescale, Slice, Value, such
+from eqsat.egraph.kinds import Constant, Conv2d, Matmul, MatmulRows, Rescale, Slice, Value
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
+from eqsat.rules import roles
 from eqsat.rules.slicing import slice_call
 from eqsat.tensor import makers
-from eqsat.tensor.movement import Move, StridedAxis
-from eqsat.tensor.types import Shape, Type, attrs_of
+from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Type, attrs_of
 from eqsat.vela.rows import fitting_zero_point
-
-#: Order of the atomic axes inside one dim, outermost first, as (size, stride within the dim).
-Inside = tuple[StridedAxis, ...]
 
 #: Rows at most that are done one by one, and bytes of what waits for it: more may not find room in SRAM.
 _MOST_ROWS, _MOST_WAITING = 256, 96 << 10
 #: Bytes of products that are added up at once, at most, where those of one row are not more.
 _TOGETHER = 1 << 14
-
-
-@lru_cache(maxsize=65536)
-def separated(m: Move) -> tuple[Inside, ...] | None:
-    """What `m` does inside each dim, when it takes no element from one dim to another; None if it does."""
-    atoms = m.atoms()
-    if m.in_shape != m.out_shape or atoms is None or any(a.in_dim != a.out_dim for a in atoms):
-        return None
-    return tuple(
-        tuple((a.size, a.in_stride // prod(m.in_shape[d + 1 :])) for a in atoms if a.in_dim == d)
-        for d in range(len(m.in_shape))
-    )
-
-
-def joined(shape: Shape, inside: tuple[Inside, ...]) -> Move:
-    """The movement of `shape` that reorders inside each dim."""
-    sizes: list[int] = []
-    perm: list[int] = []
-    for order in inside:
-        before = sorted(order, key=lambda axis: -axis[1])
-        perm += [len(sizes) + before.index(axis) for axis in order]
-        sizes += [size for size, _ in before]
-    m = Move.reshape(shape, sizes).then(Move.transpose(sizes, perm))
-    assert m is not None
-    whole = m.then(Move.reshape(m.out_shape, shape))
-    assert whole is not None
-    return whole
-
-
-def _plain(size: int) -> Inside:
-    return ((size, 1),) if size > 1 else ()
-
-
-def _back(size: int, order: Inside) -> Inside:
-    return joined((size,), (order,)).inverse().axes
-
-
-#: A reordering inside batches, rows and columns.
-Inner = Annotated[Move, such("inner", Move, lambda m: not m.is_view and separated(m) is not None)]
-
-
-def _inside(m: Inner) -> tuple[Inside, ...]:
-    inside = separated(m)
-    assert inside is not None
-    return inside
-
-
-@extern
-def for_operands(m: Inner, left: Type, right: Type) -> tuple[Move, Move]:
-    """m (a b) = (m' a) (m'' b): m' and m''."""
-    (_, _, c), (n, h, w) = left.shape, _inside(m)
-    return joined(left.shape, (n, h, _plain(c))), joined(right.shape, (n, _plain(c), w))
-
-
-@extern
-def from_left(m: Inner, right: Type) -> tuple[Move, Move]:
-    """(m a) b = m' (a (m'' b)): m' and m''. A reordering of the summed axis goes to b."""
-    (n, h, c), w = _inside(m), right.shape[2]
-    return (
-        joined((*m.in_shape[:2], w), (n, h, _plain(w))),
-        joined(right.shape, (_back(m.in_shape[0], n), _back(m.in_shape[2], c), _plain(w))),
-    )
-
-
-@extern
-def from_right(m: Inner, left: Type) -> tuple[Move, Move]:
-    """a (m b) = m' ((m'' a) b): m' and m''."""
-    (n, c, w), h = _inside(m), left.shape[1]
-    return (
-        joined((m.in_shape[0], h, m.in_shape[2]), (n, _plain(h), w)),
-        joined(left.shape, (_back(m.in_shape[0], n), _plain(h), _back(m.in_shape[1], c))),
-    )
 
 
 @extern
@@ -155,7 +77,7 @@ def by_rows(rescale: Rescale, matmul: Matmul, left: Type, right: Type) -> list[t
     return [(back, Call("matmul_rows", attrs_of({**attrs, "step": step})), of_b) for step in steps]
 
 
-matmul, m, s = symbols("matmul", Matmul), symbols("m", Inner), symbols("s", Slice)
+matmul, s = symbols("matmul", Matmul), symbols("s", Slice)
 rescale = symbols("rescale", Rescale)
 a, b = symbols("a b", Value)
 k = symbols("k", Constant)
@@ -169,9 +91,7 @@ ROWS = rule(
 )
 RULES = [
     rule("matmul-transpose", matmul(a, b), let(transposed(matmul, a, b), lambda n, mul, p, q: n(mul(p(b), q(a))))),
-    rule("push-matmul", m(matmul(a, b)), let(for_operands(m, a, b), lambda p, q: matmul(p(a), q(b)))),
-    rule("pull-matmul-left", matmul(m(a), b), let(from_left(m, b), lambda n, p: n(matmul(a, p(b))))),
-    rule("pull-matmul-right", matmul(a, m(b)), let(from_right(m, a), lambda n, p: n(matmul(p(a), b)))),
+    *roles.rules(rule, "matmul", "left", "right"),
     rule("slice-matmul", s(matmul(a, b)), let(slices_of_operands(s, a), lambda p, q: matmul(p(a), q(b)))),
     rule(
         "matmul-conv",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from eqsat.egraph.externs import extern
 from eqsat.egraph.kinds import Value
-from eqsat.egraph.rule import Rule
+from eqsat.egraph.rule import Rule, with_helpers
 from eqsat.egraph.terms import symbols
 from eqsat.rules import RULES
 from eqsat.tensor.types import Type
@@ -30,7 +30,7 @@ class Preset:
 
 
 def _named(*names: str) -> tuple[Rule, ...]:
-    return tuple(_BY_NAME[n] for n in names)
+    return with_helpers((_BY_NAME[n] for n in names), RULES)
 
 
 @extern
@@ -82,7 +82,6 @@ CATALOGUE = (
             "push-concat",
             "push-concat-units",
             "pull-concat",
-            "resized",
         ),
     ),
     Preset(
@@ -95,15 +94,7 @@ CATALOGUE = (
         "fuse-concat",
         "the five patterns of FuseConcatPass (pull request 18827): concat of one, concat then exact slice, slices rejoined in full, concat then "
         "slice within one input, slices rejoined in part. Stronger: neighbours rejoin also beside other operands of the concat",
-        _named(
-            "concat-single",
-            "axial-nothing",
-            "slice-concat-1",
-            "span-first",
-            "span-next",
-            "pair-slices",
-            "concat-slices",
-        ),
+        _named("concat-single", "axial-nothing", "slice-concat-1", "pair-slices", "concat-slices"),
     ),
 )
 

@@ -131,20 +131,12 @@ def clamped(f: Clamp, g: Clamp, x: Type) -> Clamp | None:
 
 
 @extern
-def leaves_all(f: MaybeIdentity, x: Type) -> bool:
+def leaves_all(f: Call, x: Type) -> bool:
     """CLAMP to the dtype's limits; RESCALE by exactly one between equal dtypes, signs and zero points; IDENTITY."""
     if f.op == "clamp":
         return DType.of(x.dtype).is_integral and _limits(f, x.dtype) == DType.of(x.dtype).limits
-    return f.op == "identity" or _is_by_one(f, x)
-
-
-@extern
-def is_by_one(f: ChannelRescale, x: Type) -> bool:
-    """RESCALE by exactly one in every channel, between equal dtypes, signs and zero points."""
-    return _is_by_one(f, x)
-
-
-def _is_by_one(f: Call, x: Type) -> bool:
+    if f.op == "identity":
+        return True
     a = dict(f.attrs)
     same = a["dtype"] == x.dtype and a["input_unsigned"] == a["output_unsigned"] and a["in_zp"] == a["out_zp"]
     return same and all(m == 1 << s for m, s in zip(a["multiplier"], a["shift"], strict=True))
@@ -159,7 +151,7 @@ rule = partial(rule, family="quantized")
 
 RULES = [
     rule("pointwise-identity", either(x), x, where=leaves_all(either, x), removes=True),
-    rule("rescale-identity", rescale(x), x, where=is_by_one(rescale, x), removes=True),
+    rule("rescale-identity", rescale(x), x, where=leaves_all(rescale, x), removes=True),
     rule("clamp-clamp", c(d(x)), clamped(c, d, x)(x)),
     rule("curve-table", y, as_one_op(curve(x, y))(x)),
     rule("curve-identity", y, x, where=is_identity(curve(x, y))),

@@ -17,11 +17,10 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import ChannelRescale, Constant, Rescale, Value
+from eqsat.egraph.kinds import ChannelRescale, Constant, Operator, Rescale, Value
 from eqsat.egraph.rule import rule
-from eqsat.egraph.terms import fact, let, symbols
+from eqsat.egraph.terms import fact, symbols
 from eqsat.rules.chains import (
     AsConvolution,
     Chain,
@@ -44,7 +43,11 @@ BOUND = 3
 chain = fact("chain", Value, Value, gives=Chain)
 
 
-def _joined(g: Call, f: Call, middle: Type) -> Call | None:
+@extern
+def joined(g: Rescale, f: Operator, middle: Type) -> Operator | None:
+    """g after f as one RESCALE to INT8 or INT16, if f saturates where g does, or within the bound of it. Not to INT32:
+    such a RESCALE is for an operand of an elementwise op, and from INT32 to INT32 a guard forbids it on U55
+    (`eqsat/vela/defects.py`)."""
     if not (is_plain(f) and is_plain(g)) or INEXACT_ROUND in (f.attr("rounding_mode"), g.attr("rounding_mode")):
         return None
     if (
@@ -64,20 +67,6 @@ def _joined(g: Call, f: Call, middle: Type) -> Call | None:
         return None
     multiplier, shift = zip(*scales, strict=True)
     return f.with_attrs(multiplier=multiplier, shift=shift, out_zp=(round(zero),), dtype=g.attr("dtype"))
-
-
-@extern
-def joined(g: Rescale, f: Rescale, middle: Type) -> Rescale | None:
-    """g after f as one RESCALE to INT8 or INT16, if f saturates where g does, or within the bound of it. Not to INT32:
-    such a RESCALE is for an operand of an elementwise op, and from INT32 to INT32 a guard forbids it on U55
-    (`eqsat/vela/defects.py`)."""
-    return _joined(g, f, middle)
-
-
-@extern
-def joined_channels(g: Rescale, f: ChannelRescale, middle: Type) -> ChannelRescale | None:
-    """The same where f is per channel."""
-    return _joined(g, f, middle)
 
 
 # ---- chains -------------------------------------------------------------------------------------
@@ -132,15 +121,8 @@ rule = partial(rule, family="tolerant")
 
 RULES = [
     rule("rescale-rescale", g(f(x)), joined(g, f, f(x))(x)),
-    rule("rescale-rescale-channels", g(channels(x)), joined_channels(g, channels, channels(x))(x)),
-    rule(
-        "channels-chain",
-        y,
-        let(
-            as_convolution(chain(x, y), x, y),
-            lambda view, conv, weights, bias, rescale, back: back(rescale(conv(view(x), weights, bias))),
-        ),
-    ),
+    rule("rescale-rescale-channels", g(channels(x)), joined(g, channels, channels(x))(x)),
+    rule("channels-chain", y, as_convolution(chain(x, y), x, y)(x)),
     rule("chain-start", chain(x, f(x)), widened(f, x)),
     rule("chain-rescaled", chain(x, f(y)), rescaled(f, chain(x, y))),
     rule("chain-right", chain(x, call(y, z)), with_constant(call, chain(x, y), known(z))),

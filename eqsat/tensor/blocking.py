@@ -329,6 +329,25 @@ def stacked(
     return Spelling(op, kept, weights, bias, read, write, appended, low + high > 0, (results[0], results[1]))
 
 
+def divided(
+    op: str, shape: Shape, weights: NDArray[Any], bias: NDArray[Any], attributes: Mapping[str, Any], parts: int
+) -> Spelling | None:
+    """A pointwise CONV2D of one place whose channels, in so many parts, lie beside each other along W.
+
+    The parts are taps of its kernel, and nothing is moved.
+    None for another operator, for several places or taps, with padding, and where the parts are not equal: with more
+    places, blocks of parts of blocks would have no end.
+    """
+    out, channels = weights.shape[0], shape[-1]
+    places, taps = shape[:3], weights.shape[1:3]
+    if op != "conv2d" or channels % parts or max(*places, *taps) > 1 or any(attributes["pad"]):
+        return None
+    results, kept = (1, 1, 1, out), {"stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1)}
+    read = Move.reshape(shape, (1, 1, parts, channels // parts))
+    laid, same = weights.reshape(out, 1, parts, channels // parts), Move.reshape(results, results)
+    return Spelling(op, kept, laid, bias, read, same, results=(1, 1))
+
+
 def _result_shape(op: str, shape: Shape, weights: NDArray[Any], attributes: Mapping[str, Any]) -> Shape:
     if op == "depthwise_conv2d":
         kh, kw, channels, multiplier = weights.shape

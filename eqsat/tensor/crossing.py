@@ -180,13 +180,16 @@ def _cut(shape: Shape, strides: set[int]) -> Shape:
     return tuple(out)
 
 
-# ---- indexed operators --------------------------------------------------------------------------
+# ---- roles of axes --------------------------------------------------------------------------
 
 
 def by_roles(op: str, m: Move, k: int, types: Sequence[Type]) -> tuple[Move, ...] | None:
-    """For an indexed operator and a movement `m` of operand `k`, or of the result for -1: the movements of all operands
-    and, last, of the result, with op (m_0 x_0) (m_1 x_1) .. = m_last (op x_0 x_1 ..); `types` in the same order. None
-    where `m` does not keep every axis in its place, or touches one that the operator acts along."""
+    """For an operator whose axes have roles and a movement `m` of operand `k`, or of the result for -1: the movements
+    of all operands and, last, of the result, with op (m_0 x_0) (m_1 x_1) .. = m_last (op x_0 x_1 ..).
+
+    types: of the operands and the result. None where `m` does not keep every axis in its place, or touches one that
+    the operator acts along.
+    """
     roles = OPS[op].roles
     parts = m.within()
     if roles is None or parts is None:

@@ -1,7 +1,7 @@
 """Element types of tensors, each stated once.
 
 Tensors name their dtype (`Type.dtype`, `Node.dtype`) as TOSA does; what is known of it is asked here. Programs above
-TOSA's level bring names of their own (`eqsat/fx/aten.py`), so the set of names is open.
+TOSA's level bring names of their own (`eqsat/before_lowering/vocabulary.py`), so the set of names is open.
 
 >>> DType.of("INT16").limits, DType.of("INT16").accumulator
 ((-32768, 32767), 'INT48')

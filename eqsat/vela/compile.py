@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
@@ -89,7 +89,7 @@ class Estimate:
     that the memory mode gives to the NPU alone (Dedicated_Sram), 0 in others."""
 
     cycles: int
-    rows: tuple[dict, ...] = field(repr=False)
+    rows: tuple[dict[str, Any], ...] = field(repr=False)
     memory: dict[str, dict[str, int]] = field(repr=False)
     rates: Rates
     binary: tuple[int, ...] = ()
@@ -110,12 +110,12 @@ class Estimate:
         return self.cycles + sum(int(r["corrected"]) - int(r["op_cycles"]) for r in self.rows)
 
     @property
-    def operators(self) -> list[dict]:
+    def operators(self) -> list[dict[str, Any]]:
         """Rows of the operators that Vela runs, in order, without those of what is fused into the one before."""
         before = [{"name": None}, *self.rows]
         return [r for b, r in zip(before, self.rows) if b["name"] != r["name"] or int(r["op_cycles"])]
 
-    def read_by(self, tensor: InSram) -> dict | None:
+    def read_by(self, tensor: InSram) -> dict[str, Any] | None:
         """The row of the operator whose weights a buffer holds ("WB_single_2112_op2"); None for what is no such
         buffer."""
         step = self.step_of(tensor)

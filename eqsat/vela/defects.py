@@ -27,12 +27,14 @@ class Guard:
     places: finds the defect in a graph.
     operator: says whether an operator has the defect, by itself or with some readers.
     factor: what the price of such an operator is multiplied by; inf forbids it.
+    reads: the operator has the defect where its first operand is the result of this one; "": wherever it is.
     """
 
     words: str
     places: Places
     operator: Callable[[Operator], bool] | None = None
     factor: float = math.inf
+    reads: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,17 @@ DEFECTS: tuple[Defect, ...] = (
     Defect("concat_of_a_wide_rescale", _U55_U65, "rescale > concat|pad", since=(5, 2)),
     Defect("reshaped_slice", _ALL, "slice > transpose", until=(5, 2)),
     Defect("part_of_the_weights", _U85, "conv2d|depthwise_conv2d > rescale > table > concat"),
-    Defect("wide_strides_of_a_slice", _U85, "slice > conv2d|depthwise_conv2d"),
+    Defect(
+        "wide_strides_of_a_slice",
+        _U85,
+        "slice > conv2d|depthwise_conv2d",
+        remedy=Guard(
+            "a convolution with strides above 3 and padding behind a SLICE (Vela does not read the part)",
+            patterns.strided_convolutions_of_slices,
+            patterns.is_strided_and_padded,
+            reads="slice",
+        ),
+    ),
     Defect("mask_that_is_an_output", _U85, f"{_COMPARISONS} > select"),
     Defect("negated_and_widened", _U85, "negate|bitwise_not:INT16 > rescale:INT32"),
     Defect("maximum_to_unsigned", _U85, f"{_MAXIMA} > rescale", since=(5, 2)),

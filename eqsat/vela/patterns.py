@@ -129,6 +129,21 @@ def sliced_channel_scales(graph: TensorGraph) -> Iterator[Place]:
             yield from ((n, r) for r in slices if graph.nodes[r].shape[-1] < node.shape[-1])
 
 
+def is_strided_and_padded(o: Operator) -> bool:
+    """Whether it is a convolution with padding and a stride above 3."""
+    if o.op not in ("conv2d", "depthwise_conv2d"):
+        return False
+    attrs = dict(o.attrs)
+    return max(attrs["stride"]) > 3 and any(attrs["pad"])
+
+
+def strided_convolutions_of_slices(graph: TensorGraph) -> Iterator[Place]:
+    """Such convolutions of a SLICE."""
+    for n in graph.live():
+        if is_strided_and_padded(Operator.of(graph, n)) and graph.nodes[graph.nodes[n].inputs[0]].op == "slice":
+            yield (n,)
+
+
 def _from_slice(graph: TensorGraph, n: int, between: tuple[str, ...]) -> Place:
     """From the SLICE that an operator reads, with nothing else between, up to the operator; empty where it reads
     none."""

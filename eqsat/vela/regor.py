@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Mapping
@@ -223,7 +224,7 @@ def _commands(tables: dict[str, Any]) -> dict[str, int]:
     out: dict[str, int] = {}
     rows = [dict(zip(tables["queue"].header, row)) for row in tables["queue"].data]
     queue = sorted((int(r["offset"]), r["scheduled_id"]) for r in rows)
-    for (offset, number), (end, _) in zip(queue, queue[1:]):
+    for (offset, number), (end, _) in itertools.pairwise(queue):
         out[number] = out.get(number, 0) + end - offset
     return out
 

@@ -15,7 +15,7 @@ import cost_models.vela_groups
 from cost_models.cache import PriceCache
 from cost_models.legality import legal_transpose
 from cost_models.probes import probe
-from cost_models.protocol import Unit
+from cost_models.protocol import Fusion, Unit
 from cost_models.vela_groups import VelaGroups
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
@@ -226,7 +226,8 @@ def test_what_carries_an_activation(op: str, attrs: dict, fused: bool, model: Ve
     table = finish(g, g.add("table", [g.add(op, [x], **attrs)], table=tuple(range(-128, 128)))).outputs[0]
     read, reader = units(g)
     cycles = {r["source"]: int(r["op_cycles"]) for r in compile_graph(g, model.target, model.pool).rows}
-    assert (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0) == fused == (model.fusion(reader, read, []) is not None)
+    carried = (model.fusion(reader, read, []) or Fusion()).of_reader == 1.0
+    assert (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0) == fused == carried
 
 
 @pytest.mark.parametrize("shift, fused", [(30, True), (20, False)])
@@ -234,7 +235,7 @@ def test_a_rescale_times_one_fuses_into_a_reduce_sum(shift: int, fused: bool, mo
     g = TensorGraph()
     wide = rescale(g, g.add_input("x", (1, 8, 8, 32), "INT8"), "INT32", shift=(shift,), in_zp=-3)
     finish(g, rescale(g, g.add("reduce_sum", [wide], axis=3), "INT8", shift=(38,)))
-    read, reader = ([u for u in units(g) if u.op == op][0] for op in ("rescale", "reduce_sum"))
+    read, reader = (next(u for u in units(g) if u.op == op) for op in ("rescale", "reduce_sum"))
     rows = compile_graph(g, model.target, model.pool).rows
     assert all(r["source"] != f"n{wide}" for r in rows) == fused == (model.fusion(reader, read, []) is not None)
 

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import pytest
 
 from eqsat.egraph.attributes import Call
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Axial, Binary, Concat, Constant, Conv2d, Pad, RuleError, Slice, Unary, Value, Values, op
-from eqsat.egraph.rule import Rule, rule
-from eqsat.egraph.terms import LHS, each, fact, let, symbols, typed
+from eqsat.egraph.kinds import (
+    Axial,
+    Binary,
+    Concat,
+    Constant,
+    Conv2d,
+    Operator,
+    Pad,
+    RuleError,
+    Slice,
+    Unary,
+    Value,
+    Values,
+    op,
+)
+from eqsat.egraph.rule import Rule, rule, with_helpers
+from eqsat.egraph.terms import LHS, each, fact, let, postponed, symbols, typed
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 
@@ -163,3 +177,52 @@ def test_kinds_of_a_users_own() -> None:
     with pytest.raises(RuleError, match=r"either is a slice\|pad, and a slice is wanted"):
         rule("a", either(x), let(cut(either, either), lambda c, p: c(x)))
     assert rule("a", m(x), LHS).name == "a"
+
+
+class Padded(NamedTuple):
+    """A slice of a pad."""
+
+    inner: Pad
+    outer: Slice
+
+    def graph(self: Any, value: Any) -> Any:
+        """It, of a value."""
+        return self.outer(self.inner(value))
+
+
+@extern
+def padded(f: Slice, g: Slice) -> Padded | None:
+    return None
+
+
+def test_results_may_be_a_small_graph() -> None:
+    made = rule("a", b(b(x)), padded(b, b)(x))
+    assert made.statement == "slice[b](slice[b](x)) = slice[outer](pad[inner](x)), where inner, outer = padded(b, b)"
+    with pytest.raises(RuleError, match="f is a pointwise, and a slice is wanted"):
+        rule("r", f(x), padded(f, f)(x))
+
+
+@extern
+def again(operator: Operator) -> tuple[Operator, Operator]:
+    return operator, operator
+
+
+def test_a_function_of_any_operator_gives_one_of_the_same_kind() -> None:
+    for symbol in (f, b):
+        made = rule("a", symbol(x), let(again(symbol), lambda c, d: c(d(x))))
+        (demand,) = [d for d in made.compiled.query.demands if "again" in d.extern.name]
+        assert demand.extern.fn(Call("abs", ())) == [(Call("abs", ()), Call("abs", ()))]
+    with pytest.raises(RuleError, match="k is a constant, and a Operator is wanted"):
+        rule("r", conv(x, k, d), let(again(k), lambda c, _: c(x, k, d)))
+
+
+def test_rules_bring_those_that_make_what_they_need() -> None:
+    later = postponed("later", Move)
+    makes = rule("makes", later(m)(x), m(x))
+    knows = rule("knows", known(f(x)), weights(known(x)))
+    needs = rule("needs", m(concat(xs)), concat(each(later(m), xs)))
+    asks = rule("asks", f(x), x, where=known(x))
+    others = (makes, knows, rule("other", f(m(x)), m(f(x))))
+    assert with_helpers([needs], others) == (needs, makes)
+    assert with_helpers([asks], others) == (asks, knows)
+    assert not needs.helps and makes.helps and knows.helps

@@ -165,6 +165,14 @@ def test_sram_that_the_npu_has_to_itself_is_allowed_where_stocks_is() -> None:
     assert Decision.of(Options(max_sram="2K"), SMALL, {}, dedicated=4096).default.sram == 4096
 
 
+@pytest.mark.parametrize(("limit", "sram"), [("stock", 4096), ("1500", 1500), ("+16K", 1000 + 16384), ("any", None)])
+def test_delegates_of_one_method_have_one_arena(limit: str, sram: int | None) -> None:
+    """What the arena has for the largest of stock's delegates is there for the others, too."""
+    assert MemoryLimits.of(Options(max_sram=limit), SMALL, Container.of(2, arena=4096)).sram == sram
+    assert MemoryLimits.of(Options(), SMALL, Container.of(2, arena=10)).sram == 1000
+    assert Container.of(1, arena=4096) == ALONE
+
+
 def test_the_limit_is_the_dedicated_sram_of_the_memory_mode(options: Options) -> None:
     """U65's 384 KiB by ExecuTorch's default; in Shared_Sram others use it, too."""
     given = dumps(residual())

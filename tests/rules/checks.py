@@ -27,15 +27,12 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Type
 
-#: Rules that others need to do anything: they only make what a placeholder e-node stands for.
-_PLACEHOLDERS = ("resized", "cut")
-
 
 def only(*names: str, rules: Sequence[Rule] = RULES) -> list[Rule]:
     """The named rules, the analyses and the rules for placeholders."""
     missing = set(names) - {r.name for r in rules}
     assert not missing, f"no such rules: {missing}"
-    return [r for r in rules if r.name in names or r.analysis or r.name in _PLACEHOLDERS]
+    return [r for r in rules if r.name in names or r.helps]
 
 
 def check(

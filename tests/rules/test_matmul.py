@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from eqsat.options.spellings import for_target
 from eqsat.rules import RULES
-from eqsat.rules.matmul import ROWS, joined, separated
+from eqsat.rules.matmul import ROWS
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -90,7 +90,7 @@ def test_a_movement_is_what_its_axes_do(perm, sizes, outer, inner):
     m = Move.transpose(split, (0, *(1 + p for p in perm), 4))
     shape = (outer, int(np.prod(sizes)), inner)
     m = Move.reshape(shape, split).then(m).then(Move.reshape(m.out_shape, shape))
-    assert joined(shape, separated(m)) == m
+    assert Move.product(m.within()) == m
 
 
 @settings(max_examples=20, deadline=None)

@@ -18,7 +18,7 @@ from tests.rules.cases import Cases
 from tests.rules.checks import fires
 
 CASES = Cases()
-N, K, W, C = 2, 6, 4, 4
+N, K, W, C = 4, 6, 4, 4
 
 
 def shuffled(g: TensorGraph, x: int, axis: int) -> int:
@@ -39,6 +39,7 @@ SHUFFLES = [
     ("gather", 1, 1, "pull-gather-indices"),
     ("scatter", -1, 2, "push-scatter"),
     ("scatter", 0, 2, "pull-scatter-into"),
+    ("scatter", 1, 0, "pull-scatter-indices"),
     ("scatter", 2, 0, "pull-scatter-written"),
     ("scatter", 2, 1, "pull-scatter-written"),
     ("gather", 0, 1, None),  # the positions that are looked up would be others

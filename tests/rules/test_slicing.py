@@ -160,7 +160,7 @@ def _(draw):
 
 @CASES.spares("slice-concat-beside")
 def _(draw):
-    g, xs, axis, c = joined(draw, 3)
+    g, _xs, axis, c = joined(draw, 3)
     return g, along(g, c, axis, 1, 2)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eqsat.tensor.blocking import Spelling, blocked, phased, stacked, transposed, undilated
+from eqsat.tensor.blocking import Spelling, blocked, divided, phased, stacked, transposed, undilated
 from eqsat.tensor.graph import TensorGraph
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -145,6 +145,28 @@ def test_images_below_each_other(axes: tuple[tuple[int, ...], ...], op: str, see
     )
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 3), SEEDS)
+def test_parts_of_channels_as_taps(parts: int, depth: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = (1, 1, 1, parts * depth)
+    x, weights, bias, zero_point = drawn(rng, "conv2d", shape, (1, 1), 3)
+    attributes = {"stride": (1, 1), "dilation": (1, 1), "pad": (0, 0, 0, 0)}
+    expected = convolve("conv2d", x, weights, bias, zero_point, attributes)
+    s = divided("conv2d", shape, weights, bias, attributes, parts)
+    assert s is not None and s.read.is_view and s.write.is_identity and not s.has_surplus
+    np.testing.assert_array_equal(spelled(s, x, zero_point, rng), expected)
+
+
+def test_channels_of_several_places_stay_together() -> None:
+    """Blocks of parts of blocks would have no end."""
+    rng = np.random.default_rng(0)
+    attributes = {"stride": (1, 1), "dilation": (1, 1), "pad": (0, 0, 0, 0)}
+    for shape in ((1, 1, 2, 4), (1, 2, 1, 4), (2, 1, 1, 4)):
+        _, weights, bias, _ = drawn(rng, "conv2d", shape, (1, 1), 3)
+        assert divided("conv2d", shape, weights, bias, attributes, 2) is None
+
+
 def test_what_has_no_such_spelling() -> None:
     weights, bias = np.ones((2, 1, 3, 2), np.int8), np.zeros(2, np.int32)
     plain = {"stride": (1, 1), "dilation": (1, 2), "pad": (0, 0, 0, 0)}
@@ -154,3 +176,10 @@ def test_what_has_no_such_spelling() -> None:
     assert stacked("conv2d", (1, 1, 8, 2), weights, bias, plain) is None  # a flat kernel
     assert undilated("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "dilation": (1, 3)}, (1, 2)) is None
     assert blocked("conv2d", (1, 1, 8, 2), weights, bias, {**plain, "stride": (1, 3)}, (1, 2)) is None
+    one = {**plain, "dilation": (1, 1)}
+    pointwise = np.ones((2, 1, 1, 2), np.int8)
+    assert divided("conv2d", (1, 1, 1, 2), pointwise, bias, one, 2) is not None
+    assert divided("conv2d", (1, 1, 3, 2), weights, bias, one, 2) is None  # several taps along W
+    assert divided("conv2d", (1, 1, 4, 2), pointwise, bias, one, 2) is None  # several places
+    assert divided("conv2d", (1, 1, 1, 2), pointwise, bias, one, 4) is None  # two channels in four parts
+    assert divided("depthwise_conv2d", (1, 1, 1, 2), np.ones((1, 1, 2, 1), np.int8), bias, one, 2) is None

@@ -18,7 +18,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS, evaluate_op, infer
 from eqsat.tensor.ops.indexing import BILINEAR, NEAREST
-from eqsat.tensor.ops.op import Fx, NotModelled, Op, OpKind, define
+from eqsat.tensor.ops.op import NotModelled, Op, OpKind, define
 from eqsat.tensor.types import GraphError, Type
 from eqsat.tosa import dumps, schema
 from eqsat.tosa.reference import run_reference
@@ -125,9 +125,9 @@ def test_equals_the_reference_model_without_axes(op: str, worker: Worker, data: 
 
 @pytest.mark.parametrize("op", OPS.values(), ids=OPS)
 def test_every_op_answers_every_question(op: Op) -> None:
-    """What is not in the record's signature: TOSA's schema, the e-graph, FX and the text know every operator."""
+    """What is not in the record's signature: TOSA's schema, the e-graph and the text know every operator."""
     assert OPS[op.name] is op and op.operands >= -1
-    assert op.kind in get_args(OpKind) and op.fx in get_args(Fx)
+    assert op.kind in get_args(OpKind)
     for semantics in (op.integer, op.real):
         assert callable(semantics) or semantics.why
     if op.tosa:
@@ -143,7 +143,7 @@ def test_every_op_answers_every_question(op: Op) -> None:
         assert op.roles.split("->")[0].count(",") + 1 == op.operands and op.roles.count("->") == 1
 
 
-@pytest.mark.parametrize("missing", ["infer", "integer", "real", "shown", "fx", "tosa", "kind", "operands"])
+@pytest.mark.parametrize("missing", ["infer", "integer", "real", "shown", "tosa", "kind", "operands"])
 def test_a_missing_answer_is_an_error_when_the_op_is_defined(missing: str) -> None:
     answers = {f.name: getattr(OPS["abs"], f.name) for f in fields(Op)}
     del answers[missing]

@@ -28,7 +28,6 @@ def _indexed(name: str, roles: str, infer: Infer, evaluate: Evaluate, distinct: 
             real=evaluate,
             shown=(),
             tosa=True,
-            fx="no",
             copies=True,
             roles=roles,
             allowed=lambda attrs, xs: {1: _positions(xs[0].shape, distinct)},
@@ -152,7 +151,6 @@ define(
         real=_interpolated,
         shown=("scale",),
         tosa=True,
-        fx="no",
         folded=(("scale", "SHAPE"), ("offset", "SHAPE"), ("border", "SHAPE")),
         along=Along(lambda attrs, shape: (1, 2), _resize_across),
     )

@@ -35,7 +35,6 @@ define(
         integer=_LEAF,
         real=_LEAF,
         tosa=False,
-        fx="leaf",
         shown=lambda attrs: f"input {attrs['name']}",
     )
 )
@@ -48,7 +47,6 @@ define(
         integer=_LEAF,
         real=_LEAF,
         tosa=False,
-        fx="leaf",
         shown=(),
     )
 )
@@ -61,7 +59,6 @@ define(
         integer=_UNKNOWN,
         real=_UNKNOWN,
         tosa=False,
-        fx="opaque",
         shown=lambda attrs: str(attrs["tosa"]).lower(),
     )
 )
@@ -75,11 +72,10 @@ define(
         integer=_UNKNOWN,
         real=_UNKNOWN,
         tosa=False,
-        fx="item",
         shown=("index",),
     )
 )
-#: FX ops above TOSA's level, by the attribute "call" (eqsat/fx/lift.py).
+#: FX ops above TOSA's level, by the attribute "call" (eqsat/before_lowering/lift.py).
 define(
     Op(
         name="fx",
@@ -89,7 +85,6 @@ define(
         integer=_UNKNOWN,
         real=_UNKNOWN,
         tosa=False,
-        fx="call",
         shown=(),
     )
 )
@@ -102,7 +97,6 @@ define(
         integer=_UNKNOWN,
         real=_UNKNOWN,
         tosa=False,
-        fx="reduction",
         shown=("axis",),
         along=ALONG_AXIS,
     )

@@ -13,7 +13,6 @@ from eqsat.tensor.ops.op import (
     Attributes,
     AxisPlacement,
     Evaluate,
-    Fx,
     Infer,
     Op,
     OpKind,
@@ -32,7 +31,6 @@ def _moving(
     evaluate: Evaluate,
     *,
     shown: tuple[str, ...],
-    fx: Fx,
     operands: int = 1,
     folded: tuple[tuple[str, str], ...] = (),
     along: Along | None = None,
@@ -47,7 +45,6 @@ def _moving(
             real=evaluate,
             shown=shown,
             tosa=True,
-            fx=fx,
             folded=folded,
             copies=True,
             along=along,
@@ -71,19 +68,16 @@ def _reshape(attrs: Attributes, xs: Sequence[Type]) -> Type:
     return Type(tuple(attrs["shape"]), xs[0].dtype)
 
 
-_moving(
-    "transpose", "move", _transpose, lambda attrs, xs, t: xs[0].transpose(attrs["perms"]), shown=("perms",), fx="move"
-)
+_moving("transpose", "move", _transpose, lambda attrs, xs, t: xs[0].transpose(attrs["perms"]), shown=("perms",))
 _moving(
     "reshape",
     "move",
     _reshape,
     lambda attrs, xs, t: xs[0].reshape(attrs["shape"]),
     shown=("shape",),
-    fx="move",
     folded=(("shape", "SHAPE"),),
 )
-_moving("identity", "pointwise", same, lambda attrs, xs, t: xs[0], shown=(), fx="no")
+_moving("identity", "pointwise", same, lambda attrs, xs, t: xs[0], shown=())
 
 
 # ---- concat -------------------------------------------------------------------------------------
@@ -107,7 +101,6 @@ _moving(
     lambda attrs, xs, t: np.concatenate(xs, axis=attrs["axis"]),
     operands=-1,
     shown=("axis",),
-    fx="concat",
 )
 
 
@@ -142,7 +135,6 @@ _moving(
     _slice,
     _sliced,
     shown=("start", "size"),
-    fx="axial",
     folded=(("start", "SHAPE"), ("size", "SHAPE")),
     along=Along(_slice_axes, _slice_across),
 )
@@ -178,7 +170,6 @@ _moving(
     _pad,
     _padded,
     shown=("pads",),
-    fx="axial",
     folded=(("pads", "SHAPE"), ("value", "in0")),
     along=Along(_pad_axes, _pad_across),
 )
@@ -203,7 +194,6 @@ _moving(
     _tile,
     lambda attrs, xs, t: np.tile(xs[0], attrs["multiples"]),
     shown=("multiples",),
-    fx="axial",
     folded=(("multiples", "SHAPE"),),
     along=Along(lambda attrs, shape: tuple(d for d, n in enumerate(attrs["multiples"]) if n != 1), _tile_across),
 )
@@ -220,6 +210,5 @@ _moving(
     _reverse,
     lambda attrs, xs, t: np.flip(xs[0], attrs["axis"]),
     shown=("axis",),
-    fx="axial",
     along=ALONG_AXIS,
 )

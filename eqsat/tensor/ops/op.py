@@ -29,10 +29,6 @@ AllowedValues = Callable[[Attributes, Sequence[Type]], Mapping[int, Allowed]]
 #: concat: joins its operands along one axis. mac: products or poolings over windows, in a fixed layout. indexed: every
 #: axis has its role, a movement may reorder what lies within one. opaque: nothing is known.
 OpKind = Literal["leaf", "move", "pointwise", "axial", "concat", "mac", "indexed", "opaque"]
-#: How a program of FX nodes has it (eqsat/fx): by itself ("leaf", "item"), as a movement, as nodes copied from the
-#: source ("call": pointwise, "reduction", "opaque"), as an op along axes, as a concatenation; "no": never, there it is
-#: part of a call.
-Fx = Literal["leaf", "item", "move", "call", "reduction", "opaque", "axial", "concat", "no"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,6 @@ class Op:
     real: Evaluate | NotModelled
     shown: Shown
     tosa: bool
-    fx: Fx
     folded: tuple[tuple[str, str], ...] = ()
     declared: bool = False
     copies: bool = False
@@ -114,8 +109,8 @@ class Op:
     def __post_init__(self) -> None:
         if self.kind == "axial" and self.along is None:
             raise TypeError(f"the axial op {self.name} does not say which axes it acts along")
-        if (self.kind == "indexed") != (self.roles is not None):
-            raise TypeError(f"{self.name} is {self.kind}: roles of axes are those of indexed ops, and each has some")
+        if self.kind == "indexed" and self.roles is None:
+            raise TypeError(f"the indexed op {self.name} does not say which roles its axes have")
 
     def text(self, attrs: Attrs) -> str:
         """The operator with the attributes that tell it from others."""

@@ -55,7 +55,6 @@ def _pointwise(
             real=real,
             shown=shown,
             tosa=True,
-            fx="no",
             folded=folded,
             declared=declared,
             copies=copies,

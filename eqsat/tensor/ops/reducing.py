@@ -33,7 +33,6 @@ def _reducing(
             real=real,
             shown=("axis",),
             tosa=True,
-            fx="no",
             along=ALONG_AXIS,
             overflows=overflows,
         )

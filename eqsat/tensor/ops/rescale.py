@@ -89,7 +89,6 @@ define(
         real=on_real_numbers,
         shown=("dtype",),
         tosa=True,
-        fx="no",
         folded=(("multiplier", "scale"), ("shift", "INT8"), *ZERO_POINTS),
         declared=True,
         along=Along(lambda attrs, shape: (len(shape) - 1,), _across),

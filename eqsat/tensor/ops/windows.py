@@ -29,6 +29,7 @@ def _mac(
     shown: tuple[str, ...] = (),
     folded: tuple[tuple[str, str], ...] = (),
     macs: Callable[[Sequence[Type], Type], int] | None = None,
+    roles: str | None = None,
 ) -> None:
     define(
         Op(
@@ -40,10 +41,10 @@ def _mac(
             real=real,
             shown=shown,
             tosa=True,
-            fx="no",
             folded=folded,
             macs=macs,
             overflows=macs is not None,
+            roles=roles,
         )
     )
 
@@ -300,6 +301,7 @@ _mac(
     _real_product,
     folded=_PRODUCT_ZERO_POINTS,
     macs=lambda xs, t: t.elements * xs[0].shape[-1],
+    roles="nhc,ncw->nhw",
 )
 define(
     Op(
@@ -311,7 +313,6 @@ define(
         real=_by_rows(_real_product, on_real_numbers),
         shown=("step",),
         tosa=False,
-        fx="no",
         macs=lambda xs, t: t.elements * xs[0].shape[-1],
     )
 )

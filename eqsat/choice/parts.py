@@ -1,0 +1,54 @@
+"""What SLICEs cost, as classes that a ChoiceGraph gets beside those of the e-graph.
+
+Most operators read a part of a tensor where it lies, and then the SLICE costs nothing (`cost_models/fusion.py`).
+What cannot do so reads a copy, which Vela makes once for all such readers, and so do outputs of the graph.
+A class stands for the copy of a value: it has one node, which reads the value, and costs a copy where that is a SLICE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from cost_models.protocol import CostModel
+from eqsat.choice.candidates import Candidate, by_class
+from eqsat.choice.storage import StorageCosts
+
+
+def add_part_costs(
+    out: StorageCosts, candidates: Sequence[Candidate], n_classes: int, roots: Collection[int], model: CostModel
+) -> None:
+    """Appends the copies of parts to `out`, which has those of views.
+
+    n_classes: number of the classes that `candidates` are of. roots: those that are outputs.
+    """
+    nodes = by_class(candidates, n_classes)
+    parts = {
+        cls: found
+        for cls, members in enumerate(nodes)
+        if (found := [n for n in members if candidates[n].is_part and candidates[n].usable and candidates[n].cycles])
+    }
+    copying: dict[int, list[int]] = {cls: [] for cls in parts}
+    for n, reader in enumerate(candidates):
+        for cls in dict.fromkeys(reader.operands) if reader.usable else ():
+            if cls in parts and not _reads_in_place(reader, candidates[parts[cls][0]], model):
+                copying[cls].append(n)
+    n_nodes = len(candidates) + sum(map(len, out.rows))
+    for cls, readers in copying.items():
+        if not readers and cls not in roots:
+            continue
+        copy = n_classes + len(out.rows)
+        out.rows.append([(0.0, [cls])])
+        out.pairs.update({(n_nodes, part): candidates[part].cycles for part in parts[cls]})
+        n_nodes += 1
+        for n in readers:
+            out.reads.setdefault(n, []).append(copy)
+        if cls in roots:
+            out.roots.append(copy)
+
+
+def _reads_in_place(reader: Candidate, part: Candidate, model: CostModel) -> bool:
+    """Whether a reader needs no copy of a SLICE; a movement that begins with a view does."""
+    if reader.viewed_first:
+        return False
+    fusion = model.fusion(reader.priced, part.priced, ())
+    return fusion is not None and fusion.of_read == 1.0

@@ -1,0 +1,64 @@
+"""Data movement across operators whose axes have roles, by one law: a movement of one tensor is, axis by axis, one of
+all others that have the axis.
+
+The op table gives every axis of operands and result a letter ("nhc,ncw->nhw" for MATMUL). A movement that takes no
+element from one axis to another moves what is within each; it goes from the result to the operands ("push"), or from
+an operand to the result, with its inverse on the other operands ("pull").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from eqsat.egraph.attributes import Call
+from eqsat.egraph.externs import Extern, extern
+from eqsat.egraph.kinds import Value, op, such
+from eqsat.egraph.rule import Rule
+from eqsat.egraph.terms import LHS, let, symbols
+from eqsat.tensor import crossing
+from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Type
+
+#: A reordering within axes.
+Inner = Annotated[Move, such("inner", Move, lambda m: not m.is_view and m.within() is not None)]
+
+
+@extern
+def pushed(m: Inner, call: Call, *types: Type) -> tuple[Move, ...] | None:
+    """The movements of all operands, and m last, so that m (call xs) = call (xs moved)."""
+    return crossing.by_roles(call.op, m, -1, types)
+
+
+def _pulled(k: int) -> Extern[..., Any]:
+    def pulled(m: Inner, call: Call, *types: Type) -> tuple[Move, ...] | None:
+        """The movements of the other operands, and that of the result last, where operand k is moved by m."""
+        found = crossing.by_roles(call.op, m, k, types)
+        return None if found is None else (*(of.inverse() for of in found[:-1]), found[-1])
+
+    pulled.__name__ = f"pulled_from_{k}"
+    return extern(pulled)
+
+
+def rules(make: Callable[..., Rule], name: str, *operands: str) -> list[Rule]:
+    """The rules of an operator of the op table, made by `make`; operands: what each is called."""
+    m, call = symbols("m", Inner), symbols(name, Annotated[Call, op(name)])
+    xs = [symbols(operand, Value) for operand in operands]
+
+    def push() -> Rule:
+        result = call(*xs)
+
+        def parts(*n: Any) -> Any:
+            return call(*(of(x) for of, x in zip(n, xs, strict=False)))
+
+        return make(f"push-{name}", m(result), let(pushed(m, call, *xs, result), parts))
+
+    def pull(k: int) -> Rule:
+        given = [m(x) if i == k else x for i, x in enumerate(xs)]
+
+        def whole(*n: Any) -> Any:
+            return n[-1](call(*(x if i == k else n[i](x) for i, x in enumerate(xs))))
+
+        return make(f"pull-{name}-{operands[k]}", call(*given), let(_pulled(k)(m, call, *given, LHS), whole))
+
+    return [push(), *map(pull, range(len(xs)))]
