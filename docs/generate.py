@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from eqsat.vela.defects import Defect
 
 ROOT = Path(__file__).parent.parent
+#: Recorded results whose tables have a page of their own; those of all others share one.
+OWN_PAGES = ("benchmarks/results/extraction", "benchmarks/results/cost_models")
 _MARK = re.compile(r"^<!-- generated: (.+) -->$", re.M)
 _CODE_OR_SPECIAL = re.compile(r"(`[^`]+`)|([\\`*_\[\]<>|$#])")
 
@@ -126,9 +128,10 @@ def efforts() -> str:
         "rounds for memory",
         "seconds for binaries",
         "orders",
+        "stripes",
     )
     rows = (
-        (e.budget.nodes, e.extractor, e.time_limit, e.rounds, e.memory_rounds, e.binary_time_limit, e.orders)
+        (e.budget.nodes, e.extractor, e.time_limit, e.rounds, e.memory_rounds, e.binary_time_limit, e.orders, e.stripes)
         for e in EFFORTS
     )
     written = ((f"{x:,}" if isinstance(x, int) else f"{x:g}" if isinstance(x, float) else x for x in r) for r in rows)
@@ -205,7 +208,11 @@ def results(directory: str) -> str:
     found = [
         p for pattern in ("*/report/report.md", "*/*.md", "*.md") for p in sorted((ROOT / directory).glob(pattern))
     ]
-    return "\n".join(_section(p) for p in found)
+    return "\n".join(_section(p) for p in found if directory in OWN_PAGES or not _has_own_page(p))
+
+
+def _has_own_page(path: Path) -> bool:
+    return path.parent.relative_to(ROOT).as_posix() in OWN_PAGES
 
 
 def _section(path: Path) -> str:
@@ -228,8 +235,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "rooms": rooms,
     "defects of Vela": partial(defects, True),
     "defects reported elsewhere": partial(defects, False),
-    **{
-        f"results of {d}": partial(results, d)
-        for d in ("benchmarks/results", "benchmarks/extraction/results", "benchmarks/cost_models/results")
-    },
+    "results of benchmarks/results": partial(results, "benchmarks/results"),
+    **{f"results of {d}": partial(results, d) for d in OWN_PAGES},
 }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from eqsat.cli.common import BAD_INPUT, app, fail, quiet, status
+from eqsat.cli.terminal import visible
 from eqsat.device.errors import DeviceError
 from eqsat.files import InputError, check_output, read_bytes, write_atomically
 
@@ -39,7 +40,7 @@ def disassemble_command(
         raise fail(f"{file}: {e}", BAD_INPUT) from e
     _show_outside(outside)
     for line in lines:
-        print(line)
+        print(visible(line))
 
 
 @app.command("run")
@@ -69,7 +70,7 @@ def run_command(
         data, limits = read_bytes(file), Limits(time_limit, memory_limit)
         if (inputs is None) == (random is None):
             raise InputError("give either --inputs FILE.npz or --random SEED")
-        drawn: list[np.ndarray] = []
+        drawn: list[np.ndarray[Any, Any]] = []
         with Worker() as worker:
             if inputs is None:
                 drawn, outputs, outside = ran_on_random(data, random or 0, worker, limits)
@@ -88,7 +89,7 @@ def run_command(
         raise fail(str(e), BAD_INPUT) from e
     except DeviceError as e:
         raise fail(f"{file}: {e}", BAD_INPUT) from e
-    print(f"wrote {output}: " + ", ".join(f"{name} {a.dtype}{list(a.shape)}" for name, a in written.items()))
+    print(visible(f"wrote {output}: ") + ", ".join(f"{name} {a.dtype}{list(a.shape)}" for name, a in written.items()))
 
 
 def _show_outside(operators: list[str]) -> None:

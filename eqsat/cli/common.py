@@ -10,28 +10,30 @@ import json
 import os
 import sys
 import sysconfig
+import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from eqsat.cli.defaults import defaults
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import VERBOSITY
+from eqsat.cli.terminal import TextConsole
 from eqsat.files import InputError, OutputError, PluginError, check_output, write_atomically
 from eqsat.target import Target, TargetError
 from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.versions import versions
 
 if TYPE_CHECKING:
+    from eqsat.options.options import Options
     from eqsat.report import RecordedRun
     from eqsat.search.figures import GraphFigures
     from eqsat.search.result import Result
@@ -84,7 +86,7 @@ def _with_options_everywhere(command: Callable[..., None]) -> Callable[..., None
     @functools.wraps(command)
     def wrapped(*, verbose: int, debug: bool, **given: Any) -> None:
         VERBOSITY.level, VERBOSITY.debug = verbose, debug
-        _failing.as_json = given.get("as_json") is True
+        _command.as_json, _command.started = given.get("as_json") is True, time.perf_counter()
         command(**given)
 
     parameters = [*signature.parameters.values(), *added]
@@ -120,8 +122,8 @@ def _every_command(
         context.default_map = defaults(context.command.commands, Path.cwd())  # type: ignore[attr-defined]
 
 
-console = Console()
-status = Console(stderr=True)
+console = TextConsole()
+status = TextConsole(stderr=True)
 
 TargetOption = Annotated[str, typer.Option("--target", "-t", help="accelerator configuration, such as ethos-u85-256")]
 SystemOption = Annotated[str | None, typer.Option(help="Vela system config (default: ExecuTorch's for the target)")]
@@ -150,13 +152,20 @@ CsvOption = Annotated[
 
 
 @dataclass(slots=True)
-class _Failing:
-    """How the command at hand tells of a failure."""
+class _Command:
+    """The command at hand: how it tells of a failure, and when it began."""
 
     as_json: bool = False
+    started: float = field(default_factory=time.perf_counter)
 
 
-_failing = _Failing()
+_command = _Command()
+#: Stages that are not called in the user's words.
+_STAGES = {
+    "given graphs": "compile what is compared with",
+    "eqsat: given graphs": "eqsat: compile what is compared with",
+    "eqsat: explicit tail": "eqsat: ExecuTorch's passes on its graph",
+}
 
 
 def print_json(data: dict[str, Any]) -> None:
@@ -176,10 +185,10 @@ def fail(message: str, code: int) -> typer.Exit:
         elif isinstance(error, PluginError) and len(own := _own_frames(error)) > 1:
             status.print("".join(traceback.format_list(own)), end="", markup=False, highlight=False, soft_wrap=True)
         status.print("[red]error:[/red]", Text(message), soft_wrap=True, highlight=False)
-        if _failing.as_json:
+        if _command.as_json:
             print_json({"error": {"message": message, "exit_code": code}})
     except MemoryError:  # nothing that is loaded can be trusted to end by itself then
-        os.write(2, f"error: {message}\n".encode())
+        os.write(2, f"error: {message}\n".encode(errors="replace"))
         os._exit(code)
     return typer.Exit(code)
 
@@ -248,7 +257,7 @@ def show(old: GraphFigures, new: GraphFigures, bound: Bound | None, title: str, 
     """How the graphs compare: a verdict, cycles, time and bytes; with -v all that is known of them."""
     from eqsat.search.comparison import sections, summary, verdict
 
-    console.print(title, style="bold", soft_wrap=True, highlight=False)
+    console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(verdict(old, new), style="bold", soft_wrap=True, highlight=False)
     table = Table("cycles by operator kind" if VERBOSITY.level else "cycles")
     for column in (before, "eqsat", "ratio"):
@@ -280,9 +289,15 @@ def show_standings(run: RecordedRun) -> None:
         console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
-def show_points(results: Sequence[Result]) -> None:
-    """The Pareto set of each delegate."""
-    for result in results:
+def show_others(results: Sequence[Result], chosen: Options) -> None:
+    """What there is beside the answer of each delegate: the Pareto set where that is the objective; and where SRAM has
+    a limit that was given, what a little less and a little more would do."""
+    from eqsat.options.limit import STOCK
+    from eqsat.options.options import PARETO
+
+    for text in (text for r in results for text in r.beside if chosen.max_sram != STOCK):
+        console.print(text, highlight=False, soft_wrap=True)
+    for result in results if chosen.objective == PARETO else ():
         table = Table("Pareto set")
         for name in ("cycles", "SRAM", "flash"):
             table.add_column(name, justify="right")
@@ -292,6 +307,12 @@ def show_points(results: Sequence[Result]) -> None:
             answers = ({True: "yes", False: "no", None: "not tried"}[answer] for answer in (p.fits, p.verified))
             table.add_row(f"point-{i}: {p.name}", *(f"{n:,}" for n in p.figures[:3]), *answers)
         console.print(table)
+
+
+def _seconds(stages: Mapping[str, float]) -> str:
+    """How long the command took until now, and its stages, of which some are done at once."""
+    shown = ", ".join(f"{_STAGES.get(k, k)} {v:.1f}" for k, v in stages.items() if v >= 0.05)
+    return f"seconds: {time.perf_counter() - _command.started:.1f} in all; by stage, some at once: {shown}"
 
 
 def lines(
@@ -325,7 +346,6 @@ def lines(
     for text in filter(None, (r.passed_over for r in results)):
         console.print(f"with more memory (--max-sram, --max-flash): {text}", highlight=False, soft_wrap=True)
     console.print(f"operators modelled: {min((r.coverage for r in results), default=0.0):.0%}", highlight=False)
-    shown = ", ".join(f"{k} {v:.1f}" for k, v in seconds.items() if v >= 0.05)
-    console.print(f"seconds: {shown}", highlight=False, soft_wrap=True)
+    console.print(_seconds(seconds), highlight=False, soft_wrap=True)
     if kept:
         console.print(kept, style="bold", highlight=False, soft_wrap=True)

@@ -30,7 +30,7 @@ from eqsat.cli.common import (
     print_json,
     quiet,
     show,
-    show_points,
+    show_others,
     write_csv,
 )
 from eqsat.cli.interrupt import ends_search_first
@@ -43,6 +43,7 @@ from eqsat.search.interruption import Interruption
 if TYPE_CHECKING:
     from eqsat.egraph.rule import Rule
     from eqsat.executorch.compiling import CompileSummary
+    from eqsat.options.options import Options
 
 
 def _write_page(page: Path, summary: CompileSummary, rules: Sequence[Rule]) -> None:
@@ -114,7 +115,7 @@ def compile_command(
             spec = EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
             pte, summary = compile_model(model, spec, chosen, interruption, quantization)
     if not as_json:  # before anything is written: who has no room for it has the figures
-        _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen.objective == "pareto")
+        _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen)
     with failures(failing):
         write_atomically(output, pte)
         if csv:
@@ -134,7 +135,7 @@ def compile_command(
         raise typer.Exit(STEPPED_BACK)
 
 
-def _show(summary: CompileSummary, title: str, pareto: bool) -> None:
+def _show(summary: CompileSummary, title: str, chosen: Options) -> None:
     show(summary.figures["stock"], summary.figures["eqsat"], summary.bound, title)
     results = list(summary.results.values())
     kept = results[0].kept if summary.delegates == len(results) == 1 else ""
@@ -143,6 +144,5 @@ def _show(summary: CompileSummary, title: str, pareto: bool) -> None:
         console.print(Text(delegate["text"]), soft_wrap=True)
     outside = ", ".join(f"{name} {n}" for name, n in summary.cpu_operators.items())
     console.print(Text(f"on the CPU: {outside or 'nothing'}"), soft_wrap=True)
-    if pareto:
-        show_points(results)
+    show_others(results, chosen)
     console.print(f"calibrated on: {summary.calibration}", highlight=False)

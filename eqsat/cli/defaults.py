@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> di
 
     Raises InputError where the file is no TOML, or has an option that no command has.
     """
+    commands = dict(_flat(commands))
     place = next((d / "pyproject.toml" for d in (start, *start.parents) if (d / "pyproject.toml").is_file()), None)
     given = _table(place) if place else {}
     known = {name: {p.name for p in c.params if p.param_type_name == "option"} for name, c in commands.items()}
@@ -35,14 +36,26 @@ def defaults(commands: Mapping[str, typer.core.TyperCommand], start: Path) -> di
         near = difflib.get_close_matches(key, sorted(map(str, every)), 1)
         meant = f"; did you mean {near[0].replace('_', '-')}?" if near else ""
         raise InputError(f"{place}: [tool.eqsat] has {key.replace('_', '-')!r}, which is no option of a command{meant}")
-    return {name: {k: v for k, v in given.items() if k in options} for name, options in known.items()}
+    own = {name: {k: v for k, v in given.items() if k in options} for name, options in known.items()}
+    for name in [n for n in own if " " in n]:
+        group, _, command = name.partition(" ")
+        own[group][command] = own.pop(name)
+    return own
+
+
+def _flat(commands: Mapping[str, typer.core.TyperCommand]) -> Iterator[tuple[str, typer.core.TyperCommand]]:
+    """Commands by name, those of a group after it by both."""
+    for name, command in commands.items():
+        yield name, command
+        for inner, c in getattr(command, "commands", {}).items():
+            yield f"{name} {inner}", c
 
 
 def _table(place: Path) -> dict[str, Any]:
     """The options that a file gives, by the names of parameters."""
     try:
         tools = tomllib.loads(place.read_text(encoding="utf-8")).get("tool", {})
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, RecursionError) as e:
         raise InputError(f"{place} cannot be read: {e}") from e
     table = tools.get("eqsat", {}) if isinstance(tools, dict) else {}
     if not isinstance(table, dict):

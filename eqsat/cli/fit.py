@@ -73,8 +73,8 @@ def _lines(path: Path) -> list[dict[str, str]]:
             lines = list(csv.DictReader(f))
     except (OSError, UnicodeDecodeError, csv.Error) as e:
         raise InputError(f"no CSV: {e}") from e
-    if not lines or not set(_COLUMNS) <= lines[0].keys():
-        raise InputError(f"a CSV with the columns {', '.join(_COLUMNS)} is needed")
+    if not lines or not all(line.get(c) for line in lines for c in _COLUMNS):
+        raise InputError(f"a CSV with the columns {', '.join(_COLUMNS)} in each row is needed")
     return lines
 
 

@@ -2,7 +2,7 @@
 
 eqsat's modules only log (`logging.getLogger("eqsat")`): a record of the level INFO may have `delegate` ("forward/0"),
 `number` and `total`, `stage`, and `cycles`. Here those become one live line on a terminal, and elsewhere a line per
-delegate and per gain; `-v` shows the records themselves, `-vv` those of the level DEBUG too.
+delegate and per gain; `-v` shows the records themselves with time and place, `-vv` those of the level DEBUG too.
 
 Everybody else's output (ExecuTorch's, PyTorch's, Vela's own, from Python and from native code) is kept from the
 terminal; with `--debug` it is shown.
@@ -15,15 +15,17 @@ import io
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
+from rich.text import Text
 
 from eqsat.cli import interrupt
+from eqsat.cli.terminal import TextConsole
 
 logger = logging.getLogger("eqsat")
 
@@ -49,6 +51,7 @@ class Progress:
 
     title: str
     delegate: str = ""
+    started: float = field(default_factory=time.perf_counter)
     stage: str = ""
     best: int | None = None
     spinner: Spinner = field(default_factory=lambda: Spinner("dots"))
@@ -67,12 +70,23 @@ class Progress:
         self.best = cycles
         return ": ".join(filter(None, [self.title, self.delegate, record.getMessage()]))
 
+    @property
+    def seconds(self) -> float:
+        """Since the work began."""
+        return time.perf_counter() - self.started
+
+    def line(self, record: logging.LogRecord) -> str:
+        """A record with its time and place: which delegate, which stage."""
+        message = record.getMessage()
+        place = " ".join(filter(None, [self.delegate.partition(" ")[0], self.stage if self.stage != message else ""]))
+        return f"[{self.seconds:.1f} s] {place}: {message}" if place else f"[{self.seconds:.1f} s] {message}"
+
     def show(self, stage: str) -> None:
         """A stage that nobody logs. What is new is drawn at once: the display's own timer misses a stage shorter than
         its period."""
         self.stage = stage
-        if self.live is not None and (text := str(self)) != self.spinner.text:
-            self.spinner.update(text=text)
+        if self.live is not None and (text := str(self)) != str(self.spinner.text):
+            self.spinner.update(text=Text(text))
             self.live.refresh()
 
     def __str__(self) -> str:
@@ -83,14 +97,14 @@ class Progress:
 class _Display(logging.Handler):
     """Shows records on `console`: as they are with -v, and as the state of the work."""
 
-    def __init__(self, console: Console, state: Progress) -> None:
+    def __init__(self, console: TextConsole, state: Progress) -> None:
         super().__init__(VERBOSITY.log_level)
         self.console, self.state = console, state
 
     def emit(self, record: logging.LogRecord) -> None:
         news = self.state.update(record)
         if VERBOSITY.level or VERBOSITY.debug:
-            self._say(f"{record.name}: {record.getMessage()}")
+            self._say(self.state.line(record))
             if record.exc_info and VERBOSITY.debug:
                 self._say(logging.Formatter().formatException(record.exc_info))
         elif news and not self.console.is_terminal:
@@ -107,9 +121,9 @@ def working(title: str) -> Iterator[Progress]:
     state = Progress(title)
     with contextlib.ExitStack() as stack:
         stream = sys.stderr if VERBOSITY.debug else stack.enter_context(_apart())
-        display = _Display(Console(file=stream), state)
+        display = _Display(TextConsole(file=stream), state)
         if display.console.is_terminal:  # rich would send what others write to stdout and stderr to the terminal
-            state.spinner.update(text=str(state))
+            state.spinner.update(text=Text(str(state)))
             state.live = stack.enter_context(
                 Live(
                     state.spinner, console=display.console, transient=True, redirect_stdout=False, redirect_stderr=False

@@ -29,7 +29,7 @@ from eqsat.cli.common import (
     print_json,
     quiet,
     show,
-    show_points,
+    show_others,
     write_csv,
 )
 from eqsat.cli.interrupt import ends_search_first
@@ -81,7 +81,7 @@ def optimize(
         compiled_for = Target.of(target, system_config=system_config, memory_mode=memory_mode, config=config)
         result = _optimized(source, buffer, compiled_for, chosen)
     if not as_json:  # before anything is written: who has no room for it has the figures
-        _show(result, f"{source} on {target}, Vela {result.vela}", chosen.objective == "pareto")
+        _show(result, f"{source} on {target}, Vela {result.vela}", chosen)
     with failures(failing):
         write_atomically(output, result.tosa)
         if csv:
@@ -136,8 +136,7 @@ def _record(result: Result) -> dict[str, Any]:
     }
 
 
-def _show(result: Result, title: str, pareto: bool) -> None:
+def _show(result: Result, title: str, chosen: Options) -> None:
     show(*result.columns(), result.bound, title, before="before")
     lines([result], result.verified, result.proved, result.seconds, result.warnings, result.kept)
-    if pareto:
-        show_points([result])
+    show_others([result], chosen)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eqsat.store.setting import VARIABLE
+
 if TYPE_CHECKING:
     from eqsat.options.options import Options
 
@@ -117,10 +119,20 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         Annotated[
             bool,
             typer.Option(
-                help="compile: keep the answer beside the prices, and take that of the very same search from there; it is verified again"
+                help="compile: keep the answer in the store, and take that of the very same search from there; it is verified again"
             ),
         ],
         True,
+    ),
+    "cache": (
+        Annotated[
+            str | None,
+            typer.Option(
+                envvar=VARIABLE,
+                help="the store of prices and answers: a directory, the URL of one that a team shares, read-only:URL, or DIRECTORY,URL",
+            ),
+        ],
+        None,
     ),
     "user_rules": (
         Annotated[
@@ -135,7 +147,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 }
 #: Under which heading of `--help` they stand.
 _HEADINGS = {
-    "Search": ("effort", "rules", "user_rules", "extractor", "cost_model", "time_limit", "remember"),
+    "Search": ("effort", "rules", "user_rules", "extractor", "cost_model", "time_limit", "remember", "cache"),
     "What decides": ("objective", "max_sram", "max_flash", "referee", "command_cycles"),
     "Equality": ("numerics", "tolerance", "binary_time_limit"),
 }

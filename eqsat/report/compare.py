@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eqsat.bench.cells import EQSAT
+from eqsat.bench.log import Record
 from eqsat.report.data import RecordedRun
 
 #: Vela's cycles are deterministic. A saturation or an extraction that stops at its time limit is not: another machine,
@@ -71,7 +72,7 @@ def compare(new: RecordedRun, old: RecordedRun, noise: float = NOISE) -> RunComp
     )
 
 
-def _state(record: dict) -> str:
+def _state(record: Record) -> str:
     if "error" in record:
         return "failed"
     return f"{record['cycles']:,}" + (" (not bit-exact)" if record["verified"] is False else "")

@@ -212,25 +212,34 @@ def extractions(record: Mapping[str, Any]) -> ReportTable:
     )
 
 
+def _asking_for(point: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
+    """The options with which a search within other limits asks for a graph."""
+    most = limits.get("flash")
+    flash = most is not None and point["flash"] > most
+    return f"--max-sram {point['sram']}" + (f" --max-flash {point['flash']}" if flash else "")
+
+
 def points(record: Mapping[str, Any]) -> ReportTable:
     """The Pareto set."""
     answers = {True: "yes", False: "no", None: "not tried"}
     return ReportTable(
         "Pareto set",
-        "Graphs that no other one beats in cycles, SRAM and flash at once. One that does not fit the limits of memory is no answer.",
-        ("graph", "fits", "verified", "cycles", "SRAM, KiB", "flash, KiB"),
+        "Graphs that no other one beats in cycles, SRAM and flash at once. One that does not fit the limits of memory is no answer."
+        " The commands compile and optimize write one of them with the options in its row, and --save writes point-0.tosa and on.",
+        ("graph", "fits", "verified", "written with", "cycles", "SRAM, KiB", "flash, KiB"),
         tuple(
             (
                 f"{i}: {p['name']}",
                 answers[p["fits"]],
                 answers[p["verified"]],
+                _asking_for(p, record.get("limits", {})),
                 number(p["cycles"]),
                 kib(p["sram"]),
                 kib(p["flash"]),
             )
             for i, p in enumerate(record["points"])
         ),
-        words=3,
+        words=4,
     )
 
 

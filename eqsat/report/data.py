@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import EQSAT, EXPLICIT, LITERT, STOCK, TUNED
-from eqsat.bench.records import ChosenGraphs, Record, place, read_chosen, read_outlines, read_records
+from eqsat.bench.log import Record
+from eqsat.bench.records import ChosenGraphs, place, read_chosen, read_outlines, read_records
 from eqsat.files import InputError
 from eqsat.vela.facts import PACKAGE as VELA
 
@@ -347,7 +348,7 @@ def deviations(record: Record) -> list[dict[str, Any]]:
 
 
 def _worst(found: list[dict[str, Any]], name: str) -> float:
-    return max(x for d in found for x in d[name])
+    return float(max(x for d in found for x in d[name]))
 
 
 def sram(record: Record) -> int | None:
@@ -377,4 +378,4 @@ def geometric_mean(values: Iterable[float]) -> float:
 
 def total(record: Record, stages: Sequence[str] = STAGES) -> float:
     """Seconds of a record in some stages."""
-    return sum(s for stage, s in record["seconds"].items() if stage in stages)
+    return float(sum(s for stage, s in record["seconds"].items() if stage in stages))

@@ -14,7 +14,7 @@ from typing import Any
 from eqsat import drawing
 from eqsat.drawing import Box, Edge, Look, Text
 from eqsat.report.table import ReportTable
-from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
 
@@ -138,6 +138,20 @@ def model_explorer(label: str, pairs: Mapping[str, tuple[TensorGraph, set[int], 
     return {"label": label, "graphs": graphs}
 
 
+#: From no cycles to the most of a graph.
+_GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8705a"}]
+
+
+def node_data(costs: Mapping[str, Mapping[int, NodeFacts]]) -> dict[str, Any]:
+    """Cycles of each operator as node data of Model Explorer, which colours its graphs by them: per graph of
+    `model_explorer`, by its name (the fields are those of `GraphNodeData` in its Python package's
+    node_data_builder)."""
+    return {
+        name: {"results": {str(n): {"value": f.cycles} for n, f in facts.items() if f.cycles}, "gradient": _GRADIENT}
+        for name, facts in costs.items()
+    }
+
+
 def _edges(sources: Iterable[int | None]) -> list[dict[str, str]]:
     return [
         {"sourceNodeId": str(m), "sourceNodeOutputId": "0", "targetNodeInputId": str(i)}
@@ -146,8 +160,8 @@ def _edges(sources: Iterable[int | None]) -> list[dict[str, str]]:
     ]
 
 
-def _by_signature(graph: TensorGraph) -> dict[tuple, list[int]]:
-    out: dict[tuple, list[int]] = {}
+def _by_signature(graph: TensorGraph) -> dict[tuple[Any, ...], list[int]]:
+    out: dict[tuple[Any, ...], list[int]] = {}
     for n in shown(graph):
         node = graph.nodes[n]
         if node.op != "input":
@@ -165,7 +179,7 @@ def _label(graph: TensorGraph, n: int) -> str:
     return text if len(text) <= _ROOM else node.op
 
 
-def _shape(node) -> str:
+def _shape(node: Node) -> str:
     return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype.lower()}"
 
 

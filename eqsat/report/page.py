@@ -106,24 +106,25 @@ def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict
     }
 
 
-def _pictures(d: Sides) -> tuple[list[tuple[str, str]], tuple[str, ReportTable | None, str]]:
-    """(name, picture) of each graph before; the picture of the result, what it has of each operator, and all for Model
-    Explorer, in base64. The result's marks are against the first graph before."""
+def _pictures(d: Sides) -> tuple[list[tuple[str, str]], tuple[str, ReportTable | None, list[str]]]:
+    """(name, picture) of each graph before; the picture of the result, what it has of each operator, and for Model
+    Explorer all graphs and their cycles, in base64. The result's marks are against the first graph before."""
     first, after = d.first, d.after
-    left, new, pairs = [], set(), {}
+    left, new, pairs, costs = [], set(), {}, {}
     for side in d.before:
         gone, fresh = graphs.marks(side.graph, after.graph)
         left.append((side.name, graphs.svg(side.graph, gone, "gone", side.facts())))
-        pairs[side.name if side.name != after.name else f"{side.name}, as given"] = (side.graph, gone, "gone")
+        name = side.name if side.name != after.name else f"{side.name}, as given"
+        pairs[name], costs[name] = (side.graph, gone, "gone"), side.facts()
         if side is first:
             new = fresh
-    pairs[after.name] = after.graph, new, "new"
+    pairs[after.name], costs[after.name] = (after.graph, new, "new"), after.facts()
     changed = graphs.changes(first.graph, after.graph) if first else None
-    explorer = graphs.model_explorer(d.name, pairs)
+    explorer = graphs.model_explorer(d.name, pairs), graphs.node_data(costs)
     return left, (
         graphs.svg(after.graph, new, "new", after.facts()),
         changed,
-        base64.b64encode(json.dumps(explorer).encode()).decode(),
+        [base64.b64encode(json.dumps(e).encode()).decode() for e in explorer],
     )
 
 
@@ -147,7 +148,7 @@ def _tiles(d: Sides) -> list[tuple[str, str, str]]:
     if priced := record["command_stream"]["eqsat"]:
         old = record["command_stream"].get(first.name) if first else None
         was = _was(old["cycles"] if old else None, priced["cycles"], number, first)
-        out.append(("by its commands", number(priced["cycles"]), was))
+        out.append(("by command stream", number(priced["cycles"]), was))
     return [*out, _verified(record)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
-from eqsat.bench.records import Record
+from eqsat.bench.log import Record
 from eqsat.report.data import KINDS, OWN_STAGES, STAGES, RecordedRun
 from eqsat.report.figures import COLOURS, figure
 
@@ -76,7 +76,7 @@ def predicted_against_vela(run: RecordedRun, configuration: str) -> str:
     if not any(found.values()):
         return ""
 
-    def draw(_, panels: list[Any]) -> None:
+    def draw(_: Any, panels: list[Any]) -> None:
         (axes,) = panels
         axes.set(
             xscale="log",
@@ -119,7 +119,7 @@ def _stacked(
     bars: Callable[[str, str], Bars],
     colours: Mapping[str, str],
     label: str,
-    formatter,
+    formatter: Any,
     names: Mapping[str, str] | None = None,
 ) -> str:
     """A panel of bars per target, stacked by the keys of `colours`.
@@ -136,7 +136,7 @@ def _stacked(
     legend = 0.25 + 0.2 * -(-len(colours) // 4)  # inches
     height = 0.9 + 0.23 * longest + legend
 
-    def draw(made, row: list[Any]) -> None:
+    def draw(made: Any, row: list[Any]) -> None:
         for axes, (target, stack) in zip(row, panels.items()):
             _draw_bars(axes, stack, colours)
             axes.set_title(target, fontsize=10)
@@ -150,7 +150,7 @@ def _stacked(
     return figure(draw, 1.6 + 3.8 * len(panels), height, len(panels))
 
 
-def _draw_bars(axes, stack: Bars, colours: Mapping[str, str]) -> None:
+def _draw_bars(axes: Any, stack: Bars, colours: Mapping[str, str]) -> None:
     """The bars of one panel, from the top down."""
     left = [0.0] * len(stack)
     rows: list[float] = []

@@ -39,28 +39,35 @@ def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
 
 
 def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
-    """Cycles against SRAM: the Pareto set, and what there was before; "" where that is one point."""
-    known = [(s.name, s.corrected, s.peak) for s in sides.before if s.corrected is not None and s.peak is not None]
+    """Cycles against SRAM and against flash: the Pareto set, each point with its number, and what there was before; ""
+    where that is one point."""
+    known = [s for s in sides.before if s.corrected is not None and s.peak is not None]
     if len(points) + len(known) < 2:
         return ""
 
     def draw(made: Any, panels: list[Any]) -> None:
-        (axes,) = panels
-        for name, fits, colour in (("Pareto set", True, COLOURS[2]), ("of it too large", False, COLOURS[1])):
-            some = [p for p in points if p["fits"] == fits]
-            if some:
-                sizes = [p["sram"] / 1024 for p in some]
-                axes.scatter(sizes, [p["cycles"] for p in some], s=36, color=colour, label=name, zorder=3)
-        for marker, (name, cycles, peak) in zip("s^", known):
-            axes.scatter([peak / 1024], [cycles], s=36, marker=marker, color="#888888", label=name, zorder=2)
-        axes.set(xlabel="SRAM in use, KiB", ylabel="cycles")
-        axes.margins(0.12)
-        axes.set_xlim(left=0)
-        _from_zero(axes)
-        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+        for axes, memory, label in zip(panels, ("sram", "flash"), ("SRAM in use", "commands and weights in flash")):
+            for name, fits, colour in (("Pareto set", True, COLOURS[2]), ("of it too large", False, COLOURS[1])):
+                some = [(p[memory] / 1024, p["cycles"]) for p in points if p["fits"] == fits]
+                if some:
+                    axes.scatter(*zip(*some), s=36, color=colour, label=name, zorder=3)
+            for i, p in enumerate(points):
+                at = p[memory] / 1024, p["cycles"]
+                axes.annotate(str(i), at, textcoords="offset points", xytext=(5, 4), fontsize=8)
+            for marker, side in zip("s^", known):
+                used = side.peak if memory == "sram" else side.flash
+                if used is not None:
+                    axes.scatter(
+                        [used / 1024], [side.corrected], s=36, marker=marker, color="#888888", label=side.name, zorder=2
+                    )
+            axes.set(xlabel=f"{label}, KiB", ylabel="cycles")
+            axes.margins(0.12)
+            axes.set_xlim(left=0)
+            _from_zero(axes)
+        panels[-1].legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
         made.tight_layout()
 
-    return figure(draw, *_SIZE)
+    return figure(draw, 1.7 * _SIZE[0], _SIZE[1], panels=2)
 
 
 def _from_zero(axes: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import LITERT, STOCK
-from eqsat.bench.records import Record
+from eqsat.bench.log import Record
 from eqsat.files import InputError, write_atomically
 from eqsat.report import graphs
 from eqsat.report import history as past
@@ -113,10 +113,12 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
             for d, (before, after) in enumerate(zip(old.graphs, made.graphs, strict=True)):
                 gone, new = graphs.marks(before, after)
                 a, b = (node_costs(k.graphs[d], k.names[d], k.rows[d]) for k in (old, made))
-                name = f"{model}.{target}.{i}.{d}.model-explorer.json"
+                stem = f"{model}.{target}.{i}.{d}"
+                name, cycles = f"{stem}.model-explorer.json", f"{stem}.cycles.json"
                 explorer[name] = graphs.model_explorer(
                     f"{model} {target}", {base["configuration"]: (before, gone, "gone"), c: (after, new, "new")}
                 )
+                explorer[cycles] = graphs.node_data({base["configuration"]: a, c: b})
                 views.append(
                     {
                         "configuration": c,
@@ -126,6 +128,7 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
                         "after": graphs.svg(after, new, "new", b),
                         "changed": graphs.changes(before, after),
                         "explorer": name,
+                        "cycles": cycles,
                     }
                 )
     dearest = {

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -140,6 +141,7 @@ def test_memory_decides_and_the_pareto_set_is_shown(tmp_path):
     fast = run("optimize", source, "-t", "ethos-u55-128", "-o", out, "--rules", "none", "-v", *more)
     assert fast.exit_code == 0 and "Pareto set" in fast.output and "with more memory" not in fast.output
     assert f"{record['points'][0]['cycles']:,}" in fast.output
+    assert re.search(r"with --max-sram \d+: [0-9,]+ cycles more, [0-9.]+ KiB less SRAM", fast.output)
     assert f"{record['command_stream']['stock']['cycles']:,}" in fast.output
     assert (run_place / "point-0.tosa").read_bytes() == out.read_bytes()
 

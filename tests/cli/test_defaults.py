@@ -28,6 +28,13 @@ def test_each_command_gets_the_options_that_it_has(tmp_path: Path) -> None:
     assert found["bench"] == {"jobs": 2} and found["rules"] == {}
 
 
+def test_commands_of_a_group_get_them_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EQSAT_CACHE", raising=False)
+    monkeypatch.chdir(written(tmp_path, '[tool.eqsat]\ncache = "here"\n'))
+    assert defaults(COMMANDS, tmp_path)["cache"]["info"] == {"cache": "here"}
+    assert CliRunner().invoke(app, ["cache", "info"]).output.startswith("here/store.sqlite")
+
+
 def test_the_package_of_models_is_no_option() -> None:
     """This project names its own, and `eqsat bench` measures the zoo by default."""
     assert defaults(COMMANDS, Path(__file__).parents[2])["bench"] == {}

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from eqsat.cli.options import OPTIONS, OptionsMaker, takes_options
 from eqsat.files import InputError
 from eqsat.options.options import Options
+from eqsat.store.setting import VARIABLE
 
 #: Fields of `Options` that are for programs: a saturation's limits, and what --user-rules brings.
-LEFT_OUT = {"budget", "rounds", "trials", "cache", "rules", "externs"}
+LEFT_OUT = {"budget", "rounds", "trials", "rules", "externs"}
 
 
 def made(*arguments: str) -> Options:
@@ -34,7 +35,8 @@ def made(*arguments: str) -> Options:
     return options
 
 
-def test_defaults_are_those_of_the_library() -> None:
+def test_defaults_are_those_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
     assert made() == Options()
 
 

@@ -131,9 +131,14 @@ def test_nothing_is_fetched_and_only_its_own_script_may_run(page: BeautifulSoup)
 
 
 def test_model_explorer_gets_the_same_graphs(result: Result, page: BeautifulSoup) -> None:
-    link = page.select_one("a[download]")
-    data = json.loads(base64.b64decode(link["href"].partition("base64,")[2]))
-    assert [g["id"] for g in data["graphs"]] == ["stock", "explicit", "eqsat"]
+    data, cycles = (
+        json.loads(base64.b64decode(link["href"].partition("base64,")[2])) for link in page.select("a[download]")
+    )
+    assert [g["id"] for g in data["graphs"]] == list(cycles) == ["stock", "explicit", "eqsat"]
+    for graph in data["graphs"]:
+        values = cycles[graph["id"]]["results"]
+        assert values.keys() <= {n["id"] for n in graph["nodes"]}
+    assert sum(v["value"] for v in cycles["eqsat"]["results"].values()) == result.cycles
     assert any(n.get("style") for n in data["graphs"][-1]["nodes"])
 
 

@@ -1,0 +1,42 @@
+"""Names out of files and of files are text on a terminal: no markup, no escapes."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.text import Text
+from typer.testing import CliRunner
+
+from eqsat.cli.app import app
+from eqsat.cli.terminal import TextConsole, visible
+
+NAME = "a[red]b\x1b[31m\x1b]0;title\x07\x9b1m.tosa"
+
+
+def test_control_characters_are_spelled_out() -> None:
+    assert visible(NAME) == "a[red]b\\x1b[31m\\x1b]0;title\\x07\\x9b1m.tosa"
+    assert visible("lines\nand\ttabs and ümläute") == "lines\nand\ttabs and ümläute"
+
+
+def test_a_console_has_its_own_colours_only() -> None:
+    stream = io.StringIO()
+    console = TextConsole(file=stream, force_terminal=True, color_system="standard")
+    console.print("[red]error:[/red]", Text(f"cannot read {NAME}"), soft_wrap=True, highlight=False)
+    assert stream.getvalue().startswith("\x1b[31merror:\x1b[0m cannot read a[red]b\\x1b[31m")
+    assert stream.getvalue().count("\x1b") == 2
+
+
+def test_an_error_shows_a_name_as_text(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["prove", str(tmp_path / NAME), "b.tosa"])
+    assert done.exit_code == 2 and "\x1b" not in done.output
+    assert "a[red]b\\x1b[31m" in done.output
+
+
+def test_a_title_is_no_markup(tmp_path: Path) -> None:
+    source = tmp_path / "a[red]b.tosa"
+    source.write_bytes(Path("examples/upscale.tosa").read_bytes())
+    arguments = ["optimize", str(source), "-t", "ethos-u85-256", "-o", str(tmp_path / "o.tosa"), "--effort", "0", "-v"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0 and "a[red]b.tosa on ethos-u85-256" in done.output
+    assert "in all; by stage, some at once: " in done.output
