@@ -22,6 +22,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -31,11 +32,12 @@ import numpy as np
 
 from benchmarks import ablation
 from benchmarks.about import as_text, write_about
-from cost_models.cache import PriceCache
 from eqsat.bench.log import Log
 from eqsat.files import write_atomically
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
+from eqsat.store.local import LocalStore
+from eqsat.store.store import PRICES
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
 from extraction import check
@@ -141,8 +143,9 @@ def measure(explicit: bytes, stock: bytes | None, target: str) -> dict[str, Any]
     operators = sum(loads(explicit).op_counts().values())
     started = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
-        result = optimize_tosa(explicit, target, stock=stock, options=Options(cache=Path(place) / "prices.sqlite"))
-        prices = PriceCache(Path(place) / "prices.sqlite").info().entries
+        result = optimize_tosa(explicit, target, stock=stock, options=Options(cache=Path(place) / "store.sqlite"))
+        with closing(LocalStore(Path(place) / "store.sqlite")) as store:
+            prices = store.size(PRICES)[0]
     search = time.perf_counter() - started
     processor = sum(
         r.ru_utime + r.ru_stime for r in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

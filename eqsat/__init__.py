@@ -8,10 +8,11 @@ replaces ExecuTorch's call of the same name; `eqsat.optimize_tosa` does the same
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eqsat import runs
+    from eqsat.before_lowering.optimize import AtenPass, ProgramReport, optimize
     from eqsat.checking import user_rules
     from eqsat.egraph import kinds
     from eqsat.egraph.attributes import Call
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from eqsat.egraph.terms import each, fact, let, symbols
     from eqsat.executorch.lowering import lower_with_session, to_edge_transform_and_lower
     from eqsat.executorch.partitioner import EthosUPartitioner, enabled
-    from eqsat.executorch.program import AtenPass, ProgramReport, optimize
     from eqsat.executorch.recipe import RecipeType
     from eqsat.executorch.session import EqsatWarning, Session
     from eqsat.files import PluginError
@@ -38,7 +38,7 @@ _HOME = {
     "EthosUPartitioner": "eqsat.executorch.partitioner",
     "enabled": "eqsat.executorch.partitioner",
     "RecipeType": "eqsat.executorch.recipe",
-    "AtenPass": "eqsat.executorch.program",
+    "AtenPass": "eqsat.before_lowering.optimize",
     "EqsatWarning": "eqsat.executorch.session",
     "Session": "eqsat.executorch.session",
     "optimize_tosa": "eqsat.search.optimizer",
@@ -46,8 +46,8 @@ _HOME = {
     "Options": "eqsat.options.options",
     "PluginError": "eqsat.files",
     "Result": "eqsat.search.optimizer",
-    "optimize": "eqsat.executorch.program",
-    "ProgramReport": "eqsat.executorch.program",
+    "optimize": "eqsat.before_lowering.optimize",
+    "ProgramReport": "eqsat.before_lowering.optimize",
     "Target": "eqsat.target",
     "TargetError": "eqsat.target",
     "Rule": "eqsat.egraph.rule",
@@ -98,7 +98,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     # torch and executorch take seconds to import: only what is used is loaded
     from importlib import import_module
 
@@ -111,4 +111,4 @@ def __getattr__(name: str):
 
 def __dir__() -> list[str]:
     """What completion offers: what users may rely on, and modules that are imported already."""
-    return sorted({*__all__, *globals()} - {"TYPE_CHECKING", "annotations"})
+    return sorted({*__all__, *globals()} - {"TYPE_CHECKING", "Any", "annotations"})

@@ -6,6 +6,8 @@ alone that has nothing to gain but its RESCALEs.
 Input: (1, 640), five frames of 128 mel bands. Output: the same shape.
 """
 
+import itertools
+
 from torch import Tensor, nn
 
 from benchmarks.models._seeded import seeded
@@ -14,7 +16,7 @@ WIDTHS = (640, 128, 128, 128, 128, 8, 128, 128, 128, 128)
 
 
 def autoencoder() -> nn.Sequential:
-    layers = [nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in zip(WIDTHS, WIDTHS[1:], strict=False)]
+    layers = [nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in itertools.pairwise(WIDTHS)]
     return nn.Sequential(*layers, nn.Linear(WIDTHS[-1], WIDTHS[0]))
 
 

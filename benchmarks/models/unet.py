@@ -6,6 +6,8 @@ concat requantizes, and the encoder's tensor has two consumers.
 Input: (1, 3, 64, 64). Output: (1, 2, 64, 64) logits.
 """
 
+import itertools
+
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +24,7 @@ def double_conv(c_in: int, c_out: int) -> nn.Sequential:
 class UNet(nn.Module):
     def __init__(self, widths: tuple[int, ...] = (16, 32, 64), classes: int = 2) -> None:
         super().__init__()
-        steps = list(zip(widths, widths[1:], strict=False))  # (shallow, deep)
+        steps = list(itertools.pairwise(widths))  # (shallow, deep)
         self.stem = double_conv(3, widths[0])
         self.down = nn.ModuleList(double_conv(shallow, deep) for shallow, deep in steps)
         self.up = nn.ModuleList(nn.ConvTranspose2d(deep, shallow, 2, stride=2) for shallow, deep in reversed(steps))

@@ -7,6 +7,8 @@ interpolation is linear with constant weights too, but no convolution of the gra
 Input: (1, 3, 64, 64). Output: (1, 2, 64, 64) logits.
 """
 
+import itertools
+
 import torch
 from torch import Tensor, nn
 
@@ -17,7 +19,7 @@ from benchmarks.models.unet import double_conv
 class UNetBilinear(nn.Module):
     def __init__(self, widths: tuple[int, ...] = (16, 32, 64), classes: int = 2) -> None:
         super().__init__()
-        steps = list(zip(widths, widths[1:], strict=False))  # (shallow, deep)
+        steps = list(itertools.pairwise(widths))  # (shallow, deep)
         self.stem = double_conv(3, widths[0])
         self.down = nn.ModuleList(double_conv(shallow, deep) for shallow, deep in steps)
         self.merge = nn.ModuleList(double_conv(shallow + deep, shallow) for shallow, deep in reversed(steps))

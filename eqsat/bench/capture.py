@@ -13,7 +13,7 @@ from executorch.exir.backend.backend_details import BackendDetails, PreprocessRe
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
-from eqsat.fx.arm import Tail, lower
+from eqsat.executorch.arm import Tail, lower
 from eqsat.target import Target
 from eqsat.vela.compile import compile_tosa
 from eqsat.workers.worker import Pool, WorkerError

@@ -28,7 +28,10 @@ from eqsat.workers.worker import Pool
 Fields = dict[str, Any]
 
 #: What is known of binaries.
-_BINARIES = ("binary_verified", "binary_reason", "binary_proved", "stock_binary_verified", "stock_binary_proved")
+_BINARIES = (
+    *("binary_verified", "binary_reason", "binary_proved", "binary_undecided"),
+    *("stock_binary_verified", "stock_binary_proved", "stock_binary_undecided"),
+)
 #: What a delegate's figures have of `Result.record`.
 _RECORDED = (
     *("seconds", "settings", "verified", "proved", "undecided", "error_bound", "stock_proved", "deviation", "points"),
@@ -47,7 +50,10 @@ def measure(
     Raises RuntimeError if stock has no graph, else what Vela or the reference model refuse.
     """
     configuration, target = Configuration.parse(name), Target.from_flags(flags)
-    figures = [_delegate(configuration, target, files, i, side, cold) for i in range(len(side["stock_errors"]))]
+    figures: list[Fields] = []
+    for i in range(len(side["stock_errors"])):
+        arena = max((f["stock_sram"] for f in figures), default=0)
+        figures.append(_delegate(configuration, target, files, i, side, cold, arena))
     footprint = Footprint.together(f.pop("footprint") for f in figures)
     rows: list[list[dict]] = [f.pop("rows") for f in figures]
     tosas = {str(i): f.pop("tosa") for i, f in enumerate(figures)}
@@ -98,12 +104,18 @@ def _over_delegates(figures: list[Fields]) -> Fields:
 
 
 def _delegate(
-    configuration: Configuration, target: Target, files: dict[str, bytes], i: int, side: Fields, cold: bool
+    configuration: Configuration,
+    target: Target,
+    files: dict[str, bytes],
+    i: int,
+    side: Fields,
+    cold: bool,
+    arena: int,
 ) -> Fields:
     explicit, stock = files[f"{i}.explicit"], files.get(f"{i}.stock")
     errors = side["stock_errors"]
     if configuration.kind not in (STOCK, TUNED, EXPLICIT):
-        return _optimized(configuration, target, explicit, stock, errors[i], cold, Container.of(len(errors)))
+        return _optimized(configuration, target, explicit, stock, errors[i], cold, Container.of(len(errors), arena))
     tosa = explicit if configuration.kind == EXPLICIT else stock
     if tosa is None:
         raise RuntimeError(f"there is no stock graph: {errors[i]}")
@@ -118,6 +130,7 @@ def _delegate(
         outcome = compare(loads(explicit), loads(tosa), pool, Options().trials) if tosa is not explicit else None
     return {
         **_graph(explicit, tosa, estimate),
+        "stock_sram": 0,
         "seconds": {"vela": seconds},
         "settings": settings,
         "verified": outcome is None or outcome.equal,
@@ -139,7 +152,7 @@ def _optimized(
     container: Container,
 ) -> Fields:
     with tempfile.TemporaryDirectory() as own:
-        options = configuration.optimizer_options(**({"cache": Path(own) / "prices.sqlite"} if cold else {}))
+        options = configuration.optimizer_options(**({"cache": Path(own) / "store.sqlite"} if cold else {}))
         result = optimize_tosa(
             explicit,
             target,
@@ -151,8 +164,9 @@ def _optimized(
     with Pool(1) as pool:
         estimate = compile_tosa(result.tosa, target.with_flags(result.settings), pool)
     found = [e for e in result.extractions if e.extractor == options.extractor]
-    record = result.record()
+    record, before = result.record(), result.figures["stock"].footprint
     return {
+        "stock_sram": before.sram if before else 0,
         **_graph(explicit, result.tosa, estimate),
         **{name: record[name] for name in _RECORDED},
         "command_stream": result.command_stream,

@@ -31,10 +31,10 @@ from torch.export import ExportedProgram
 from eqsat.device.binary import read_binary
 from eqsat.device.compile import binary_of
 from eqsat.executorch import debug
+from eqsat.executorch.arm import ForkError, lower
 from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.files import PluginError
-from eqsat.fx.arm import ForkError, lower
 from eqsat.options.decision import Container
 from eqsat.search.answer_store import AnswerStore
 from eqsat.search.given import StockError
@@ -102,7 +102,7 @@ def _preprocess_multimethod(
     out: dict[str, list[PreprocessResult]] = {}
     done, total = 0, sum(len(programs) for programs in edge_programs.values())
     for method, programs in edge_programs.items():
-        out[method] = []
+        out[method], arena = [], 0
         for program, specs in zip(programs, compile_specs[method], strict=True):
             done += 1
             session = session_of(specs)
@@ -113,7 +113,8 @@ def _preprocess_multimethod(
             name = f"{method}/{index}"
             place = {"delegate": name, "number": done, "total": total, "stage": "lowering"}
             logger.info("delegate %d of %d: %s", done, total, name, extra=place)
-            out[method].append(_optimized(program, specs, session, name, Container.of(total)))
+            out[method].append(_optimized(program, specs, session, name, Container.of(total, arena)))
+            arena = max(arena, session.delegates[-1].stock_sram)
             results.info("%s", session.delegates[-1])
     return out
 

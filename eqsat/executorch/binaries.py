@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eqsat.device.binary import Binary, read_binary
 from eqsat.device.errors import DeviceError
@@ -30,8 +31,8 @@ def disassembled(data: bytes, via: Worker | Pool, registers: bool = False) -> tu
 
 
 def ran(
-    data: bytes, inputs: Sequence[np.ndarray], via: Worker | Pool, limits: Limits = LIMITS
-) -> tuple[list[np.ndarray], list[str]]:
+    data: bytes, inputs: Sequence[NDArray[Any]], via: Worker | Pool, limits: Limits = LIMITS
+) -> tuple[list[NDArray[Any]], list[str]]:
     """(outputs, operators outside the delegate) of one sample. Raises DeviceError."""
     answer = _answer(in_worker_run, data, packed(inputs), via=via, limits=limits)
     return unpacked(answer["outputs"]), answer["outside"]
@@ -39,7 +40,7 @@ def ran(
 
 def ran_on_random(
     data: bytes, seed: int, via: Worker | Pool, limits: Limits = LIMITS
-) -> tuple[list[np.ndarray], list[np.ndarray], list[str]]:
+) -> tuple[list[NDArray[Any]], list[NDArray[Any]], list[str]]:
     """(inputs of all values that their elements have, outputs, operators outside the delegate). Raises DeviceError."""
     answer = _answer(in_worker_run_on_random, data, seed, via=via, limits=limits)
     return unpacked(answer["inputs"]), unpacked(answer["outputs"]), answer["outside"]

@@ -28,6 +28,12 @@ class Delegate:
     result: Result | None = None
     error: str = ""
 
+    @property
+    def stock_sram(self) -> int:
+        """Bytes of SRAM that stock's graph takes, as far as that is known."""
+        known = self.result and self.result.figures["stock"].footprint
+        return known.sram if known else 0
+
     def __str__(self) -> str:
         """Its name, corrected cycles before and after, how it is known to be equal, and what there is to know: why
         nothing was gained, what more memory would gain."""

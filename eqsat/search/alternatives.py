@@ -84,10 +84,8 @@ def without(search: Search, explored: Explored, forbidden: Collection[int], deci
 
 
 def _tell_of(prices: PriceCache, search: Search) -> None:
-    """Warns, once, where prices cannot be kept."""
-    warning = f"prices are measured anew each time: {prices.path}: {prices.failure}"
-    if prices.failure and warning not in search.warnings:
-        search.warnings.append(warning)
+    """Warns, once, where the store cannot be used."""
+    search.warnings.extend(w for w in prices.store.warnings if w not in search.warnings)
 
 
 def _by_cycles(search: Search, explored: Explored, extractor: str) -> Explored:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from eqsat.choice.compiled import Compiled
@@ -17,6 +18,8 @@ from eqsat.search.explored import Explored
 from eqsat.search.less_memory import rules_for_less
 from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
+
+logger = logging.getLogger(__name__)
 
 #: There is no second e-graph with forms that need less memory where the first has more e-nodes: it would take as long
 #: again.
@@ -34,6 +37,7 @@ def _saturated(search: Search, reference: TensorGraph, more: Sequence[Rule]) -> 
     with search.clock.stage("saturate"):
         rules = options.identities(search.target, more)
         frozen = saturate(reference, rules, options.budget, lambda *_: search.interruption.check())
+        logger.info("%s e-nodes, %s", f"{frozen.n_nodes:,}", frozen.saturation.stop)
     if frozen.saturation.stop == TIME_LIMIT:
         search.warnings.append(
             f"saturation was stopped after {options.budget.seconds:g} s: what is found depends on how busy this machine is"

@@ -13,7 +13,7 @@ from eqsat.search.given import Given
 from eqsat.search.order_rounds import in_orders
 from eqsat.search.origins import of_buffer
 from eqsat.search.search import Search
-from eqsat.tosa.flatbuffer import dumps
+from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.locations import text
 from eqsat.vela.compile import compile_tosa
 from eqsat.verification.checks import Checks
@@ -39,14 +39,24 @@ def in_other_orders(
     ahead = min((c.figures.cycles for c in found if decision.limits.fits(c.figures)), default=start.figures.cycles)
     if decision.objective == CYCLES and start.figures.cycles > _MOST * ahead:
         return []
-    locations = {n: text(o) for n, o in of_buffer(given.buffers[name]).items()}
-    buffer = dumps(start.graph, locations)  # compiled again, as its tensors have other names now
-    with search.clock.stage("vela"):
-        estimate = compile_tosa(buffer, search.target, search.pool)
-    start = replace(start, name="eqsat", given=name, tosa=buffer, estimate=estimate)
-    known: dict[bytes, Compiled | None] = {buffer: start}
+    start, locations = written_anew(search, start)
+    known: dict[bytes, Compiled | None] = {start.tosa: start}
     in_orders(search, known, decision, locations)
     compiled = [c for c in known.values() if c]
     best = min(compiled, key=lambda c: decision.rank(c.figures))
     least = min(compiled, key=lambda c: (c.figures.sram, c.figures.cycles))
     return [c for c in {id(c): c for c in (best, least)}.values() if c is not start]
+
+
+def written_anew(search: Search, start: Compiled) -> tuple[Compiled, dict[int, str]]:
+    """A graph that was read, compiled again as its tensors are named after its nodes now; and the locations of those.
+
+    Raises WorkerError.
+    """
+    graph, locations = loads(start.tosa, "a graph that was read"), of_buffer(start.tosa)
+    texts = {n: text(o) for n, o in locations.items()}
+    buffer = dumps(graph, texts)
+    with search.clock.stage("vela"):
+        estimate = compile_tosa(buffer, search.target, search.pool)
+    given = start.given or start.name
+    return replace(start, name="eqsat", given=given, graph=graph, tosa=buffer, estimate=estimate), texts

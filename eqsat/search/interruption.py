@@ -22,7 +22,7 @@ class Interruption:
     True
     """
 
-    __slots__ = ("_heeded", "_asked")
+    __slots__ = ("_asked", "_heeded")
 
     def __init__(self) -> None:
         self._heeded = self._asked = False

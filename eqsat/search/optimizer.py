@@ -32,10 +32,11 @@ from eqsat.search.repairs import answered, graphs
 from eqsat.search.result import Result
 from eqsat.search.search import Search
 from eqsat.search.setting_rounds import in_other_settings
+from eqsat.search.stripe_rounds import in_stripes
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
-from eqsat.verification.checks import Checks
+from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.verification import first_equal, tell, verify_offers
 from eqsat.workers.worker import Pool
 
@@ -77,6 +78,7 @@ def optimize_tosa(
             coming = begun(search, reference, explicit, stock, checks)
         with search.interruption.heeded():
             memory = Memory.of(store, explicit, reference, target, options, container, with_settings) if store else None
+            search.warnings.extend(store.warnings if store else ())
             known = memory is not None and memory.answer is not None
             exact = None if known else saturated(search, reference)
             respelled = (exact and memory and attempt(search, memory.respelled, search, exact)) or []
@@ -101,10 +103,8 @@ def optimize_tosa(
             if answer is None:
                 raise given.refusals["explicit"]
             candidates = [*others, *graphs(found)]
-            if with_settings and not known:
-                tuned = attempt(search, in_other_settings, search, answer, candidates, checks, decision) or []
-                candidates += tuned
-                answer = (tuned and first_equal(candidates, checks, decision)) or answer
+            if not known:
+                answer = _scheduled(search, answer, candidates, checks, decision, with_settings)
             with search.clock.stage("verify"):
                 verify_offers(candidates, answer, checks, decision)
                 tell(answer, candidates, checks, decision)
@@ -152,6 +152,25 @@ def _found(
         return []
     less = attempt(search, with_less_memory, search, reference, exact, [*others, *best.graphs], decision)
     return [best, less] if less else [best]
+
+
+def _scheduled(
+    search: Search,
+    answer: Answer,
+    candidates: list[Compiled],
+    checks: Checks,
+    decision: Decision,
+    with_settings: bool,
+) -> Answer:
+    """The answer, or a better one: what Vela makes of candidates with settings of its own, and with rows in stripes,
+    which are candidates, too, afterwards."""
+    if with_settings:
+        found = attempt(search, in_other_settings, search, answer, candidates, checks, decision) or []
+        candidates += found
+        answer = (found and first_equal(candidates, checks, decision)) or answer
+    found = attempt(search, in_stripes, search, candidates, checks, decision, with_settings) or []
+    candidates += found
+    return (found and first_equal(candidates, checks, decision)) or answer
 
 
 def _is_interrupted(search: Search, found: Sequence[Explored]) -> bool:

@@ -15,7 +15,6 @@ from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
 from eqsat.egraph.encoding import Frozen
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Shape
 from eqsat.tosa.flatbuffer import dumps, tensor_names
 from eqsat.tosa.locations import Origins, read, text, union
 
@@ -131,14 +130,20 @@ def with_locations(best: Compiled, explicit: bytes) -> bytes:
         return best.tosa
     known = of_buffer(explicit)
     graph, made_for = best.choices.tensor_graph(best.choice)
-    if not known or _kinds(graph) != _kinds(best.graph):
+    if not known or not _is_of(best, graph):
         return best.tosa
-    return dumps(best.graph, {n: text(o) for n, o in of_choice(best.choices, best.graph, made_for, known).items()})
+    found = of_choice(best.choices, graph if best.parts_of else best.graph, made_for, known)
+    parts_of = best.parts_of or {n: n for n in found}
+    return dumps(best.graph, {n: text(found[k]) for n, k in parts_of.items() if k in found})
 
 
-def _kinds(graph: TensorGraph) -> list[tuple[str, Shape]]:
-    """What stays the same where operands are swapped (`order.py`)."""
-    return [(n.op, n.shape) for n in graph.nodes]
+def _is_of(best: Compiled, graph: TensorGraph) -> bool:
+    """Whether the graph of a choice is the one that was compiled, but for what swapped operands (`order.py`) and
+    stripes change."""
+    if not best.parts_of:
+        return [(n.op, n.shape) for n in graph.nodes] == [(n.op, n.shape) for n in best.graph.nodes]
+    size, nodes = len(graph.nodes), best.graph.nodes
+    return all(k < size and nodes[n].op in (graph.nodes[k].op, "slice", "concat") for n, k in best.parts_of.items())
 
 
 def table(tosa: bytes, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

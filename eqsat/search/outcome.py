@@ -20,6 +20,7 @@ from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.roofline import bound, over_bound
 from eqsat.verification.checks import Answer, Checks
+from eqsat.verification.judging import BinaryProof
 from eqsat.verification.verification import pareto_set, rank
 
 
@@ -53,7 +54,7 @@ class Outcome:
         with search.clock.stage("verify"):
             proofs = {c: self.checks.binaries.begin_proof(c) for c in (best, stock) if c}
             stock_verified, stock_proved, stock_binary = self.checks.stock(self.candidates)
-            binary_proved, stock_binary_proved = (proofs[c].result() if c else None for c in (best, stock))
+            of_binary, of_stock = (proofs[c].result() if c else BinaryProof(None) for c in (best, stock))
         proof = answer.proof
         counts = self.reference.op_counts()
         names = dict.fromkeys(o.attr("tosa").lower() for o in self.reference.nodes if o.op == "opaque")
@@ -74,15 +75,17 @@ class Outcome:
             deviation=answer.deviation,
             stock_verified=stock_verified,
             proved=answer.is_proved,
-            undecided=[f"{o.operator}: {o.reason}" for o in proof.undecided] if proof else [],
+            undecided=[o.text for o in proof.undecided] if proof else [],
             error_bound=proof.error_bound if proof else float(best.name != "explicit"),
             stock_proved=stock_proved,
             settings=best.settings,
             binary_verified=answer.binary.equal,
             binary_reason=answer.binary.reason,
-            binary_proved=binary_proved,
+            binary_proved=of_binary.proved,
+            binary_undecided=list(of_binary.undecided),
             stock_binary_verified=stock_binary.equal if stock_binary else None,
-            stock_binary_proved=stock_binary_proved,
+            stock_binary_proved=of_stock.proved,
+            stock_binary_undecided=list(of_stock.undecided),
             referee=search.options.referee,
             bound=bound(self.reference, best.estimate.rates),
             coverage=1 - sum(opaque.values()) / max(1, sum(counts.values())),
@@ -127,7 +130,8 @@ class Outcome:
         best, options, found = self.answer.best, self.search.options, graphs(self.found)
         if not found:
             return None
-        same = [c for c in found if c.tosa == best.tosa]  # it may have other settings
+        # it may have other settings, or no stripes
+        same = [c for c in found if c.tosa == best.tosa] or [c for c in found if c.choice is best.choice]
         kept = same[0] if same else min(found, key=lambda c: rank(c, self.decision))
         home = next(e for e in self.found if kept in e.graphs)
         return Run(

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any, Generic, TypeVar, cast
 
 from eqsat.files import InputError
-from eqsat.options.decision import Figures, MemoryLimits, more
+from eqsat.options.decision import Figures, MemoryLimits, more, under_limit
 from eqsat.options.options import COMMAND_STREAM
 from eqsat.options.referee import StreamPrice
 from eqsat.search.comparison import Row, as_html, as_text, binary_line, proof_line, sections, settings_line
@@ -98,8 +98,9 @@ class Result:
     binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference
     does; None: they could not be run, or there was no time; binary_reason says which, and where they differ.
     stock_binary_verified: the same of the stock graph.
-    binary_proved: they compute what the result does for every input; None where that was not proved.
-    stock_binary_proved: the same of the stock graph.
+    binary_proved: they compute what the result does for every input; None where that was not proved, and
+    binary_undecided says why: the commands at which the proof ended.
+    stock_binary_proved, stock_binary_undecided: the same of the stock graph.
     referee: by which total candidates were ranked; the cycles of `points` are that referee's.
     bound: cycles that the input needs at least.
     searched: extraction gave at least one graph that Vela accepts, or its answer was remembered; if not, `warnings` say
@@ -145,6 +146,8 @@ class Result:
     stop: str
     candidates: int
     searched: bool
+    binary_undecided: list[str] = field(default_factory=list)
+    stock_binary_undecided: list[str] = field(default_factory=list)
     settings: tuple[str, ...] = ()
     remembered: bool = False
     respelled: bool = False
@@ -245,13 +248,30 @@ class Result:
 
         It was verified, or the text says that it was not.
         """
-        price = self.command_stream["eqsat"] if self.referee == COMMAND_STREAM else None
-        own = Figures.of(price.cycles if price else self.corrected, self.footprint, self.cycles)
+        own = self._own_figures()
         over = [p for p in self.points if not p.fits and p.figures.cycles < own.cycles]
         if not over:
             return ""
         fastest = min(over, key=lambda p: p.figures)
         return more(fastest.figures, own) + ("" if fastest.verified else " (not verified)")
+
+    @property
+    def beside(self) -> list[str]:
+        """What a little less SRAM would cost and a little more would buy: the next graphs of the Pareto set that fit
+        into the limit of flash, each with the option that asks for it.
+
+        It was verified, or the text says that it was not.
+        """
+        own, limits = self._own_figures(), replace(self.limits.widest, sram=None)
+        known = [p for p in self.points if p.verified is not False and limits.fits(p.figures)]
+        less = max((p for p in known if p.figures.sram < own.sram), key=lambda p: p.figures.sram, default=None)
+        faster = (p for p in known if p.figures.sram > own.sram and p.figures.cycles < own.cycles)
+        next_ones = less, min(faster, key=lambda p: p.figures.sram, default=None)
+        return [under_limit(p.figures, own) + ("" if p.verified else " (not verified)") for p in next_ones if p]
+
+    def _own_figures(self) -> Figures:
+        price = self.command_stream["eqsat"] if self.referee == COMMAND_STREAM else None
+        return Figures.of(price.cycles if price else self.corrected, self.footprint, self.cycles)
 
     @property
     def cycles_before(self) -> int | None:

@@ -20,7 +20,7 @@ from eqsat.options.effort import EFFORTS
 from eqsat.options.options import Options
 from eqsat.search.result import Extracted
 from eqsat.search.search import Search
-from eqsat.search.starts import starts
+from eqsat.search.starts import aimed
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.compile import Estimate
@@ -52,12 +52,7 @@ def in_other_settings(
     Raises SearchInterrupted.
     """
     right = [c for c in candidates if checks.verified(c) is not False and not c.tolerant]
-    found = list[Compiled]()
-    for limits in decision.aims:
-        within = replace(decision, limits=limits)
-        best = answer.best if within == decision else min(right, key=lambda c: within.rank(c.figures))
-        for start in starts(best, right, within):
-            found.append(in_best_settings(search, within, start))
+    found = [in_best_settings(search, within, start) for within, start in aimed(answer.best, right, decision)]
     return [c for c in found if decision.rank(c.figures) < decision.rank(answer.best.figures)]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Decision
@@ -17,3 +18,13 @@ def starts(best: Compiled, known: Sequence[Compiled], decision: Decision) -> lis
         out.append(min(over, key=lambda c: c.figures.cycles * (1 + decision.limits.excess(c.figures))))
         out.append(min(over, key=lambda c: c.figures))
     return list({id(c): c for c in out}.values())
+
+
+def aimed(best: Compiled, known: Sequence[Compiled], decision: Decision) -> Iterator[tuple[Decision, Compiled]]:
+    """Each start with what it is to be better by: where an answer may need more memory than by default also what would
+    be one then, so that more finds all that less does. best: the answer as it is."""
+    for limits in decision.aims:
+        within = replace(decision, limits=limits)
+        first = best if within == decision else min(known, key=lambda c: within.rank(c.figures))
+        for start in starts(first, known, within):
+            yield within, start

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from eqsat.choice.compiled import Compiled
 from eqsat.device.compile import raw_of
 from eqsat.device.verification import Verdict
-from eqsat.proof.binary import is_raw_proved
+from eqsat.proof.binary import prove_raw
 from eqsat.target import Target
 from eqsat.tosa.reference import Unjudged
 from eqsat.verification.binaries import Binaries
@@ -18,8 +18,20 @@ from eqsat.workers.worker import Limits, Pool
 
 logger = logging.getLogger(__name__)
 
-#: MiB that the proof of a binary may take.
-_PROOF_MIB = 4096
+#: MiB that the proof of a binary may take, and wall seconds after which it counts as hung.
+_PROOF_MIB, _HUNG = 4096, 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryProof:
+    """What is known of a binary for every input.
+
+    proved: it computes what its graph does; None: that was not proved.
+    undecided: the commands at which the proof ended, or why there is none.
+    """
+
+    proved: bool | None
+    undecided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +52,12 @@ class BinaryChecks:
 
     Stock's, which may take its time while the search goes on, has a budget of its own, as large as that of all others
     together.
-    seconds: what each budget is, and what the proof of one binary may take.
+    seconds: what each budget is, and of one processor what the proof of one binary may take, so that a busy machine
+    proves what an idle one does.
     """
 
     def __init__(self, verifier: Verifier, target: Target, pool: Pool, seconds: float) -> None:
-        self._verifier, self._pool, self._limits = verifier, pool, Limits(seconds, _PROOF_MIB)
+        self._verifier, self._pool, self._limits = verifier, pool, Limits(_HUNG, _PROOF_MIB, seconds)
         self._of_stock, self._of_others = (Binaries(target, pool, seconds) for _ in range(2))
         self._judged: dict[tuple[Compiled, bool], Future[Judged]] = {}
 
@@ -64,21 +77,20 @@ class BinaryChecks:
         """Whether the binary of a candidate computes what the candidate does."""
         return self.begin(c, whatever_it_takes).result().verdict
 
-    def begin_proof(self, c: Compiled) -> Future[bool | None]:
-        """Whether the binary of a candidate is proved to compute what the candidate does.
+    def begin_proof(self, c: Compiled) -> Future[BinaryProof]:
+        """Whether the binary of a candidate is proved to compute what the candidate does."""
+        return self._pool.start(self._proof, c)
 
-        None: it is not, it is wrong, or there is no time or memory for it.
-        """
-        return self._pool.start(self._proved, c)
-
-    def _proved(self, c: Compiled) -> bool | None:
-        if not self.run_at_all or self.verdict(c).equal is False:
-            return None
+    def _proof(self, c: Compiled) -> BinaryProof:
+        verdict = self.verdict(c)
+        if not self.run_at_all or verdict.equal is False:
+            return BinaryProof(None, (verdict.reason,))
         try:
-            return self._pool.call(is_raw_proved, raw_of(c.estimate), c.tosa, limits=self._limits) or None
-        except Exception:  # noqa: BLE001 - a proof that fails costs what it would say, never the result
+            proved, undecided = self._pool.call(prove_raw, raw_of(c.estimate), c.tosa, limits=self._limits)
+            return BinaryProof(proved or None, tuple(undecided))
+        except Exception as e:  # noqa: BLE001 - a proof that fails costs what it would say, never the result
             logger.debug("the proof of a binary failed", exc_info=True)
-            return None
+            return BinaryProof(None, (f"the proof failed: {e}",))
 
     def _judge(self, c: Compiled, whatever_it_takes: bool) -> Judged:
         binaries = self._of_stock if c.name == "stock" else self._of_others

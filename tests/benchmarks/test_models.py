@@ -13,7 +13,7 @@ def run(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     return module, outputs if isinstance(outputs, tuple) else (outputs,)
 
 
-@pytest.mark.parametrize("name", (*ZOO, *DEPLOYED))
+@pytest.mark.parametrize("name", [*ZOO, *DEPLOYED])
 def test_the_model_is_alive_and_the_same_every_time(name: str) -> None:
     state = torch.get_rng_state()
     module, first = run(name)

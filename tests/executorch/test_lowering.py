@@ -19,10 +19,9 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import eqsat
 from benchmarks.models import load
-from eqsat.executorch import backend
+from eqsat.executorch import arm, backend
+from eqsat.executorch.forked import Forked, ForkError
 from eqsat.executorch.quantize import quantize
-from eqsat.fx import arm
-from eqsat.fx.forked import Forked, ForkError
 from eqsat.options.decision import ALONE
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
@@ -50,14 +49,15 @@ class SubPermute(torch.nn.Module):
 
 
 class TwoDelegates(torch.nn.Module):
-    """sort stays on the CPU between two delegates."""
+    """sort stays on the CPU between two delegates, of which the first may be wide inside."""
 
-    def __init__(self):
+    def __init__(self, width=8):
         super().__init__()
-        self.a, self.b = torch.nn.Conv2d(4, 8, 1), torch.nn.Conv2d(8, 8, 1)
+        self.a, self.b = torch.nn.Conv2d(4, width, 1), torch.nn.Conv2d(8, 8, 1)
+        self.thin = torch.nn.Conv2d(width, 8, 1) if width > 8 else torch.nn.Identity()
 
     def forward(self, x):
-        y = torch.relu(self.a(x))
+        y = torch.relu(self.thin(self.a(x)))
         return torch.relu(self.b(torch.sort(y, dim=3)[0]))
 
 
@@ -201,6 +201,12 @@ def test_several_delegates_and_the_cpu_between():
     assert edge.to_executorch().buffer.count(b"EthosUBackend") >= 1
 
 
+def test_delegates_of_one_method_use_one_arena():
+    _, _, _, session = lower(TwoDelegates(64), (torch.randn(1, 4, 8, 8),), "ethos-u55-128", Options(effort=1))
+    first, second = (d.stock_sram for d in session.delegates)
+    assert first > 2 * second and [r.limits.sram for r in session.results] == [first, first]
+
+
 def test_an_interruption_ends_the_searches_of_all_delegates():
     asks = AsksAt("extract")
     spec = EthosUCompileSpec("ethos-u85-256")
@@ -280,7 +286,7 @@ def test_a_pte_grows_as_far_as_it_may(limit):
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 def test_what_a_pte_has_at_least_besides_its_delegate(target):
     """The program alone, without the operators that quantize and dequantize around the delegate."""
-    program, _, edge, session = lower(SubPermute(), (torch.randn(1, 2, 3, 4),), target)
+    _program, _, edge, session = lower(SubPermute(), (torch.randn(1, 2, 3, 4),), target)
     (delegate,) = (m for m in edge.exported_program().graph_module.children() if isinstance(m, LoweredBackendModule))
     alone = len(delegate.buffer(extract_delegate_segments=True)) - session.results[0].footprint.payload
     assert ALONE.fixed <= alone < len(edge.to_executorch().buffer) - session.results[0].footprint.payload
@@ -335,7 +341,7 @@ def test_where_a_fork_dies_stocks_passes_run_once_more(monkeypatch: pytest.Monke
 
 def test_what_ships_is_compiled_with_the_chosen_settings():
     target = "ethos-u55-128"
-    program, spec, edge, session = lower(
+    _program, spec, edge, session = lower(
         Widening(), (torch.randn(1, 8, 24, 24),), target, Options(objective="sram", effort=1)
     )
     (result,) = session.results
@@ -348,7 +354,7 @@ def test_what_ships_is_compiled_with_the_chosen_settings():
 
 
 def test_the_same_model_again_is_remembered(tmp_path):
-    options = Options(effort=1, cache=tmp_path / "prices.sqlite")
+    options = Options(effort=1, cache=tmp_path / "store.sqlite")
     runs = [
         lower(Widening(), (torch.zeros(1, 8, 24, 24),), "ethos-u55-128", options)[2:]
         for _ in (torch.manual_seed(k) for k in (0, 0, 1))

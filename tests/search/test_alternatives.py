@@ -51,7 +51,7 @@ def test_a_refused_candidate_costs_only_itself(tmp_path: Path) -> None:
     assert kept == both[:1] and len(partial.extractions) == 1
     assert partial.warnings == ["a candidate was dropped: no"]
     none, nothing = found(*range(9))
-    assert none == [] and nothing.extractions == [] and nothing.warnings == ["a candidate was dropped: no"]
+    assert none == [] and nothing.extractions == [] and set(nothing.warnings) == {"a candidate was dropped: no"}
 
 
 def test_no_round_follows_one_that_ran_out_of_time_in_vain(tmp_path: Path, pool: Pool) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from eqsat.choice.compiled import Compiled
+from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
-from eqsat.search.setting_rounds import live_bytes
+from eqsat.search.search import Search
+from eqsat.search.setting_rounds import in_best_settings, live_bytes
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph, compile_tosa
@@ -14,7 +17,7 @@ from eqsat.workers.worker import Pool
 from tests.graphs import widening
 
 U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
-LEAST = Options(objective="sram", effort=1)
+LEAST = Options(objective="sram", effort=1, binary_time_limit=60)
 
 
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
@@ -49,11 +52,9 @@ def test_sizes_of_the_arena_are_those_of_the_steps() -> None:
 
 
 def test_memory_that_is_short_is_met_by_a_setting() -> None:
-    given = dumps(widening())
+    graph = widening()
     with Pool(1) as pool:
-        peak = compile_tosa(given, U55, pool).sram_peak
-    limited = Options(effort=1, max_sram=int(0.6 * peak))
-    plain = optimize_tosa(given, U55, stock=given, options=limited)
-    tuned = optimize_tosa(given, U55, stock=given, options=limited, with_settings=True)
-    assert plain.footprint.sram > limited.max_sram >= tuned.footprint.sram
-    assert not any("no graph was found that fits" in w for w in tuned.warnings)
+        start = Compiled("stock", graph, dumps(graph), compile_graph(graph, U55, pool))
+        limits = MemoryLimits(sram=int(0.6 * start.figures.sram))
+        best = in_best_settings(Search(U55, pool, Options(effort=1)), Decision(limits=limits), start)
+    assert len(best.settings) == 1 and limits.fits(best.figures)
