@@ -5,7 +5,6 @@ Both are evaluated once, at one random point of prime fields (`field.py`), with 
 differ: then an input that shows it is looked for, and without one it is undecided.
 
 >>> from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Array
 >>> def graph(*perms):
 ...     g = TensorGraph()
 ...     x = g.add_input("x", (2, 3, 4), "INT8")
