@@ -23,7 +23,7 @@ from benchmarks.about import as_text, write_about
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
 from eqsat.egraph.rule import Rule
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
 from eqsat.options.limit import ANY, STOCK
 from eqsat.options.options import Options
 from eqsat.report.data import geometric_mean

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from eqsat.files import write_atomically
-from eqsat.versions import commit, versions
+from eqsat.ground.files import write_atomically
+from eqsat.ground.versions import commit, versions
 
 
 def about(packages: Sequence[str]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from benchmarks.ablation import DelegateGraph, graphs
 from benchmarks.about import as_text, write_about
 from eqsat.bench.cells import measuring_fingerprint
 from eqsat.bench.log import Log
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
 from eqsat.options.options import Options
 from eqsat.report.data import geometric_mean
 from eqsat.search.optimizer import optimize_tosa

@@ -36,7 +36,7 @@ import pytest
 
 from benchmarks.about import as_text, write_about
 from eqsat.bench.log import Log, Record
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
 from eqsat.report.data import geometric_mean
 from eqsat.search.result import Result
 

@@ -33,7 +33,9 @@ from eqsat.device.binary import Binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.stream import Instruction, with_commands
 from eqsat.device.verification import judged, outputs_of
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.proof import PROVED
 from eqsat.proof.binary import prove_binary
 from eqsat.target import Target
@@ -43,7 +45,6 @@ from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.model import packed
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import LostOutputs, compile_graph
-from eqsat.workers.worker import Pool, WorkerError
 
 TARGETS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 _SAMPLES = 6

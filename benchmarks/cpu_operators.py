@@ -27,7 +27,7 @@ import torch
 from benchmarks.about import as_text, write_about
 from benchmarks.models import ZOO, load
 from eqsat.bench.log import Log
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

@@ -29,14 +29,15 @@ from eqsat.discover.find import Discoverer, work
 from eqsat.discover.neighbourhoods import Neighbourhood, neighbourhoods
 from eqsat.egraph.encoding import saturate
 from eqsat.egraph.rule import Rule
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.options.spellings import for_target
 from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
-from eqsat.workers.worker import Pool, WorkerError
 
 ROOT = Path(__file__).parent.parent
 #: What a record is of.

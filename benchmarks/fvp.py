@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cost_models.measured import Measurement, fit, per_command, without_each
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
 
 CELLS = Path(__file__).parent / "results" / "fvp" / "cycles.csv"
 

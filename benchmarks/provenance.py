@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.about import as_text, write_about
 from eqsat.bench.log import Log
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
 from eqsat.options.limit import ANY
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa

@@ -33,7 +33,8 @@ import numpy as np
 from benchmarks import ablation
 from benchmarks.about import as_text, write_about
 from eqsat.bench.log import Log
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
+from eqsat.ground.process import Limits, Process, WorkerError
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.store.local import LocalStore
@@ -41,7 +42,6 @@ from eqsat.store.store import PRICES
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
 from extraction import check
-from extraction.process import Limits, Process, WorkerError
 from extraction.reduce import reduce
 
 #: Of this module, also where it is the program.

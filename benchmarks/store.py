@@ -30,7 +30,7 @@ from functools import partial, reduce
 from pathlib import Path
 
 from benchmarks.about import as_text, write_about
-from eqsat.files import InputError, write_atomically
+from eqsat.ground.files import InputError, write_atomically
 from eqsat.options.options import Options
 from eqsat.search.answer_store import AnswerStore
 from eqsat.search.optimizer import Result, optimize_tosa

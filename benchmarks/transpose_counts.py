@@ -23,7 +23,7 @@ from typing import Any
 
 from benchmarks.about import as_text, write_about
 from eqsat.bench.log import Log
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
 from eqsat.options.options import Options
 from eqsat.report.data import geometric_mean
 from eqsat.search.result import Result

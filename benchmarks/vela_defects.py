@@ -15,13 +15,14 @@ from collections.abc import Callable
 import numpy as np
 
 from eqsat.device.verification import Verdict, verify
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.defects import DEFECTS, Defect
 from eqsat.vela.facts import version
-from eqsat.workers.worker import Worker, WorkerError
 
 _ONE = 1 << 30
 #: By the name of the defect.

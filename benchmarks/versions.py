@@ -28,14 +28,15 @@ from benchmarks.about import as_text, write_about
 from eqsat.bench.log import Log, Record
 from eqsat.device.compile import raw_of
 from eqsat.device.verification import verify
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
+from eqsat.ground.process import WorkerError
+from eqsat.ground.versions import versions
+from eqsat.ground.worker import Worker
 from eqsat.options.options import Options
 from eqsat.report.data import geometric_mean
 from eqsat.target import Target
 from eqsat.vela.compile import LostOutputs, compile_tosa
 from eqsat.vela.defects import DEFECTS
-from eqsat.versions import versions
-from eqsat.workers.worker import Worker, WorkerError
 
 ROOT = Path(__file__).parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

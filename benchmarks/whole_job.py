@@ -36,7 +36,7 @@ from benchmarks.models import ZOO, load
 from eqsat.bench.log import Log
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.quantize import quantize
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
 from eqsat.report.data import geometric_mean
 
 ROOT = Path(__file__).parent.parent

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from cost_models.node_model import NodeModel
 from cost_models.protocol import CostModel, Fusion, Price, Traffic, Unit
-from extraction.registry import Registry
+from eqsat.ground.registry import Registry
 
 BUILT_IN = {
     "op_count": "cost_models.op_count:OpCount",

@@ -17,6 +17,7 @@ from cost_models.cache import PriceCache
 from cost_models.legality import legal
 from cost_models.protocol import Fusion, Granularity, Price, Traffic, Unit
 from cost_models.unit_graph import UnitGraph
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.staging import reordering, ways, written
 from eqsat.tensor.dtypes import DType
@@ -24,7 +25,6 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Attrs, Steps, Type
-from eqsat.workers.worker import Pool
 
 
 class NodeModel:

@@ -7,9 +7,9 @@ import math
 
 from cost_models.protocol import Granularity
 from cost_models.vela_groups import VelaGroups
+from eqsat.ground.process import WorkerError
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import WorkerError
 
 
 class VelaGraph(VelaGroups):

@@ -31,6 +31,8 @@ from cost_models.probes import canonical, is_wide_sum, probe, with_narrow_consta
 from cost_models.protocol import Fusion, Granularity, Price, Unit
 from cost_models.unmeasured import copied, unmeasured
 from cost_models.windows import Windows, group_cycles
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.staging import TransposeSteps, reordering, ways, written
 from eqsat.tensor import makers
@@ -46,7 +48,6 @@ from eqsat.vela import facts as facts_by_version
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import facts
 from eqsat.vela.facts import version as vela_version
-from eqsat.workers.worker import Pool, WorkerError
 
 _POINTWISE = ("rescale", *ACTIVATIONS)
 _MEASURED = frozenset(name for name, op in OPS.items() if op.tosa and op.kind in ("axial", "concat", "mac")).union(

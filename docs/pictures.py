@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eqsat import drawing, runs
-from eqsat.drawing import Edge, Look, Picture
+from eqsat import runs
 from eqsat.explain import explain, view
 from eqsat.explain.cycles import by_node
+from eqsat.ground import drawing
+from eqsat.ground.drawing import Edge, Look, Picture
 from eqsat.report.graphs import MOVING, box, marks, shown
 from eqsat.runs import Run
 from eqsat.search.optimizer import optimize_tosa

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from eqsat.executorch.partitioner import EthosUPartitioner, enabled
     from eqsat.executorch.recipe import RecipeType
     from eqsat.executorch.session import EqsatWarning, Session
-    from eqsat.files import PluginError
+    from eqsat.ground.files import PluginError
     from eqsat.options.options import Options
     from eqsat.search.interruption import Interruption
     from eqsat.search.optimizer import Result, optimize_tosa
@@ -44,7 +44,7 @@ _HOME = {
     "optimize_tosa": "eqsat.search.optimizer",
     "Interruption": "eqsat.search.interruption",
     "Options": "eqsat.options.options",
-    "PluginError": "eqsat.files",
+    "PluginError": "eqsat.ground.files",
     "Result": "eqsat.search.optimizer",
     "optimize": "eqsat.before_lowering.optimize",
     "ProgramReport": "eqsat.before_lowering.optimize",

@@ -4,7 +4,8 @@
     g = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], roots=[0])
     extract(g).cost          # 3, proved optimal
 
-Stands alone: needs numpy and networkx, and highspy, clingo or ortools for the exact extractors that use them.
+Knows nothing of tensors. It needs numpy and networkx, and highspy, clingo or ortools for the exact extractors that
+use them.
 """
 
 from .api import available, extract, find
@@ -20,12 +21,10 @@ from .errors import (
 from .graph import ChoiceGraph
 from .k_best import k_best
 from .reduce import Reduced, reduce
-from .registry import BrokenModule, Registry, UnknownName
 from .result import Extraction
 from .stopping import stopping
 
 __all__ = [
-    "BrokenModule",
     "ChoiceGraph",
     "Extraction",
     "ExtractionError",
@@ -34,9 +33,7 @@ __all__ = [
     "InvalidGraph",
     "NoChoiceFound",
     "Reduced",
-    "Registry",
     "SolverUnavailable",
-    "UnknownName",
     "available",
     "check",
     "dag_cost",

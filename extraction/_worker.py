@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from eqsat.ground.registry import load, place_of
+
 from .io import from_json
 from .protocol import Solver
-from .registry import load, place_of
 
 Message = dict[str, Any]
 

@@ -6,10 +6,11 @@ object an `Extractor` (`protocol`). One that is in no package is named `module:N
 
 from __future__ import annotations
 
+from eqsat.ground.registry import Registry
+
 from .check import Choice
 from .graph import ChoiceGraph
 from .protocol import Extractor
-from .registry import Registry
 from .result import Extraction
 
 #: The built-in extractors, one file each.
@@ -26,7 +27,7 @@ def available() -> dict[str, str]:
 
 
 def find(method: str) -> Extractor:
-    """The extractor of a method's name, `module:Name` or `file.py:Name`. Raises UnknownName, an ExtractionError."""
+    """The extractor of a method's name, `module:Name` or `file.py:Name`. Raises InputError, PluginError."""
     found: Extractor = EXTRACTORS.find_callable(
         method, "graph", time_limit="seconds", seed="number", warm_start="choice or None"
     )
@@ -44,7 +45,7 @@ def extract(
 
     `warm_start` is a choice to improve on. Raises Infeasible if it is proved that there is no
     choice, NoChoiceFound if time ran out before one was found (only with forbidden pairs), and
-    UnknownName for an unknown method.
+    InputError for an unknown method.
     """
     if isinstance(warm_start, Extraction):
         warm_start = warm_start.choice

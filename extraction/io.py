@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eqsat.ground.packed import UnpackError, pack_json, unpack_json
+
 from .errors import InvalidGraph
 from .graph import ChoiceGraph
-from .unpack import UnpackError, pack_json, unpack_json
 
 FORMAT, VERSION = "choice-graph", 1
 

@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from eqsat.ground.process import Limits, Process, WorkerError, starved_seconds
+
 from ._worker import solve, solver_as_json
 from .check import Choice, check
 from .errors import InvalidExtraction
 from .graph import ChoiceGraph
 from .io import to_json
-from .process import Limits, Process, WorkerError, starved_seconds
 from .protocol import Solver
 from .result import closes
 from .stopping import stop_asked

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from eqsat.workers.worker import Pool, Worker
+from eqsat.ground.worker import Pool, Worker
 
 # Small tensors gain nothing from more threads, and threads of several processes that wait for each other in a loop cost
 # four times as much.

@@ -25,10 +25,9 @@ from benchmarks.cost_models.run import Cell, label, run_cell
 from benchmarks.cost_models.unseen import UNSEEN
 from benchmarks.models import ZOO
 from eqsat.bench.log import Log
-from eqsat.files import InputError
-from eqsat.naming import naming
+from eqsat.ground.files import InputError
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
-from eqsat.workers.worker import Pool
 
 MODELS = tuple(cost_models.BUILT_IN)
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
@@ -50,9 +49,8 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     names = (*MODELS, *args.cost_model)
     try:
-        with naming():
-            for name in names:
-                cost_models.find(name)
+        for name in names:
+            cost_models.find(name)
     except InputError as e:
         parser.error(str(e))
     models = args.models.split(",") if args.models else [] if args.unseen else list(ZOO)

@@ -15,9 +15,9 @@ from benchmarks.cost_models.sample import Sample, draw, saturated
 from cost_models.cache import PriceCache
 from eqsat.choice import choice
 from eqsat.egraph.encoding import Frozen
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.workers.worker import Pool
 
 #: The oracle, whose totals are the truth.
 ORACLE = "vela_graph"

@@ -14,10 +14,11 @@ from eqsat.bench.log import Log
 from eqsat.checking.random_graphs import PROFILES, Profile, random_graph
 from eqsat.checking.random_graphs.profiles import REFUSED
 from eqsat.device.verification import verify
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps
-from eqsat.workers.worker import Pool, WorkerError
 
 _SMALL = replace(PROFILES["network"], fewest=1, most=5, without=REFUSED)
 #: Of graphs: a few operators as networks have them, INT8 and INT16, and longer ones. The last two have what only U85

@@ -17,6 +17,8 @@ from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.errors import DeviceError, DeviceFault
 from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.run import Device
+from eqsat.ground.process import Limits, WorkerError
+from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import loads
@@ -24,7 +26,6 @@ from eqsat.tosa.model import packed, unpacked
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.regor import RawOutput
-from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 _SAMPLES = 4
 

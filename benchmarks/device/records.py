@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eqsat.bench.fingerprint import digest, fingerprint, submodules
 from eqsat.bench.log import Log, Record
-from eqsat.versions import commit
+from eqsat.ground.versions import commit
 
 __all__ = ["VELA", "Record", "about", "opened"]
 

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 from eqsat.bench.log import Record
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 from . import run, table
 

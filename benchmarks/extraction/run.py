@@ -11,8 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from eqsat.bench.log import Log, Record
-from eqsat.files import InputError, write_atomically
-from eqsat.naming import naming
+from eqsat.ground.files import InputError, write_atomically
 from extraction import ChoiceGraph, ExtractionError, InvalidGraph, extract, find
 from extraction.io import FORMAT, from_json, parse_gym, read_json
 
@@ -103,9 +102,8 @@ def run_all(
     """All cells not yet in `out`, which is written at the end; until then new records are in a log beside it, where a
     run that was interrupted goes on. Returns all records of `out`. Raises InputError if `out` is no record of this
     command, or there is no such extractor."""
-    with naming():
-        for extractor in extractors:
-            find(extractor)
+    for extractor in extractors:
+        find(extractor)
     done = _recorded(out) if out.exists() else {}
     log = Log(out.with_name(f"{out.name}.part.jsonl"), _IDENTITY)
     done |= log.records

@@ -28,10 +28,10 @@ from typing import Any
 from benchmarks.about import about, as_text
 from benchmarks.extraction.run import Instance, cpu_seconds, instances
 from eqsat.bench.log import Record
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
+from eqsat.ground.process import Limits, Process, WorkerError
 from extraction import ChoiceGraph, extract
 from extraction.derivation import derivable
-from extraction.process import Limits, Process, WorkerError
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 #: Of this module, also where it is the program.

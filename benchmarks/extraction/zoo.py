@@ -19,10 +19,10 @@ from cost_models.cache import PriceCache
 from eqsat.bench.lowering import prepare
 from eqsat.choice import choice
 from eqsat.egraph.encoding import saturate
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
-from eqsat.workers.worker import Pool
 from extraction import ChoiceGraph
 from extraction.io import save
 

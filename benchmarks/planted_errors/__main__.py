@@ -20,8 +20,8 @@ from pathlib import Path
 from benchmarks.planted_errors import subjects
 from benchmarks.planted_errors.run import Planted, in_subject
 from benchmarks.planted_errors.table import markdown, summary
-from eqsat.versions import commit, versions
-from eqsat.workers.worker import Pool
+from eqsat.ground.versions import commit, versions
+from eqsat.ground.worker import Pool
 
 ROOT = Path(__file__).parents[2]
 _NETWORKS = ("pixel_shuffle", "ds_cnn", "streaming_tcn", "attention")

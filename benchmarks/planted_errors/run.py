@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from benchmarks.planted_errors import rules
 from benchmarks.planted_errors.edits import Edit, applied, edits
 from benchmarks.planted_errors.subjects import Subject
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.proof import PROVED
 from eqsat.target import Target
@@ -22,7 +24,6 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
 from eqsat.verification.equality import Verifier
 from eqsat.verification.regions import Correspondence, compare_regions
-from eqsat.workers.worker import Pool, WorkerError
 
 #: Constant planes, random planes and other samples of the search for an input on which an error shows.
 _PLANES, _RANDOM_PLANES, _SAMPLES = 64, 64, 32

@@ -29,11 +29,11 @@ from eqsat.checking.random_graphs import random_graph
 from eqsat.checking.shrink import shrink
 from eqsat.checking.trial import run
 from eqsat.egraph.rule import Rule
+from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.workers.worker import Pool
 
 ROOT = Path(__file__).parents[2]
 

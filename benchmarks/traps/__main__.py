@@ -23,11 +23,12 @@ from typing import Any
 from benchmarks.about import write_about
 from benchmarks.traps.hunt import Finding, Totals, findings
 from benchmarks.traps.table import table
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import version
-from eqsat.workers.worker import Pool, WorkerError
 
 ROOT = Path(__file__).parent.parent.parent
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from benchmarks.traps.graphs import CHANGES, GRAPHS, SHAPES, UNCHANGED, Change, Maker
 from cost_models.command_stream import price
 from eqsat.device.errors import DeviceError
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.family import HWC
 from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import version
-from eqsat.workers.worker import Pool, WorkerError
 
 #: Of a change: by so large a share of the total before, and so many cycles, Vela's total falls further than the price
 #: of the commands.

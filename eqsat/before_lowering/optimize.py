@@ -34,7 +34,7 @@ from eqsat.before_lowering.program import Program, ProgramError, Source, read
 from eqsat.before_lowering.vocabulary import is_quantize, name
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.session import EqsatWarning, compile_spec_of
-from eqsat.files import PluginError
+from eqsat.ground.files import PluginError
 from eqsat.options.options import OptionError, Options, given_options
 from eqsat.options.plugins import plugin_error
 from eqsat.target import Target

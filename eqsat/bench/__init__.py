@@ -9,6 +9,6 @@ of a run, and `run` puts them together.
 
 from eqsat.bench.cells import Configuration, Model
 from eqsat.bench.run import run
-from eqsat.workers.worker import Limits
+from eqsat.ground.process import Limits
 
 __all__ = ["Configuration", "Limits", "Model", "run"]

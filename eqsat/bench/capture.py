@@ -14,9 +14,10 @@ from executorch.exir.backend.compile_spec_schema import CompileSpec
 from torch.export import ExportedProgram
 
 from eqsat.executorch.arm import Tail, lower
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.vela.compile import compile_tosa
-from eqsat.workers.worker import Pool, WorkerError
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from eqsat.bench.fingerprint import code, digest, fingerprint, submodules
 from eqsat.executorch.names import models
-from eqsat.files import InputError, read_bytes
-from eqsat.naming import split
-from eqsat.versions import versions
+from eqsat.ground.files import InputError, read_bytes
+from eqsat.ground.registry import split
+from eqsat.ground.versions import versions
 
 if TYPE_CHECKING:
     from eqsat.options.options import Options

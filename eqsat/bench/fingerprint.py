@@ -2,9 +2,9 @@
 versions of packages.
 
 >>> from eqsat.bench.fingerprint import closure, fingerprint
->>> sorted(closure(["eqsat.files"]))
-['eqsat.files']
->>> fingerprint(["eqsat.files"]) == fingerprint(["eqsat.files"], ["numpy"])
+>>> sorted(closure(["eqsat.ground.files"]))
+['eqsat.ground.files']
+>>> fingerprint(["eqsat.ground.files"]) == fingerprint(["eqsat.ground.files"], ["numpy"])
 False
 
 Imports are read from the sources, also those inside functions; those for type checkers alone are passed over. Modules
@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from eqsat.versions import versions
+from eqsat.ground.versions import versions
 
 ROOT = Path(__file__).parent.parent.parent
 #: Our packages at the top.

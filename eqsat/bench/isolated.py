@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from eqsat.workers.worker import Limits, Process
+from eqsat.ground.process import Limits, Process
 
 #: Of one task, unless the caller gives others.
 LIMITS = Limits(seconds=1800.0, mib=8192.0)

@@ -21,13 +21,13 @@ from typing import Any
 
 from eqsat.bench.fingerprint import digest
 from eqsat.bench.fingerprint import fingerprint as fingerprint_of
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.vela.compile import compile_tflite
 from eqsat.vela.facts import PACKAGE as VELA
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import by_operator
-from eqsat.workers.worker import Pool
 
 #: Versions that the rows were measured with; torch is ExecuTorch's, so that a model's random weights are the same.
 REQUIREMENTS = ("torch==2.13.0", "litert-torch==0.10.0", "ai-edge-quantizer==0.10.0")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
-from eqsat.files import InputError, write_atomically
+from eqsat.ground.files import InputError, write_atomically
 
 Record = dict[str, Any]
 #: What a record is of; KeyError for one that is of nothing. `operator.itemgetter("model", "target")` is one.

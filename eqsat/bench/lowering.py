@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.executorch.names import INT8
-from eqsat.files import InputError, read_bytes
+from eqsat.ground.files import InputError, read_bytes
 from eqsat.target import Target
 
 

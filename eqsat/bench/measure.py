@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.bench.cells import EXPLICIT, STOCK, TUNED, Configuration
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import Container
 from eqsat.options.options import Options
 from eqsat.options.referee import total as total_price
@@ -23,7 +24,6 @@ from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Estimate, Footprint, compile_tosa
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound, bound, by_operator, over_bound
-from eqsat.workers.worker import Pool
 
 Fields = dict[str, Any]
 

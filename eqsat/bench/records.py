@@ -19,12 +19,12 @@ import psutil
 
 from eqsat.bench.cells import LITERT, all_versions
 from eqsat.bench.log import Log, Record, read
-from eqsat.files import InputError, is_file_name, write_atomically
-from eqsat.packed import pack_json, unpack_json
+from eqsat.ground.files import InputError, is_file_name, write_atomically
+from eqsat.ground.packed import pack_json, unpack_json
+from eqsat.ground.versions import commit
 from eqsat.runs.outline import drawn, outline
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
-from eqsat.versions import commit
 
 CellKey = tuple[str, str, str]
 _RECORDS, _OUTLINES = "records.jsonl", "outlines.json.xz"

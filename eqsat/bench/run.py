@@ -22,9 +22,9 @@ from eqsat.bench.log import Record
 from eqsat.bench.records import CellKey, RunFiles
 from eqsat.bench.shards import WHOLE, Shard
 from eqsat.executorch.names import INT8, check_quantization
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
+from eqsat.ground.process import Limits, WorkerError
 from eqsat.target import ACCELERATORS, TargetError
-from eqsat.workers.worker import Limits, WorkerError
 
 #: Called with (lowerings and cells done, their number in all, what happened).
 CellProgress = Callable[[int, int, str], None]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from eqsat.bench.records import RunFiles, place, read_outlines, read_records
-from eqsat.files import InputError, write_atomically
+from eqsat.ground.files import InputError, write_atomically
 
 #: What has to be the same of runs that are to be one.
 _SAME = ("commit", "versions", "quantization", "cold")

@@ -18,6 +18,8 @@ from eqsat.checking.soundness import Unsound, check
 from eqsat.choice import choice
 from eqsat.egraph.engine import Budget, EngineError
 from eqsat.egraph.rule import Rule
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
@@ -28,7 +30,6 @@ from eqsat.tosa.flatbuffer import dumps, loads
 from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.guards import broken
-from eqsat.workers.worker import Pool, WorkerError
 from extraction import ExtractionError, Infeasible, tree_greedy
 
 #: E-graphs stop here: random graphs grow faster than networks, and nothing is lost by checking what was reached.

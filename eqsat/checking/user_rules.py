@@ -24,8 +24,8 @@ from eqsat.checking.random_graphs import RULE, random_graph
 from eqsat.checking.soundness import Checked, Unsound, check
 from eqsat.egraph.engine import Budget, EngineError
 from eqsat.egraph.rule import Rule
-from eqsat.files import InputError
-from eqsat.naming import Registry, naming
+from eqsat.ground.files import InputError
+from eqsat.ground.registry import Registry
 from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 
@@ -80,8 +80,7 @@ def available() -> dict[str, str]:
 def find(name: str) -> Pack:
     """The rules of an entry point, a module or a file, or of one name in it (`file.py:NAME`), unchecked. Raises
     InputError, PluginError."""
-    with naming():
-        found = USER_RULES.find(name)
+    found = USER_RULES.find(name)
     module = isinstance(found, ModuleType)
     rules = getattr(found, "RULES", ()) if module else found
     rules = (rules,) if isinstance(rules, Rule) else tuple(rules) if isinstance(rules, list | tuple) else ()
@@ -109,8 +108,7 @@ def load(name: str, graphs: int = GRAPHS) -> Pack:
 
 def places(names: Iterable[str]) -> list[str]:
     """What the names stand for: `file.py`, `module`, either of them with `:NAME`. Raises InputError."""
-    with naming():
-        return [USER_RULES.place(name) for name in names]
+    return [USER_RULES.place(name) for name in names]
 
 
 def load_all(names: Iterable[str]) -> tuple[Rule, ...]:

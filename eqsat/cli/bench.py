@@ -10,7 +10,7 @@ import typer
 from eqsat.cli.common import BAD_INPUT, FAILED, QuantizationOption, app, console, fail, quiet, show_standings, status
 from eqsat.cli.interrupt import on_interrupt_say
 from eqsat.executorch.names import INT8
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.target import TargetError
 
 _TARGETS = "ethos-u55-128,ethos-u65-256,ethos-u85-256"

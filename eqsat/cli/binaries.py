@@ -11,7 +11,7 @@ import typer
 from eqsat.cli.common import BAD_INPUT, app, fail, quiet, status
 from eqsat.cli.terminal import visible
 from eqsat.device.errors import DeviceError
-from eqsat.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 
 FileArgument = Annotated[
     Path, typer.Argument(help="Vela's raw output (.npz), a delegate's payload, or a .pte with one Ethos-U delegate")
@@ -28,7 +28,7 @@ def disassemble_command(
     """Print the commands of a compiled model, operation by operation."""
     quiet()
     from eqsat.executorch.binaries import disassembled
-    from eqsat.workers.worker import Worker
+    from eqsat.ground.worker import Worker
 
     try:
         data = read_bytes(file)
@@ -62,8 +62,9 @@ def run_command(
     import numpy as np
 
     from eqsat.executorch.binaries import ran, ran_on_random
-    from eqsat.packed import UnpackError, unpack_arrays
-    from eqsat.workers.worker import Limits, Worker
+    from eqsat.ground.packed import UnpackError, unpack_arrays
+    from eqsat.ground.process import Limits
+    from eqsat.ground.worker import Worker
 
     try:
         check_output(output)

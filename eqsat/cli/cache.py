@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from eqsat.cli.common import BAD_INPUT, App, JsonOption, app, console, fail, print_json
-from eqsat.files import InputError, check_output
+from eqsat.ground.files import InputError, check_output
 from eqsat.store.setting import VARIABLE
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import typer
 
 from eqsat.cli.common import BAD_INPUT, NOT_EXERCISED, UNSOUND, JsonOption, app, console, fail, print_json
 from eqsat.cli.live import working
-from eqsat.files import InputError, read_bytes
+from eqsat.ground.files import InputError, read_bytes
 
 if TYPE_CHECKING:
     from eqsat.checking.user_rules import Report

@@ -27,10 +27,10 @@ from eqsat.cli.defaults import defaults
 from eqsat.cli.interrupt import stops_command
 from eqsat.cli.live import VERBOSITY
 from eqsat.cli.terminal import TextConsole
-from eqsat.files import InputError, OutputError, PluginError, check_output, write_atomically
+from eqsat.ground.files import InputError, OutputError, PluginError, check_output, write_atomically
+from eqsat.ground.versions import versions
 from eqsat.target import Target, TargetError
 from eqsat.vela.facts import PACKAGE as VELA
-from eqsat.versions import versions
 
 if TYPE_CHECKING:
     from eqsat.options.options import Options

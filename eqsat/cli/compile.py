@@ -37,7 +37,7 @@ from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
 from eqsat.executorch.names import INT8, check_quantization, model_place
-from eqsat.files import check_output, write_atomically
+from eqsat.ground.files import check_output, write_atomically
 from eqsat.search.interruption import Interruption
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def compile_command(
         interruption = Interruption()
         with working(f"{model} for {target}") as progress, ends_search_first(interruption.ask):
             if not place.endswith(".pt2"):
-                from eqsat.naming import load
+                from eqsat.ground.registry import load
 
                 progress.show(f"importing {place}")
                 load(place)  # a name that is not there is told before ExecuTorch takes its seconds

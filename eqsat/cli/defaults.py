@@ -15,7 +15,7 @@ from typing import Any
 
 import typer.core
 
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 #: What the table says besides options: the package of the project's models (`eqsat/bench/cells.py`).
 _DECLARED = {"models"}

@@ -10,7 +10,7 @@ import typer
 
 from eqsat.cli.common import BAD_INPUT, JsonOption, TargetOption, app, console, fail, print_json, quiet
 from eqsat.cli.live import working
-from eqsat.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 
 
 @app.command("discover")
@@ -30,10 +30,10 @@ def discover_command(
     from eqsat.discover.find import Discoverer
     from eqsat.discover.neighbourhoods import neighbourhoods, replaced
     from eqsat.discover.text import module, trials
+    from eqsat.ground.worker import Pool
     from eqsat.rules import RULES
     from eqsat.target import Target, TargetError
     from eqsat.tosa.flatbuffer import TosaError, dumps, loads
-    from eqsat.workers.worker import Pool
 
     try:
         accelerator = Target.of(target)

@@ -13,7 +13,7 @@ import typer
 
 from eqsat.cli.common import app, failures
 from eqsat.cli.options import OptionsMaker, takes_options
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 
 @app.command("exec", context_settings={"allow_interspersed_args": False})

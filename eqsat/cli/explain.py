@@ -10,7 +10,7 @@ import typer
 
 from eqsat.cli.common import BAD_INPUT, SCHEMA, ReportOption, app, check_report, fail
 from eqsat.cli.live import working
-from eqsat.files import InputError, check_output, write_atomically
+from eqsat.ground.files import InputError, check_output, write_atomically
 
 
 @app.command()

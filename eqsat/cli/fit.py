@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eqsat.cli.common import BAD_INPUT, FAILED, app, fail, quiet
-from eqsat.files import InputError, read_bytes
+from eqsat.ground.files import InputError, read_bytes
 from eqsat.target import Target, TargetError
 
 if TYPE_CHECKING:
     from cost_models.measured import Measurement
-    from eqsat.workers.worker import Worker
+    from eqsat.ground.worker import Worker
 
 _COLUMNS = ("file", "target", "cycles")
 
@@ -43,7 +43,8 @@ def fit_command(
     quiet()
     from cost_models.measured import fit, per_command
     from eqsat.device.errors import DeviceError
-    from eqsat.workers.worker import Worker, WorkerError
+    from eqsat.ground.process import WorkerError
+    from eqsat.ground.worker import Worker
 
     try:
         with Worker() as via:

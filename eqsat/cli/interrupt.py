@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 
 import psutil
 
-from eqsat import files
+from eqsat.ground import files
 
 INTERRUPTED = 130
 #: Escape sequences: a progress display may have taken the line, and the cursor.

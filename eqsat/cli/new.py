@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from eqsat.cli.common import BAD_INPUT, app, console, fail
-from eqsat.files import InputError, write_atomically
+from eqsat.ground.files import InputError, write_atomically
 
 
 class Plugin(StrEnum):

@@ -35,7 +35,7 @@ from eqsat.cli.common import (
 from eqsat.cli.interrupt import ends_search_first
 from eqsat.cli.live import working
 from eqsat.cli.options import OptionsMaker, takes_options
-from eqsat.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 from eqsat.search.interruption import Interruption
 from eqsat.target import Target
 
@@ -105,9 +105,9 @@ def optimize(
 
 def _optimized(source: Path, buffer: bytes, target: Target, options: Options) -> Result:
     """Raises InputError; Exit where Vela refuses the file."""
+    from eqsat.ground.process import WorkerError
     from eqsat.search.optimizer import optimize_tosa
     from eqsat.tosa.flatbuffer import TosaError
-    from eqsat.workers.worker import WorkerError
 
     interruption = Interruption()
     try:

@@ -10,8 +10,8 @@ import typer
 from rich.text import Text
 
 from eqsat.cli.common import BAD_INPUT, JsonOption, app, console, fail, print_json, quiet
-from eqsat.files import InputError, check_output, read_bytes, write_atomically
-from eqsat.versions import versions
+from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
+from eqsat.ground.versions import versions
 
 if TYPE_CHECKING:
     from eqsat.proof import Counterexample, Proof
@@ -70,7 +70,7 @@ def _paths(one: Path | None, other: Path | None, check: Path | None) -> tuple[Pa
         return one, other
     if one is not None:
         raise InputError("--check takes its files from the certificate: give none")
-    from eqsat.packed import UnpackError, unpack_json
+    from eqsat.ground.packed import UnpackError, unpack_json
     from eqsat.proof.certificate import CertificateError, files_of
 
     try:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from eqsat.cli.common import BAD_INPUT, app, console, fail, quiet, show_standings
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 REGRESSED = 1
 

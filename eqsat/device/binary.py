@@ -20,7 +20,7 @@ from eqsat.device.errors import DeviceError
 from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.ethos_u85 import decoding
 from eqsat.device.stream import Config, Instruction, decoded, read_header
-from eqsat.packed import unpack_arrays
+from eqsat.ground.packed import unpack_arrays
 
 #: Region numbers of Vela's binaries.
 READ_ONLY, SCRATCH, SCRATCH_FAST = 0, 1, 2

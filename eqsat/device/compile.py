@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from eqsat.device.binary import Binary, Tensor
+from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate, compile_tosa
 from eqsat.vela.regor import RawOutput
-from eqsat.workers.worker import Pool, Worker
 
 
 def compile_binary(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Binary:

@@ -13,6 +13,8 @@ from eqsat.device.binary import Binary
 from eqsat.device.compile import binary_of, raw_of
 from eqsat.device.errors import DeviceError, DeviceFault
 from eqsat.device.run import Device
+from eqsat.ground.process import Limits, WorkerError
+from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph, unpredictable, unread
 from eqsat.tensor.samples import domains, samples
@@ -21,7 +23,6 @@ from eqsat.tosa.model import packed, unpacked
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import Estimate, LostOutputs, compile_tosa
 from eqsat.vela.regor import RawOutput
-from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from eqsat.discover.neighbourhoods import Neighbourhood
 from eqsat.discover.recipes import Recipe, Source, followed, windows
 from eqsat.discover.terms import rearranged
 from eqsat.egraph.rule import Rule
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.options.limit import ANY
 from eqsat.options.options import Options
 from eqsat.proof import PROVED, Prover
@@ -20,7 +22,6 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Pool, WorkerError
 
 #: Candidates that are compiled, and proofs that are tried, at most, of one neighbourhood.
 _MOST_COMPILED, _MOST_PROOFS = 12, 6

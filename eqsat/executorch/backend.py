@@ -34,7 +34,7 @@ from eqsat.executorch import debug
 from eqsat.executorch.arm import ForkError, lower
 from eqsat.executorch.logs import results
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
-from eqsat.files import PluginError
+from eqsat.ground.files import PluginError
 from eqsat.options.decision import Container
 from eqsat.search.answer_store import AnswerStore
 from eqsat.search.given import StockError

@@ -16,9 +16,10 @@ from eqsat.device.binary import Binary, read_binary
 from eqsat.device.errors import DeviceError
 from eqsat.device.run import run
 from eqsat.device.text import disassemble
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
+from eqsat.ground.process import Limits, WorkerError
+from eqsat.ground.worker import Pool, Worker
 from eqsat.tosa.model import packed, unpacked
-from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 #: Of reading and running a file: wall seconds, MiB of the process.
 LIMITS = Limits(600.0, 4096.0)

@@ -18,7 +18,7 @@ from eqsat.executorch.loading import load_program
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
-from eqsat.files import InputError, OutputError
+from eqsat.ground.files import InputError, OutputError
 from eqsat.options.options import Options
 from eqsat.search.figures import GraphFigures
 from eqsat.search.interruption import Interruption

@@ -18,7 +18,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from tosa.TosaGraph import TosaGraph
 
 from eqsat.executorch.session import Session
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
 from eqsat.tosa.locations import Origin, read
 
 

@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from eqsat.workers.worker import cpu_seconds
+from eqsat.ground.process import cpu_seconds
 
 _Value = TypeVar("_Value")
 

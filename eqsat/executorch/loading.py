@@ -13,8 +13,8 @@ from eqsat.executorch import pt2
 from eqsat.executorch.names import INT8, check_quantization, model_place
 from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
-from eqsat.files import InputError
-from eqsat.naming import load
+from eqsat.ground.files import InputError
+from eqsat.ground.registry import load
 
 logger = logging.getLogger(__name__)
 

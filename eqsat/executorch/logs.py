@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any
 
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 #: What `EQSAT_LOG` may be, and from which level on records are shown.
 LEVELS = {"off": None, "result": None, "info": logging.INFO, "debug": logging.DEBUG}

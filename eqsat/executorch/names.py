@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 if TYPE_CHECKING:
-    from eqsat.naming import Registry
+    from eqsat.ground.registry import Registry
 
 #: How a float module is quantized: activations and weights of INT8, or activations of INT16 with weights of INT8.
 INT8, A16W8 = "int8", "a16w8"
@@ -17,7 +17,7 @@ QUANTIZATIONS = (INT8, A16W8)
 
 def models() -> Registry:
     """The models that installed packages offer."""
-    from eqsat.naming import Registry
+    from eqsat.ground.registry import Registry
 
     return Registry("model", "eqsat.models", {})
 

@@ -31,8 +31,8 @@ from torch.export.pt2_archive.constants import (
     WEIGHTS_DIR,
 )
 
-from eqsat.files import InputError, read_bytes
-from eqsat.packed import check_zip
+from eqsat.ground.files import InputError, read_bytes
+from eqsat.ground.packed import check_zip
 
 _MODEL = f"{MODELS_DIR}model.json"
 _CONSTANTS = f"{CONSTANTS_DIR}model_constants_config.json"

@@ -8,7 +8,7 @@ from typing import Any
 from executorch.exir._serialize._program import deserialize_pte_binary
 from executorch.exir.schema import DelegateCall, KernelCall
 
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 _BACKEND = "EthosUBackend"
 

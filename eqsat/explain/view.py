@@ -12,9 +12,9 @@ from typing import Any
 
 import networkx as nx
 
-from eqsat import drawing
-from eqsat.drawing import Edge, Look
 from eqsat.explain.words import enode_text, type_text
+from eqsat.ground import drawing
+from eqsat.ground.drawing import Edge, Look
 from eqsat.search.run import Run
 
 #: Candidates shown in a box, boxes in a region, characters in a line.

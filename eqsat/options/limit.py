@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 #: A limit that is no number: what "stock" allows (`AS_STOCK`), or any.
 STOCK, ANY = "stock", "any"

@@ -13,8 +13,7 @@ import extraction
 from cost_models.command_stream import PER_COMMAND
 from eqsat.egraph.engine import Budget
 from eqsat.egraph.rule import Rule
-from eqsat.files import InputError
-from eqsat.naming import naming
+from eqsat.ground.files import InputError
 from eqsat.options.effort import DEFAULT_EFFORT, EFFORTS
 from eqsat.options.limit import AS_STOCK, STOCK, parse
 from eqsat.options.spellings import for_target
@@ -119,9 +118,8 @@ class Options:
             raise OptionError(f"{self.command_cycles:g} cycles for a command: give 0 or more")
         if self.trials < 1:
             raise OptionError(f"{self.trials} trials: nothing would be compared; give at least 1")
-        with naming():
-            extraction.find(self.extractor)
-            cost_models.find(self.cost_model)
+        extraction.find(self.extractor)
+        cost_models.find(self.cost_model)
 
     def record(self) -> dict[str, Any]:
         """All of it but rules, which are code, and what is remembered where, as JSON holds it."""

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import cost_models
 from cost_models.protocol import CostModel, Price, Unit
-from eqsat.files import PluginError
-from eqsat.naming import naming
+from eqsat.ground.files import PluginError
+from eqsat.ground.process import WorkerError
 from eqsat.options.options import Options
-from eqsat.workers.worker import WorkerError
 from extraction import ChoiceGraph, Extraction, ExtractionError, InvalidExtraction, check, find
 from extraction.api import BUILT_IN, EXTRACTORS
 
@@ -40,15 +39,14 @@ def plugin_error(error: Exception, options: Options) -> PluginError | None:
 def places(options: Options) -> list[str]:
     """The cost model and the extractor that are no part of eqsat, as `file.py:Name` or `module:Name`. Raises
     InputError."""
-    with naming():
-        return [
-            registry.place(name)
-            for registry, name in (
-                (cost_models.COST_MODELS, options.cost_model),
-                (EXTRACTORS, options.extractor),
-            )
-            if name not in registry.built_in
-        ]
+    return [
+        registry.place(name)
+        for registry, name in (
+            (cost_models.COST_MODELS, options.cost_model),
+            (EXTRACTORS, options.extractor),
+        )
+        if name not in registry.built_in
+    ]
 
 
 def _files(options: Options) -> Iterator[tuple[str, str]]:

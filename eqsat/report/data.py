@@ -13,7 +13,7 @@ from typing import Any
 from eqsat.bench.cells import EQSAT, EXPLICIT, LITERT, STOCK, TUNED
 from eqsat.bench.log import Record
 from eqsat.bench.records import ChosenGraphs, place, read_chosen, read_outlines, read_records
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.vela.facts import PACKAGE as VELA
 
 #: Kinds of operators in the order of tables and bars: arithmetic first, then what only moves or rescales data.

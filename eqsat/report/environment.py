@@ -7,7 +7,7 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING
 
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 if TYPE_CHECKING:
     import jinja2

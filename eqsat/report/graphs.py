@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eqsat import drawing
-from eqsat.drawing import Box, Edge, Look, Text
+from eqsat.ground import drawing
+from eqsat.ground.drawing import Box, Edge, Look, Text
 from eqsat.report.table import ReportTable
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.egraph.rule import Rule
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
+from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled, graphs
 from eqsat.report.environment import environment, kib, number, ratio
 from eqsat.report.sides import Side, Sides
@@ -27,7 +28,6 @@ from eqsat.report.why import MOST_E_NODES, why
 from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.verification.deviation import Deviation
-from eqsat.versions import commit, versions
 
 logger = logging.getLogger(__name__)
 

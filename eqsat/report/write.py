@@ -8,7 +8,7 @@ from typing import Any
 
 from eqsat.bench.cells import LITERT, STOCK
 from eqsat.bench.log import Record
-from eqsat.files import InputError, write_atomically
+from eqsat.ground.files import InputError, write_atomically
 from eqsat.report import graphs
 from eqsat.report import history as past
 from eqsat.report.compare import RunComparison

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eqsat.files import InputError, OutputError, beside, check_directory, is_file_name, placing
+from eqsat.ground.files import InputError, OutputError, beside, check_directory, is_file_name, placing
 
 MANIFEST = "manifest.json"
 

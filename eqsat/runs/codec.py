@@ -14,7 +14,7 @@ from eqsat.choice.candidates import Candidate
 from eqsat.choice.choice import Choices
 from eqsat.egraph.encoding import ENode, Frozen
 from eqsat.egraph.engine import Iteration, Saturation
-from eqsat.packed import pack_arrays, pack_json, unpack_arrays, unpack_json
+from eqsat.ground.packed import pack_arrays, pack_json, unpack_arrays, unpack_json
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Attrs, Const, Type

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eqsat.packed import pack_json, unpack_json
+from eqsat.ground.packed import pack_json, unpack_json
 from eqsat.runs import archive, codec
 from eqsat.runs.archive import ArchiveError
 from eqsat.search.result import Result

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from eqsat.files import PluginError
+from eqsat.ground.files import PluginError
 from eqsat.options.plugins import plugin_error
 from eqsat.search.interruption import SearchInterrupted
 from eqsat.search.search import Search

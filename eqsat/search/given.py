@@ -8,13 +8,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from eqsat.choice.compiled import Compiled
+from eqsat.ground.process import WorkerError
 from eqsat.options.decision import Container, Decision
 from eqsat.search.search import Search
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, loads
 from eqsat.vela.compile import compile_tosa
 from eqsat.verification.checks import Checks
-from eqsat.workers.worker import WorkerError
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from eqsat.choice.compiled import Compiled
 from eqsat.egraph.encoding import Frozen
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE, Container, Decision
 from eqsat.options.options import Options, given_options
 from eqsat.search.alternatives import by_cycles, improved
@@ -38,7 +39,6 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads
 from eqsat.verification.checks import Answer, Checks
 from eqsat.verification.verification import first_equal, tell, verify_offers
-from eqsat.workers.worker import Pool
 
 __all__ = ["Result", "optimize_tosa"]
 

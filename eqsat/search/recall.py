@@ -18,6 +18,7 @@ from pathlib import Path
 from eqsat.choice.compiled import Compiled
 from eqsat.choice.respelling import digest, is_ordered, respelled, structure, told
 from eqsat.egraph.encoding import Frozen
+from eqsat.ground.versions import versions
 from eqsat.options import plugins
 from eqsat.options.decision import Container, Decision
 from eqsat.options.options import Options
@@ -30,7 +31,6 @@ from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.verification.checks import Answer, Checks
-from eqsat.versions import versions
 
 #: A respelled choice gains as much as it did where it takes so many times as large a share of the cycles at most.
 _AS_GOOD = 1.003

@@ -8,7 +8,7 @@ from functools import cached_property
 from html import escape
 from typing import Any, Generic, TypeVar, cast
 
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.options.decision import Figures, MemoryLimits, more, under_limit
 from eqsat.options.options import COMMAND_STREAM
 from eqsat.options.referee import StreamPrice

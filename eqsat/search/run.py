@@ -17,10 +17,10 @@ import cost_models
 from cost_models.cache import PriceCache
 from cost_models.protocol import CostModel
 from eqsat.choice.choice import Choices, build
+from eqsat.ground.versions import versions
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
-from eqsat.versions import versions
-from eqsat.workers.worker import Pool
 from extraction import Extraction, check, extract
 
 _PACKAGES = ("eqsat", "egglog", "ethos-u-vela", "executorch", "torch", "numpy", "tosa-tools")

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.options.options import OptionError, Options
 from eqsat.options.referee import Referee, StreamPrice
 from eqsat.search.clock import Clock
@@ -13,7 +15,6 @@ from eqsat.search.interruption import Interruption
 from eqsat.search.result import Extracted
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate, compile_tosa
-from eqsat.workers.worker import Pool, WorkerError
 from extraction import stopping
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 from eqsat.choice.compiled import Compiled
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision
 from eqsat.options.effort import EFFORTS
 from eqsat.options.options import Options
@@ -25,7 +26,6 @@ from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.compile import Estimate
 from eqsat.verification.checks import Answer, Checks
-from eqsat.workers.worker import Pool
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.store.setting import check_file
 
 #: Bytes of one entry: more is none of ours.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import platformdirs
 
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 #: The environment variable of the setting.
 VARIABLE = "EQSAT_CACHE"

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from eqsat.files import write_atomically
+from eqsat.ground.files import write_atomically
 from eqsat.store.local import LARGEST, MARK, is_valid, mark
 
 #: What an entry begins with; another format has another one.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from eqsat.files import InputError, OutputError, beside, placing
+from eqsat.ground.files import InputError, OutputError, beside, placing
 from eqsat.store.local import FAILURES, LARGEST, Kind, LocalStore, is_valid
 from eqsat.store.setting import Setting, check_file
 from eqsat.store.shared import shared_store

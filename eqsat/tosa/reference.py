@@ -9,6 +9,8 @@ from functools import partial
 
 import numpy as np
 
+from eqsat.ground.process import Limits, WorkerError
+from eqsat.ground.worker import Pool, Worker
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph, unpredictable
 from eqsat.tensor.movement import Move
@@ -16,7 +18,6 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.model import packed, reference, unpacked
-from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 #: Bytes of tensors that one request to a worker gives back, about.
 _MESSAGE = 1 << 26

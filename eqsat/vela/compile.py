@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from eqsat.ground.process import Limits, WorkerError
+from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.regor import RawOutput, vela
 from eqsat.vela.roofline import Rates
-from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 #: Vela's operator names -> the kinds that tables and reports show.
 KINDS = {

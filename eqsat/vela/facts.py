@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from eqsat.versions import versions
+from eqsat.ground.versions import versions
 
 #: The package's name on PyPI.
 PACKAGE = "ethos-u-vela"

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from eqsat.device.compile import raw_of
 from eqsat.device.verification import Verdict, check
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
@@ -17,7 +19,6 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.regor import RawOutput
-from eqsat.workers.worker import Pool, WorkerError
 
 #: Elements that a comparison computes, about, in all tensors and samples, and samples at most.
 _ELEMENTS, _MOST = 1 << 22, 16

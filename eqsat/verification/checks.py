@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from eqsat.choice.compiled import Compiled
 from eqsat.device.verification import Verdict
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.proof import PROVED, Proof
 from eqsat.target import Target
@@ -16,7 +17,6 @@ from eqsat.vela.guards import violations
 from eqsat.verification.deviation import Deviation
 from eqsat.verification.equality import Equality, Verifier
 from eqsat.verification.judging import BinaryChecks, Judged
-from eqsat.workers.worker import Pool
 
 #: What warnings call the graphs.
 CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool, Worker
 from eqsat.tensor.allowed import ANY
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
@@ -20,7 +22,6 @@ from eqsat.tensor.samples import Domain, domains, uniform
 from eqsat.tensor.types import Array, GraphError, Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
-from eqsat.workers.worker import Pool, Worker, WorkerError
 
 #: Of one trial: the outputs of the exact graph, of the tolerant one, and of the exact one in real numbers, None if it
 #: means nothing there.

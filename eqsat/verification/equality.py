@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsat.choice.compiled import Compiled
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.proof import PROVED, Proof, Prover, SignatureError
 from eqsat.target import Target
@@ -17,7 +19,6 @@ from eqsat.tosa.reference import Reference, Unjudged
 from eqsat.vela.guards import broken
 from eqsat.verification.deviation import Deviation, deviation
 from eqsat.verification.regions import Correspondence, compare_regions, correspondence
-from eqsat.workers.worker import Pool, WorkerError
 
 logger = logging.getLogger(__name__)
 

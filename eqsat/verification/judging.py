@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from eqsat.choice.compiled import Compiled
 from eqsat.device.compile import raw_of
 from eqsat.device.verification import Verdict
+from eqsat.ground.process import Limits
+from eqsat.ground.worker import Pool
 from eqsat.proof.binary import prove_raw
 from eqsat.target import Target
 from eqsat.tosa.reference import Unjudged
 from eqsat.verification.binaries import Binaries
 from eqsat.verification.equality import Verifier
-from eqsat.workers.worker import Limits, Pool
 
 logger = logging.getLogger(__name__)
 

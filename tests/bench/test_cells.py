@@ -9,7 +9,7 @@ import pytest
 from eqsat.bench import cells
 from eqsat.bench.cells import Configuration, Model
 from eqsat.bench.fingerprint import digest
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 ROOT = Path(__file__).parents[2]
 

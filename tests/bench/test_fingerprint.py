@@ -56,7 +56,7 @@ def test_what_cannot_change_a_measurement_is_not_in_its_key(clone: Path) -> None
 def test_modules_that_are_imported_by_name_are_in_the_key() -> None:
     found = closure(MEASURING)
     assert {*submodules("extraction"), *submodules("cost_models"), *submodules("eqsat/rules")} <= {*found}
-    assert {"eqsat.tensor.graph", "eqsat.egraph.engine", "eqsat.workers.worker", "eqsat.vela.compile"} <= {*found}
+    assert {"eqsat.tensor.graph", "eqsat.egraph.engine", "eqsat.ground.worker", "eqsat.vela.compile"} <= {*found}
     assert "eqsat.executorch.lowering" not in closure(cells._LOWERING[1])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from eqsat.bench import isolated
 from eqsat.bench.isolated import call
-from eqsat.workers.worker import Limits, WorkerError
+from eqsat.ground.process import Limits, WorkerError
 
 WIDE = Limits(60, 4096)
 

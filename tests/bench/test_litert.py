@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from eqsat.bench import litert, run
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
+from eqsat.ground.process import WorkerError
 from eqsat.target import Target
 from eqsat.vela.compile import compile_tflite
-from eqsat.workers.worker import WorkerError
 from tests.bench.runs import TARGET
 
 #: Conv2d(3, 8, 3, padding=1), relu, cumsum over the channels on 1x3x8x8, converted by litert_convert.py; Vela leaves

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from eqsat.bench.log import Log, read
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 CELL = itemgetter("model", "target")
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from eqsat.bench.measure import measure
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
-from eqsat.workers.worker import Pool
 from tests.graphs import transposed_relus, widening
 
 

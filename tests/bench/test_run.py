@@ -16,7 +16,7 @@ from eqsat.bench import Limits, isolated, run
 from eqsat.bench.records import read_records
 from eqsat.bench.run import attempt
 from eqsat.cli.app import app
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.report.data import KINDS, STAGES
 from eqsat.target import TargetError
 from eqsat.tosa import loads

@@ -12,7 +12,7 @@ from eqsat.bench import run
 from eqsat.bench.records import read_outlines, read_records
 from eqsat.bench.shards import Shard, merged
 from eqsat.cli.app import app
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.report import RecordedRun
 from tests.bench.runs import EXPLICIT, figures, tosa_files
 

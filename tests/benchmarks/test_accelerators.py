@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.accelerators import Row, Setup, cells, main, picture, setups, table
+from eqsat.ground.worker import Pool
 from eqsat.target import ACCELERATORS, FAMILIES, Target
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_tosa
-from eqsat.workers.worker import Pool
 from tests.graphs import residual, transposed_relus
 
 ABOUT = {"commit": "abc", "versions": {"executorch": "1"}, "effort": 1}

@@ -17,9 +17,9 @@ from benchmarks.cost_models.unseen import UNSEEN
 from cost_models import find
 from cost_models.cache import PriceCache
 from eqsat.cli.app import app
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from eqsat.workers.worker import Pool
 from tests.graphs import channel_shuffle, conv, finish, relu, transpose
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.extraction import run, scale, table, zoo
 from eqsat.bench.log import Record
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.tosa import dumps
 from extraction import ChoiceGraph, check, extract
 from extraction.io import save, write_gym

@@ -13,7 +13,7 @@ from benchmarks.planted_errors.edits import applied, edits
 from benchmarks.planted_errors.run import Planted, Trial
 from benchmarks.planted_errors.subjects import head, heads
 from benchmarks.planted_errors.table import markdown, summary
-from eqsat.workers.worker import Pool
+from eqsat.ground.worker import Pool
 
 
 @pytest.mark.slow

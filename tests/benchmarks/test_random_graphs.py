@@ -13,11 +13,11 @@ from benchmarks.random_graphs.__main__ import graphs, opened
 from benchmarks.random_graphs.table import markdown, summary
 from eqsat.checking.random_graphs import NETWORK, random_graph
 from eqsat.checking.trial import run
+from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, loads
-from eqsat.workers.worker import Pool
 from tests.graphs import finish, relu, rescale, transposed_relus
 from tests.planted import SWAPPED
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks import scale
+from eqsat.ground.process import Limits
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
-from extraction.process import Limits
 from tests.graphs import clamp
 
 

@@ -13,12 +13,12 @@ from benchmarks.traps.causes import CAUSES, cause_of
 from benchmarks.traps.graphs import CHANGES, GRAPHS, UNCHANGED
 from benchmarks.traps.hunt import findings, unexplained
 from benchmarks.traps.table import table
+from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import compare
 from eqsat.vela.facts import facts
-from eqsat.workers.worker import Pool, Worker
 
 RECORDED = Path(__file__).parent.parent.parent / "benchmarks/results/traps"
 ONE = "products of INT8 by one of each channel"

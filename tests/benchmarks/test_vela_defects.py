@@ -13,6 +13,8 @@ from docs.generate import PARTS
 from eqsat.choice.choice import build
 from eqsat.device.compile import compile_binary
 from eqsat.egraph.encoding import saturate
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Worker
 from eqsat.proof import PROVED
 from eqsat.proof.binary import prove_binary
 from eqsat.target import Target
@@ -25,7 +27,6 @@ from eqsat.vela.defects import DEFECTS, Defect, Guard
 from eqsat.vela.facts import version
 from eqsat.vela.guards import violations
 from eqsat.vela.patterns import Operator, Place
-from eqsat.workers.worker import Worker, WorkerError
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 CELLS = [(d, Target.of(t)) for d in DEFECTS for t in TARGETS]

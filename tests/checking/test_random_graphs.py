@@ -8,11 +8,11 @@ from eqsat.checking.random_graphs import KINDS, NETWORK, PROFILES, RULE, Profile
 from eqsat.checking.random_graphs.blocks import BLOCKS
 from eqsat.checking.random_graphs.profiles import only
 from eqsat.checking.soundness import check
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import NotModelled
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Pool
 
 
 def test_random_graphs_cover_the_op_table() -> None:

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from eqsat.checking.random_graphs import NETWORK, random_graph
 from eqsat.checking.shrink import shrink
 from eqsat.checking.trial import run
+from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.guards import violations
-from eqsat.workers.worker import Pool
 from tests.graphs import finish, rescale, reshape, transpose
 
 pytestmark = pytest.mark.slow

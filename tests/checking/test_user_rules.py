@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from eqsat import runs
 from eqsat.checking import user_rules
 from eqsat.cli.app import app
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target

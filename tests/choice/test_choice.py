@@ -13,6 +13,7 @@ from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
 from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import Frozen, saturate
+from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor import makers
@@ -22,7 +23,6 @@ from eqsat.tensor.types import GraphError
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.guards import violations
-from eqsat.workers.worker import Pool
 from extraction import extract
 from extraction.normal_form import NormalForm
 from tests.graphs import add, channel_shuffle, conv, finish, relu, rescale, residual, transpose, transposed_relus

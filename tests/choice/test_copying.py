@@ -16,6 +16,7 @@ from cost_models.vela_groups import VelaGroups
 from eqsat.choice import copying
 from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import saturate
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
@@ -26,7 +27,6 @@ from eqsat.tensor.types import Type
 from eqsat.tosa import dumps, loads
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import version
-from eqsat.workers.worker import Pool
 from extraction import InvalidExtraction, check, extract
 from tests.graphs import conv, finish
 

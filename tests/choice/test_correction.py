@@ -13,13 +13,13 @@ from cost_models.vela_groups import VelaGroups
 from eqsat.choice.choice import Choices, build
 from eqsat.choice.correction import corrected
 from eqsat.egraph.encoding import saturate
+from eqsat.ground.worker import Pool
 from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Pool
 from extraction import extract
 from tests.graphs import add, channel_shuffle, conv, finish
 

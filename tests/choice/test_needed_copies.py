@@ -8,6 +8,8 @@ import pytest
 
 from eqsat.choice.needed_copies import with_copies
 from eqsat.device.verification import verify
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -15,7 +17,6 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.defects import Copy, remedies
-from eqsat.workers.worker import Worker, WorkerError
 from tests.graphs import ON_THE_NEWEST_VELA, finish, rescale
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

@@ -11,12 +11,12 @@ from cost_models.cache import PriceCache
 from cost_models.vela_groups import VelaGroups
 from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import saturate
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import numbers, version
-from eqsat.workers.worker import Pool
 from extraction import extract
 from tests.graphs import clamp, conv, finish, rescale, reshape, transpose
 

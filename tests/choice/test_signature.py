@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from eqsat.choice.signature import unread, with_inputs_read
+from eqsat.ground.worker import Worker
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
-from eqsat.workers.worker import Worker
 from tests.graphs import add, finish, relu, transpose
 from tests.vela.binary import input_shapes, six
 

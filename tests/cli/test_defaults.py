@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from eqsat.cli.app import app
 from eqsat.cli.defaults import defaults
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eqsat.executorch.logs import LEVELS, speak
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 ROOT = Path(__file__).parents[2]
 LOWERS = """

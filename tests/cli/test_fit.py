@@ -13,10 +13,10 @@ from cost_models.measured import Measurement, fit, per_command
 from eqsat.cli.app import app
 from eqsat.device.binary import Binary
 from eqsat.device.compile import compile_binary
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_tosa
-from eqsat.workers.worker import Worker
 from tests.device.graphs import addition, convolution, of, table, transposition
 
 U55 = Target.of("ethos-u55-128")

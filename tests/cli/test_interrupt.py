@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 SETUP = """
 import gc, os, signal, subprocess, sys, tempfile, threading, time, weakref
 from pathlib import Path
-from eqsat import files
+from eqsat.ground import files
 from eqsat.cli.interrupt import ends_search_first, on_interrupt_say, stops_command
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eqsat.cli.app import app
-from extraction.registry import Registry, load
+from eqsat.ground.registry import Registry, load
 
 ROOT = Path(__file__).parents[2]
 ABSOLUTE = """

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from eqsat.cli.options import OPTIONS, OptionsMaker, takes_options
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.options.options import Options
 from eqsat.store.setting import VARIABLE
 

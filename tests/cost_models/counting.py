@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eqsat.workers.worker import Pool
+from eqsat.ground.worker import Pool
 
 
 class CountingPool(Pool):

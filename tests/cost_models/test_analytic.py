@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from cost_models.analytic import Analytic
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Pool
 from tests.graphs import channel_shuffle, conv, conv_graph, finish, rescale, reshape, transpose
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

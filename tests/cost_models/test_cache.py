@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cost_models.cache import PriceCache
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.options.options import Options
 from eqsat.store.store import PRICES, batch_name
 

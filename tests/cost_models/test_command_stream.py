@@ -13,6 +13,7 @@ from cost_models.command_stream import StreamPrice, _Clock, price
 from cost_models.machine import machine_of
 from eqsat.device.compile import compile_binary
 from eqsat.device.errors import DeviceError
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.families import U85
 from eqsat.tensor import makers
@@ -20,7 +21,6 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import KNOWN, facts
-from eqsat.workers.worker import Pool
 from tests.device.ethos_u85.pieces import PIECES as U85_PIECES
 from tests.device.graphs import PIECES, of
 from tests.graphs import conv, finish, products, rescale, transpose

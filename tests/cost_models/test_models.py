@@ -14,10 +14,10 @@ import pytest
 import cost_models
 from cost_models.cache import PriceCache
 from cost_models.unit_graph import units_of
+from eqsat.ground.worker import Pool
 from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Pool
 from tests.cost_models.test_vela_groups import move
 from tests.graphs import channel_shuffle, finish, residual, transposed_relus
 

@@ -15,6 +15,7 @@ import cost_models
 from cost_models.cache import PriceCache
 from cost_models.unit_graph import units_of
 from eqsat.egraph.encoding import saturate
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.rules.presets import PRESETS
 from eqsat.search.optimizer import optimize_tosa
@@ -23,7 +24,6 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tosa import dumps, loads
-from eqsat.workers.worker import Pool
 from tests.graphs import channel_shuffle, clamp, conv, finish, products, transpose, transposed_relus
 
 MODELS = ("analytic", "vela_groups", "vela_graph")

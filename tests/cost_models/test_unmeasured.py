@@ -9,10 +9,10 @@ import pytest
 from cost_models.protocol import Unit
 from cost_models.unit_graph import units_of
 from cost_models.unmeasured import copied
+from eqsat.ground.worker import Pool
 from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Pool
 from tests.graphs import clamp, finish, rescale
 
 

@@ -17,6 +17,7 @@ from cost_models.legality import legal_transpose
 from cost_models.probes import probe
 from cost_models.protocol import Fusion, Unit
 from cost_models.vela_groups import VelaGroups
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.target import Target
@@ -27,7 +28,6 @@ from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const, Type, attrs_of
 from eqsat.tosa import loads
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Pool
 from tests.cost_models import a16w8
 from tests.cost_models.counting import CountingPool
 from tests.graphs import conv, finish, relu, rescale, residual, transposed_relus

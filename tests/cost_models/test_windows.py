@@ -13,6 +13,7 @@ from cost_models.cache import PriceCache
 from cost_models.groups import groups
 from cost_models.vela_groups import VelaGroups
 from cost_models.windows import Windows, reordered
+from eqsat.ground.worker import Pool
 from eqsat.target import FAMILIES, Family, Target
 from eqsat.target.families import U55
 from eqsat.tensor.dtypes import DType
@@ -20,7 +21,6 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tosa import loads
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Pool
 from tests.cost_models.counting import CountingPool
 from tests.graphs import add, channel_shuffle, clamp, conv, finish, reshape, residual, transpose, transposed_relus
 

@@ -21,10 +21,11 @@ from eqsat.device.errors import DeviceError
 from eqsat.device.operands import Stop
 from eqsat.device.text import disassemble
 from eqsat.executorch.binaries import ran
+from eqsat.ground.packed import unpack_arrays
+from eqsat.ground.process import Limits
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from eqsat.workers.worker import Limits, Worker
-from extraction.unpack import unpack_arrays
 from tests.device.graphs import PIECES, of
 
 TARGET = Target.of("ethos-u55-128")

@@ -16,11 +16,12 @@ from eqsat.device.binary import Binary
 from eqsat.device.compile import compile_binary
 from eqsat.device.errors import DeviceError
 from eqsat.device.run import Device, run
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_samples
-from eqsat.workers.worker import Worker, WorkerError
 from tests.device.graphs import PIECES, convolution, of, transposition
 
 SAMPLES = 8

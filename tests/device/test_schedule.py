@@ -15,10 +15,10 @@ from eqsat.device.operands import Element, FeatureMap, Kernel, Wait
 from eqsat.device.registers import ActivationFormat
 from eqsat.device.run import Device
 from eqsat.device.schedule import check_commands
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.workers.worker import Worker
 from tests.device.graphs import PIECES, addition, convolution, of, table
 from tests.device.test_run import with_word
 from tests.graphs import conv, finish

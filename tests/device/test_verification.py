@@ -12,6 +12,8 @@ import pytest
 from eqsat.device.binary import Binary
 from eqsat.device.compile import compile_binary, raw_of
 from eqsat.device.verification import check, judged, outputs_of, verify
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -19,7 +21,6 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.model import packed
 from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Worker, WorkerError
 from tests.device.graphs import addition, convolution, of, table
 from tests.device.test_run import with_word
 from tests.graphs import finish, relu, rescale

@@ -23,13 +23,13 @@ from eqsat.discover.readings import moved, readings
 from eqsat.discover.recipes import Recipe, Source, Window, begun, followed, windows
 from eqsat.discover.terms import Rearranged, rearranged
 from eqsat.discover.text import HOLDS, SPARED, module, trials
+from eqsat.ground.worker import Pool
 from eqsat.proof import PROVED, prove
 from eqsat.rules import RULES
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.workers.worker import Pool
 from tests.graphs import add, clamp, conv, finish
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from docs import blocks, generate, pictures
 from eqsat import runs
-from eqsat.naming import load
+from eqsat.ground.registry import load
 from eqsat.report import RecordedRun
 from eqsat.target import Target
 from eqsat.tosa import loads

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from eqsat.executorch import pt2
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from tests.fuzzing.formats import FORMATS
 
 _MODEL, _INPUTS, _CONSTANTS = (

@@ -140,7 +140,7 @@ def concurrent(place: Path) -> DrillOutcome:
 def lowering_without_workers(place: Path) -> DrillOutcome:
     from eqsat.executorch.session import EqsatWarning
 
-    with warnings.catch_warnings(record=True) as caught, Killer("eqsat.workers.worker", 1000) as killer:
+    with warnings.catch_warnings(record=True) as caught, Killer("eqsat.ground.worker", 1000) as killer:
         warnings.simplefilter("always")
         results, stepped_back = _lowered(*_quantized("pixel_shuffle", TARGET), place / "prices")
     said = [str(w.message) for w in caught if issubclass(w.category, EqsatWarning)]

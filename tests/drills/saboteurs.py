@@ -17,7 +17,7 @@ from cost_models.vela_groups import VelaGroups
 
 
 def children(module: str) -> list[psutil.Process]:
-    """Worker processes below this one whose name begins so (see `extraction/process.py`)."""
+    """Worker processes below this one whose name begins so (see `eqsat/ground/process.py`)."""
     found = []
     for p in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -78,7 +78,7 @@ class KillsProbes(VelaGroups):
 
     def _compiled(self, p: Any) -> float:
         if not KillsProbes.killed:
-            KillsProbes.killed = kill_at_work("eqsat.workers.worker")
+            KillsProbes.killed = kill_at_work("eqsat.ground.worker")
         return super()._compiled(p)
 
 

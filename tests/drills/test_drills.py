@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eqsat.executorch import pt2
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from tests.drills import DRILLS, NotPossible, disk, files, interrupts, large, workers  # noqa: F401 - they register their drills
 from tests.drills.harmful import programs
 from tests.drills.table import markdown

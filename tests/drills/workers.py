@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from eqsat.egraph.engine import Budget
-from eqsat.files import PluginError
+from eqsat.ground.files import PluginError
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.target import Target
@@ -18,7 +19,6 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
-from eqsat.workers.worker import Pool
 from extraction import ChoiceGraph, check, extract
 from tests.drills import TARGET, DrillOutcome, drill
 from tests.drills import saboteurs as s
@@ -75,7 +75,7 @@ def mid_probe(place: Path) -> DrillOutcome:
     "the same result as undisturbed",
 )
 def mid_compile(place: Path) -> DrillOutcome:
-    with s.Killer("eqsat.workers.worker") as killer:
+    with s.Killer("eqsat.ground.worker") as killer:
         sound, result = optimized(place)
     return (
         sound and killer.killed == 1 and result.chosen == "eqsat",
@@ -89,9 +89,9 @@ def mid_compile(place: Path) -> DrillOutcome:
     "a named error or a sound result, soon",
 )
 def always_killed(place: Path) -> DrillOutcome:
-    from eqsat.workers.worker import WorkerError
+    from eqsat.ground.process import WorkerError
 
-    with s.Killer("eqsat.workers.worker", 40) as killer:
+    with s.Killer("eqsat.ground.worker", 40) as killer:
         try:
             sound, result = optimized(place)
         except WorkerError as e:

@@ -27,8 +27,8 @@ from eqsat.executorch.backend import ENABLED, mark, session_of
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
-from eqsat.files import InputError
-from eqsat.naming import load
+from eqsat.ground.files import InputError
+from eqsat.ground.registry import load
 
 TARGET = "ethos-u85-256"
 MODEL = """

@@ -22,6 +22,7 @@ from benchmarks.models import load
 from eqsat.executorch import arm, backend
 from eqsat.executorch.forked import Forked, ForkError
 from eqsat.executorch.quantize import quantize
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import ALONE
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
@@ -32,7 +33,6 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_tosa
-from eqsat.workers.worker import Pool
 from tests.planted import RETYPED
 from tests.search.test_interruption import AsksAt
 

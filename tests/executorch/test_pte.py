@@ -12,10 +12,10 @@ from eqsat.device.run import run
 from eqsat.executorch.lowering import lower_with_session
 from eqsat.executorch.pte import delegates
 from eqsat.executorch.quantize import quantize
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
+from eqsat.ground.worker import Worker
 from eqsat.options.options import Options
 from eqsat.tosa.reference import run_reference
-from eqsat.workers.worker import Worker
 
 
 @pytest.mark.slow

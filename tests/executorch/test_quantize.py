@@ -9,7 +9,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.names import QUANTIZATIONS, check_quantization
 from eqsat.executorch.quantize import quantize
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 
 
 class Layer(torch.nn.Module):

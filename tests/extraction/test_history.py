@@ -7,9 +7,9 @@ import os
 
 import pytest
 
+from eqsat.ground.process import starved_seconds
 from extraction import check, extract, portfolio, race
 from extraction.history import History
-from extraction.process import starved_seconds
 from extraction.race import Entrant
 from tests.extraction.test_extraction_portfolio import hard_graph, rogue_solver
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from eqsat.versions import commit
+from eqsat.ground.versions import commit
 from tests.fuzzing.formats import FORMATS
 from tests.fuzzing.reading import Tally, run
 from tests.fuzzing.table import markdown

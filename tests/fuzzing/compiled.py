@@ -13,10 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
+from eqsat.ground.packed import unpack_arrays
+from eqsat.ground.process import Limits, WorkerError
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tosa import dumps
-from eqsat.workers.worker import Limits, Worker, WorkerError
-from extraction.unpack import unpack_arrays
 from tests.device.graphs import PIECES, of
 from tests.fuzzing.mutate import BLIND, mutated
 from tests.fuzzing.outcome import Finding, error_class

@@ -176,7 +176,7 @@ def _write_prices(place: Path) -> None:
 
 def _read_prices(data: bytes, place: Path) -> str:
     from cost_models.cache import PriceCache
-    from eqsat.files import InputError
+    from eqsat.ground.files import InputError
 
     for old in place.glob("store*"):
         old.unlink()
@@ -208,7 +208,7 @@ def _write_records(place: Path) -> None:
 
 def _read_records(data: bytes, place: Path) -> str:
     from eqsat.bench.records import RunFiles
-    from eqsat.files import InputError
+    from eqsat.ground.files import InputError
 
     (place / "records.jsonl").write_bytes(data)
     try:
@@ -241,7 +241,7 @@ def _write_programs(place: Path) -> None:
 
 def _read_program(data: bytes, place: Path) -> str:
     from eqsat.executorch import pt2
-    from eqsat.files import InputError
+    from eqsat.ground.files import InputError
 
     (place / "p.pt2").write_bytes(data)
     try:
@@ -268,7 +268,7 @@ def _damage_outlines(r: random.Random, corpus: Sequence[bytes]) -> tuple[bytes, 
 
 def _read_outlines(data: bytes, place: Path) -> str:
     from eqsat.bench.records import read_outlines
-    from eqsat.files import InputError
+    from eqsat.ground.files import InputError
 
     (place / "outlines.json.xz").write_bytes(data)
     try:

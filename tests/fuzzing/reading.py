@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from eqsat.workers.worker import Limits, Process, WorkerError
+from eqsat.ground.process import Limits, Process, WorkerError
 from tests.fuzzing.formats import FORMATS
 from tests.fuzzing.outcome import Format
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.tosa import dumps
 from tests.device.graphs import PIECES, of
 from tests.fuzzing.mutate import BLIND, mutated
@@ -54,7 +54,7 @@ def write_inputs(place: Path) -> None:
 
 
 def read_inputs(data: bytes, _: Path) -> str:
-    from eqsat.packed import UnpackError, unpack_arrays
+    from eqsat.ground.packed import UnpackError, unpack_arrays
 
     try:
         unpack_arrays(data)

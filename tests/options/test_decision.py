@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from eqsat import runs
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
+from eqsat.ground.worker import Worker
 from eqsat.options.decision import ALONE, Container, Decision, Earned, Figures, MemoryLimits, front, more
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
@@ -17,7 +18,6 @@ from eqsat.target import Target
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Footprint, compile_tosa
-from eqsat.workers.worker import Worker
 from tests.graphs import ON_THE_NEWEST_VELA, recomputed, residual
 
 U55 = Target.of("ethos-u55-128")

@@ -10,6 +10,7 @@ import pytest
 
 from cost_models.command_stream import KindPrice, StreamPrice
 from eqsat.choice.compiled import Compiled
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision
 from eqsat.options.options import OptionError, Options
 from eqsat.options.referee import Referee, disagreement, total
@@ -21,7 +22,6 @@ from eqsat.vela.compile import Estimate, compile_graph
 from eqsat.vela.regor import RawOutput
 from eqsat.vela.roofline import Rates
 from eqsat.verification.verification import in_order
-from eqsat.workers.worker import Pool
 from tests.graphs import finish, residual, transpose, transposed_relus
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")

@@ -12,13 +12,14 @@ from eqsat.device.binary import Binary
 from eqsat.device.commands import Convolution
 from eqsat.device.compile import compile_binary
 from eqsat.device.run import run
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Worker
 from eqsat.proof import PROVED, UNDECIDED
 from eqsat.proof.binary import EndedError, prove_binary
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps
-from eqsat.workers.worker import Worker, WorkerError
 from tests.device import graphs
 from tests.device.ethos_u85.pieces import PIECES
 from tests.device.test_run import PLANTED, flipped, with_word

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from eqsat import runs
 from eqsat.cli.app import app
 from eqsat.explain import explain
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.options.options import Options
 from eqsat.report import compiled, write_page
 from eqsat.report.sides import Sides

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from eqsat.bench.records import RunFiles
 from eqsat.cli.app import app
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.report import RecordedRun, compare, graphs
 from eqsat.report.compare import markdown as compared
 from eqsat.report.data import geometric_mean

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from eqsat.cli.app import app
 from eqsat.egraph.encoding import Frozen, saturate
+from eqsat.ground.worker import Worker
 from eqsat.options.options import OptionError, Options
 from eqsat.rules import RULES, tolerant
 from eqsat.rules.chains import integer_scale
@@ -24,7 +25,6 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import evaluate_op
 from eqsat.tosa import dumps, loads
 from eqsat.verification.deviation import deviation
-from eqsat.workers.worker import Worker
 from tests.graphs import conv, finish, relu, rescale, transpose
 from tests.rules.checks import data
 from tests.rules.test_channels import per_channel

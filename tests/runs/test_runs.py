@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from eqsat import runs
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
 from eqsat.options.options import Options
 from eqsat.runs import archive
 from eqsat.runs.archive import ArchiveError

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.egraph.encoding import saturate
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision
 from eqsat.options.options import Options
 from eqsat.rules import RULES
@@ -13,7 +15,6 @@ from eqsat.search.alternatives import by_cycles, improved
 from eqsat.search.search import Search
 from eqsat.target import Target
 from eqsat.tosa import loads
-from eqsat.workers.worker import Pool, WorkerError
 from tests.choice.test_choice import forked
 
 UPSCALE = Path(__file__).parents[2] / "examples/upscale.tosa"

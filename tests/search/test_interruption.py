@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from eqsat import runs
-from eqsat.files import InputError
+from eqsat.ground.files import InputError
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.interruption import Interruption, SearchInterrupted
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.result import Result
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.reference import Reference
-from eqsat.workers.worker import Pool
 from tests.fuzzing.formats import transposes
 
 TARGET = "ethos-u85-256"

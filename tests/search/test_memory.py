@@ -13,13 +13,13 @@ from cost_models.machine import machine_of
 from cost_models.protocol import Unit
 from eqsat.choice.choice import Choices, build
 from eqsat.egraph.encoding import saturate
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import MemoryLimits
 from eqsat.search.memory import MemoryPrices, Rates, stored
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph
-from eqsat.workers.worker import Pool
 from extraction import extract
 from tests.graphs import ON_THE_NEWEST_VELA, conv, finish, rescale
 

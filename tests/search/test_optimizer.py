@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from eqsat.egraph.engine import Budget
-from eqsat.files import PluginError
+from eqsat.ground.files import PluginError
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Worker
 from eqsat.options.decision import Figures
 from eqsat.options.options import Options
 from eqsat.search.comparison import sections
@@ -25,7 +27,6 @@ from eqsat.tosa.reference import compare
 from eqsat.vela.compile import compile_graph, compile_tosa
 from eqsat.vela.guards import violations
 from eqsat.vela.roofline import bound
-from eqsat.workers.worker import Worker, WorkerError
 from tests.graphs import channel_shuffle, conv, finish, relu, rescale, reshape, residual, transpose, transposed_relus
 from tests.planted import DROPPED, RAISES, RETYPED
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from eqsat.choice.compiled import Compiled
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision, Figures, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
@@ -19,7 +20,6 @@ from eqsat.tensor.samples import domains, samples
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.locations import Origin, text
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Pool
 from tests.graphs import ON_THE_NEWEST_VELA, add, clamp, conv, finish, rescale, transpose
 
 ANY = MemoryLimits()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eqsat.choice.compiled import Compiled
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
@@ -13,7 +14,6 @@ from eqsat.search.setting_rounds import in_best_settings, live_bytes
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph, compile_tosa
-from eqsat.workers.worker import Pool
 from tests.graphs import widening
 
 U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))

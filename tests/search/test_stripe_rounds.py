@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from eqsat.choice.compiled import Compiled
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.search.optimizer import Result, optimize_tosa
 from eqsat.search.stripes import Plans
@@ -16,7 +17,6 @@ from eqsat.tensor.stripes import striped
 from eqsat.tosa import dumps
 from eqsat.tosa.locations import Origin, text
 from eqsat.vela.compile import compile_graph, compile_tosa
-from eqsat.workers.worker import Pool
 from tests.graphs import add, clamp, conv, finish, transpose, widening
 
 U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))

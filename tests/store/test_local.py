@@ -10,7 +10,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from eqsat.files import InputError, OutputError
+from eqsat.ground.files import InputError, OutputError
 from eqsat.store.local import Kind, LocalStore
 from eqsat.store.setting import Setting
 from eqsat.store.store import ANSWERS, PRICES, exported, imported

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from executorch.backends.arm.ethosu import EthosUCompileSpec
 
+from eqsat.ground.worker import Worker
 from eqsat.target import ACCELERATORS, Target, TargetError
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Worker
 from tests.graphs import conv_graph
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.broadcasts import commands, merged
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Shape
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Pool
 from tests.graphs import add, finish
 
 BROADCASTS = [

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eqsat.egraph.attributes import constructor_of
+from eqsat.ground.worker import Worker
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
@@ -22,7 +23,6 @@ from eqsat.tensor.ops.op import NotModelled, Op, OpKind, define
 from eqsat.tensor.types import GraphError, Type
 from eqsat.tosa import dumps, schema
 from eqsat.tosa.reference import run_reference
-from eqsat.workers.worker import Worker
 from tests.graphs import DOUBLE_ROUND, SINGLE_ROUND, clamp, finish, rescale
 
 INTEGERS = ("INT8", "INT16", "INT32")

@@ -8,13 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from eqsat.ground.worker import Worker
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.real import evaluate
 from eqsat.tensor.samples import Domain, domains
 from eqsat.tensor.types import GraphError, Type
 from eqsat.verification.deviation import deviation, natural
-from eqsat.workers.worker import Worker
 from tests.graphs import add, conv, finish, relu, rescale
 
 CONV = {"stride": (2, 1), "dilation": (1, 2), "local_bound": False, "acc_type": 5, "in_zp": (3,), "w_zp": (0,)}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tosa import TosaBasicBlock, TosaGraph, TosaRegion, Version
 
+from eqsat.ground.worker import Worker
 from eqsat.tensor import makers
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.samples import domains, samples
@@ -16,7 +17,6 @@ from eqsat.tensor.types import Type, attrs_of
 from eqsat.tosa import TosaError, dumps, loads
 from eqsat.tosa.flatbuffer import pack, tensor_names, unpack, written_names
 from eqsat.tosa.reference import compare, run_reference
-from eqsat.workers.worker import Worker
 from tests.graphs import (
     channel_shuffle,
     conv,

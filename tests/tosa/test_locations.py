@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps, loads
 from eqsat.tosa.flatbuffer import tensor_names, written_names
 from eqsat.tosa.locations import Origin, parse, read, text, union
 from eqsat.vela.compile import compile_tosa
-from eqsat.workers.worker import Pool
 from tests.graphs import finish, residual
 
 ONE, TWO = Origin("conv2d_1", "features.0", "torch.nn.modules.conv.Conv2d", 4), Origin("relu", "", "", None)

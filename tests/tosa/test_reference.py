@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool, Worker
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import Claim, Reference, Unjudged, compare, run_samples
-from eqsat.workers.worker import Pool, Worker, WorkerError
 from tests.graphs import channel_shuffle, conv, finish, gather, relu, rescale, residual, transpose
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from eqsat.device.commands import Elementwise, commands
 from eqsat.device.stream import decoded
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.vela.broadcasts import Cut, elements_read
 from eqsat.vela.compile import Estimate, compile_graph, compile_tflite
 from eqsat.vela.facts import facts
-from eqsat.workers.worker import Worker
 from tests.graphs import channel_shuffle, conv_graph, products, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

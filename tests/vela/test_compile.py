@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tosa import dumps
 from eqsat.vela.compile import compile_graph
-from eqsat.workers.worker import Worker
 from tests.graphs import channel_shuffle, conv_graph, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

@@ -7,12 +7,12 @@ from itertools import permutations
 
 import pytest
 
+from eqsat.ground.worker import Pool
 from eqsat.target import FAMILIES, Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import compile_graph
 from eqsat.vela.facts import KNOWN, facts, facts_of
-from eqsat.workers.worker import Pool
 from tests.graphs import clamp, conv, finish, products
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cost_models.command_stream import price
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph
 from eqsat.vela.facts import facts
 from eqsat.vela.pieces import corrected_piece
-from eqsat.workers.worker import Worker
 from tests.graphs import conv, finish
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cost_models.machine import machine_of
+from eqsat.ground.worker import Worker
 from eqsat.target import ACCELERATORS, Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -13,7 +14,6 @@ from eqsat.tensor.ops import OPS
 from eqsat.tosa import dumps
 from eqsat.vela.compile import Footprint, compile_graph
 from eqsat.vela.roofline import Bound, Rates, bound, by_operator, over_bound
-from eqsat.workers.worker import Worker
 from tests.graphs import channel_shuffle, conv, conv_graph, finish, rescale, residual, transposed_relus
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from eqsat.device.compile import compile_binary
 from eqsat.device.run import Device
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
@@ -16,7 +17,6 @@ from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.types import Attrs, GraphError, Type, attrs_of
 from eqsat.tosa import dumps
 from eqsat.vela.rows import fitting_zero_point, written
-from eqsat.workers.worker import Worker
 
 #: A factor that is no power of two: Vela treats those of sums of INT32 otherwise.
 _SCALE = makers.rescale("INT8", 1958003733, 39, out_zp=5)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from cost_models.command_stream import price
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.compile import Estimate, compile_graph
 from eqsat.vela.facts import facts
 from eqsat.vela.staging import Buffer, corrected_reuse, reusing
-from eqsat.workers.worker import Worker
 from tests.graphs import finish, rescale
 
 STEPS = 8

@@ -10,6 +10,7 @@ import pytest
 
 from eqsat.choice.compiled import Compiled
 from eqsat.device.compile import raw_of
+from eqsat.ground.worker import Pool
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
@@ -23,7 +24,6 @@ from eqsat.vela.guards import violations
 from eqsat.verification.binaries import Binaries
 from eqsat.verification.checks import Checks
 from eqsat.verification.verification import first_equal, tell, verify_offers
-from eqsat.workers.worker import Pool
 from tests.graphs import finish, relu, rescale, residual
 
 U55, U85 = Target.of("ethos-u55-128"), Target.of("ethos-u85-256")

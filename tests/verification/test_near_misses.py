@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from eqsat.ground.worker import Pool
 from eqsat.options.options import Options
 from eqsat.target import Target
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.verification.equality import Verifier
 from eqsat.verification.regions import Correspondence
-from eqsat.workers.worker import Pool
 from tests.verification.near_misses import PAIRS, Pair
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from eqsat.choice.compiled import Compiled
 from eqsat.egraph.rule import Rule
+from eqsat.ground.worker import Worker
 from eqsat.options.decision import Decision, MemoryLimits
 from eqsat.options.options import OptionError, Options
 from eqsat.search.optimizer import optimize_tosa
@@ -21,7 +22,6 @@ from eqsat.tosa.reference import compare
 from eqsat.vela.compile import Estimate
 from eqsat.vela.roofline import Rates
 from eqsat.verification.verification import in_order, rank
-from eqsat.workers.worker import Worker
 from tests.graphs import finish, gather, relu, rescale, reshape, transpose
 from tests.planted import NOT_GREATER, UNCLAMPED
 from tests.verification.near_misses import PAIRS

@@ -14,12 +14,13 @@ from eqsat.device.compile import compile_binary
 from eqsat.device.errors import DeviceError
 from eqsat.device.run import Device
 from eqsat.device.verification import Verdict, verify
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, samples
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
-from eqsat.workers.worker import Worker, WorkerError
 from tests.device.ethos_u85.pieces import PIECES, Piece
 from tests.device.test_run import with_word
 

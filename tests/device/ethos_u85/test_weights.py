@@ -14,11 +14,11 @@ from eqsat.device.ethos_u85.execution import weights_of
 from eqsat.device.ethos_u85.registers import WeightFormat, WeightSparsity
 from eqsat.device.ethos_u85.weights import Order, scales, weights
 from eqsat.device.memory import MemoryMap
+from eqsat.ground.worker import Worker
 from eqsat.target import Target
 from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
-from eqsat.workers.worker import Worker
 from tests.graphs import finish, rescale
 
 FEW, MANY, SPARSE = np.arange(-2, 2), np.arange(-127, 128), np.arange(-50, 50)

@@ -11,7 +11,7 @@ from pathlib import Path
 from eqsat import __version__
 
 ABSENT = "absent"
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eqsat.ground.packed import UnpackError, pack_arrays, pack_json, unpack_arrays, unpack_json
 from extraction import InvalidGraph
 from extraction.io import load
-from extraction.unpack import UnpackError, pack_arrays, pack_json, unpack_arrays, unpack_json
 
 LARGE = 8 << 20
 

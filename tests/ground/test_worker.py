@@ -11,12 +11,13 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from eqsat.ground.process import WorkerError
+from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa import dumps
 from eqsat.tosa.reference import run_reference
 from eqsat.vela.compile import compile_graph, compile_tosa
-from eqsat.workers.worker import Pool, Worker, WorkerError
 from tests.graphs import conv_graph, finish, relu
 
 U85 = Target.of("ethos-u85-256")

@@ -9,9 +9,9 @@ from importlib.metadata import requires
 from pathlib import Path
 
 import eqsat
-from eqsat.versions import ABSENT, versions
+from eqsat.ground.versions import ABSENT, versions
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def test_of_a_package_that_is_not_installed() -> None:
@@ -30,13 +30,13 @@ def test_the_commit_is_of_the_checkout_that_the_sources_are(tmp_path: Path) -> N
         return done.stdout.strip()
 
     def seen(place: Path) -> str:
-        code = "import sys; sys.path.insert(0, '.'); from eqsat.versions import commit; print(commit())"
+        code = "import sys; sys.path.insert(0, '.'); from eqsat.ground.versions import commit; print(commit())"
         done = subprocess.run([sys.executable, "-I", "-c", code], cwd=place, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     for place in (tmp_path, tmp_path / "site-packages"):
-        (place / "eqsat").mkdir(parents=True)
-        for name in ("__init__.py", "versions.py"):
+        (place / "eqsat" / "ground").mkdir(parents=True)
+        for name in ("__init__.py", "ground/__init__.py", "ground/versions.py"):
             (place / "eqsat" / name).write_text((ROOT / "eqsat" / name).read_text())
     git("init", "-q")
     assert seen(tmp_path) == ABSENT, "nothing is committed"
@@ -44,16 +44,14 @@ def test_the_commit_is_of_the_checkout_that_the_sources_are(tmp_path: Path) -> N
     git("commit", "-qm", "first")
     assert seen(tmp_path).startswith(git("rev-parse", "HEAD")[:12])
     assert seen(tmp_path / "site-packages") == ABSENT
-    (tmp_path / "eqsat" / "versions.py").open("a").write("\n")
+    (tmp_path / "eqsat" / "ground" / "versions.py").open("a").write("\n")
     assert seen(tmp_path).endswith("-dirty")
 
 
 def test_of_a_clone_that_is_not_installed(tmp_path: Path) -> None:
     """Without site-packages there is no metadata of eqsat at all, only its sources."""
     (tmp_path / "eqsat").symlink_to(ROOT / "eqsat")
-    code = (
-        "import sys; sys.path.insert(0, '.'); from eqsat.versions import versions; print(versions(['eqsat', 'numpy']))"
-    )
+    code = "import sys; sys.path.insert(0, '.'); from eqsat.ground.versions import versions; print(versions(['eqsat', 'numpy']))"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.strip() == str({"eqsat": eqsat.__version__, "numpy": ABSENT}), done.stderr
 

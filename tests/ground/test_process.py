@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from extraction.process import Limits, Process, WorkerError
+from eqsat.ground.process import Limits, Process, WorkerError
 
 
 def echo(*args: object) -> list[object]:
@@ -149,7 +149,7 @@ def test_what_a_function_started_ends_with_its_process(process: Process) -> None
 def test_nothing_outlives_a_caller_that_is_killed(process: Process, end: int) -> None:
     """Also not a process that is busy."""
     script = (
-        "import threading, time\nfrom extraction.process import Process\np = Process('test')\n"
+        "import threading, time\nfrom eqsat.ground.process import Process\np = Process('test')\n"
         "print(p.call('test_process:echo')[0], flush=True)\np.call('test_process:loops')\n"
     )
     root = str(Path(__file__).parents[2])

@@ -1,7 +1,7 @@
 """Worker processes for Vela and the TOSA reference model: native code, which can crash, leak or hang there without
 hurting the caller.
 
-Every failure is a `WorkerError`. The protocol is that of `extraction/process.py`. Vela leaks about 9 kB for each
+Every failure is a `WorkerError`. The protocol is that of `eqsat/ground/process.py`. Vela leaks about 9 kB for each
 compile, so a worker is replaced after some thousands; its recursion overflows a stack of 8 MB on deep graphs, so a
 worker has a large one.
 """
@@ -17,9 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from extraction.process import Limits, Process, WorkerError, cpu_seconds
-
-__all__ = ["Limits", "Pool", "Process", "Worker", "WorkerError", "cpu_seconds"]
+from eqsat.ground.process import Limits, Process, WorkerError
 
 _Value = TypeVar("_Value")
 

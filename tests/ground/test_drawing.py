@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.drawing import Box, Edge, Look, Text, beside, captioned, draw, layout, svg
+from eqsat.ground.drawing import Box, Edge, Look, Text, beside, captioned, draw, layout, svg
 from eqsat.report import graphs
 from tests.graphs import channel_shuffle, residual
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from eqsat.files import InputError, OutputError, check_output, read_bytes, write_atomically
+from eqsat.ground.files import InputError, OutputError, check_output, read_bytes, write_atomically
 
 
 def test_an_output_has_the_permissions_that_the_user_gives_to_new_files(tmp_path: Path) -> None:

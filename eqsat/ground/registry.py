@@ -1,5 +1,4 @@
-"""What users name by a string, and one way to find it: extractors here, cost models, rules and models in the packages
-above.
+"""What users name by a string, and one way to find it: extractors, cost models, rules and models.
 
 >>> extractors = Registry("extractor", "extraction.extractors", {"ilp": "extraction.ilp:extract"})
 >>> extractors.find("ilp").__module__
@@ -27,15 +26,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .errors import ExtractionError
-
-
-class UnknownName(ExtractionError, ValueError):
-    """Nothing has this name; the message names what there is, or the part that is missing."""
-
-
-class BrokenModule(UnknownName):
-    """The module of a name is there, and raises when it is imported; the cause is what it raised."""
+from eqsat.ground.files import InputError, PluginError
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,46 +45,46 @@ class Registry:
 
     def place(self, name: str) -> str:
         """`module:Name` or `file.py:Name` of a name; a module that is looked into as a whole has no Name. Raises
-        UnknownName."""
+        InputError."""
         known = self.available()
         if name in known:
             return known[name]
         if ":" not in name and not name.endswith(".py") and not _is_module(name):
-            raise UnknownName(
+            raise InputError(
                 f"no {self.what} is called {name!r}; there are {', '.join(sorted(known)) or 'none by a name alone'}; "
                 f"or give file.py:Name, module:Name or an entry point in the group {self.group!r}"
             )
         return name
 
     def find(self, name: str) -> Any:
-        """The object, or the module, of a name. Raises UnknownName, BrokenModule."""
+        """The object, or the module, of a name. Raises InputError, PluginError."""
         return load(self.place(name))
 
     def find_callable(self, name: str, *parameters: str, **keywords: str) -> Any:
-        """The object, which takes these arguments; only their number and the keywords matter. Raises UnknownName where
+        """The object, which takes these arguments; only their number and the keywords matter. Raises InputError where
         it does not."""
         found = self.find(name)
         form = ", ".join([*parameters, *(f"{k}={v}" for k, v in keywords.items())])
         if not callable(found):
-            raise UnknownName(f"{name} is no {self.what}: name something in it that is called as ({form})")
+            raise InputError(f"{name} is no {self.what}: name something in it that is called as ({form})")
         try:
             inspect.signature(found).bind(*parameters, **keywords)
         except TypeError as e:
-            raise UnknownName(f"{name} is no {self.what}: it is called as ({form}), and that says: {e}") from e
+            raise InputError(f"{name} is no {self.what}: it is called as ({form}), and that says: {e}") from e
         except ValueError:  # native code that does not tell what it takes
             pass
         return found
 
 
 def load(place: str) -> Any:
-    """The object of `module:Name` or `file.py:Name`, or the module where there is no Name. Raises UnknownName,
-    BrokenModule."""
+    """The object of `module:Name` or `file.py:Name`, or the module where there is no Name. Raises InputError,
+    PluginError."""
     module_place, attribute = split(place)
     module = _module(module_place)
     if not attribute:
         return module
     if not hasattr(module, attribute):
-        raise UnknownName(f"{module_place} has no {attribute!r}")
+        raise InputError(f"{module_place} has no {attribute!r}")
     return getattr(module, attribute)
 
 
@@ -118,30 +109,30 @@ _files: dict[str, tuple[bytes, ModuleType]] = {}
 def _module(place: str) -> ModuleType:
     try:
         return _file(place) if place.endswith(".py") else _importable(place)
-    except UnknownName:
+    except InputError:
         raise
     except Exception as e:  # noqa: BLE001 - a user's module can raise anything
         path = os.path.abspath(place)
         lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == path]
         where = f"{place}, line {lines[-1]}" if lines and f"{path}:" not in str(e) else place
-        raise BrokenModule(f"cannot import {where}: {type(e).__name__}: {e}") from e
+        raise PluginError(f"cannot import {where}: {type(e).__name__}: {e}") from e
 
 
 def _importable(name: str) -> ModuleType:
     if not _is_module(name):
-        raise UnknownName(f"there is no module {name!r}")
+        raise InputError(f"there is no module {name!r}")
     return importlib.import_module(name)
 
 
 def _is_module(name: str) -> bool:
-    """Whether there is a module of this name. Raises BrokenModule where its package cannot be imported."""
+    """Whether there is a module of this name. Raises PluginError where its package cannot be imported."""
     _see(os.getcwd())
     try:
         return name in sys.modules or (bool(name) and importlib.util.find_spec(name) is not None)
     except (ModuleNotFoundError, ValueError):  # its package is none, or the name is no name
         return False
     except Exception as e:  # noqa: BLE001 - the package is a user's, too
-        raise BrokenModule(f"cannot import the package of {name}: {type(e).__name__}: {e}") from e
+        raise PluginError(f"cannot import the package of {name}: {type(e).__name__}: {e}") from e
 
 
 def _file(place: str) -> ModuleType:
@@ -152,7 +143,7 @@ def _file(place: str) -> ModuleType:
     try:
         source = Path(path).read_bytes()
     except FileNotFoundError:
-        raise UnknownName(f"{place} does not exist") from None
+        raise InputError(f"{place} does not exist") from None
     if path in _files and _files[path][0] == source:
         return _files[path][1]
     stem = re.sub(r"\W", "_", Path(path).stem)

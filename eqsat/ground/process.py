@@ -4,8 +4,8 @@ r"""Functions called in a process of their own, where they may crash, leak, hang
 ...     process.call("math:factorial", 5), process.call("builtins:bytes", [1, 2])
 (120, b'\x01\x02')
 
-The one protocol for solvers that race, Vela, the reference model, cells of a benchmark and files that are fuzzed. It
-lives here because this package imports nothing else of the project's. Arguments and results are what JSON holds, and
+The one protocol for solvers that race, Vela, the reference model, cells of a benchmark and files that are fuzzed.
+Arguments and results are what JSON holds, and
 byte strings; nothing is pickled (`_child.py` has the format). A function may stream messages while it runs.
 
 Why no library: Pebble 5.2 (ProcessPool, spawned workers) was tried. It imports the user's script again in each worker,
@@ -89,7 +89,7 @@ class Process:
         if self._process is None or self._process.poll() is not None or self._calls >= self.recycle:
             self.close()
             self._calls = 0
-            path = [str(_CHILD.parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+            path = [str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(_CHILD), self.name, str(self.stack)],
                 stdin=subprocess.PIPE,

@@ -1,1 +1,0 @@
-"""Worker processes for native code that can crash, leak or hang."""
