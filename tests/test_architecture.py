@@ -30,7 +30,7 @@ SEES = {
     "verification": "ground tensor target tosa vela device proof egraph options choice",
     "search": "ground store tensor extraction target tosa vela egraph rules cost_models options choice verification",
     "runs": "ground tensor extraction target tosa vela egraph cost_models choice search",
-    "explain": "ground tensor extraction target tosa egraph rules options choice search",
+    "explain": "ground tensor extraction target tosa vela egraph rules options choice search",
     "checking": "ground tensor extraction target tosa vela proof egraph rules cost_models options choice search explain",
     "discover": "ground tensor target tosa vela proof egraph options search",
     "executorch": "ground target tosa vela device options search runs",

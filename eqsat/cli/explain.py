@@ -75,6 +75,7 @@ def _explain(
     from eqsat import runs
     from eqsat.checking import user_rules as own
     from eqsat.explain import ExplainError, explain, view
+    from eqsat.explain.pruning import advice
 
     if (run / "0").is_dir():
         raise InputError(f"{run} has a run per delegate: name one of them, such as {run / '0'}")
@@ -84,7 +85,10 @@ def _explain(
         with working(f"saturating {loaded.name} again"):
             explanation = explain(loaded, [r for p in packs for r in p.rules])
             number = None if node is None else _number(node)
+            pruning = advice(loaded) if number is None else None
             text = explanation.text(removals) if number is None else explanation.op_text(number)
+            if pruning:
+                text += f"\n\n{pruning.text()}"
             if svg or dot or as_json:
                 part = view.whole(loaded) if number is None else view.region(loaded, number, radius)
                 mark = None if number is None else explanation.position(number)
@@ -94,6 +98,7 @@ def _explain(
                 write_atomically(dot, view.dot(part).encode())
             if as_json:
                 data = explanation.as_dict(removals) if number is None else explanation.op_dict(number)
+                data |= {"pruning": pruning.as_dict()} if pruning else {}
                 write_atomically(
                     as_json, json.dumps({"schema": SCHEMA, "explanation": data, "egraph": view.as_dict(part)}).encode()
                 )

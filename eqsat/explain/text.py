@@ -79,15 +79,18 @@ def line(e: Explanation, v: Verdict, removals: bool) -> str:
     return out + f"; by {few(v.rules, _RULES)}" if v.rules else out
 
 
-def _from(origins: Origins) -> str:
+def origins_text(origins: Origins) -> str:
+    """What a line ends with: modules and nodes of PyTorch, or nothing."""
     return f"  # {few([str(o) for o in origins], _ORIGINS)}" if origins else ""
 
 
 def overview(e: Explanation, removals: bool) -> str:
     out = [*headline(e), "", LEGEND, ""]
-    out += [line(e, v, removals) + _from(e.origins.get(v.node, ())) for v in e.ops.values()]
+    out += [line(e, v, removals) + origins_text(e.origins.get(v.node, ())) for v in e.ops.values()]
     if e.added:
-        out += ["", "New operators:"] + [f"  {a.op} {a.type}  {cycles(a.cycles)}{_from(a.origins)}" for a in e.added]
+        out += ["", "New operators:"] + [
+            f"  {a.op} {a.type}  {cycles(a.cycles)}{origins_text(a.origins)}" for a in e.added
+        ]
     return "\n".join(out)
 
 
