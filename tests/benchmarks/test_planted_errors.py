@@ -25,6 +25,7 @@ def test_none_of_a_few_passes(tmp_path: Path) -> None:
     assert "**0**" in (tmp_path / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_what_passed_before_does_not_now(pool: Pool) -> None:
     """The clamp's lower limit shows only where one input is low and another high, which no sample had, and then before
     a mean."""

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import store
 
 
+@pytest.mark.slow
 def test_a_few_events(tmp_path: Path) -> None:
     assert store.main(["--events", "40", "--searches", "1", "--out", str(tmp_path)]) == 0
     records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
@@ -18,6 +19,7 @@ def test_a_few_events(tmp_path: Path) -> None:
     assert sum(v for k, v in records[-1].items() if k != "kind") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trusting", ["eqsat.store.local.is_valid", "eqsat.store.shared.is_valid"])
 def test_a_store_that_checks_nothing_is_found_out(trusting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trusting, lambda key, value, checksum: isinstance(key, str) and isinstance(value, bytes))

@@ -123,6 +123,7 @@ def test_guards_copies_prices_and_the_page_follow_the_table(
     assert rows[new.name].endswith("order as it is. | U55, U65 | from 5.3 | forbidden |")
 
 
+@pytest.mark.slow
 @of(CELLS)
 def test_no_binary_that_is_wrong_is_proved(defect: Defect, target: Target, worker: Worker) -> None:
     """Samples on the functional model say which these are."""

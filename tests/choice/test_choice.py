@@ -67,6 +67,7 @@ def assert_equal(graph: TensorGraph, other: TensorGraph) -> None:
             assert np.array_equal(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", GRAPHS)
 def test_the_choice_means_what_the_source_means(source, model: VelaGroups) -> None:
     graph = source()
@@ -116,6 +117,7 @@ def test_a_useless_pair_of_transposes_is_not_chosen(model: VelaGroups) -> None:
     assert "transpose" not in found.op_counts()
 
 
+@pytest.mark.slow
 def test_a_transpose_never_saves_more_than_it_costs(model: VelaGroups) -> None:
     """Else a pair of U55's, which Vela estimates too low, would look like a gain around an activation."""
     choices = choices_of(transposed_relus(), model)

@@ -42,6 +42,7 @@ def changed(before: Choices, after: Choices) -> list[int]:
     return nodes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["y", "n7"])
 def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
     """Of outputs too, which have the user's name; where that looks like ours, all of ours look otherwise."""

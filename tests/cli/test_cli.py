@@ -105,6 +105,7 @@ def test_optimize_a_tosa_file(tmp_path):
     assert record["command_stream"]["eqsat"]["commands"] < record["command_stream"]["stock"]["commands"]
 
 
+@pytest.mark.slow
 def test_both_totals_are_told(tmp_path):
     source, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     source.write_bytes(dumps(products(False)))
@@ -302,6 +303,7 @@ def test_a_disk_that_fails_costs_the_files_and_not_the_figures(tmp_path, more):
         assert "verified bit for bit: yes" in done.stdout and "wrote" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_misspelt_callable_is_told_before_executorch_is_imported(tmp_path):
     (tmp_path / "mine.py").write_text("def model(): ...\n")
     code = (

@@ -169,6 +169,7 @@ def test_what_needs_no_work_imports_nothing_large(arguments: tuple[str, ...]) ->
     assert done.stdout.splitlines()[-1] == f"{0 if arguments[0].startswith('-') else 2} []", done.stderr
 
 
+@pytest.mark.slow
 def test_a_tosa_file_is_optimized_without_pytorch(tmp_path: Path) -> None:
     given, out = tmp_path / "in.tosa", tmp_path / "out.tosa"
     given.write_bytes(dumps(residual()))

@@ -82,6 +82,7 @@ def test_it_does_not_pay_to_copy_a_constant_first(name: str, target: str, pool: 
     assert as_they_are <= copied_first < 1.5 * as_they_are
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
 def test_the_answer_is_dearer_by_neither_total(target: str, tmp_path: Path) -> None:
     """Depthwise convolutions do these products with more flash; on U55 they take 0.06 of stock's cycles by Vela's own
@@ -115,6 +116,7 @@ def test_no_rule_writes_an_op_that_costs_nothing(make) -> None:
 # ---- U55 and U65 transposes are estimated far cheaper than copies -----------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256"])
 def test_transposes_are_not_sought_because_they_look_cheap(target: str) -> None:
     """A graph without movement stays without: there is no rule that gains by putting a transpose where a copy was."""

@@ -75,6 +75,7 @@ def damaged() -> list[bytes]:
     return out
 
 
+@pytest.mark.slow
 def test_damaged_streams_are_read_as_vela_reads_them_or_refused() -> None:
     """Where Vela's decoder ends its process there is an error here; what is refused beyond that breaks a rule of the
     format that Vela's decoder has as assertions, which are compiled out of it."""

@@ -54,6 +54,7 @@ GRAPHS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_windows_are_equal_to_what_they_are_read_off(name: str) -> None:
     source = Source(GRAPHS[name])

@@ -48,6 +48,7 @@ def sums(ep: torch.export.ExportedProgram) -> list[torch.fx.Node]:
     return [n for n in ep.graph.nodes if n.target is torch.ops.aten.sum.dim_IntList]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 400), max_size=4), st.integers(1, 80000))
 def test_a_split_fits_and_has_all_elements(kept: list[int], summed: int) -> None:
     found = split(kept, summed)
@@ -60,6 +61,7 @@ def test_what_has_no_divisors_is_left_alone() -> None:
     assert split([], 65537) is None and split([], 65536) == (1, 1, 65536, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "axes"), CASES)
 @pytest.mark.parametrize("keepdim", [True, False])
 def test_the_program_computes_the_same_to_the_bit(shape, axes, keepdim: bool) -> None:

@@ -50,6 +50,7 @@ def all_proofs(history: History) -> list[Proof]:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", GRAPHS)
 def test_every_e_node_has_a_proof_of_matched_instances(build: Callable[[], TensorGraph]) -> None:
     proofs = all_proofs(history_of(build()))

@@ -196,6 +196,7 @@ def test_a_region_is_bounded(relus: tuple[Result, Explanation], monkeypatch: pyt
     assert len(part.boxes) <= 3 and part.left_out > 0 and "left out" in view.svg(part)
 
 
+@pytest.mark.slow
 def test_a_run_that_ran_out_of_time_is_explained(tmp_path: Path) -> None:
     """The saturation with records is slower, and may not stop where the clock stopped the run's."""
     result = optimized(halves, tmp_path, budget=Budget(seconds=1e-6))
@@ -203,6 +204,7 @@ def test_a_run_that_ran_out_of_time_is_explained(tmp_path: Path) -> None:
     assert not any(v.problem for v in explain(result).ops.values())
 
 
+@pytest.mark.slow
 def test_own_rules_must_be_at_hand(tmp_path: Path) -> None:
     result = optimized(halves, tmp_path)
     with pytest.raises(ExplainError, match="no-such-rule"):

@@ -65,6 +65,7 @@ def in_process(solver: Solver):
     return solve
 
 
+@pytest.mark.slow
 @many
 @given(mixed)
 def test_branch_and_bound_and_reductions(graph):
@@ -123,6 +124,7 @@ def test_reductions_keep_an_optimum_under_an_upper_bound(graph, slack):
     assert check(graph, reduced.lift(choice)) == best
 
 
+@pytest.mark.slow
 @some
 @given(mixed)
 def test_a_choice_is_carried_over_to_the_reduced_graph(graph):
@@ -137,6 +139,7 @@ def test_a_choice_is_carried_over_to_the_reduced_graph(graph):
         assert check(graph, small.lift(near)) <= whole.cost
 
 
+@pytest.mark.slow
 @some
 @given(mixed)
 def test_greedy_is_valid_and_never_below_the_optimum(graph):

@@ -22,6 +22,7 @@ def test_an_extraction_that_begins_after_it_is_done_at_once(method: str) -> None
     assert found.seconds < LONG / 4
 
 
+@pytest.mark.slow
 def test_a_race_under_way_is_ended() -> None:
     graph, asked = hard_graph(layers=60, width=30), threading.Event()
     timer = threading.Timer(3, asked.set)

@@ -110,6 +110,7 @@ def test_a_timeout_kills_the_request(own: Worker, size: int) -> None:
     assert compile_graph(conv_graph(), U85, own).cycles > 0
 
 
+@pytest.mark.slow
 def test_deep_graphs_compile_and_run(own: Worker) -> None:
     graph = chain(3000)
     process = own.start()

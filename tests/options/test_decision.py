@@ -44,6 +44,7 @@ def test_more_memory_is_looked_for_after_the_default_limits() -> None:
         assert Decision(limits=limits, default=default).aims == aims
 
 
+@pytest.mark.slow
 @ON_THE_NEWEST_VELA
 def test_a_faster_graph_that_needs_more_sram_is_not_the_answer(
     options: Options, worker: Worker, tmp_path: Path
@@ -109,6 +110,7 @@ def test_an_answer_is_dearer_than_stocks_by_neither_total(objective: str) -> Non
     assert min([dearer, stock, better], key=by_commands.rank) == dearer
 
 
+@pytest.mark.slow
 def test_where_nothing_fits_the_closest_is_the_answer_with_a_warning(options: Options) -> None:
     given = dumps(recomputed())
     result = optimize_tosa(given, U55, options=replace(options, max_sram=1, max_flash="any"))

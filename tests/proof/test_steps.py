@@ -26,6 +26,7 @@ def some_step(rng: np.random.Generator) -> Step:
     return "clip", low, low + int(rng.integers(1, 3000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
 def test_the_first_value_that_reaches_a_result(seed: int) -> None:
     rng = np.random.default_rng(seed)

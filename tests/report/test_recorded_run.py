@@ -70,6 +70,7 @@ def test_the_text_has_every_model_and_the_means(run: RecordedRun) -> None:
     assert markdown(with_cell(run, scaled(1.5))) != text
 
 
+@pytest.mark.slow
 def test_the_graphs_before_and_after_are_kept_with_their_records(run: RecordedRun) -> None:
     kept = read_outlines(run.directory)
     for at, record in run.records.items():

@@ -57,6 +57,7 @@ def convolutions(frozen: Frozen) -> int:
     return sum(e.op == "depthwise_conv2d" for nodes in frozen.classes for e in nodes)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     shape=SHAPES,

@@ -185,6 +185,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "build", "counted", "before", "after"),
     [(p, b, c, n, m) for p, _, b, c, n, m in CASES],

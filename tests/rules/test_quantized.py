@@ -56,6 +56,7 @@ def wide_step(draw, g: TensorGraph, x: int) -> int:
     return rescale(g, out, "INT8", *draw(SCALES), 0, draw(POINTS))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_chain_from_int8_to_int8_is_one_op(data):
@@ -154,6 +155,7 @@ def test_one_clamp_or_table_is_not_rewritten():
 # ---- clamps -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(["INT8", "INT16"]), st.lists(POINTS, min_size=4, max_size=4))
 def test_clamp_of_clamp_is_one_even_if_the_ranges_are_apart(dtype, ends):

@@ -152,6 +152,7 @@ def test_a_bad_rule_leaves_the_best_of_the_rest(stock, options: Options) -> None
     assert any("EngineError" in w for w in result.warnings)
 
 
+@pytest.mark.slow
 def test_an_unsound_rule_is_caught_by_the_comparison(options: Options, worker: Worker) -> None:
     """It drops every unary op of one type: types fit, values do not."""
     result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, rules=(DROPPED,)))
@@ -175,6 +176,7 @@ def test_a_small_budget_gives_a_sound_result(budget: Budget, stop: str, options:
     assert compare(transposed_relus(), loads(result.tosa), worker).equal
 
 
+@pytest.mark.slow
 def test_no_cache_is_no_failure(options: Options, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = optimize_tosa(dumps(transposed_relus()), U55, options=replace(options, cache=tmp_path / "file" / "prices"))

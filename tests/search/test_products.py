@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from eqsat.options.options import Options
 from eqsat.search.optimizer import optimize_tosa
@@ -31,6 +32,7 @@ def recurrence() -> TensorGraph:
     return finish(g, *outputs)
 
 
+@pytest.mark.slow
 @ON_THE_NEWEST_VELA
 def test_the_steps_of_a_recurrence_are_one_product(tmp_path: Path) -> None:
     options = Options(cache=tmp_path / "prices", effort=1)

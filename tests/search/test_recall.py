@@ -57,6 +57,7 @@ def forge(store: AnswerStore, name: str, answer: KnownAnswer, packed: bytes = b"
         kept.put(ANSWERS, {name: packed or answer.packed()})
 
 
+@pytest.mark.slow
 def test_the_same_search_again_gives_its_answer(store: AnswerStore) -> None:
     first, again = answered(store), answered(store)
     assert first.corrected < first.stock_corrected and not first.remembered
@@ -74,6 +75,7 @@ def test_that_nothing_was_gained_is_remembered_too(store: AnswerStore) -> None:
     assert first.chosen == again.chosen == "explicit" and again.remembered and again.kept == first.kept != ""
 
 
+@pytest.mark.slow
 def test_another_search_of_the_graph_starts_from_what_is_known(store: AnswerStore) -> None:
     best = answered(store)
     without_rules = answered(store, options=Options(effort=0))
@@ -83,6 +85,7 @@ def test_another_search_of_the_graph_starts_from_what_is_known(store: AnswerStor
     assert not other.remembered and not other.respelled and len(entries(store)) == 3
 
 
+@pytest.mark.slow
 def test_damage_costs_the_entry_alone(store: AnswerStore) -> None:
     first = answered(store)
     (name,) = entries(store)
@@ -92,6 +95,7 @@ def test_damage_costs_the_entry_alone(store: AnswerStore) -> None:
     assert not again.remembered and again.respelled and again.tosa == first.tosa and list(entries(store)) == [name]
 
 
+@pytest.mark.slow
 def test_other_weights_take_the_known_choice(store: AnswerStore) -> None:
     """As the same architecture has them after another training."""
     known, other = answered(store), around(seed=5)
@@ -104,6 +108,7 @@ def test_other_weights_take_the_known_choice(store: AnswerStore) -> None:
     assert len(entries(store)) == 2 and answered(store, other).remembered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gained", [1, 2])
 def test_a_choice_that_gains_less_than_it_did_is_searched_for(gained: int, store: AnswerStore) -> None:
     answered(store)
@@ -113,6 +118,7 @@ def test_a_choice_that_gains_less_than_it_did_is_searched_for(gained: int, store
     assert result.respelled == (gained == 1) and result.verified and result.corrected < result.stock_corrected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["", "5", '{"outline": "x", "nodes": [], "shapes": []}', "numbers", "movements"])
 def test_a_forged_choice_changes_no_answer(change: str, store: AnswerStore) -> None:
     answered(store)
@@ -127,6 +133,7 @@ def test_a_forged_choice_changes_no_answer(change: str, store: AnswerStore) -> N
     assert not result.respelled and result.verified and result.tosa == answered(None, around(seed=5)).tosa
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["another graph", "no graph", "other cycles", "no such settings", "another accelerator", "bomb"]
 )

@@ -20,6 +20,7 @@ U55, U85 = (Target.of(name) for name in ("ethos-u55-128", "ethos-u85-256"))
 LEAST = Options(objective="sram", effort=1, binary_time_limit=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [U55, U85], ids=lambda t: t.accelerator)
 def test_a_setting_is_chosen_where_it_is_better(target: Target) -> None:
     given = dumps(widening())
@@ -35,6 +36,7 @@ def test_a_setting_is_chosen_where_it_is_better(target: Target) -> None:
     assert tuned.run is not None and tuned.record()["settings"] == tuned.settings
 
 
+@pytest.mark.slow
 def test_settings_of_the_user_win() -> None:
     given = dumps(widening())
     target = U55.with_flags(["--arena-cache-size=400000", "--optimise=Performance"])

@@ -49,6 +49,7 @@ def stripes(result: Result) -> int:
     return sum(e.extractor == "stripes" for e in result.extractions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("made", "target"), [(widening, U55), (forked, U85), (along_time, U55), (along_time, U85)])
 def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Target) -> None:
     given = dumps(made())
@@ -66,6 +67,7 @@ def test_a_limit_is_met_by_stripes(made: Callable[[], TensorGraph], target: Targ
     assert (again.corrected, again.footprint.sram) == (result.corrected, result.footprint.sram)
 
 
+@pytest.mark.slow
 def test_less_sram_is_found_at_no_more_cycles_than_stock_takes() -> None:
     given = dumps(forked(is_transposed=True))
     result = optimize_tosa(given, U55, stock=given, options=Options(effort=1, objective="sram", max_flash="any"))
@@ -73,6 +75,7 @@ def test_less_sram_is_found_at_no_more_cycles_than_stock_takes() -> None:
     assert result.footprint.sram < 0.9 * peak(given, U55)
 
 
+@pytest.mark.slow
 def test_the_pareto_set_has_graphs_in_stripes() -> None:
     given = dumps(forked())
     options = Options(effort=1, objective="pareto", max_flash="any")
@@ -82,12 +85,14 @@ def test_the_pareto_set_has_graphs_in_stripes() -> None:
     assert min(p.sram for p in points) < 0.7 * max(p.sram for p in points)
 
 
+@pytest.mark.slow
 def test_nothing_is_tried_where_no_memory_is_short() -> None:
     given = dumps(forked())
     result = optimize_tosa(given, U55, stock=given, options=Options(effort=1, max_sram="any", max_flash="any"))
     assert stripes(result) == 0
 
 
+@pytest.mark.slow
 def test_the_same_graph_has_the_same_answer() -> None:
     given = dumps(widening())
     options = Options(effort=1, max_sram=int(0.6 * peak(given, U55)))
@@ -95,6 +100,7 @@ def test_the_same_graph_has_the_same_answer() -> None:
     assert first.tosa == second.tosa and stripes(first) == stripes(second)
 
 
+@pytest.mark.slow
 def test_stripes_say_which_operators_they_are_of() -> None:
     graph = widening()
     named = {n: text([Origin(f"conv_{n}", "body")]) for n in graph.live() if graph.nodes[n].op == "conv2d"}

@@ -79,6 +79,7 @@ def answered(place: str, effort: int = 1) -> Result:
     return optimize_tosa(given, TARGET, stock=given, options=options, with_settings=True, store=AnswerStore(place))
 
 
+@pytest.mark.slow
 def test_another_machine_takes_the_answer(url: str, tmp_path: Path) -> None:
     first = answered(f"{tmp_path}/first,{url}")
     other = answered(f"{tmp_path}/other,read-only:{url}")
@@ -86,6 +87,7 @@ def test_another_machine_takes_the_answer(url: str, tmp_path: Path) -> None:
     assert other.settings == first.settings and other.warnings == first.warnings == []
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_costs_one_warning(tmp_path: Path) -> None:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))  # nobody listens
@@ -95,6 +97,7 @@ def test_a_server_that_is_not_there_costs_one_warning(tmp_path: Path) -> None:
     assert [w for w in result.warnings if "shared store" in w] == result.warnings and len(result.warnings) == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_shared_store_changes_no_answer(url: str, tmp_path: Path) -> None:
     first = answered(f"{tmp_path}/first,{url}")
     for file in (f for f in (tmp_path / "shared").rglob("*") if f.is_file()):

@@ -114,6 +114,7 @@ def test_pull_is_exact(op: str) -> None:
     assert found["pull"] > 100 and (found["units"] > 100 or op == "slice")  # a slice leaves unit axes alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", AXIAL)
 def test_push_is_exact(op: str) -> None:
     found = {"push": 0, "units": 0}
@@ -155,6 +156,7 @@ def test_every_axis_that_a_tile_makes_can_be_pushed() -> None:
                 assert n != 1 or push_units(Move.transpose(grown, perm), "tile", attrs, Type(shape, "INT8"))
 
 
+@pytest.mark.slow
 def test_stacks_are_pulled_and_pushed_exactly() -> None:
     """concat along an axis, its operands 1 or more long there."""
     pulled = pushed = 0

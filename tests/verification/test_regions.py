@@ -170,6 +170,7 @@ def test_a_value_and_its_moves_are_one_value_at_a_boundary(wrong: int | None) ->
     assert reason == "" if wrong is None else f"n{out[wrong]} (reshape)" in reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_no_sound_extraction_is_refused(seed: int) -> None:
     """With random prices, so that all kinds of e-nodes are met."""
