@@ -331,9 +331,9 @@ def sum_of_a_slice() -> TensorGraph:
 
 @_smallest
 def product_of_a_slice() -> TensorGraph:
-    """MATMUL is behind a SLICE of matrices.
+    """MATMUL has a SLICE as first operand.
 
-    Every product reads the first matrix.
+    Every product reads from the beginning of the whole tensor, as many channels as that has.
     """
     g = TensorGraph()
     x = g.add("slice", (g.add_input("x", (1, 6, 6, 8), "INT8"),), start=(0, 0, 0, 0), size=(1, 4, 6, 8))

@@ -158,7 +158,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "sum_of_a_slice", _ALL, "slice > reduce_sum, slice > rescale > reduce_sum", remedy=Copy(patterns.sums_of_slices)
     ),
-    Defect("product_of_a_slice", _U55_U65, "slice > matmul"),
+    Defect("product_of_a_slice", _U55_U65, "slice > matmul", remedy=Copy(patterns.products_of_slices)),
     Defect(
         "channel_scales_before_slices",
         _ALL,

@@ -109,6 +109,12 @@ def extrema_of_slices(graph: TensorGraph) -> Iterator[Place]:
     return filter(None, (_from_slice(graph, n, ("reshape",)) for n in extrema))
 
 
+def products_of_slices(graph: TensorGraph) -> Iterator[Place]:
+    """MATMULs, from the SLICE on that is their first operand; as the second one it is read rightly."""
+    products = (n for n in graph.live() if graph.nodes[n].op == "matmul")
+    return filter(None, (_from_slice(graph, n, ("reshape",)) for n in products))
+
+
 def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
     """RESCALEs from INT32 to fewer bits, and the SLICE that they read."""
     for n in graph.live():

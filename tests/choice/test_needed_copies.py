@@ -1,5 +1,6 @@
-"""Sums, maxima and RESCALEs behind a SLICE read a copy of it, outputs that Vela loses are one: with that the binary is
-right."""
+"""Sums, maxima, products and RESCALEs behind a SLICE read a copy of it, outputs that Vela loses are one.
+
+With that the binary is right."""
 
 from __future__ import annotations
 
@@ -52,6 +53,22 @@ def test_the_binary_is_wrong_without_a_copy_and_right_with_it(op: str, target: s
     assert_equal(graph, copied)
     found = [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)]
     assert found == [False, True]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_matrix_product_reads_a_copy_of_its_first_operand(target: str, worker: Worker) -> None:
+    """On U55 and U65 alone; as second operand a SLICE is read rightly."""
+    for sliced, (first, second) in ((True, ("x", "y")), (False, ("y", "x"))):
+        g = TensorGraph()
+        x = g.add("slice", [g.add_input("x", (1, 3, 16, 48), "INT8")], start=(0, 0, 0, 16), size=(1, 3, 16, 16))
+        operands = {"x": g.add("reshape", [x], shape=(3, 16, 16)), "y": g.add_input("y", (3, 16, 16), "INT8")}
+        product = g.add_with("matmul", [operands[first], operands[second]], makers.matmul(3, -2))
+        graph = finish(g, rescale(g, product, "INT8", shift=(36,)))
+        copied, _ = with_copies(graph, {}, remedies(Copy, Target.of(target).family))
+        assert (copied is not graph) is (sliced and "u85" not in target)
+        assert_equal(graph, copied)
+        found = [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)]
+        assert found == [copied is graph, True]
 
 
 @pytest.mark.parametrize("target", TARGETS)
