@@ -1,1 +1,1 @@
-"""What a user may set, and what decides between graphs: options, budgets, limits of memory, the referee."""
+"""What a user may set, and how the answer is chosen: options, budgets, limits, ranking."""
