@@ -33,9 +33,9 @@ _LARGEST = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """What is proved of the e-nodes of an e-graph.
+    """The equalities that are proved among the e-nodes of an e-graph.
 
-    It holds for every input on which the source graph does not overflow.
+    They hold for every input on which the source graph does not overflow.
     equal: `id` of the e-nodes that equal the first e-node of their class that has a term.
     That first e-node is among them.
     undecided: {operator: number of its e-nodes that are not proved}.
@@ -56,7 +56,7 @@ def prove(frozen: Frozen, seed: int = 1) -> Proofs:
     """Returns which e-nodes are proved equal, at the random point of a seed."""
     graph, out = frozen.source, Proofs()
     every = [e for nodes in frozen.classes for e in nodes]
-    types = (frozen.types[e.cls] for e in every)  # none where saturation was cut off before it knew
+    types = (frozen.types[e.cls] for e in every)  # None if saturation ended before it was known
     if sum(t.elements for t in types if t is not None) > _LARGEST:
         return Proofs(undecided=Counter(e.op for e in every))
     source = Terms(Field(seed))

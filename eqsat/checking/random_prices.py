@@ -23,8 +23,7 @@ _MOST_ATOMS = 4
 
 
 class Bytes(BytesMoved):
-    """Bytes moved, where each movement takes a random one of its ways
-    (`eqsat/target/staging.py`).
+    """Bytes moved, where each movement takes a random one of its ways (`eqsat/target/staging.py`).
 
     So each way is tested.
     """

@@ -89,8 +89,7 @@ def _with_input(graph: TensorGraph, n: int) -> TensorGraph:
 
 
 def _read(graph: TensorGraph) -> TensorGraph:
-    """Returns the graph without inputs that nothing reads. Raises GraphError if it has no
-    output."""
+    """Returns the graph without unread inputs. Raises GraphError if it has no output."""
     readers = graph.readers()
     graph.inputs = [i for i in graph.inputs if readers[i] or i in graph.outputs]
     if not graph.outputs:

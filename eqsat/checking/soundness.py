@@ -35,7 +35,7 @@ KINDS = ("tagged", "extreme", "random")
 
 
 class Unsound(AssertionError):
-    """Two e-nodes of one class with different values; the message names them and a place where they differ."""
+    """Two e-nodes of one class have different values; the message says which, and where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,7 @@ def check(
 
     kinds: the kinds of `data` on which e-nodes that are not proved are compared.
     Raises Unsound, EngineError (also if a rule changes a type), and GraphError if the graph
-    itself
-    cannot be evaluated.
+    itself cannot be evaluated.
     """
     return check_frozen(saturate(graph, rules, budget), kinds)
 

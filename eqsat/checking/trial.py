@@ -44,8 +44,7 @@ _SAMPLES = (0, 2, 3)
 class TrialRecord:
     """The result of one trial.
 
-    ops: names of the operators. evaluated: e-nodes proved or compared. stop: why saturation
-    ended.
+    ops: names of the operators. evaluated: e-nodes proved or compared. stop: why saturation ended.
     extracted: number of different extractions.
     refused: extractions that the cost model, a guard or Vela refuses, with the reason.
     vela: whether Vela accepts the source graph.
@@ -114,7 +113,7 @@ def run(
                     selection = tree_greedy.extract(choices.graph).choice
                 except (
                     Infeasible
-                ):  # or what those of every target forbid, and the budget ended before another form came
+                ):  # every target's guards forbid it, and the budget ended before another form was found
                     break
             found, _ = choices.tensor_graph(selection)
             if wrong := broken(found, graph, target.family):

@@ -173,8 +173,7 @@ def _count(report: Report, checked: Checked) -> None:
 
 
 def _blame(report: Report, pack: Pack, rules: Sequence[Rule], graph: TensorGraph, ours: bool, error: Exception) -> None:
-    """Records the rules that fail alone, each with the smallest part of the graph on which it
-    does.
+    """Records the rules that fail alone, each with the smallest part of the graph on which it does.
 
     If none fails alone, it blames the first rule.
     """

@@ -29,7 +29,7 @@ class NoRows(ValueError):
 
 @dataclass(slots=True)
 class Rows:
-    """Some elements of a result, one row each.
+    """Elements of a result as rows, one each.
 
     A row is steps(bias + sum of coefficient * input element), or steps(max of input elements).
     row, input, element, coefficient: of each addend.

@@ -22,7 +22,7 @@ _MOVING = frozenset({"transpose", "reshape", "identity", "concat", "slice", "pad
 
 @dataclass(slots=True)
 class Reads:
-    """Some elements of a result.
+    """Elements of a result in terms of operands.
 
     how: each element is "copy", a copy of one addend; "sum", the sum of all addends and the
     constant; or "max", the maximum of its addends.
@@ -83,8 +83,7 @@ def _windows(
 
 
 def _weights(graph: TensorGraph, n: int) -> Ints | None:
-    """Returns a convolution's weights without zero point, or None unless weights and bias are
-    constant."""
+    """Returns a convolution's weights without zero point, or None if an operand is not constant."""
     node = graph.nodes[n]
     if any(graph.nodes[i].op != "const" for i in node.inputs[1:]):
         return None
@@ -225,7 +224,8 @@ def scale_of_average(graph: TensorGraph, n: int, element: Ints) -> Attrs | None:
 
 #: Operators whose results are maxima of their addends; those of others are sums.
 _LARGEST = frozenset({"max_pool2d", "reduce_max", "maximum"})
-#: {operator: its addends, for (graph, node, elements, constants); it adds to the constants in place}.
+#: {operator: its addends, for (graph, node, elements, constants)}.
+#: The function adds to the constants in place.
 _ADDENDS: Mapping[str, Callable[[TensorGraph, int, Ints, Ints], Iterator[Addend] | None]] = {
     "conv2d": _convolution,
     "depthwise_conv2d": _convolution,

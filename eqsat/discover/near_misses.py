@@ -66,8 +66,7 @@ def resized(graph: TensorGraph, size: int, other: int) -> TensorGraph | None:
 
 
 def _again(graph: TensorGraph, size: Callable[[int], int], attributes: Callable[[int], Attrs]) -> TensorGraph | None:
-    """Returns the graph with other sizes of leaves and other attributes, or None if they do not
-    fit."""
+    """Returns the graph with other sizes of leaves and attributes, or None if they do not fit."""
     new, number = TensorGraph(output_names=list(graph.output_names)), dict[int, int]()
     try:
         for n in graph.live():

@@ -60,8 +60,7 @@ class Recipe(Protocol):
         """The recipe as text, for people."""
 
     def follow(self, source: Source) -> TensorGraph | None:
-        """Returns another graph with the same inputs and output types, or None if it does not
-        apply.
+        """Returns another graph of the same inputs and output types, or None if it does not apply.
 
         Raises NoRows and GraphError.
         """
@@ -121,7 +120,7 @@ def _common(steps: Sequence[Step]) -> Step | None:
 
 
 class _Geometry(NamedTuple):
-    """Where windows lie. tap: (ky, kx, input channel) of each addend."""
+    """The placement of windows. tap: (ky, kx, input channel) of each addend."""
 
     kernel: tuple[int, int]
     pad: tuple[int, int, int, int]

@@ -76,8 +76,7 @@ def _text(body: Body) -> str:
 
 
 def put(new: TensorGraph, graph: TensorGraph, n: int, kind: str, how: int, operands: Sequence[int]) -> int | None:
-    """Adds an operator or movement of the neighbourhood on other operands; None if it does not
-    fit."""
+    """Adds an operator or movement of the neighbourhood; returns None if it does not fit."""
     node = graph.nodes[n]
     try:
         if kind == "move":

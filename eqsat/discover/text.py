@@ -17,7 +17,7 @@ from eqsat.tensor.graph import TensorGraph
 
 #: Near misses that are tried, at most.
 _MOST = 24
-#: What an equality makes of a near miss.
+#: Answers of an equality to a near miss.
 HOLDS, UNPROVED, OTHER, SPARED = "proved", "made, but not proved equal", "made in another form", "not made"
 
 

@@ -1,1 +1,1 @@
-"""What a user may set, and how the answer is chosen: options, budgets, limits, ranking."""
+"""Options of a user and the choice of the answer: budgets, limits, ranking, the user's plug-ins."""

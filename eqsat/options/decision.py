@@ -1,4 +1,4 @@
-"""How the answer is chosen from the compiled graphs, by cycles and memory.
+"""The choice of the answer from the compiled graphs, by cycles and memory.
 
 It is the fastest of the graphs that fit, by Vela's corrected total unless options say otherwise.
 By Vela's own total it is never dearer than stock's graph.
@@ -23,7 +23,7 @@ from eqsat.vela.compile import Footprint
 
 
 class Container(NamedTuple):
-    """What a .pte has around the commands and weights of a delegate, and what shares its SRAM.
+    """The part of a .pte around a delegate's commands and weights, and what shares its SRAM.
 
     fixed: bytes that a .pte has besides commands and weights, at least.
     padding: most bytes that alignment to 128 adds when commands and weights grow.
@@ -45,8 +45,7 @@ class Container(NamedTuple):
 
     @staticmethod
     def of(delegates: int | None, arena: int = 0) -> Container:
-        """Returns the container of one of so many delegates of a .pte (None: their number is
-        unknown).
+        """Returns the container of one of so many delegates of a .pte (None: unknown number).
 
         They share the fixed bytes. arena: see the class.
         """
@@ -188,10 +187,9 @@ def _bytes(limit: int | Growth | None, stock: int | None, container: Container) 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How the answer is chosen: the objective, within the limits.
+    """The rule by which the answer is chosen: the objective, within the limits.
 
-    cycles: with the objective "sram", the cycles of stock's graph, which are the limit; else
-    None.
+    cycles: with the objective "sram", the cycles of stock's graph, which are the limit; else None.
     vela_total: stock's cycles by Vela's own total, which are the limit (None: no limit).
     default: the limits without the user's options.
     """
@@ -258,8 +256,7 @@ class Decision:
     def rank(self, figures: Figures) -> tuple[float, bool, int, int]:
         """Returns the key by which graphs are sorted, the best first.
 
-        It is the excess over the limits, whether Vela's own total is above stock's, and the
-        objective.
+        It is the excess over the limits, whether Vela's total is above stock's, and the objective.
         Flash that has to be earned costs cycles.
         """
         excess = self.limits.widest.excess(figures)

@@ -15,8 +15,7 @@ class Effort:
     searches: whether rules are used; if not, the graph is only written again.
     budget: limits of the saturation. extractor: name of the extractor.
     time_limit: seconds of each extraction, half of them if another round follows.
-    rounds: extractions per extractor, each with prices corrected by Vela's table of the last
-    choice.
+    rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
     memory_rounds: extractions with prices on memory, at most.
     It also limits the graphs that are changed step by step until they fit.
     less_memory: whether a second e-graph has forms of less memory, if nothing fast fits.

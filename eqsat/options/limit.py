@@ -26,7 +26,7 @@ class Growth(NamedTuple):
     earned: float = 0.0
 
 
-#: What "stock" allows, by the field of `Options`.
+#: Growth that "stock" allows, by the field of `Options`.
 #: 1% of a small .pte is less than the commands of one more operator, hence 4 KiB.
 AS_STOCK = {"max_sram": Growth(), "max_flash": Growth(0.01, 4 << 10, 0.05)}
 

@@ -1,4 +1,4 @@
-"""What a user may set."""
+"""The options that a user may set."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OptionError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may set.
+    """The options that a user may set.
 
     preset: name of a set of rules (`eqsat.rules.presets`).
     extractor: of `extraction.available()`, `file.py:function` or `module:function`.
@@ -50,15 +50,13 @@ class Options:
     budget: limits of the saturation.
     Its e-nodes, matches and passes decide alike on every machine; its seconds do not.
     time_limit: seconds per extraction.
-    rounds: extractions per extractor, each with prices corrected by Vela's table of the last
-    choice.
+    rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
     trials: inputs on which a candidate must equal the reference, at least one.
     Small graphs get more.
     cache: place of the store of prices and answers, see `eqsat/store/setting.py`.
     None is `EQSAT_CACHE`, or the user's cache.
     numerics: "exact" or "tolerant".
-    tolerance: steps of an output's quantization by which a tolerant result may differ on any
-    trial.
+    tolerance: steps of an output's quantization by which a tolerant result may differ on any trial.
     binary_time_limit: seconds of running what Vela compiles of stock's graph.
     All other graphs together have as many. 0: binaries are not run.
     max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M".
@@ -76,8 +74,7 @@ class Options:
     referee: "vela", graphs rank by Vela's corrected total, or "command-stream".
     The latter is the price of the command stream (`cost_models/command_stream.py`).
     command_cycles: cycles of each command in that price, besides what it computes or moves.
-    effort: 0 to 3 (`eqsat.options.effort.EFFORTS`), which decides the budgets that are not
-    given.
+    effort: 0 to 3 (`eqsat.options.effort.EFFORTS`), which decides the budgets that are not given.
     These are budget, extractor, time_limit, rounds and binary_time_limit.
     0 also leaves out all rules.
     `dataclasses.replace` keeps the budgets of the options that it is given.
@@ -138,7 +135,7 @@ class Options:
         cost_models.find(self.cost_model)
 
     def record(self) -> dict[str, Any]:
-        """Returns the options as a JSON object, without the rules (which are code), cache and
+        """Returns the options as a JSON object, without rules (which are code), cache and
         remember."""
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache", "remember")}
         return {**named, "budget": asdict(self.budget)}

@@ -103,7 +103,7 @@ def checked_extraction(found: object, graph: ChoiceGraph, extractor: str) -> Ext
     """
     if not isinstance(found, Extraction):
         raise PluginError(f"the extractor {extractor!r} gives {type(found).__name__}, not an extraction.Extraction")
-    if extractor not in BUILT_IN:  # those are checked where they are made
+    if extractor not in BUILT_IN:  # built-in ones check their own results
         try:
             cost = check(graph, found.choice)
         except InvalidExtraction as e:

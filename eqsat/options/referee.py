@@ -1,4 +1,4 @@
-"""How compiled graphs are ranked: by Vela's corrected total or by their command streams.
+"""The ranking of compiled graphs: by Vela's corrected total or by their command streams.
 
 The price of the command streams is reported as a second opinion if it does not decide.
 """
@@ -32,16 +32,14 @@ class Referee:
     options: Options
 
     def price(self, estimate: Estimate) -> StreamPrice | None:
-        """Returns the price of a compiled graph's command stream, or None if its commands are
-        unknown."""
+        """Returns the price of a compiled graph's command stream, or None if it is unknown."""
         try:
             return self._price(estimate)
         except DeviceError:
             return None
 
     def decisive(self, estimate: Estimate) -> StreamPrice | None:
-        """Returns the price by which a compiled graph ranks; None if Vela's corrected total
-        ranks it.
+        """Returns the price by which a compiled graph ranks; None if Vela's corrected total does.
 
         Raises OptionError if its commands are unknown.
         """

@@ -1,4 +1,4 @@
-"""Which spellings of convolutions are offered: those that closed forms estimate to be faster.
+"""The spellings of convolutions that are offered: those that closed forms estimate to be faster.
 
 Spellings are those of one convolution (`eqsat/rules/blocking.py`), and of several side by
 side (`eqsat/rules/grouped.py`).
@@ -29,10 +29,11 @@ from eqsat.tensor.types import Type
 
 #: Cycles that a spelling may take, as a share of the convolution's.
 _SHARE = 1.02
-#: The same for a spelling with parts of its channels.
+#: Cycles that a spelling with parts of the channels may take, as a share of the convolution's.
 #: It enables no other rule, and on U85 it takes 0.3 to 0.6.
 _SHARE_OF_PARTS = 0.8
-#: Spellings that move no data and are offered even if others are cheaper; data movement is not priced.
+#: Spellings without data movement that are offered even if others are cheaper, at most.
+#: The prices of the others do not contain their data movement.
 _MOST_VIEWED = 2
 #: Cycles that fewer convolutions may take, as a share of several; slices and copies are not priced.
 _SHARE_OF_GROUPS = 1.25
@@ -97,8 +98,7 @@ def cheapest(cycles: _Cycles) -> blocking.Choose:
 
 
 def fewer(cycles: _Cycles) -> grouped.Choose:
-    """Returns a function that chooses the rows of fewer convolutions that take the fewest
-    cycles."""
+    """Returns a function that chooses the rows of convolutions that take the fewest cycles."""
 
     def price(row: Branches, x: Type) -> float:
         products = (b.product for b in row.row)

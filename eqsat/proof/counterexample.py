@@ -20,7 +20,7 @@ _TRIALS = 24
 #: Seconds after which no further input is tried.
 _SECONDS = 10.0
 #: Operators whose integer results may exceed their dtype, which is an overflow.
-_SUMS = frozenset(
+_MAY_OVERFLOW = frozenset(
     {
         "add",
         "sub",
@@ -109,7 +109,7 @@ def without_overflow(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array]
             values[n] = node.attr("value").data
         elif node.op != "input":
             operands = [values[i] for i in node.inputs]
-            if node.op in _SUMS and DType.of(node.dtype).is_integral:
+            if node.op in _MAY_OVERFLOW and DType.of(node.dtype).is_integral:
                 wide = np.asarray(OPS[node.op].integer(dict(node.attrs), operands, t))  # type: ignore[operator]
                 low, high = DType.of(node.dtype).limits
                 if wide.size and (wide.min() < low or wide.max() > high):

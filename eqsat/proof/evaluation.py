@@ -97,8 +97,7 @@ def _constant(t: Terms, value: Const, out: Type) -> Value:
 
 
 def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | None:
-    """Returns the term that the module for this operator makes, or None if none has a form for
-    it."""
+    """Returns the term that the module for this operator makes, or None if it has no form."""
     op, attrs = node.op, dict(node.attrs)
     if op in _MOVING or op == "resize" and attrs["mode"] == NEAREST:
         return indexing.moved(t, op, node.attrs, xs, out)
@@ -130,8 +129,7 @@ def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | Non
 def _matmul_rows(t: Terms, attrs: Mapping[str, Any], xs: Sequence[Value], out: Type) -> Value | None:
     """Returns the term of the op table's `matmul_rows`.
 
-    That is MATMUL by the transposed right operand, then RESCALE, with the rows as outermost
-    axis.
+    That is MATMUL by the transposed right operand, then RESCALE, with the rows as outermost axis.
     """
     rows, batch, columns = out.shape
     x, y = xs

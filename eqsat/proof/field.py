@@ -57,8 +57,7 @@ class Field:
     # ---- arithmetic ------------------------------------------------------------------------------
 
     def reduced(self, values: NDArray[np.int64]) -> Lanes:
-        """Returns lanes [LANES, ...] of integers [1, ...] or, with one value per lane, [LANES,
-        ...]."""
+        """Returns lanes [LANES, ...] of integers of shape [1, ...] or [LANES, ...]."""
         out: Lanes = values % self._column.reshape(-1, *[1] * (values.ndim - 1))
         return out
 
@@ -121,8 +120,7 @@ class Field:
         return out
 
     def digest(self, symbol: int, values: Lanes) -> Lanes:
-        """Returns one hash per row, of its terms in order: [LANES, terms, rows] -> [LANES,
-        rows]."""
+        """Returns one hash per row of its terms in order: [LANES, terms, rows] -> [LANES, rows]."""
         terms, rows = values.shape[1:]
         state = self.hashed(self.keys(np.full(rows, symbol)), self.constants([terms]).repeat(rows, 1))
         keys = self.keys(np.arange(terms))
@@ -135,18 +133,15 @@ class Field:
     # ---- what it is worth ------------------------------------------------------------------------
 
     def fingerprint(self, values: Lanes) -> tuple[int, int]:
-        """Returns the number of elements and the sum of their hashes modulo 2^64, whatever their
-        order."""
+        """Returns the number of elements and the sum of their hashes modulo 2^64."""
         first, second = words(values)
         with np.errstate(over="ignore"):
             return len(first), int(_mixed(_mixed(first ^ self._keys[2]) ^ second).sum(dtype=np.uint64))
 
     def error_bound(self, degree: int, elements: int) -> float:
-        """Returns log2 of a bound on the probability that any two different elements have equal
-        lanes.
+        """Returns log2 of a bound on the probability that different elements have equal lanes.
 
-        degree: of the elements as polynomials in hashes and random inputs. elements: their
-        number.
+        degree: of the elements as polynomials in hashes and random inputs. elements: their number.
         A lane fails with probability at most degree / p (Schwartz-Zippel lemma).
         One lane may be lost besides: where its prime divides a difference of coefficients.
         At most one prime does, as these differences are below 2^60 (no graph exceeds 48 bits).

@@ -95,8 +95,7 @@ class Functions:
     def column(self, name: str) -> Ints:
         """Returns one property of all functions.
 
-        name: "first", "last" (the domain), "g", "a", "b", "low" or "high" (limits of the
-        results).
+        name: "first", "last" (the domain), "g", "a", "b", "low" or "high" (limits of the results).
         """
         return self._table.column(name)
 
@@ -351,8 +350,7 @@ class Functions:
         return self._number(first, last, self._chain(steps), a, b, limits)
 
     def _before_clip(self, steps: tuple[Step, ...], new: Step, first: int, last: int) -> tuple[Step, ...]:
-        """Returns a chain with a step put before its final clip, or at its end if int64
-        overflows there."""
+        """Returns a chain with a step before its final clip, or at its end if int64 overflows."""
         *others, clip = steps or (("affine", 1, 0),)
         if clip[0] != "clip":
             return *steps, new
@@ -405,7 +403,7 @@ class Functions:
         return out
 
     def _inverted(self, rows: Ints) -> Ints:
-        """Returns the pieces of chains whose steps are of the same kinds."""
+        """Returns chains, whose steps are of the same kinds, as functions in pieces."""
         return self.from_pieces(*self._thresholds(rows))
 
     def _thresholds(self, rows: Ints) -> tuple[Pieces, tuple[Ints, Ints]]:

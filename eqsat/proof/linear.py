@@ -84,8 +84,7 @@ class _Window:
         return np.ravel_multi_index(place, self.shape, "clip"), np.ravel_multi_index((i, j, c, channel), kernel)
 
     def limits(self, weights: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Returns the lowest and highest sum per output channel, given those of the input's
-        channels."""
+        """Returns the lowest and highest sum per output channel, given the input channels' own."""
         if any(self.pad):
             low, high = np.minimum(low, 0), np.maximum(high, 0)
         up, down = (f(weights, 0).sum((0, 1)) for f in (np.maximum, np.minimum))
@@ -96,8 +95,7 @@ class _Window:
 
 
 def _exact_parts(weights: Ints) -> Iterator[tuple[slice, int]]:
-    """Yields slices of input channels whose sums are exact, and their largest absolute weight
-    sum.
+    """Yields slices of input channels whose sums are exact, and their largest absolute weight sum.
 
     Raises Undecidable for a single weight that is too large.
     """
@@ -210,8 +208,7 @@ def _spread(
 
 
 def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
-    """Returns the term of AVG_POOL2D: the sum under the window, scaled by its number of
-    elements.
+    """Returns the term of AVG_POOL2D: the sum under the window, scaled by its number of elements.
 
     Raises Undecidable for a window that lies outside of the input.
     """
@@ -243,6 +240,7 @@ def reciprocal(count: int) -> tuple[int, int]:
 
 
 def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value:
+    """Returns the term of MATMUL of (elements - zero points), with the constants taken out."""
     x, y = xs
     left, right = (
         t.field.reduced(t.lanes(v) - zp).reshape(LANES, *v.shape)

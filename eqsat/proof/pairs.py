@@ -70,7 +70,7 @@ class _Parts:
 
 @dataclass(slots=True)
 class _Slots:
-    """Up to two small values that each element depends on, its bases.
+    """The bases of each element: up to two small values that it depends on.
 
     roots: [2, LANES, elements]. codes: [2, elements], the functions to their codes, or `_NONE`.
     fits: whether an element has no more than two bases.
@@ -117,8 +117,7 @@ class Pairs:
     # ---- operands ----------------------------------------------------------------------------------
 
     def lifted(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
-        """Returns which elements depend on two small values, and the operands as functions of
-        the pair.
+        """Returns which elements depend on two small values, and the operands as functions of them.
 
         The operands are restricted to these elements.
         """
@@ -171,8 +170,7 @@ class Pairs:
         return out
 
     def _small_of(self, f: int) -> _Small | None:
-        """Returns a function as a table; None if it is constant, of pairs, or has too many
-        codes."""
+        """Returns a function as a table; None if it is constant, of pairs, or of too many codes."""
         if f not in self._small:
             self._small[f] = self._made_small(f)
         return self._small[f]

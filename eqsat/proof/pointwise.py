@@ -285,8 +285,7 @@ def _symbol(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> 
 
 
 def select(t: Terms, xs: Sequence[Value], out: Type) -> Value:
-    """Returns the term of SELECT: select(c, x) + select(not c, y), with a function symbol
-    `select`.
+    """Returns the term of SELECT: select(c, x) + select(not c, y), with a function symbol `select`.
 
     So `not` exchanges the values.
     """

@@ -3,7 +3,8 @@
 Both are evaluated once, at one random point of prime fields (`field.py`).
 Functions of one value are in a normal form (`functions.py`).
 Equal values mean equal graphs, up to a probability of error that the proof states.
-Unequal values prove nothing: a counterexample is searched, and without one the answer is "undecided".
+Unequal values prove nothing: then a counterexample is searched.
+Without one the answer is "undecided".
 
 >>> from eqsat.tensor.graph import TensorGraph
 >>> def graph(*perms):
@@ -143,8 +144,7 @@ class Prover:
     def prove(self, other: TensorGraph, claims: Sequence[Claim] = (), *, search: bool = True) -> Proof:
         """Returns the proof that another graph equals this one, or why there is none.
 
-        claims: pairs of nodes that are said to be equal, compared where the whole graph is not
-        proved.
+        claims: pairs of nodes said to be equal, compared where the whole graph is not proved.
         A claim that is not proved is named, and taken as true for its readers.
         search: whether to look for a counterexample of what is not proved.
         Raises SignatureError.
@@ -196,8 +196,7 @@ class Prover:
             seeds.append((seeds[-1] * 2 + 1) % (1 << 63))
 
     def _by_tables(self, other: TensorGraph, found: Proof) -> Proof:
-        """Returns the proof with tables of functions of two values, or `found` if that fails
-        too."""
+        """Returns the proof by tables of functions of two values, or `found` if that fails too."""
         try:
             again = self._whole(other, by_tables=True)
         except Undecidable:

@@ -78,8 +78,7 @@ def first_reaching(steps: Sequence[Step], wanted: Any) -> Any:
 
 
 def _least(step: Step, y: Any) -> Any:
-    """Returns the least x (for a decreasing step the least -x) for which the step gives y or
-    more."""
+    """Returns the least x (or -x for a decreasing step) for which the step gives y or more."""
     kind, *p = step
     if kind == "clip":
         return y

@@ -120,8 +120,7 @@ class Tables(Protocol):
     """Tables of functions of two values, which `Terms.pairs` may hold."""
 
     def lifted(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
-        """Returns which elements depend on two small values, and the operands as functions of
-        the pair.
+        """Returns which elements depend on two small values, and the operands as functions of them.
 
         The operands are restricted to these elements.
         """
@@ -154,13 +153,11 @@ class Terms:
 
     @cached_property
     def known(self) -> Known:
-        """The intervals of this graph's roots, for another graph; known once this one is
-        evaluated."""
+        """The intervals of this graph's roots for another graph, once this one is evaluated."""
         return Known(self._made)
 
     def symbol(self, *name: Any) -> int:
-        """Returns the number of a function symbol, which is negative; forms of `Functions` are
-        not."""
+        """Returns the number of a function symbol; it is negative, unlike forms of `Functions`."""
         return ~self._symbols.setdefault(name, len(self._symbols))
 
     # ---- leaves ----------------------------------------------------------------------------------
@@ -205,8 +202,7 @@ class Terms:
     ) -> Value:
         """Returns factor * root + summand for new roots.
 
-        limits: of the roots. Values beyond the dtype are noted and then left out of the
-        interval.
+        limits: of the roots. Values beyond the dtype are noted and then left out of the interval.
         Raises Undecidable.
         """
         if (np.abs(summand) >= LARGEST).any():
@@ -306,8 +302,7 @@ class Terms:
         return out
 
     def _collapsed_set(self, v: Value) -> Value:
-        """Returns an extremum as roots: a hash of the sum of the hashes of its different
-        members.
+        """Returns an extremum as roots: a hash of the sum of the hashes of its different members.
 
         An element with one member left is that member.
         """
@@ -393,8 +388,7 @@ class Terms:
         return replace(v, functions=self.functions.recognized(used)[inverse])
 
     def may_move(self, v: Value) -> NDArray[np.bool_]:
-        """Whether the function of each element may be applied to other roots; not if it is of
-        pairs."""
+        """Whether each element's function may be applied to other roots; not if it is of pairs."""
         return np.asarray(self.functions.column("first")[v.functions] != FIRST_PAIR)
 
     def stripped(self, v: Value, chosen: NDArray[np.bool_]) -> Value:
@@ -435,7 +429,7 @@ def limits_of(dtype: str) -> tuple[int, int]:
 
 
 def _dominated(low: Ints, high: Ints) -> NDArray[np.bool_]:
-    """Which of several values [values, elements] are never the only maximum, by their limits.
+    """Whether each of several values [values, elements] is never the only maximum, by its limits.
 
     Another one is at least as large.
     """

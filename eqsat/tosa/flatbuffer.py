@@ -42,8 +42,7 @@ _SHAPE = DType("SHAPE", schema.DTYPE_CODE["SHAPE"], "integer", 64, 8, np.int64)
 
 
 def most_to_read(buffer: bytes) -> int:
-    """Returns how many bytes may be read of a file; shared parts count as often as they are
-    read."""
+    """Returns how many bytes of a file may be read; shared parts count at each read."""
     return max(_LEAST, _SHARED * len(buffer))
 
 
@@ -112,8 +111,7 @@ def _folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Mappin
 def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
     """Reads a flatbuffer.
 
-    Raises TosaError, naming `name`, if it cannot be read, is truncated, or has state or control
-    flow.
+    Raises TosaError, naming `name`, for unreadable files, state and control flow.
     """
     if len(buffer) < 8 or buffer[4:8] != IDENTIFIER:
         raise TosaError(f"{name} is no TOSA flatbuffer (identifier 'TOSA' missing): give a .tosa file of TOSA 1.0")

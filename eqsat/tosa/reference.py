@@ -162,8 +162,7 @@ class Reference:
         return [v[: len(self._results)] for v in self._values]
 
     def values(self, node: int) -> Iterator[np.ndarray]:
-        """Returns the values of an inner node, one per sample; none if the model does not show
-        them."""
+        """Returns the values of an inner node, one per sample; none if it is not shown."""
         at = self._position.get(node)
         return (v[at] for v in self._values if at is not None and len(v) > at)
 
@@ -212,8 +211,7 @@ class Reference:
         return Comparison(not difference.where, difference.worst, difference.where, judged)
 
     def _on_the_model(self, other: TensorGraph, claims: Sequence[Claim]) -> tuple[_Difference, set[int], int]:
-        """Returns the difference, the outputs that the model does not show, and the number of
-        samples.
+        """Returns the difference, the outputs that are not shown, and the number of samples.
 
         A sample on which the graphs differ is not counted if TOSA leaves its result undefined.
         The model does not always report that.

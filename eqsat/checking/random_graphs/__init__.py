@@ -95,8 +95,7 @@ def _finished(b: Builder) -> TensorGraph:
 
 
 def _outputs(b: Builder) -> list[int]:
-    """Returns the newest value, up to three that nothing reads, and now and then one that is
-    read."""
+    """Returns the newest value, up to three unread ones, and now and then one that is read."""
     read = {i for n in b.g.nodes for i in n.inputs}
     unread = [v for v in dict.fromkeys(b.values) if v not in read]
     inside = [v for v in dict.fromkeys(b.values) if v in read and b.g.nodes[v].op != "input"]

@@ -97,8 +97,7 @@ class Builder:
     # -- data movement
 
     def add(self, op: str, *xs: int, **attrs) -> int:
-        """Adds an operator on values. Raises Unfit if it is not wanted, GraphError if it does
-        not fit."""
+        """Adds an operator. Raises Unfit if it is not wanted, GraphError if it does not fit."""
         self.want(op not in self.without)
         return self.g.add(op, xs, **attrs)
 
@@ -196,8 +195,7 @@ class Builder:
         return self.make("clamp", x, attrs=makers.clamp(dtype, a, b))
 
     def table(self, x: int) -> int:
-        """Adds a random, smooth or identity TABLE of INT8, or a TABLE of INT16 and a RESCALE to
-        INT16."""
+        """Adds a random, smooth or identity TABLE of INT8, or one of INT16 with its RESCALE."""
         dtype = self.dtype(x)
         self.want(DType.of(dtype).is_activation)
         if dtype == "INT8":

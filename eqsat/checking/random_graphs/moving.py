@@ -31,8 +31,7 @@ def permute(b: Builder, x: int) -> list[int]:
 
 @block(1.5)
 def there_and_back(b: Builder, x: int) -> list[int]:
-    """A transpose, a pointwise operator and the inverse transpose, with readers of one or both
-    layouts."""
+    """A transpose, a pointwise operator and the inverse transpose, read in one or both layouts."""
     perm = [int(p) for p in b.rng.permutation(len(b.shape(x)))]
     y = b.unary(b.transpose(x, *perm))
     back = b.transpose(y, *(perm.index(i) for i in range(len(perm))))

@@ -95,8 +95,7 @@ def spans(b: Builder, x: int) -> list[int]:
 
 @block(0.5)
 def stream(b: Builder, x: int) -> list[int]:
-    """A streaming state: cached steps (a graph input) and new ones; the last ones become the
-    state."""
+    """A streaming state: cached steps (a graph input) and new ones, of which the last remain."""
     axis = _axis(b, x)
     n = b.shape(x)[axis]
     shape = list(b.shape(x))

@@ -36,7 +36,7 @@ _SMALL_SHAPES: tuple[Shape, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What random graphs are like.
+    """A description of random graphs.
 
     fewest, most: operators of a graph, about. largest: elements of a tensor, at most.
     shapes, dtypes: of the inputs, each drawn as often as it is listed.
