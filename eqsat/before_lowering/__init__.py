@@ -1,1 +1,1 @@
-"""`eqsat.optimize`: programs of FX before lowering, to the e-graph and back; no other room imports this one."""
+"""`eqsat.optimize`: FX programs to the e-graph and back. No other room imports this one."""

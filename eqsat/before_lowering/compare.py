@@ -1,4 +1,7 @@
-"""Running a program in torch, node by node, to compare two of them: outputs depend on values alone, not on strides."""
+"""Comparison of two programs, which torch runs node by node.
+
+Outputs depend on values alone, not on strides.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,21 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from eqsat.before_lowering.program import Program, Source
 
-#: What floats of one program may differ by when float ops act on other layouts, relative and as a share of the largest
-#: output.
-RELATIVE, ABSOLUTE = 1e-4, 1e-5
-#: Beyond the range of any calibrated activation of the programs that this is for: quantize saturates.
+#: Relative difference that floats of other layouts may have.
+RELATIVE = 1e-4
+#: Absolute difference that they may have, as a share of the largest output.
+ABSOLUTE = 1e-5
+#: A float beyond the range of calibrated activations, so that quantize saturates.
 _EXTREME = 1e3
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramComparison:
-    """equal: bit for bit, or within the tolerance if that was asked for; the largest absolute difference; what
-    differed, in words."""
+    """The result of a comparison.
+
+    equal: to the bit, or within the tolerance if that was asked for.
+    largest: the largest absolute difference. reason: what differs, "" if nothing does.
+    """
 
     equal: bool
     largest: float
@@ -32,16 +39,19 @@ class ProgramComparison:
 
 
 class _Contiguous(Interpreter):
-    """Kernels round differently on differently strided operands: every value is made contiguous, so that equal operands
-    give equal results."""
+    """An interpreter that makes every value contiguous.
+
+    Kernels round differently on operands of other strides.
+    """
 
     def run_node(self, n: Node) -> Any:
         return tree_map(lambda v: v.contiguous() if isinstance(v, torch.Tensor) else v, super().run_node(n))
 
 
 def samples(source: Source, trials: int, seed: int = 0) -> list[list[torch.Tensor]]:
-    """Values for `source.inputs`: zeros, extremes and alternating extremes first, then random ones.
+    """Returns values for `source.inputs`, one list per trial.
 
+    The first trials are zeros, extremes and alternating extremes, the others random.
     Integers wider than 16 bits are often indices: they are the example's own, or 0 and 1.
     """
     g = torch.Generator().manual_seed(seed)
@@ -50,7 +60,7 @@ def samples(source: Source, trials: int, seed: int = 0) -> list[list[torch.Tenso
 
 
 def _sample(node: Node, k: int, g: torch.Generator, example: torch.Tensor | None) -> torch.Tensor:
-    """The k-th value of an input."""
+    """Returns the k-th value of an input."""
     val = node.meta["val"]
     shape, dtype = tuple(val.shape), val.dtype
     even = (torch.arange(val.numel()) % 2 == 0).reshape(shape)
@@ -67,7 +77,7 @@ def _sample(node: Node, k: int, g: torch.Generator, example: torch.Tensor | None
 
 
 def _examples(source: Source) -> dict[str, torch.Tensor]:
-    """The example inputs of an ExportedProgram by placeholder name."""
+    """Returns the example inputs of an ExportedProgram by placeholder name."""
     program = source.program
     if not isinstance(program, ExportedProgram) or not program.example_inputs:
         return {}
@@ -77,8 +87,10 @@ def _examples(source: Source) -> dict[str, torch.Tensor]:
 
 
 def run(program: Program, values: Mapping[str, torch.Tensor]) -> list[Any]:
-    """The flat outputs, mutated buffers included, for inputs by placeholder name; whatever the program is not given it
-    has itself."""
+    """Returns the flat outputs, including mutated buffers.
+
+    values: inputs by placeholder name. Parameters and buffers are the program's own.
+    """
     if isinstance(program, ExportedProgram):
         state, module = {**program.state_dict, **program.constants}, program.graph_module
         specs = program.graph_signature.input_specs
@@ -94,7 +106,10 @@ def run(program: Program, values: Mapping[str, torch.Tensor]) -> list[Any]:
 
 
 def compare(source: Source, new: Program, trials: int, exact: bool, seed: int = 0) -> ProgramComparison:
-    """Runs both programs on `samples` and compares every output, to the bit or within the tolerance for floats."""
+    """Compares all outputs of two programs on `samples`.
+
+    exact: to the bit; otherwise floats are compared within the tolerance.
+    """
     largest, names = 0.0, [n.name for n in source.inputs]
     for xs in samples(source, trials, seed):
         values = dict(zip(names, xs, strict=True))

@@ -1,9 +1,10 @@
-"""Prices above TOSA's level, where nothing can be given to Vela: what moving the data costs, by closed forms.
+"""Prices of FX programs, which Vela cannot compile: closed forms of the cost of data movement.
 
-Ops themselves cost the same in every alternative, except that a pointwise op costs more on a larger tensor. A
-reordering costs what its cheapest chain of native transposes does (`eqsat/target/staging.py`), a view next to nothing.
-In a quantized program (its tensors' dtypes carry parameters, `vocabulary.QParams`) floats are what lies outside the
-NPU: moving them there is no gain and priced so.
+Other ops cost the same in every alternative, except that pointwise ops cost more on larger tensors.
+A reordering costs what its cheapest chain of native transposes does (`eqsat/target/staging.py`).
+A view costs nearly nothing.
+In a quantized program the dtypes of tensors carry parameters (`vocabulary.QParams`).
+There floats are outside of the NPU, so moving data to them is priced as a loss.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Steps, Type, attrs_of
 from extraction import extract
 
-#: How many times as much it costs to move or compute an element outside the NPU.
+#: Factor of the cost of an element that is moved or computed outside of the NPU.
 _OUTSIDE = 16.0
-#: Cycles of what costs next to nothing.
+#: Cycles of an op that costs nearly nothing.
 _VIEW = 1.0
 #: Cycles per byte of a view.
 _VIEW_PER_BYTE = 0.02
@@ -39,7 +40,7 @@ _DECOMPOSED = 4.0
 
 
 def cheapest(graph: TensorGraph, target: Target, options: Options) -> tuple[TensorGraph, float, float]:
-    """The graph equal to `graph` whose data movement costs least, its cost and that of `graph` itself, in cycles.
+    """Returns the equal graph of least data movement, its cost and that of `graph`, in cycles.
 
     Raises EngineError, GraphError, ExtractionError.
     """
@@ -51,14 +52,14 @@ def cheapest(graph: TensorGraph, target: Target, options: Options) -> tuple[Tens
 
 
 def element_bytes(dtype: str) -> int:
-    """Bytes of an element; a quantized dtype is written Q:int8:scale:..."""
+    """Returns the bytes of an element; a quantized dtype is written Q:int8:scale:..."""
     if dtype.startswith("Q:"):
         return {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2}.get(dtype.split(":")[1], 4)
     return DType.of(dtype).size
 
 
 class MovementCost(NodeModel):
-    """The prices of the module's text. Not among `cost_models.available()`: it prices no TOSA."""
+    """The cost model of this module. `cost_models.available()` lacks it, as it prices no TOSA."""
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
         quantized = any(t.dtype.startswith("Q:") for unit in units for t in unit.operands)
@@ -82,7 +83,7 @@ class MovementCost(NodeModel):
                 return Price(math.inf, unit.steps)  # FX has no form for it
 
     def _movement(self, unit: Unit) -> tuple[float, Steps]:
-        """Cycles of the cheapest way to write a movement, and that way."""
+        """Returns the cycles of the cheapest way to write a movement, and that way."""
         start, result = unit.operands[0].shape, unit.result
         move = unit.move
         if move is None:
@@ -98,7 +99,10 @@ class MovementCost(NodeModel):
         return cycles, written(move, chain)
 
     def _chains(self, move: Move, result: Type) -> Iterator[tuple[float, TransposeSteps]]:
-        """(cycles, steps) of the chains of native transposes, or of the plain transpose that Vela decomposes."""
+        """Yields (cycles, steps) of chains of native transposes.
+
+        If there is no such chain, it is the plain transpose, which Vela decomposes.
+        """
         size, family = element_bytes(result.dtype), self.target.family
         for chain in ways(*reordering(move), size, family):
             if any(len(shape) != 4 or shape[0] != 1 for shape, _ in chain):

@@ -1,7 +1,8 @@
-"""TensorGraph -> FX: writes a graph that `lift` read, or one equal to it, as a program of the same kind and signature.
+"""TensorGraph -> FX: writes a graph as a program of the kind and signature that `lift` read.
 
-Each node of the tensor language is one op of FX. On quantized tensors a movement is written as dequantize, movement,
-quantize with the tensor's own parameters, the form in which PT2E writes it and backends expect it.
+Each node of the tensor language is one op of FX.
+A movement of quantized tensors is written as dequantize, movement, quantize.
+These have the tensor's own parameters. PT2E writes it so, and backends expect it so.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from eqsat.before_lowering.vocabulary import reduced_axis
 from eqsat.tensor.graph import Node as TensorNode
 from eqsat.tensor.graph import TensorGraph
 
-#: What is written: (name in ATen, name in the edge dialect if it is another, overload).
+#: {op: (name in ATen, name in the edge dialect, overload)}.
 _OPS = {
     "permute": ("permute", "permute_copy", "default"),
     "view": ("view", "view_copy", "default"),
@@ -35,8 +36,10 @@ _OPS = {
 
 
 def emit(lifted: Lifted, graph: TensorGraph) -> Program:
-    """The program of `graph`, whose inputs and outputs are those of `lifted`. Raises ProgramError for what FX cannot
-    express."""
+    """Returns the program of a graph whose inputs and outputs are those of `lifted`.
+
+    Raises ProgramError for what FX cannot express.
+    """
     try:
         return _Emitter(lifted, graph).run()
     except (ValueError, RuntimeError, NotImplementedError) as e:
@@ -52,7 +55,7 @@ class _Emitter:
         self.edge = any(type(n.target).__name__ == "EdgeOpOverload" for n in lifted.source.graph.nodes)
 
     def run(self) -> Program:
-        """Writes the live nodes in order and finishes the program. Raises ProgramError."""
+        """Writes the live nodes in order and returns the program. Raises ProgramError."""
         for n in self.graph.live():
             node = self.graph.nodes[n]
             if node.op == "input":
@@ -74,7 +77,7 @@ class _Emitter:
         return self.new.finish([made.get(o) or (self.new.nodes[o] if isinstance(o, Node) else o) for o in outputs])
 
     def _value(self, n: int) -> Node:
-        """The FX node of a value; constants are made where they are first read."""
+        """Returns the FX node of a value; constants are added when they are first read."""
         if n not in self.values:
             node = self.graph.nodes[n]
             origin = self.lifted.constants.get(node.attr("value").digest) if node.op == "const" else None
@@ -84,7 +87,7 @@ class _Emitter:
         return self.values[n]
 
     def _operand(self, n: int) -> Node:
-        """The FX node of an operand of a pointwise op, where leading unit axes need not be written."""
+        """Returns the FX node of a pointwise op's operand; leading unit axes may be missing."""
         node = self.graph.nodes[n]
         if node.op == "reshape" and n in self.values:
             shape = self.graph.nodes[node.inputs[0]].shape
@@ -97,7 +100,7 @@ class _Emitter:
         return self._value(n)
 
     def _written(self, node: TensorNode) -> Node:
-        """Appends what a node is in FX."""
+        """Appends a node as FX ops and returns the last one."""
         match node.op:
             case "fx":
                 return self._pointwise(node)
@@ -114,7 +117,7 @@ class _Emitter:
 
     def _pointwise(self, node: TensorNode) -> Node:
         if node.attr("call") < 0:
-            return self._value(node.inputs[0])  # the same integers under another name
+            return self._value(node.inputs[0])  # equal integers, another dtype of the tensor language
         operands = [self._operand(i) for i in node.inputs]
         if max(x.meta["val"].ndim for x in operands) < len(node.shape):
             operands = [self._value(i) for i in node.inputs]
@@ -125,7 +128,10 @@ class _Emitter:
         return self._copies(call, [self._value(i) for i in node.inputs], axis)
 
     def _copies(self, call: FxCall, operands: Sequence[Node], axis: int | None = None) -> Node:
-        """Copies of the nodes of a call on new operands, along another axis if they reduce."""
+        """Appends copies of a call's nodes on new operands, and returns the last one.
+
+        axis: along which they reduce, if it is another one.
+        """
         known = dict(zip(call.inputs, operands, strict=True))
         for n in call.nodes:
             changed = {} if axis is None or reduced_axis(n) is None else {"dim": [axis]}
@@ -133,7 +139,7 @@ class _Emitter:
         return known[call.nodes[-1]]
 
     def _movement(self, op: str, xs: Sequence[Node], dtype: str, *args: Any) -> Node:
-        """Appends a movement; on a quantized tensor between its dequantize and quantize."""
+        """Appends a movement, between dequantize and quantize if its tensor is quantized."""
         q = self.lifted.qparams.get(dtype)
         meta = {"custom": self.lifted.annotation} if q and self.lifted.annotation else {}
         given = [self.new.call(self._quantizing("dequantize"), x, *q.args) for x in xs] if q else list(xs)
@@ -143,7 +149,7 @@ class _Emitter:
         except (RuntimeError, ValueError):
             if op != "view":
                 raise
-            y = self.new.call(self._target("reshape"), first, *args, meta=meta)  # of a tensor that is not contiguous
+            y = self.new.call(self._target("reshape"), first, *args, meta=meta)  # `view` needs a contiguous tensor
         return self.new.call(self._quantizing("quantize"), y, *q.args) if q else y
 
     def _quantizing(self, op: str) -> Any:
@@ -162,8 +168,10 @@ class _Emitter:
 
 
 def _movements(node: TensorNode, shape: Sequence[int]) -> list[tuple[Any, ...]]:
-    """The ops of FX, with their arguments, that a movement of tensors of `shape` is. Raises ProgramError for an
-    operator that FX lacks."""
+    """Returns the FX ops, with their arguments, for a movement of tensors of `shape`.
+
+    Raises ProgramError for an operator that FX lacks.
+    """
     match node.op:
         case "identity":
             return []

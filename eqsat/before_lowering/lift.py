@@ -1,10 +1,12 @@
 """FX -> TensorGraph, at the level of ATen or of the edge dialect, quantized or float.
 
-A quantized tensor's dtype carries its parameters (`QParams` as text), so data movement keeps them and a concat needs
-them equal. `dequantize; op; quantize` is one op on quantized tensors, since nothing may come between an op and its
-quantize: there the Arm backend's folding of parameters looks for it (FoldAndAnnotateQParamsPass of executorch 1.5).
-Movement between equal parameters is that movement of the integers, pointwise ops are `fx`, reductions `reduce_fx`, all
-others opaque.
+A quantized tensor's dtype carries its parameters (`QParams` as text).
+So data movement keeps them, and a concat needs them to be equal.
+`dequantize; op; quantize` is one op on quantized tensors.
+Nothing may come between an op and its quantize, where the Arm backend looks for parameters.
+Source: FoldAndAnnotateQParamsPass of executorch 1.5.
+Movement between equal parameters is that movement of the integers.
+Pointwise ops are `fx`, reductions `reduce_fx`, and all others opaque.
 """
 
 from __future__ import annotations
@@ -33,26 +35,30 @@ from eqsat.before_lowering.vocabulary import (
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import GraphError
 
-#: Ops between a dequantize and a quantize that are taken as one; larger regions are float computations, op by op.
+#: Ops between dequantize and quantize that become one op, at most; more become float ops.
 _MOST_FUSED = 4
+#: Operands of a pointwise op, at most.
 _MOST_OPERANDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class FxCall:
-    """FX nodes that are one op of the tensor language: copied together, in order, with new values for `inputs`."""
+    """FX nodes that are one op of the tensor language.
+
+    They are copied together, in order, with new values for `inputs`.
+    """
 
     nodes: tuple[Node, ...]
     inputs: tuple[Node, ...]
 
     @property
     def computing(self) -> list[Node]:
-        """Its nodes but for quantize and dequantize."""
+        """The nodes other than quantize and dequantize."""
         return [n for n in self.nodes if not (is_quantize(n) or is_dequantize(n))]
 
     @property
     def moves(self) -> bool:
-        """Whether it only moves data, between equal parameters if it is quantized."""
+        """Whether the call only moves data, between equal parameters if it is quantized."""
         params = [QParams.of(n) for n in self.nodes if is_quantize(n) or is_dequantize(n)]
         return all(map(is_movement, self.computing)) and len(params) != 1 and len(set(params)) <= 1
 
@@ -61,9 +67,11 @@ class FxCall:
 class Lifted:
     """A program as a TensorGraph.
 
-    calls: by the attribute "call" of `fx`, `reduce_fx` and opaque nodes; -1 stands for none, the same integers.
-    leaves: input name -> FX node. constants: digest -> FX node. outputs: the FX outputs that graph.outputs stand for.
-    annotation: the meta entry "custom" that ops inserted among quantized ones get.
+    calls: by the attribute "call" of `fx`, `reduce_fx` and opaque nodes.
+    The attribute is -1 if the integers stay as they are and only the dtype changes.
+    leaves: {input name: FX node}. constants: {digest: FX node}. qparams: by dtype.
+    outputs: the FX nodes that graph.outputs represent.
+    annotation: the meta entry "custom" of ops that are inserted among quantized ones.
     """
 
     source: Source
@@ -77,7 +85,10 @@ class Lifted:
 
 
 def lift(source: Source) -> Lifted:
-    """Raises ProgramError if an output is no tensor of the graph or the graph language refuses a value."""
+    """Returns a program as a TensorGraph.
+
+    Raises ProgramError if an output is not a tensor, or if the tensor language refuses a value.
+    """
     return _Lifter(source).run()
 
 
@@ -110,7 +121,7 @@ class _Lifter:
     # ---- what makes a value ---------------------------------------------------------------------
 
     def _calls(self, outputs: list[Node]) -> list[tuple[Node, FxCall]]:
-        """What makes the outputs and all that they are made of, operands first."""
+        """Returns (node, call) of all values that the outputs depend on, operands first."""
         found, demanded = [], set(outputs)
         for n in reversed(self.source.graph.nodes):
             if n in demanded:
@@ -120,7 +131,7 @@ class _Lifter:
         return found[::-1]
 
     def _call_of(self, n: Node) -> FxCall:
-        """What makes a value: no nodes at all for a leaf."""
+        """Returns the call that computes a value; it has no nodes for a leaf."""
         if self.source.is_constant(n) or n.op != "call_function" or all(map(self._is_constant, n.all_input_nodes)):
             return FxCall((), ())
         if is_quantize(n) and QParams.of(n) and (region := self._region(n)):
@@ -132,8 +143,10 @@ class _Lifter:
         return self.source.is_constant(n) or n.op == "get_attr"
 
     def _region(self, quantize: Node) -> FxCall | None:
-        """What is computed between `quantize` and the dequantizes before it, if that is little and nobody else reads
-        it, else None."""
+        """Returns the call from the dequantizes before `quantize` up to it.
+
+        Returns None if it has too many ops, or if others read its values.
+        """
         found: set[Node] = set()
         stack = [operand(quantize)]
         while stack:
@@ -186,8 +199,11 @@ class _Lifter:
         return DTYPES.get(n.meta["val"].dtype, str(n.meta["val"].dtype))
 
     def _leaf(self, n: Node, rank: int = 0, q: QParams | None = None) -> int:
-        """An input or a constant, its shape filled up with leading ones to `rank`; integers within q's range become
-        quantized."""
+        """Returns the node of an input or a constant.
+
+        rank: its shape gets leading ones up to this rank.
+        q: integers within its range become quantized.
+        """
         value = self.source.value(n) if self.source.is_constant(n) else None
         if value is None or value.dtype not in DTYPES or not value.numel():
             if n not in self.values:
@@ -205,7 +221,7 @@ class _Lifter:
         return found
 
     def _aligned(self, x: Node, rank: int, q: QParams | None = None) -> int:
-        """A value with leading ones up to `rank`."""
+        """Returns the node of a value with leading ones up to `rank`."""
         found = self._leaf(x, rank, q) if self.source.is_constant(x) else self.values[x]
         shape = self.graph.nodes[found].shape
         if len(shape) == rank:
@@ -213,7 +229,7 @@ class _Lifter:
         return self.graph.add("reshape", (found,), shape=(1,) * (rank - len(shape)) + shape)
 
     def _moves(self, n: Node, call: FxCall) -> int | None:
-        """A movement, or None where the tensor language does not model it."""
+        """Adds a movement and returns its node; None if the tensor language does not model it."""
         mark = len(self.graph.nodes)
         try:
             found = self._moved(call.nodes)
@@ -243,8 +259,10 @@ class _Lifter:
         return local[nodes[-1]]
 
     def _quantized(self, n: Node) -> int:
-        """The operand of a dequantize as a tensor quantized with its parameters. Raises GraphError if it may be out of
-        their range."""
+        """Returns the operand of a dequantize as a tensor quantized with its parameters.
+
+        Raises GraphError if it may be out of their range.
+        """
         q = QParams.of(n)
         assert q is not None
         x = self._aligned(operand(n), len(shape_of(n)), q)
@@ -273,7 +291,7 @@ class _Lifter:
         )
 
     def _number(self, call: FxCall) -> int:
-        """The number of a call of ops that are pure, whatever the shapes; structurally equal ones have one number."""
+        """Returns the number of a call of pure ops, which is one for structurally equal calls."""
         key = tuple(_key(n, call) for n in call.nodes)
         if key not in self.keys:
             self.keys[key] = len(self.lifted.calls)
@@ -282,8 +300,11 @@ class _Lifter:
 
 
 def _broadcasts(result: Node, inputs: Sequence[Node]) -> bool:
-    """Whether the result of a pointwise op has the operands' broadcast shape (no rank-0 operand decides its dtype),
-    there is a tensor to move, and the operands are few."""
+    """Whether a pointwise op can be an `fx` node.
+
+    Its result has the operands' broadcast shape. It has a tensor to move and few operands.
+    No operand of rank 0 decides its dtype.
+    """
     values = [v for x in inputs if isinstance(v := x.meta.get("val"), torch.Tensor)]
     if not 0 < len(values) == len(inputs) <= _MOST_OPERANDS:
         return False
@@ -298,7 +319,7 @@ def _unique(nodes: Any) -> tuple[Node, ...]:
 
 
 def _key(n: Node, call: FxCall) -> tuple[str, str]:
-    """Target and arguments of a node as text, nodes by their places in the call."""
+    """Returns target and arguments of a node as text, with nodes by their position in the call."""
 
     def reference(m: Node) -> str:
         if m in call.inputs:

@@ -1,7 +1,8 @@
 """Data movement of FX in the tensor language.
 
-What an op of one operand moves is not written down per op: it is run on the numbers of the operand's elements, and what
-comes out is read as a slice, a reversal, a reordering of axes and a repetition.
+What an op of one operand moves is not tabulated per op.
+It is run on the numbers of the operand's elements.
+The result is read as a slice, a reversal, a reordering of axes and a repetition.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Array, Shape
 
-#: Ops of one operand whose result has elements of it and nothing else.
+#: Ops of one operand whose result consists of elements of the operand.
 _GATHERS = frozenset(
     [
         "permute",
@@ -52,10 +53,12 @@ _GATHERS = frozenset(
         "native_channel_shuffle",
     ]
 )
-#: Ops that give a list of slices of their operand, read through getitem.
+#: Ops whose result is a list of slices of their operand, read through getitem.
 _LISTS = frozenset(["split", "split_with_sizes", "chunk", "unbind", "tensor_split", "unsafe_chunk", "unsafe_split"])
-#: Ops of the same name in the tensor language, but for the spelling of their attributes.
-_JOINS, _PADS = ("cat", "concat", "stack"), ("constant_pad_nd", "pad")
+#: Ops that are CONCAT in the tensor language.
+_JOINS = ("cat", "concat", "stack")
+#: Ops that are PAD in the tensor language.
+_PADS = ("constant_pad_nd", "pad")
 
 
 def is_list_of_slices(node: Node) -> bool:
@@ -74,7 +77,7 @@ def is_movement(node: Node) -> bool:
 
 
 def sources(node: Node) -> list[Node]:
-    """The tensors that a movement reads, in order; the list's own operand for a getitem."""
+    """Returns the tensors that a movement reads, in order; for a getitem the list's own operand."""
     if node.target is operator.getitem:
         return [operand(operand(node))]
     tensors = arguments(node).get("tensors")
@@ -82,7 +85,10 @@ def sources(node: Node) -> list[Node]:
 
 
 def move(g: TensorGraph, node: Node, xs: Sequence[int]) -> int:
-    """Adds a movement on operands `xs`. Raises NotImplementedError or GraphError for one that is not modelled."""
+    """Adds a movement on operands `xs` and returns its node.
+
+    Raises NotImplementedError or GraphError for one that is not modelled.
+    """
     if is_copy(node):
         return xs[0]
     kind = name(node.target)
@@ -106,7 +112,7 @@ def move(g: TensorGraph, node: Node, xs: Sequence[int]) -> int:
 
 
 def _run(node: Node, x: torch.Tensor) -> torch.Tensor:
-    """The result of a movement of one operand, by torch."""
+    """Returns the result of a movement of one operand, computed by torch."""
     if node.target is operator.getitem:
         index = node.args[1]
         assert isinstance(index, int)
@@ -120,7 +126,11 @@ def _run(node: Node, x: torch.Tensor) -> torch.Tensor:
 
 
 def _steps(index: Array, shape: Shape) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The ops that gather the elements `index` of a tensor of that shape, if there are such."""
+    """Yields (op, attributes) of the ops that gather elements of a tensor.
+
+    index: flat indices into a tensor of `shape`, in the shape of the result.
+    The caller checks that the ops do so.
+    """
     places = np.stack(np.unravel_index(index.reshape(-1), shape)) if shape else np.zeros((0, index.size), np.int64)
     start = places.min(axis=1)
     size = places.max(axis=1) - start + 1
@@ -142,7 +152,10 @@ def _steps(index: Array, shape: Shape) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _reordering(flat: Array, shape: Shape, result: Shape) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The reordering of axes that gives the elements `flat` of a tensor, as reshapes around a transpose."""
+    """Yields the reshapes and the transpose that give the elements `flat` of a tensor.
+
+    Raises NotImplementedError if no order of axes does.
+    """
     axes, done = [], 1
     while done < flat.size:
         stride = int(flat[done])

@@ -1,13 +1,14 @@
-"""`eqsat.optimize`: a program before lowering, in and out.
+"""`eqsat.optimize`: rewrites a program before lowering.
 
 >>> program, report = eqsat.optimize(exported_program, target="ethos-u85-256")
 >>> edge = to_edge_transform_and_lower(program, partitioner=[EthosUPartitioner(spec)])
 
-The program is lifted to the tensor language (`lift`), saturated with the same rules and extracted by the same
-extractors as the graphs inside the lowering (`cost`), and written back (`emit`). Prices at this level are closed forms,
-so the result is trusted only after a look at what becomes of it: by default both programs are lowered, and the new one
-is returned only if it is not worse by stock ExecuTorch's lowering, nor by eqsat's
-(`eqsat.to_edge_transform_and_lower`), and better by one of them, or as good with fewer operators.
+The program is lifted to the tensor language (`lift`) and written back (`emit`).
+Rules and extractors between them are those of graphs inside the lowering (`cost`).
+Prices at this level are closed forms, so by default both programs are lowered.
+The lowerings are stock ExecuTorch's and eqsat's (`eqsat.to_edge_transform_and_lower`).
+The new program is returned only if it is not worse by either.
+It must also be better by one of them, or as good with fewer operators.
 """
 
 from __future__ import annotations
@@ -40,15 +41,19 @@ from eqsat.options.plugins import plugin_error
 from eqsat.target import Target
 
 CHECKS = ("lower", "model")
-#: A smaller share of the modelled cycles is within what closed forms cannot tell.
+#: Least gain, as a share of the modelled cycles, that closed forms can tell.
 _LEAST_GAIN = 0.002
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """What becomes of a program: cycles over all delegates by stock ExecuTorch's lowering and by eqsat's, each by
-    Vela's own total and by the corrected one (None: no delegate, or one that failed), and the ops that stay outside the
-    delegates."""
+    """A program's cycles after lowering, over all delegates.
+
+    stock, eqsat: by stock ExecuTorch's lowering and by eqsat's, by Vela's own total.
+    stock_corrected, eqsat_corrected: by the corrected total.
+    They are None if there is no delegate, or if one failed.
+    outside: number of ops outside of the delegates.
+    """
 
     stock: int | None
     eqsat: int | None
@@ -68,11 +73,15 @@ class Lowered:
 
 @dataclass(slots=True)
 class ProgramReport:
-    """What `optimize` did. reason: why the program is as it was, "" if it changed.
+    """The report of `optimize`.
 
-    ops: FX op -> (before, after) for what differs in number, quantize and dequantize left out. modelled: estimated
-    cycles of data movement and pointwise work (before, after). lowered: (before, after), if both were lowered.
-    exact: outputs were compared to the bit, on `trials` inputs; largest_difference: 0 then. seconds: by stage.
+    reason: why the program was left as it was, "" if it changed.
+    ops: {FX op: (number before, after)} of data movements whose number changed.
+    modelled: estimated cycles of data movement and pointwise work (before, after).
+    lowered: (before, after), if both were lowered.
+    exact: whether outputs were compared to the bit. trials: number of inputs.
+    largest_difference: of the outputs, 0 if they are equal to the bit.
+    seconds: wall-clock time by stage.
     """
 
     changed: bool = False
@@ -88,7 +97,7 @@ class ProgramReport:
 
     @property
     def removed(self) -> int:
-        """How many ops of data movement are gone (below 0: there are more, smaller ones)."""
+        """Number of data movement ops that were removed; below 0 if more were added."""
         return sum(b - a for b, a in self.ops.values())
 
     @contextmanager
@@ -101,7 +110,10 @@ class ProgramReport:
 
 
 class _SteppedBack(Exception):
-    """The program stays as it was; the message says why. `expected`: nothing went wrong, there was nothing to gain."""
+    """The program is left as it was; the message says why.
+
+    expected: nothing failed, there was nothing to gain.
+    """
 
     def __init__(self, reason: str, expected: bool = False):
         super().__init__(reason)
@@ -116,22 +128,25 @@ def optimize(
     options: Options | None = None,
     trials: int = 6,
 ) -> tuple[Program, ProgramReport]:
-    """A program with less data movement, of the same kind and signature and with equal outputs, and a report.
+    """Returns a program with less data movement and a report.
 
-    program: an ExportedProgram or an FX GraphModule at ATen or edge level with fixed shapes, quantized (PT2E) or float.
-    It is not modified, and it is the result itself where there is nothing to gain, or with an EqsatWarning where
-    something failed.
-    target: an accelerator ("ethos-u85-256") or a compile spec. The result suits any partitioner: ops that no rule knows
-    are kept.
-    check: "lower" lowers both programs (seconds to minutes each) and returns the new one only if its cycles are not
-    more by stock ExecuTorch nor by eqsat's own lowering, and fewer by one or at least its operators are fewer; "model"
-    trusts closed forms of what data movement costs, in seconds.
-    Float programs and others without an Ethos-U delegate have no cycles to compare; the model decides for them.
-    trials: inputs (zeros, extremes, random) on which outputs must equal the original's, bit for bit where it is
-    quantized, else within 1e-4 relative. options: as for `to_edge_transform_and_lower`.
+    The program has the same kind and signature, and equal outputs.
+    It is the given one if there is nothing to gain, or, with an EqsatWarning, if something failed.
+    program: an ExportedProgram or an FX GraphModule at ATen or edge level, with fixed shapes.
+    It is quantized (PT2E) or float, and is not modified.
+    target: an accelerator ("ethos-u85-256") or a compile spec.
+    The result suits any partitioner, since ops that no rule knows are kept.
+    check: "lower" lowers both programs, which takes seconds to minutes each.
+    It returns the new program only if neither lowering takes more cycles.
+    One of them must take fewer, or there must be fewer operators.
+    "model" decides by closed forms of the cost of data movement, in seconds.
+    Programs without an Ethos-U delegate, such as float ones, have no cycles; the model decides.
+    options: as for `to_edge_transform_and_lower`.
+    trials: inputs (zeros, extremes, random) on which outputs must equal the original's.
+    They are compared to the bit if it is quantized, else within 1e-4 relative.
 
-    Raises TypeError for other kinds of programs, targets and options, OptionError for an unknown check, TargetError for
-    an unknown target.
+    Raises TypeError for other kinds of programs, targets and options.
+    Raises OptionError for an unknown check, TargetError for an unknown target.
     """
     _check(check)
     if not isinstance(program, (ExportedProgram, GraphModule)):
@@ -146,7 +161,7 @@ def optimize(
             report.warnings.append(report.reason)
     except PluginError:
         raise
-    except Exception as e:  # noqa: BLE001 - never worse: any failure but the user's own gives the program as it was
+    except Exception as e:  # noqa: BLE001 - never worse: any failure but the user's own leaves the program as it was
         if (mistake := plugin_error(e, options)) is not None:
             raise mistake from e
         report.reason = str(e) if isinstance(e, ProgramError) else f"{type(e).__name__}: {e}"
@@ -157,17 +172,17 @@ def optimize(
 
 
 class AtenPass:
-    """`optimize` as a pass of an `executorch.export` recipe; the arguments are checked when it is made.
+    """`optimize` as a pass of an `executorch.export` recipe.
 
     >>> recipe.aten_transform_passes = [eqsat.AtenPass("ethos-u85-256")]
 
-    `reports`: what it did, by method.
+    The arguments are checked when it is made. reports: {method: report of `optimize`}.
     """
 
     def __init__(
         self, target: str | EthosUCompileSpec, *, check: str = "lower", options: Options | None = None, trials: int = 6
     ) -> None:
-        """As for `optimize`. Raises what that raises for bad arguments."""
+        """Checks the arguments, which are those of `optimize`. Raises what that raises for them."""
         _check(check)
         self._call = partial(
             optimize, target=compile_spec_of(target), check=check, options=given_options(options), trials=trials
@@ -194,8 +209,10 @@ def _optimized(
     trials: int,
     report: ProgramReport,
 ) -> Program:
-    """The rewritten program, `report` filled in on the way. Raises _SteppedBack where the program is to stay as it
-    was."""
+    """Returns the rewritten program and fills in `report`.
+
+    Raises _SteppedBack if the program is to be left as it was.
+    """
     with report.stage("import"):
         source = read(program)
         lifted = lift(source)
@@ -230,8 +247,10 @@ def _optimized(
 def lowered(
     program: Program, spec: EthosUCompileSpec, options: Options, inputs: tuple[torch.Tensor, ...] = ()
 ) -> Lowered:
-    """Lowers a program for real, by stock ExecuTorch and by eqsat. `inputs` export a GraphModule. Raises what
-    ExecuTorch raises."""
+    """Returns what stock ExecuTorch's lowering and eqsat's make of a program.
+
+    inputs: to export a GraphModule with. Raises what ExecuTorch raises.
+    """
     if isinstance(program, GraphModule):
         program = torch.export.export(program, inputs)
     with warnings.catch_warnings():

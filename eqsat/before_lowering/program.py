@@ -1,4 +1,4 @@
-"""One view of an ExportedProgram and of a GraphModule: its graph, its constants, and how to make its successor."""
+"""A common view of ExportedProgram and GraphModule: graph, constants, and how to rewrite it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class ProgramError(ValueError):
 
 @dataclass(slots=True)
 class Source:
-    """A program to read. `constants`: node -> tensor for parameters, buffers and constants that nothing mutates."""
+    """A program to read.
+
+    constants: {node: tensor} of parameters, buffers and constants that nothing mutates.
+    """
 
     program: Program
     graph: Graph
@@ -45,12 +48,12 @@ class Source:
 
     @property
     def placeholders(self) -> list[Node]:
-        """The inputs of the graph, parameters among them."""
+        """All placeholders of the graph, including parameters."""
         return [n for n in self.graph.nodes if n.op == "placeholder"]
 
     @property
     def inputs(self) -> list[Node]:
-        """Placeholders of user inputs and of buffers that the program mutates: what its outputs vary with."""
+        """Placeholders of user inputs and of buffers that the program mutates."""
         return [n for n in self.placeholders if n not in self.constants and isinstance(n.meta.get("val"), torch.Tensor)]
 
     @property
@@ -67,7 +70,10 @@ class Source:
         return self._constant[node]
 
     def value(self, node: Node) -> torch.Tensor | None:
-        """The tensor of a parameter, buffer or constant; None for anything else, and if it is not dense on the CPU."""
+        """Returns the tensor of a parameter, buffer or constant.
+
+        Returns None for other nodes, and for tensors that are not dense on the CPU.
+        """
         found = self.constants.get(node)
         if found is None or found.layout != torch.strided or found.device.type != "cpu":
             return None
@@ -82,8 +88,11 @@ def _is_pure(node: Node) -> bool:
 
 
 def read(program: Program) -> Source:
-    """Raises ProgramError for what cannot be rewritten: dynamic shapes, mutations, and graphs whose shapes are
-    unknown."""
+    """Returns the view of a program.
+
+    Raises ProgramError for dynamic shapes, mutations, and graphs whose shapes are unknown.
+    Raises TypeError for anything that is not a program.
+    """
     if isinstance(program, ExportedProgram):
         graph, constants = program.graph, _lifted(program)
         if program.range_constraints:
@@ -105,7 +114,7 @@ def read(program: Program) -> Source:
 
 
 def _lifted(program: ExportedProgram) -> dict[Node, torch.Tensor]:
-    """The values of the placeholders of an exported program that nothing mutates."""
+    """Returns the values of an exported program's placeholders that nothing mutates."""
     signature = program.graph_signature
     mutated = set(signature.buffers_to_mutate.values())
     state = {**program.state_dict, **program.constants}
@@ -120,13 +129,16 @@ def _lifted(program: ExportedProgram) -> dict[Node, torch.Tensor]:
 
 
 def _attributes(module: GraphModule) -> dict[Node, torch.Tensor]:
-    """The values of the attributes that a graph reads."""
+    """Returns the values of the attributes that a graph reads."""
     found = {n: attrgetter(n.target)(module) for n in module.graph.nodes if n.op == "get_attr"}
     return {n: value for n, value in found.items() if isinstance(value, torch.Tensor)}
 
 
 def _with_shapes(module: GraphModule) -> GraphModule:
-    """The module itself if its nodes know their shapes, else a copy (of the graph only) whose nodes do."""
+    """Returns the module if its nodes know their shapes, else a copy whose nodes do.
+
+    Only the graph is copied. Raises ProgramError if the inputs' shapes are unknown.
+    """
     nodes = list(module.graph.nodes)
     if all("val" in n.meta for n in nodes if n.op == "call_function"):
         return module
@@ -154,7 +166,7 @@ def _check(node: Node) -> None:
             raise ProgramError(
                 f"{node.name} ({node.target}) changes a tensor in place: run program.run_decompositions({{}}) first"
             )
-    elif node.is_impure() and not is_copy(node):  # dropout that is switched off copies
+    elif node.is_impure() and not is_copy(node):  # a disabled dropout is a copy
         raise ProgramError(f"{node.name} ({node.target}) has side effects")
 
 
@@ -165,15 +177,17 @@ def _is_dynamic(value: Any) -> bool:
 
 
 def _is_functional_here(node: Node) -> bool:
-    """True for an in-place op that can be written as the functional one: it acts on a fresh tensor that nobody else
-    reads."""
+    """Whether an in-place op can be written as the functional one.
+
+    It must act on a fresh tensor that nothing else reads.
+    """
     x = node.args[0] if node.args else None
     fresh = isinstance(x, Node) and x.op == "call_function" and set(x.users) == {node} and not is_movement(x)
     return fresh and is_inplace(node.target) and functional(node.target) is not None
 
 
 def _is_guard(node: Node) -> bool:
-    """The check of the inputs that `ExportedProgram.module()` begins with."""
+    """Whether the node is the check of the inputs that `ExportedProgram.module()` begins with."""
     return (
         node.op == "call_module"
         and node.target == "_guards_fn"
@@ -182,10 +196,10 @@ def _is_guard(node: Node) -> bool:
 
 
 class Rewriting:
-    """A program in the making: a copy of the source's graph, to which nodes are appended; what the outputs do not need
-    is left out in the end.
+    """A new program: a copy of the source's graph, to which nodes are appended.
 
-    nodes: the source's nodes -> their copies. In-place ops are functional in the copy.
+    Nodes that the outputs do not need are removed in the end.
+    nodes: {node of the source: its copy}. In-place ops are functional in the copy.
     """
 
     def __init__(self, source: Source):
@@ -201,7 +215,10 @@ class Rewriting:
         self._last = self.nodes[leading[-1]] if leading else None
 
     def call(self, target: Any, *args: Any, meta: Mapping[str, Any] | None = None, **kwargs: Any) -> Node:
-        """Appends an op; its fake value is computed. Raises what the op raises on operands that do not fit."""
+        """Appends an op and returns it with its fake value.
+
+        Raises what the op raises on operands that do not fit.
+        """
         values, named = torch.fx.node.map_arg((args, kwargs), lambda n: n.meta["val"])
         with self.source.fake_mode:
             val = target(*values, **named)
@@ -210,8 +227,11 @@ class Rewriting:
         return node
 
     def copy(self, node: Node, known: Mapping[Node, Node], **changed: Any) -> Node:
-        """Appends a copy of a source node on operands `known` and, where there is none, the source's; `changed`
-        arguments are given by name."""
+        """Appends a copy of a source node and returns it.
+
+        known: new operands by the source's; others are the copies of the source's.
+        changed: arguments by name.
+        """
         args, kwargs = node.args, dict(node.kwargs)
         if changed:
             given, schema = {**arguments(node), **changed}, overload(node.target)._schema.arguments
@@ -221,7 +241,7 @@ class Rewriting:
         return self.call(functional(node.target), *args, meta=node.meta, **kwargs)
 
     def new_constant(self, value: torch.Tensor) -> Node:
-        """A constant tensor that the source did not have."""
+        """Adds a constant tensor that the source does not have, and returns its node."""
         target = f"_eqsat_constant_{len(self.new)}"
         self.new[target] = value
         if isinstance(self.source.program, ExportedProgram):
@@ -235,7 +255,10 @@ class Rewriting:
         return node
 
     def finish(self, outputs: Sequence[Any]) -> Program:
-        """The new program, of the source's kind and signature; `outputs` in the order of `source.outputs`."""
+        """Returns the new program, of the source's kind and signature.
+
+        outputs: in the order of `source.outputs`.
+        """
         output = self.graph.output(tree_unflatten(outputs, tree_structure(self.source.graph.output_node().args[0])))
         output.meta.update(self.source.graph.output_node().meta)
         self.graph._codegen = self.source.graph._codegen

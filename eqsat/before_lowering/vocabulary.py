@@ -1,8 +1,9 @@
-"""The vocabulary of ATen and of ExecuTorch's edge dialect: what an FX node is.
+"""The vocabulary of ATen and of ExecuTorch's edge dialect: the kinds of FX nodes.
 
-Both dialects share a name: `permute` stands for aten.permute.default and for edge's aten.permute_copy.default.
-A node is data movement (`movement.py`), pointwise, a reduction along one axis, per-tensor quantize or dequantize, or
-opaque.
+Both dialects share a name.
+`permute` is aten.permute.default and edge's aten.permute_copy.default.
+A node is data movement (`movement.py`), pointwise, a reduction along one axis, per-tensor
+quantize or dequantize, or opaque.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch.fx import Node
 
 from eqsat.tensor.types import Shape
 
-#: torch dtype -> the tensor language's; other dtypes go by their torch name.
+#: {torch dtype: dtype of the tensor language}; other dtypes have their torch name.
 DTYPES = {
     torch.bool: "BOOL",
     torch.int8: "INT8",
@@ -26,19 +27,19 @@ DTYPES = {
 }
 _REDUCTIONS = ("sum", "mean", "amax", "amin")
 _CASTS = ("to", "_to_copy", "type_as")
-#: Pointwise by definition, but without PyTorch's tag.
+#: Pointwise ops that lack PyTorch's tag.
 _POINTWISE = ("hardswish",)
 _COPIES = ("alias", "detach", "contiguous", "clone", "lift_fresh", "_clone_dim_order", "dropout", "identity")
 
 
 def overload(target: Any) -> Any:
-    """The ATen overload of a target: itself, or the one that an edge op wraps; None for anything else."""
+    """Returns the ATen overload of a target, which an edge op wraps; None for anything else."""
     found = target if isinstance(target, torch._ops.OpOverload) else getattr(target, "_op", None)
     return found if isinstance(found, torch._ops.OpOverload) else None
 
 
 def name(target: Any) -> str:
-    """ATen's name without namespace, overload, `_copy` and the underscore of in-place ops."""
+    """Returns ATen's name without namespace, overload, `_copy` and an in-place op's underscore."""
     op = overload(target)
     if op is None:
         return getattr(target, "__name__", str(target))
@@ -53,8 +54,10 @@ def is_inplace(target: Any) -> bool:
 
 
 def functional(target: Any) -> Any:
-    """The overload that does what an in-place one does, on a copy; the target itself if it is functional, None if there
-    is no such overload."""
+    """Returns the functional overload of an in-place one, or None if there is none.
+
+    Other targets are returned as they are.
+    """
     if not is_inplace(target):
         return target
     op = overload(target)
@@ -63,28 +66,28 @@ def functional(target: Any) -> Any:
 
 
 def arguments(node: Node) -> dict[str, Any]:
-    """Arguments by the names of the schema, defaults filled in."""
+    """Returns the arguments by the names of the schema, with defaults."""
     schema = overload(node.target)._schema.arguments
     out = {a.name: a.default_value for a in schema if a.has_default_value()}
     return {**out, **{a.name: v for a, v in zip(schema, node.args, strict=False)}, **node.kwargs}
 
 
 def operand(node: Node) -> Node:
-    """The first argument of a node, which is a value of the graph."""
+    """Returns the first argument of a node, which must be a node."""
     found = node.args[0]
     assert isinstance(found, Node), f"the first argument of {node.name} is no value of the graph"
     return found
 
 
 def shape_of(node: Node) -> Shape:
-    """The shape of a node's tensor; () for a list of tensors."""
+    """Returns the shape of a node's tensor; () for a list of tensors."""
     val = node.meta["val"]
     return tuple(val.shape) if isinstance(val, torch.Tensor) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class QParams:
-    """Parameters of a per-tensor quantize or dequantize; `str(q)` is the dtype of the tensor language."""
+    """Parameters of a per-tensor quantize or dequantize; `str(q)` is the tensor's dtype."""
 
     dtype: torch.dtype
     scale: float
@@ -94,7 +97,7 @@ class QParams:
 
     @staticmethod
     def of(node: Node) -> QParams | None:
-        """The parameters of a node, or None if it is no per-tensor quantize or dequantize with constant parameters."""
+        """Returns a node's parameters, or None if it has no constant per-tensor parameters."""
         if not (is_quantize(node) or is_dequantize(node)):
             return None
         a = arguments(node)
@@ -134,7 +137,10 @@ def is_dequantize(node: Node) -> bool:
 
 
 def is_pointwise(node: Node) -> bool:
-    """Whether every element of the result depends on the operands' elements at its place alone, broadcast as usual."""
+    """Whether each element of the result depends on the operands' elements at its position alone.
+
+    Operands broadcast.
+    """
     op = overload(node.target)
     if is_quantize(node) or is_dequantize(node):
         return QParams.of(node) is not None
@@ -145,7 +151,7 @@ def is_pointwise(node: Node) -> bool:
 
 
 def reduced_axis(node: Node) -> int | None:
-    """The one axis along which a reduction with keepdim acts, or None."""
+    """Returns the axis of a reduction along one axis with keepdim, else None."""
     if name(node.target) not in _REDUCTIONS:
         return None
     a = arguments(node)

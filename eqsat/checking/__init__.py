@@ -1,1 +1,1 @@
-"""Checking rules: soundness, random graphs, rules of the user's own."""
+"""Soundness checks of rules, including a user's own, on e-graphs of given and random graphs."""

@@ -1,4 +1,4 @@
-"""The e-nodes of a saturated e-graph, proved equal class by class (`eqsat/proof`), for every input.
+"""Proofs that the e-nodes of each class of a saturated e-graph are equal for every input.
 
 >>> from eqsat.egraph.encoding import saturate
 >>> from eqsat.rules import RULES
@@ -26,17 +26,20 @@ from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import Terms, Value
 from eqsat.tensor.graph import Node
 
-#: Elements of all e-nodes of an e-graph that is proved; terms take a few hundred bytes each while they are made.
+#: Elements of all e-nodes up to which an e-graph is proved.
+#: Terms take a few hundred bytes per element while they are made.
 _LARGEST = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """What is known of the e-nodes of an e-graph for every input on which its source does not overflow.
+    """The equalities that are proved among the e-nodes of an e-graph.
 
-    equal: of e-nodes that equal the first of their class that has a form, or are it, their `id`.
-    undecided: how many others there are, by operator; those that nothing reaches, as an operand's class is empty, are
-    none.
+    They hold for every input on which the source graph does not overflow.
+    equal: `id` of the e-nodes that equal the first e-node of their class that has a term.
+    That first e-node is among them.
+    undecided: {operator: number of its e-nodes that are not proved}.
+    E-nodes that are unreachable, because the class of an operand is empty, are not counted.
     outputs: whether the classes of all outputs are proved to have the source's values.
     """
 
@@ -50,10 +53,10 @@ class Proofs:
 
 
 def prove(frozen: Frozen, seed: int = 1) -> Proofs:
-    """Which e-nodes are proved, at one random point of the fields."""
+    """Returns which e-nodes are proved equal, at the random point of a seed."""
     graph, out = frozen.source, Proofs()
     every = [e for nodes in frozen.classes for e in nodes]
-    types = (frozen.types[e.cls] for e in every)  # none where saturation was cut off before it knew
+    types = (frozen.types[e.cls] for e in every)  # None if saturation ended before it was known
     if sum(t.elements for t in types if t is not None) > _LARGEST:
         return Proofs(undecided=Counter(e.op for e in every))
     source = Terms(Field(seed))
@@ -86,7 +89,7 @@ def prove(frozen: Frozen, seed: int = 1) -> Proofs:
 
 
 def _value(t: Terms, e: ENode, frozen: Frozen, values: dict[int, Value], numbers: dict[str, int]) -> Value | None:
-    """The e-node as a term; None: there is no form for it."""
+    """Returns the term of an e-node, or None if it has none."""
     operands, out = [values[c] for c in e.children], frozen.types[e.cls]
     if out is None:
         return None

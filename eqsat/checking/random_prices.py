@@ -1,5 +1,7 @@
-"""A cost model without Vela: bytes read and written. It makes extraction quick; what it ranks wrongly costs cycles,
-never results."""
+"""A cost model without Vela: bytes read and written.
+
+Extraction by it is quick. Wrong prices cost cycles, never correct results.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,15 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Steps
 
-#: Beyond this the search for chains of native transposes takes longer than the rest of a trial.
+#: Axes up to which chains of native transposes are searched; beyond, that dominates a trial.
 _MOST_ATOMS = 4
 
 
 class Bytes(BytesMoved):
-    """Movements go one of the ways that `eqsat/target/staging.py` knows, drawn at random, so that each gets tested."""
+    """Bytes moved, where each movement takes a random one of its ways (`eqsat/target/staging.py`).
+
+    So each way is tested.
+    """
 
     def __init__(self, target: Target, rng: np.random.Generator):
         super().__init__(target)

@@ -1,4 +1,4 @@
-"""A smaller graph with the same failure, by cutting it above and below."""
+"""Shrinking of a failing graph: a smaller one with the same failure, by cuts above and below."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from eqsat.tensor.types import GraphError, attrs_of
 
 
 def shrink(graph: TensorGraph, fails: Callable[[TensorGraph], bool], tries: int = 80) -> TensorGraph:
-    """Greedy: the first cut that still fails is kept, until none does or `tries` graphs have been tried."""
+    """Returns a smaller graph that still fails, by a greedy search.
+
+    The first cut that fails is kept, until no cut does or `tries` graphs have been tried.
+    fails: whether a graph has the failure.
+    """
     left = tries
     smaller = True
     while smaller:
@@ -27,7 +31,11 @@ def shrink(graph: TensorGraph, fails: Callable[[TensorGraph], bool], tries: int 
 
 
 def fragment(graph: TensorGraph, inside: Collection[int], outputs: Sequence[int]) -> TensorGraph:
-    """Some operators by themselves: constants stay, whatever else they read is an input."""
+    """Returns some operators as a graph of their own.
+
+    Constants stay; everything else that the operators read becomes an input.
+    inside: numbers of the operators. outputs: numbers of the nodes that become its outputs.
+    """
     nodes = list(graph.nodes)
     read = {i for n in inside for i in nodes[n].inputs} - {*inside}
     cut = sorted(i for i in read if OPS[nodes[i].op].kind != "leaf")
@@ -48,7 +56,10 @@ def _input(n: int, node: Node) -> Node:
 
 
 def _cuts(graph: TensorGraph) -> Iterator[TensorGraph]:
-    """Graphs with fewer operators: one output alone, an inner node as the only output, an inner node as an input."""
+    """Yields graphs with fewer operators.
+
+    They have one of several outputs, an inner node as only output, or an inner node as input.
+    """
     if len(graph.outputs) > 1:
         for o in graph.outputs:
             yield _with_output(graph, o)
@@ -78,7 +89,7 @@ def _with_input(graph: TensorGraph, n: int) -> TensorGraph:
 
 
 def _read(graph: TensorGraph) -> TensorGraph:
-    """Without inputs that nobody reads."""
+    """Returns the graph without unread inputs. Raises GraphError if it has no output."""
     readers = graph.readers()
     graph.inputs = [i for i in graph.inputs if readers[i] or i in graph.outputs]
     if not graph.outputs:

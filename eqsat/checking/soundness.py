@@ -1,5 +1,6 @@
-"""The soundness checker: all e-nodes of one class of a saturated e-graph must agree to the bit. That is proved for
-every input where it can be (`proofs.py`); the others are evaluated on samples.
+"""The soundness checker: all e-nodes of one class of a saturated e-graph must agree to the bit.
+
+That is proved for every input where possible (`proofs.py`); other e-nodes are compared on samples.
 
 >>> from eqsat.rules import RULES
 >>> g = TensorGraph()
@@ -9,8 +10,8 @@ every input where it can be (`proofs.py`); the others are evaluated on samples.
 >>> checked.proved == checked.frozen.n_nodes, "move-move" in checked.frozen.saturation.matches
 (True, True)
 
-It serves the project's own rules and those of users alike. A rule is only as well checked as the graphs that it fires
-on.
+It checks the project's own rules and those of users alike.
+A rule is checked only on graphs on which it fires.
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ KINDS = ("tagged", "extreme", "random")
 
 
 class Unsound(AssertionError):
-    """Two e-nodes of one class with different values; the message names them and a place where they differ."""
+    """Two e-nodes of one class have different values; the message says which, and where."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An e-graph that passed.
+    """An e-graph that passed the check.
 
-    evaluated: of its e-nodes those that were compared, proved or on samples; opaque operators and their readers have no
-    value in numpy. proved: those that are equal to the others of their class for every input. undecided: how many are
-    not, by operator.
+    evaluated: number of e-nodes that were proved or compared on samples.
+    Opaque operators and their readers have no value in numpy.
+    proved: number of e-nodes equal to the others of their class for every input.
+    undecided: {operator: number of its e-nodes that are not proved}.
     """
 
     frozen: Frozen
@@ -53,8 +55,11 @@ class Checked:
 
 
 def data(t: Type, kind: str, seed: int = 0) -> np.ndarray:
-    """Test data: "tagged" (each element its own number, as far as the dtype goes), "extreme" (both limits and their
-    neighbours), "random"."""
+    """Returns test data of a type.
+
+    kind: "tagged" (a number per element, repeated beyond the dtype's range), "random", or
+    "extreme" (both limits, their neighbours and 0).
+    """
     dtype = DType.of(t.dtype)
     low, high = dtype.limits if dtype.is_integral else (-1000, 1000)
     flat: np.ndarray
@@ -74,14 +79,22 @@ def check(
     budget: Budget = DEFAULT_BUDGET,
     kinds: Iterable[str] = KINDS,
 ) -> Checked:
-    """Saturates and checks the e-graph. Raises Unsound, EngineError (also where a rule changes a type) and GraphError,
-    if the graph itself cannot be evaluated."""
+    """Saturates a graph with rules and checks its e-graph.
+
+    kinds: the kinds of `data` on which e-nodes that are not proved are compared.
+    Raises Unsound, EngineError (also if a rule changes a type), and GraphError if the graph
+    itself cannot be evaluated.
+    """
     return check_frozen(saturate(graph, rules, budget), kinds)
 
 
 def check_frozen(frozen: Frozen, kinds: Iterable[str] = KINDS) -> Checked:
-    """Proves e-nodes equal, evaluates the others on each kind of data, and compares the outputs with the source
-    graph's. Raises Unsound, GraphError."""
+    """Checks a saturated e-graph.
+
+    E-nodes are proved equal where possible, the others are compared on each kind of data.
+    The classes of the outputs must have the source graph's values.
+    Raises Unsound and GraphError.
+    """
     proofs = prove(frozen)
     graph, evaluated = frozen.source, len(proofs.equal)
     if proofs.is_complete:
@@ -107,9 +120,11 @@ def class_values(
     keep: Collection[int] | None = None,
     proved: Collection[int] = (),
 ) -> tuple[dict[int, np.ndarray], int]:
-    """({class: value}, number of e-nodes evaluated). Raises Unsound where the e-nodes of a class differ.
+    """Returns ({class: value}, number of e-nodes evaluated).
 
-    keep: the classes whose values are wanted (None: all). proved: the `id` of e-nodes that need not be compared.
+    inputs: {name: array}. keep: the classes whose values are wanted (None: all).
+    proved: the `id` of e-nodes that need not be compared.
+    Raises Unsound if e-nodes of a class differ.
     """
     values: dict[int, np.ndarray] = {}
     origin: dict[int, ENode] = {}

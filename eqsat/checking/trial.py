@@ -1,8 +1,9 @@
-"""One graph through everything: its e-graph checked node by node, several extractions compared on the TOSA reference
-model.
+"""A trial of one graph: its e-graph is checked, and extractions are compared with it.
 
-Extractions, greedy all: one by `Bytes`, the others by random prices, so that e-nodes that no sensible cost would choose
-are met too; the full optimizer, with Vela's prices, runs on a share of the graphs.
+The comparison runs on the TOSA reference model.
+All extractions are greedy: one by `Bytes`, the others by random prices.
+So e-nodes are extracted that no sensible price would select.
+A share of the graphs also goes through the full optimizer, with Vela's prices.
 """
 
 from __future__ import annotations
@@ -32,18 +33,24 @@ from eqsat.vela.compile import compile_tosa
 from eqsat.vela.guards import broken
 from extraction import ExtractionError, Infeasible, tree_greedy
 
-#: E-graphs stop here: random graphs grow faster than networks, and nothing is lost by checking what was reached.
+#: Limits of each e-graph, since random graphs grow faster than networks.
+#: A truncated e-graph is checked as well.
 BUDGET = Budget(nodes=1200, seconds=10.0)
-#: What the input data is: all low, limits and their neighbours, random (`eqsat/tensor/samples.py`).
+#: Numbers of the samples (`eqsat/tensor/samples.py`): all low, limits and neighbours, random.
 _SAMPLES = (0, 2, 3)
 
 
 @dataclass(slots=True)
 class TrialRecord:
-    """What happened to one graph. failures: in words, empty if all is well; refused: extractions that the cost model or
-    Vela forbid.
+    """The result of one trial.
 
-    vela: Vela accepts the source graph. optimized: what the full optimizer chose, "" where it did not run.
+    ops: names of the operators. evaluated: e-nodes proved or compared. stop: why saturation ended.
+    extracted: number of different extractions.
+    refused: extractions that the cost model, a guard or Vela refuses, with the reason.
+    vela: whether Vela accepts the source graph.
+    optimized: the graph that the full optimizer chose, "" if it did not run.
+    rules: names of the rules that fired. failures: descriptions, empty if all is well.
+    seconds: wall-clock time of the trial.
     """
 
     seed: int
@@ -76,8 +83,11 @@ def run(
     full: bool = False,
     budget: Budget = BUDGET,
 ) -> TrialRecord:
-    """Checks `graph`; `random`: number of random extractions; `full`: also by the whole optimizer, with Vela's
-    prices."""
+    """Runs a trial of `graph`.
+
+    seed: of the random prices and samples. random: number of extractions by random prices.
+    full: whether the full optimizer runs too, with Vela's prices.
+    """
     started = time.perf_counter()
     counts = graph.op_counts()
     out = TrialRecord(seed, target.accelerator, sum(counts.values()), list(counts))
@@ -96,14 +106,14 @@ def run(
             )
             try:
                 selection = tree_greedy.extract(plan).choice
-            except Infeasible:  # the source itself has what the target's guards forbid
+            except Infeasible:  # the target's guards forbid the source graph itself
                 out.refused.append("no legal extraction")
                 choices = choice.build(checked.frozen, Bytes(Target.of("ethos-u85-256"), rng))
                 try:
                     selection = tree_greedy.extract(choices.graph).choice
                 except (
                     Infeasible
-                ):  # or what those of every target forbid, and the budget ended before another form came
+                ):  # every target's guards forbid it, and the budget ended before another form was found
                     break
             found, _ = choices.tensor_graph(selection)
             if wrong := broken(found, graph, target.family):
@@ -119,8 +129,10 @@ def run(
 
 
 def _compare(graph: TensorGraph, buffers: dict[bytes, str], pool: Pool, out: TrialRecord) -> None:
-    """Every extraction, written and read again, against the source graph: signature, and values on the reference
-    model."""
+    """Compares every extraction, written and read again, with the source graph.
+
+    Their signatures must be equal, and so must their outputs on the reference model.
+    """
     source = dumps(graph)
     same = {b: loads(b).signature() == graph.signature() for b in buffers}
     out.failures += [f"{buffers[b]} changes the signature" for b, equal in same.items() if not equal]
@@ -153,7 +165,7 @@ def _vela(
     rules: Sequence[Rule],
     out: TrialRecord,
 ) -> None:
-    """Whether Vela takes the source and the first extraction; the whole optimizer where it does."""
+    """Compiles the source and the first extraction, and runs the full optimizer if asked to."""
     source = dumps(graph)
     try:
         compile_tosa(source, target, pool)

@@ -1,4 +1,4 @@
-"""Rules of a user's own: found by name, checked before they are used.
+"""A user's own rules: found by name, and checked before they are used.
 
     # my_rules.py
     c = symbols("c", kinds.Clamp)
@@ -7,10 +7,12 @@
     pack = eqsat.user_rules.load("my_rules.py")           # or "package.module", "my_rules.py:NAME", an entry point
     eqsat.optimize_tosa(tosa, target, options=Options(rules=pack.rules))
 
-A module has RULES and may have GRAPHS: TensorGraphs (or functions that return one) on which its rules should fire. An
-installed package offers its module by an entry point in the group `eqsat.rules`; it is used only where it is asked for
-by name (`--user-rules NAME`). `load` runs the soundness checker on random graphs and on GRAPHS; whatever passes is
-still compared on the TOSA reference model before a result is used.
+A module has RULES and may have GRAPHS: TensorGraphs on which its rules should fire.
+A function that returns a TensorGraph may stand for one.
+An installed package offers its module by an entry point in the group `eqsat.rules`.
+It is used only if it is named (`--user-rules NAME`).
+`load` runs the soundness checker on random graphs and on GRAPHS.
+Results of rules that pass are still compared on the TOSA reference model.
 """
 
 from __future__ import annotations
@@ -30,12 +32,13 @@ from eqsat.rules import RULES
 from eqsat.tensor.graph import TensorGraph
 
 USER_RULES = Registry("module of rules", "eqsat.rules", {})
-#: Random graphs on which rules are tried before they are used, and limits of each e-graph.
+#: Number of random graphs on which rules are tried before they are used.
 GRAPHS = 40
 #: Why a rule is unsound that equates values of different types.
 _TWO_TYPES = "its two sides differ in shape or dtype"
+#: Limits of the e-graph of each graph.
 _BUDGET = Budget(nodes=1500, seconds=5.0, passes=8)
-#: Rules of ours that only finish what others begin.
+#: Built-in rules that only help other rules.
 _HELPERS = tuple(r for r in RULES if r.helps)
 
 
@@ -45,7 +48,7 @@ class UnsoundRules(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A user's rules, and graphs to try them on."""
+    """A user's rules, and graphs on which to try them."""
 
     name: str
     rules: tuple[Rule, ...]
@@ -54,10 +57,12 @@ class Pack:
 
 @dataclass(slots=True)
 class Report:
-    """What the check found: matches by rule, graphs tried, and {rule: why it is unsound}.
+    """The result of checking a pack.
 
-    proved: e-nodes that are equal to the others of their class for every input; undecided: by operator, those that were
-    compared on samples instead.
+    matches: {rule: number of its matches}. graphs: number of graphs tried.
+    unsound: {rule: why it is unsound}.
+    proved: number of e-nodes equal to the others of their class for every input.
+    undecided: {operator: number of its e-nodes that were compared on samples instead}.
     """
 
     matches: dict[str, int]
@@ -68,18 +73,21 @@ class Report:
 
     @property
     def unused(self) -> list[str]:
-        """Rules that never fired, so that nothing is known about them."""
+        """The rules that never fired, of which nothing is known."""
         return [r for r, n in self.matches.items() if not n and r not in self.unsound]
 
 
 def available() -> dict[str, str]:
-    """Entry points by name, with what they name."""
+    """Returns {name of an entry point: what it names}."""
     return USER_RULES.available()
 
 
 def find(name: str) -> Pack:
-    """The rules of an entry point, a module or a file, or of one name in it (`file.py:NAME`), unchecked. Raises
-    InputError, PluginError."""
+    """Returns the rules that a name stands for, unchecked.
+
+    name: an entry point, a module or a file, or one name in it (`file.py:NAME`).
+    Raises InputError and PluginError.
+    """
     found = USER_RULES.find(name)
     module = isinstance(found, ModuleType)
     rules = getattr(found, "RULES", ()) if module else found
@@ -97,7 +105,10 @@ def find(name: str) -> Pack:
 
 
 def load(name: str, graphs: int = GRAPHS) -> Pack:
-    """The rules of a name, checked. Raises InputError, UnsoundRules with a counterexample."""
+    """Returns the rules that a name stands for, checked on so many random graphs.
+
+    Raises InputError and PluginError, and UnsoundRules with a counterexample.
+    """
     pack = find(name)
     report = examine(pack, graphs)
     if report.unsound:
@@ -107,12 +118,15 @@ def load(name: str, graphs: int = GRAPHS) -> Pack:
 
 
 def places(names: Iterable[str]) -> list[str]:
-    """What the names stand for: `file.py`, `module`, either of them with `:NAME`. Raises InputError."""
+    """Returns what the names stand for: `file.py` or `module`, either with `:NAME`.
+
+    Raises InputError.
+    """
     return [USER_RULES.place(name) for name in names]
 
 
 def load_all(names: Iterable[str]) -> tuple[Rule, ...]:
-    """The rules of several names, checked. Raises what `load` raises."""
+    """Returns the rules that several names stand for, checked. Raises what `load` raises."""
     return tuple(r for name in names for r in load(name).rules)
 
 
@@ -122,8 +136,14 @@ def examine(
     given: Sequence[TensorGraph] = (),
     progress: Callable[[int], None] = lambda _: None,
 ) -> Report:
-    """Saturates random graphs, the pack's own and `given` ones, with its rules alone and (every fourth random one) with
-    all of ours, and proves or evaluates every e-node. A rule that fails is left out of what follows."""
+    """Checks a pack on its own graphs, on `given` ones and on random ones.
+
+    Each graph is saturated with the pack's rules, and every e-node is proved or evaluated.
+    Graphs of the pack and given ones are saturated again together with all built-in rules.
+    Every fourth random graph is saturated with all built-in rules.
+    A rule that fails is left out of the graphs after it.
+    progress: called with the number of each case.
+    """
     report = Report({r.name: 0 for r in pack.rules if not r.analysis})
     cases = [(g, ours) for g in (*pack.graphs, *given) for ours in (False, True)] + [
         (random_graph(seed, RULE), seed % 4 == 3) for seed in range(graphs)
@@ -153,7 +173,10 @@ def _count(report: Report, checked: Checked) -> None:
 
 
 def _blame(report: Report, pack: Pack, rules: Sequence[Rule], graph: TensorGraph, ours: bool, error: Exception) -> None:
-    """Finds the rule that fails by itself and the smallest part of the graph on which it does."""
+    """Records the rules that fail alone, each with the smallest part of the graph on which it does.
+
+    If none fails alone, it blames the first rule.
+    """
     analyses = [r for r in rules if r.analysis]
     for rule in (r for r in rules if not r.analysis):
         for part in _parts(graph):
@@ -168,19 +191,19 @@ def _blame(report: Report, pack: Pack, rules: Sequence[Rule], graph: TensorGraph
 
 
 def _reason(error: Exception) -> str:
-    """Of a rule whose sides differ in type egglog only says that it cannot merge what it holds in `type`."""
+    """Returns why a rule is unsound; egglog's message on types that differ is replaced."""
     return _TWO_TYPES if "Illegal merge attempted for function type" in str(error) else str(error)
 
 
 def _parts(graph: TensorGraph) -> Iterator[TensorGraph]:
-    """The graph up to each of its nodes, the smallest first, and all of it."""
+    """Yields the graph up to each of its nodes, the smallest first, and then all of it."""
     parts = [TensorGraph(graph.nodes, graph.inputs, [n], ["y"]) for n in graph.live()]
     yield from sorted(parts, key=lambda p: len(p.live()))
     yield graph
 
 
 def describe(graph: TensorGraph) -> str:
-    """A graph on one line."""
+    """Returns a graph as one line of text."""
     from eqsat.explain.words import op_text, type_text
 
     out = []

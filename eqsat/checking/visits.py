@@ -1,4 +1,4 @@
-"""The e-nodes of an e-graph, each once its operands have values."""
+"""Traversal of an e-graph: each e-node after its operands have values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from eqsat.egraph.encoding import ENode, Frozen
 
 
 def visited(frozen: Frozen, values: dict[int, Any], keep: Collection[int] | None = None) -> Iterator[ENode]:
-    """Gives each e-node as soon as all its operands have values, so those on a cycle are reached too.
+    """Yields each e-node as soon as all its operands have values, including those on cycles.
 
-    values: {class: value}, to which the caller adds the class of what it was given, if it can. keep: the classes whose
-    values are wanted (None: all); the others' are freed when nothing is left to compare with or to compute from them.
+    values: {class: value}; the caller adds the class of a yielded e-node if it can.
+    keep: the classes whose values are wanted (None: all).
+    Values of other classes are dropped when nothing remains to compare or to compute from them.
     """
     readers: dict[int, list[ENode]] = {}
     missing: dict[int, int] = {}

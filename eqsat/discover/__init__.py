@@ -1,1 +1,1 @@
-"""Discovery: identities that no rule has, found in real graphs, proved, and written as rules to read."""
+"""Discovery of identities that no rule has: found in real graphs, proved, and written as rules."""

@@ -1,6 +1,6 @@
-"""Where elements of a result come from: as a copy, a sum of products or a largest one of elements of the inputs.
+"""The elements of a result as copies, sums of products or maxima of elements of the inputs.
 
-Constants of other operators that give the same are read off from that, instead of being guessed.
+Constants of other operators with the same result are computed from that, not guessed.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs
 
 Ints = NDArray[np.int64]
-#: Addends, at most, of all rows together.
+#: Addends of all rows together, at most.
 _MOST_ADDENDS = 1 << 23
-#: A unary operator after the sum: its name and attributes, of those per channel in one channel.
+#: A unary operator after the sum: its name and attributes, those per channel for one channel.
 Step = tuple[str, Attrs]
 
 
 class NoRows(ValueError):
-    """An operator is none of those that are looked through."""
+    """The graph has an operator that is not looked through; the message names it."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """For each of some elements of a result: steps(bias + sum of coefficient * input element), or steps(the largest of
-    input elements).
+    """Elements of a result as rows, one each.
 
-    row, input, element, coefficient: of each addend. bias, how, steps: of each row; how: "copy", "sum" or "max".
+    A row is steps(bias + sum of coefficient * input element), or steps(max of input elements).
+    row, input, element, coefficient: of each addend.
+    bias, how, steps: of each row. how: "copy", "sum" or "max".
     """
 
     bias: Ints
@@ -53,7 +54,7 @@ class Rows:
 
 
 def rows(graph: TensorGraph, elements: Ints) -> Rows:
-    """The rows of these elements of the graph's one output. Raises NoRows."""
+    """Returns the rows of some elements (flat indices) of the graph's one output. Raises NoRows."""
     n = len(elements)
     walk = _Walk(graph, Rows(np.zeros(n, np.int64), np.full(n, "copy"), [()] * n))
     walk.put(graph.outputs[0], np.arange(n), elements.astype(np.int64), np.ones(n, np.int64))
@@ -68,8 +69,11 @@ def rows(graph: TensorGraph, elements: Ints) -> Rows:
 
 @dataclass(slots=True)
 class _Walk:
-    """From the result to the inputs. pending: {node: [(rows, elements, coefficients)]} that are still to be followed;
-    found: [(rows, inputs, elements, coefficients)]."""
+    """A traversal from the result to the inputs.
+
+    pending: {node: [(rows, elements, coefficients)]} that are still to be followed.
+    found: [(rows, inputs, elements, coefficients)].
+    """
 
     graph: TensorGraph
     out: Rows
@@ -122,7 +126,7 @@ class _Walk:
         np.add.at(self.out.bias, row, constant)
 
     def _step(self, row: Ints, steps: list[Step]) -> None:
-        """Notes unary operators, which come after all that is added up."""
+        """Prepends unary operators, which come after all that is added up. Raises NoRows."""
         if (self.out.how[row] != "copy").any():
             raise NoRows("an operator before a sum or a largest element")
         for r, step in zip(row.tolist(), steps, strict=True):
@@ -130,7 +134,10 @@ class _Walk:
 
 
 def _of_channels(node: Node, element: Ints) -> list[Attrs]:
-    """Attributes of an operator for elements of its result, those per channel in their channels."""
+    """Returns an operator's attributes for each element of its result.
+
+    Attributes per channel are those of the element's channel.
+    """
     attrs: dict[str, Any] = dict(node.attrs)
     if not attrs.get("per_channel"):
         return [node.attrs] * len(element)

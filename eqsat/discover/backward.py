@@ -1,4 +1,4 @@
-"""What single elements of an operator's result are made of: elements of its operands."""
+"""Elements of an operator's result in terms of elements of its operands."""
 
 from __future__ import annotations
 
@@ -15,14 +15,18 @@ from eqsat.tensor.ops.indexing import NEAREST
 from eqsat.tensor.types import Attrs, Type
 
 Ints = NDArray[np.int64]
-#: (operand, which of the elements asked for, elements of the operand, coefficients).
+#: (operand, index of each element asked for, flat index in the operand, coefficient).
 Addend = tuple[int, Ints, Ints, Ints]
 _MOVING = frozenset({"transpose", "reshape", "identity", "concat", "slice", "pad", "tile", "reverse"})
 
 
 @dataclass(slots=True)
 class Reads:
-    """Each of some elements is a copy of one addend, the sum of all and a constant, or the largest."""
+    """Elements of a result in terms of operands.
+
+    how: each element is "copy", a copy of one addend; "sum", the sum of all addends and the
+    constant; or "max", the maximum of its addends.
+    """
 
     how: Literal["copy", "sum", "max"]
     addends: list[Addend]
@@ -30,12 +34,14 @@ class Reads:
 
 
 def reads(graph: TensorGraph, n: int, element: Ints) -> Reads | None:
-    """What elements of a node's result are made of; None where it is neither copies, nor sums, nor largest elements of
-    operands."""
+    """Returns some elements (flat indices) of a node's result in terms of its operands.
+
+    Returns None if they are not copies, sums or maxima.
+    """
     node = graph.nodes[n]
     if node.op in _MOVING or node.op == "resize" and node.attr("mode") == NEAREST:
         return _moved(graph, n, element)
-    known = _SUMS.get(node.op)
+    known = _ADDENDS.get(node.op)
     if known is not None:
         how: Literal["sum", "max"] = "max" if node.op in _LARGEST else "sum"
         constant = np.zeros(len(element), np.int64)
@@ -45,7 +51,7 @@ def reads(graph: TensorGraph, n: int, element: Ints) -> Reads | None:
 
 
 def _moved(graph: TensorGraph, n: int, element: Ints) -> Reads:
-    """By moving the numbers of the elements."""
+    """Returns the elements of a data movement, by moving the elements' numbers."""
     node, begin, numbers = graph.nodes[n], [0], []
     for i in node.inputs:
         size = graph.type(i).elements
@@ -67,7 +73,7 @@ def _moved(graph: TensorGraph, n: int, element: Ints) -> Reads:
 def _windows(
     shape: tuple[int, ...], attrs: Mapping[str, Any], kernel: tuple[int, int], row: Ints, column: Ints
 ) -> Iterator[tuple[int, int, Ints, Ints, Ints]]:
-    """(ky, kx, which windows have that tap inside, its row, its column)."""
+    """Yields (ky, kx, windows whose tap (ky, kx) is inside, its rows, its columns)."""
     (top, _, left, _), (sy, sx), (dy, dx) = attrs["pad"], attrs["stride"], attrs.get("dilation", (1, 1))
     for ky in range(kernel[0]):
         for kx in range(kernel[1]):
@@ -77,7 +83,7 @@ def _windows(
 
 
 def _weights(graph: TensorGraph, n: int) -> Ints | None:
-    """Of a convolution, if they and the bias are constants, without their zero point."""
+    """Returns a convolution's weights without zero point, or None if an operand is not constant."""
     node = graph.nodes[n]
     if any(graph.nodes[i].op != "const" for i in node.inputs[1:]):
         return None
@@ -122,7 +128,7 @@ def _products(graph: TensorGraph, n: int, element: Ints, constant: Ints, weights
 def _spread(
     shape: tuple[int, ...], attrs: Mapping[str, Any], kernel: tuple[int, int], row: Ints, column: Ints
 ) -> Iterator[tuple[int, int, Ints, Ints, Ints]]:
-    """The same of a transposed convolution, by the elements of its result."""
+    """Yields what `_windows` yields, for elements of the result of a transposed convolution."""
     (top, _, left, _), (sy, sx) = attrs["out_pad"], attrs["stride"]
     for ky in range(kernel[0]):
         for kx in range(kernel[1]):
@@ -158,7 +164,7 @@ def _reduced(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Itera
 
 
 def _of_both(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend]:
-    """ADD, SUB and MAXIMUM."""
+    """Yields the addends of ADD, SUB and MAXIMUM."""
     node, at = graph.nodes[n], np.arange(len(element))
     for k, i in enumerate(node.inputs):
         shape = graph.nodes[i].shape
@@ -171,7 +177,7 @@ def _sum_of_both(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> I
 
 
 def _scaled(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend] | None:
-    """A RESCALE to INT32 by a whole number, which rounds nothing."""
+    """Returns the addends of a RESCALE to INT32 by a whole number, else None."""
     node = graph.nodes[n]
     attrs = dict(node.attrs)
     whole = all(m % (1 << s) == 0 for m, s in zip(attrs["multiplier"], attrs["shift"], strict=True))
@@ -184,7 +190,7 @@ def _scaled(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterat
 
 
 def _matrix(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterator[Addend] | None:
-    """MATMUL by a constant on the right."""
+    """Returns the addends of MATMUL by a constant right operand, else None."""
     node = graph.nodes[n]
     left, right = node.inputs
     if graph.nodes[right].op != "const":
@@ -198,7 +204,10 @@ def _matrix(graph: TensorGraph, n: int, element: Ints, constant: Ints) -> Iterat
 
 
 def scale_of_average(graph: TensorGraph, n: int, element: Ints) -> Attrs | None:
-    """The RESCALE by which an AVG_POOL2D makes averages of sums, where all these windows have as many elements."""
+    """Returns attributes of the RESCALE that makes averages of the sums of an AVG_POOL2D.
+
+    Returns None if the windows have different numbers of elements.
+    """
     from eqsat.tensor import makers
 
     node, attrs = graph.nodes[n], dict(graph.nodes[n].attrs)
@@ -213,8 +222,11 @@ def scale_of_average(graph: TensorGraph, n: int, element: Ints) -> Attrs | None:
     return makers.rescale(node.dtype, multiplier, 30 + bits, out_zp=attrs["out_zp"][0])
 
 
+#: Operators whose results are maxima of their addends; those of others are sums.
 _LARGEST = frozenset({"max_pool2d", "reduce_max", "maximum"})
-_SUMS: Mapping[str, Callable[[TensorGraph, int, Ints, Ints], Iterator[Addend] | None]] = {
+#: {operator: its addends, for (graph, node, elements, constants)}.
+#: The function adds to the constants in place.
+_ADDENDS: Mapping[str, Callable[[TensorGraph, int, Ints, Ints], Iterator[Addend] | None]] = {
     "conv2d": _convolution,
     "depthwise_conv2d": _convolution,
     "transpose_conv2d": _convolution,

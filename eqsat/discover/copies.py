@@ -1,4 +1,4 @@
-"""Recipes without sums: one SLICE, movement and PAD for any chain of them, and one TABLE for all that is pointwise."""
+"""Recipes without sums: one SLICE, movement and PAD for a chain of these, and one TABLE."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 
+#: Values of INT8.
 _POINTS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The part of the one input that the output is made of, moved at once, and what is appended."""
+    """The output as a part of the one input, moved once and padded."""
 
     @property
     def text(self) -> str:
@@ -59,7 +60,10 @@ class Selection:
 
 
 def _part(graph: TensorGraph, x: int, order: Ints, size: tuple[int, ...]) -> int | None:
-    """The elements of a tensor in this order, as a box of it that is moved; None where it is none."""
+    """Adds a SLICE and a movement that give the elements of x in this order.
+
+    Returns None if the elements are not a box of x, or if no movement gives the order.
+    """
     shape = graph.nodes[x].shape
     place = np.unravel_index(order, shape)
     start = tuple(int(p.min()) for p in place)
@@ -76,7 +80,7 @@ def _part(graph: TensorGraph, x: int, order: Ints, size: tuple[int, ...]) -> int
 
 
 def _axes(order: Ints) -> tuple[tuple[int, int], ...] | None:
-    """The axes of the movement that gives this order; None where none does."""
+    """Returns the axes of the movement that gives this order, or None."""
     axes: list[tuple[int, int]] = []
     while len(order) > 1:
         step = int(order[1] - order[0])
@@ -94,7 +98,7 @@ def _axes(order: Ints) -> tuple[tuple[int, int], ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One TABLE or CLAMP, if the output's elements are a function of the one INT8 input's."""
+    """One TABLE or CLAMP, where the output is a pointwise function of the one INT8 input."""
 
     @property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""A discovered equality as a rule: what its right side is made of, for any operators and shapes that fit its left."""
+"""A discovered equality as a rule for all operators and shapes that fit its left side."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from eqsat.tensor.movement import Move
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import GraphError, Type
 
-#: An operator's name, "move" for TRANSPOSEs and RESHAPEs, and names of its operands: "x0" an input, "k0" a constant,
-#: "f0" the result of an operator.
+#: An operator's name and the names of its operands.
+#: The operator is "move" for TRANSPOSE and RESHAPE.
+#: The operands are "x0" for an input, "k0" for a constant, "f0" for an operator's result.
 Line = tuple[str, ...]
-#: Seconds of the processor that the proof of one instance may take.
+#: Seconds of processor time for the proof of one instance.
 SECONDS = 20.0
 
 
 @dataclass(slots=True)
 class Form:
-    """A graph line by line, with the attribute of each line, and the nodes of its constants."""
+    """A graph as lines, one per operator.
+
+    attributes: of each line, a Call or a Move. constants: numbers of the constant nodes.
+    """
 
     lines: list[Line] = field(default_factory=list)
     attributes: list[Any] = field(default_factory=list)
@@ -36,7 +40,10 @@ class Form:
         return f"f{len(self.lines) - 1}"
 
     def moved(self, x: str, move: Move) -> bool:
-        """Whether a movement could be taken into the last line, as it is one and nothing else reads it."""
+        """Merges a movement into the last line, if `x` is its result and it is a movement too.
+
+        Returns whether that was possible.
+        """
         if x != f"f{len(self.lines) - 1}" or self.lines[-1][0] != "move":
             return False
         composed = self.attributes[-1].then(move)
@@ -46,7 +53,7 @@ class Form:
 
 
 def form_of(graph: TensorGraph, merged: bool = False) -> Form:
-    """The form of a graph. merged: movements in a row are one line."""
+    """Returns the form of a graph. merged: consecutive movements are one line."""
     names, out, readers = {i: f"x{k}" for k, i in enumerate(graph.inputs)}, Form(), graph.readers()
     for n in graph.live():
         node = graph.nodes[n]
@@ -70,9 +77,9 @@ def proved(graph: TensorGraph, other: TensorGraph) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """left = right, whenever the recipe makes the right of the left and that is proved.
+    """An equality left = right, valid if the recipe makes the right side and a proof succeeds.
 
-    left, right: lines as `form_of` gives them, movements of the right merged.
+    left, right: lines as `form_of` gives them; movements of the right side are merged.
     """
 
     left: tuple[Line, ...]
@@ -86,8 +93,11 @@ class Equality:
     def instance(
         self, operators: Sequence[Any], inputs: Sequence[Type], constants: Sequence[LeafValue]
     ) -> tuple[Any, ...] | None:
-        """The operators and then the constants of the right side; None where the recipe does not apply, gives another
-        form, or is not proved."""
+        """Returns the operators and then the constants of the right side.
+
+        operators: those of the left side's lines. inputs, constants: of the left side.
+        Returns None if the recipe does not apply, gives another form, or is not proved.
+        """
         try:
             graph = self._graph(operators, inputs, constants)
         except (GraphError, ValueError):
@@ -101,7 +111,7 @@ class Equality:
         return (*form.attributes, *(LeafValue(made.nodes[n]) for n in form.constants))
 
     def _graph(self, operators: Sequence[Any], inputs: Sequence[Type], constants: Sequence[LeafValue]) -> TensorGraph:
-        """The left side. Raises GraphError and ValueError where these do not fit each other."""
+        """Returns the left side as a graph. Raises GraphError or ValueError if parts do not fit."""
         g = TensorGraph(output_names=["y"])
         number = {f"x{k}": g.add_input(f"x{k}", t.shape, t.dtype) for k, t in enumerate(inputs)}
         for k, leaf in enumerate(constants):

@@ -1,4 +1,4 @@
-"""From a neighbourhood to what is cheaper and proved, and what our rules do not reach."""
+"""The search for cheaper equal graphs of a neighbourhood that the rules do not reach."""
 
 from __future__ import annotations
 
@@ -23,21 +23,26 @@ from eqsat.tensor.ops import OPS
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.compile import compile_graph
 
-#: Candidates that are compiled, and proofs that are tried, at most, of one neighbourhood.
-_MOST_COMPILED, _MOST_PROOFS = 12, 6
-#: Seconds that Vela may take for one of them.
+#: Candidates that are compiled per neighbourhood, at most.
+_MOST_COMPILED = 12
+#: Proofs that are tried per neighbourhood, at most.
+_MOST_PROOFS = 6
+#: Seconds that Vela may take for a candidate.
 SECONDS = 60.0
-#: So many times the products of a neighbourhood a candidate may take.
+#: Work of a candidate, at most, as a multiple of the neighbourhood's.
 _MOST_WORK = 3
-#: Products that take as long as an element that is computed, or moved.
-_POINTWISE, _MOVED = 16, 64
+#: Multiply-accumulates that take as long as a pointwise operator takes for an element.
+_POINTWISE = 16
+#: Multiply-accumulates that take as long as moving an element.
+_MOVED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """A proved equality that pays where it was found.
+    """A proved equality that saves cycles where it was found.
 
-    before, known, after: cycles of the neighbourhood as it is, of what the rules make of it, and of `graph`.
+    before: cycles of the neighbourhood as it is. known: of the rules' best graph for it.
+    after: of `graph`.
     """
 
     neighbourhood: Neighbourhood
@@ -49,16 +54,17 @@ class Discovery:
     after: int
 
     def record(self) -> dict[str, Any]:
-        """What JSON holds of it."""
+        """Returns the discovery as a JSON object."""
         cycles = {"before": self.before, "known": self.known, "after": self.after}
         return {"recipe": self.recipe.text, "target": self.target, "places": self.neighbourhood.places, **cycles}
 
 
 @dataclass(frozen=True, slots=True)
 class Discoverer:
-    """What looks for equalities.
+    """The search for equalities on a target.
 
-    rules: those whose equalities are no news. seconds: of the processor, for terms, of one neighbourhood.
+    rules: those whose equalities are already known.
+    seconds: processor time for enumerating terms of one neighbourhood.
     """
 
     target: Target
@@ -67,14 +73,17 @@ class Discoverer:
     seconds: float = 1.5
 
     def cycles(self, graph: TensorGraph) -> int | None:
-        """Vela's corrected total; None where it refuses the graph or is not done in time."""
+        """Returns Vela's corrected cycles, or None if it refuses the graph or exceeds `SECONDS`."""
         try:
             return compile_graph(graph, self.target, self.pool, SECONDS).corrected
         except WorkerError:
             return None
 
     def known(self, graph: TensorGraph) -> int:
-        """Cycles of what the rules make of a graph. Raises WorkerError if Vela refuses it and all that they make."""
+        """Returns the cycles of the best graph that the rules find.
+
+        Raises WorkerError if Vela refuses the graph and all others that they make.
+        """
         options = Options(
             preset="none",
             rules=tuple(self.rules),
@@ -88,7 +97,7 @@ class Discoverer:
         return optimize_tosa(dumps(graph), self.target, options=options).corrected
 
     def discover(self, neighbourhood: Neighbourhood) -> Discovery | None:
-        """The cheapest proved recipe of a neighbourhood that takes fewer cycles than what the rules make of it."""
+        """Returns the cheapest proved recipe with fewer cycles than the rules reach, or None."""
         graph = neighbourhood.graph
         before = self.cycles(graph)
         if before is None:
@@ -103,8 +112,8 @@ class Discoverer:
         return None
 
     def _candidates(self, graph: TensorGraph) -> list[tuple[Recipe, TensorGraph]]:
-        """Recipes with what they give, the least work first."""
-        recipes: Iterator[Recipe] = (r for some in (_constant(graph), rearranged(graph, self.seconds)) for r in some)
+        """Returns recipes and the graphs that they make, those of least work first."""
+        recipes: Iterator[Recipe] = (r for some in (_recipes(graph), rearranged(graph, self.seconds)) for r in some)
         source, most = Source(graph), _MOST_WORK * work(graph)
         found: dict[bytes, tuple[Recipe, TensorGraph]] = {}
         for recipe in recipes:
@@ -115,15 +124,15 @@ class Discoverer:
         return sorted(found.values(), key=lambda p: work(p[1]))[:_MOST_COMPILED]
 
 
-def _constant(graph: TensorGraph) -> Iterator[Recipe]:
-    """Recipes whose constants are read off."""
+def _recipes(graph: TensorGraph) -> Iterator[Recipe]:
+    """Yields recipes whose constants are computed from the neighbourhood."""
     yield Table()
     yield Selection()
     yield from windows(graph)
 
 
 def work(graph: TensorGraph) -> int:
-    """Products that a graph computes, and so many for each element of other operators as take about as long."""
+    """Returns an estimate of a graph's work, in multiply-accumulates."""
     total = 0
     for n in graph.live():
         node, kind = graph.nodes[n], OPS[graph.nodes[n].op].kind

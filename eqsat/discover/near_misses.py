@@ -1,4 +1,4 @@
-"""Graphs that differ from a given one in one thing, by which it shows where an equality holds."""
+"""Near misses: graphs that differ in one thing, which show where an equality holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from eqsat.tensor.types import Attrs, GraphError, attrs_of
 
 
 def near_misses(graph: TensorGraph) -> Iterator[tuple[str, TensorGraph]]:
-    """The graph with one thing changed: a size of its inputs, a number of a quantization, a window."""
+    """Yields (description, graph) with one thing changed.
+
+    That is a size of its inputs, a parameter of a quantization, or a window.
+    """
     for size in dict.fromkeys(d for i in graph.inputs for d in graph.nodes[i].shape if d > 1):
         for other in dict.fromkeys((size - 1, size + 1, size + 2, 2 * size)):
             made = resized(graph, size, other)
@@ -44,7 +47,10 @@ def _with(graph: TensorGraph, at: int, key: str, value: Any) -> TensorGraph | No
 
 
 def resized(graph: TensorGraph, size: int, other: int) -> TensorGraph | None:
-    """The graph with another size wherever one occurs, constants repeated or cut; None where that fits nowhere."""
+    """Returns the graph with `other` in place of each `size`, or None if that does not fit.
+
+    Constants are repeated or cut.
+    """
 
     def attributes(n: int) -> Attrs:
         node = graph.nodes[n]
@@ -60,7 +66,7 @@ def resized(graph: TensorGraph, size: int, other: int) -> TensorGraph | None:
 
 
 def _again(graph: TensorGraph, size: Callable[[int], int], attributes: Callable[[int], Attrs]) -> TensorGraph | None:
-    """The graph written with other sizes of leaves and attributes; None where that does not fit."""
+    """Returns the graph with other sizes of leaves and attributes, or None if they do not fit."""
     new, number = TensorGraph(output_names=list(graph.output_names)), dict[int, int]()
     try:
         for n in graph.live():

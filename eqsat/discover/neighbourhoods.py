@@ -1,4 +1,4 @@
-"""Neighbourhoods: a few connected operators of a real graph, as a graph of their own."""
+"""Neighbourhoods: a few connected operators of a real graph, as graphs of their own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 
-#: Elements, at most, of all tensors of a neighbourhood together: each is evaluated many times.
+#: Elements of all tensors of a neighbourhood together, at most, as each is evaluated often.
 MOST_ELEMENTS = 1 << 21
-#: Connected sets, at most, that are looked at from one operator.
+#: Connected sets that are examined per operator, at most.
 _MOST_SETS = 200
-#: Attributes that are numbers of a quantization; neighbourhoods that differ in nothing else are of one form.
+#: Attributes of a quantization, in which neighbourhoods of one form may differ.
 _QUANTIZATION = frozenset({"multiplier", "shift", "in_zp", "out_zp", "w_zp", "table", "min_val", "max_val"})
 
 
@@ -22,9 +22,9 @@ _QUANTIZATION = frozenset({"multiplier", "shift", "in_zp", "out_zp", "w_zp", "ta
 class Neighbourhood:
     """Operators of a graph with their constants.
 
-    graph: what they read is its inputs, what is read of them its one output; all of these are quantized activations.
-    nodes: their numbers in the graph that they are cut from; reads: those of what is its inputs there; places: how
-    often their form is met there.
+    graph: they alone. It reads and gives quantized activations and has one output.
+    nodes: their numbers in the graph that they were cut from.
+    reads: numbers there of the inputs of `graph`. places: how often their form occurs there.
     """
 
     graph: TensorGraph
@@ -34,20 +34,21 @@ class Neighbourhood:
 
     @property
     def operators(self) -> str:
-        """The operators in order, for people."""
+        """Returns the names of the operators in order, for people."""
         return " ".join(self.graph.nodes[n].op for n in operators(self.graph))
 
 
 def operators(graph: TensorGraph) -> list[int]:
-    """Numbers of the live nodes that are no leaves, in order."""
+    """Returns the numbers of the live nodes that are not leaves, in order."""
     return [n for n in graph.live() if OPS[graph.nodes[n].op].kind != "leaf"]
 
 
 def neighbourhoods(graph: TensorGraph, least: int = 2, most: int = 5) -> list[Neighbourhood]:
-    """Every connected set of so many operators with one result, one for each form, the most frequent forms first.
+    """Returns one neighbourhood for each form, the most frequent forms first.
 
-    A set is left out where an operator between two of its own is not in it, or where a tensor at its border is none
-    that a network's layers hand on.
+    least, most: number of operators. A neighbourhood is connected and has one result.
+    It contains each operator between two of its own.
+    The tensors at its border are quantized activations.
     """
     readers = graph.readers()
     found: dict[Any, Neighbourhood] = {}
@@ -68,7 +69,7 @@ def neighbourhoods(graph: TensorGraph, least: int = 2, most: int = 5) -> list[Ne
 def _connected(
     graph: TensorGraph, readers: Mapping[int, Sequence[int]], start: int, most: int
 ) -> Iterator[frozenset[int]]:
-    """Connected sets in which the operator is the last one, the small ones first."""
+    """Yields connected sets of which the operator is the last one, the small ones first."""
     sets = [frozenset((start,))]
     known = set(sets)
     for chosen in sets:
@@ -109,7 +110,7 @@ def _cut(graph: TensorGraph, readers: Mapping[int, Sequence[int]], nodes: Sequen
 
 
 def replaced(graph: TensorGraph, part: Neighbourhood, other: TensorGraph) -> TensorGraph:
-    """The graph that a neighbourhood was cut from, with another graph in its place."""
+    """Returns the graph that a neighbourhood was cut from, with another graph in its place."""
     new = TensorGraph(output_names=list(graph.output_names))
     number: dict[int, int] = {}
     for n in graph.live():
@@ -134,7 +135,10 @@ def _copied(new: TensorGraph, graph: TensorGraph, n: int, number: Mapping[int, i
 
 
 def _form(graph: TensorGraph) -> tuple[Any, ...]:
-    """What neighbourhoods have in common that differ in values of constants and quantization alone."""
+    """Returns a key that is equal for neighbourhoods of one form.
+
+    They differ only in the values of constants and in quantization.
+    """
     nodes = (graph.nodes[n] for n in graph.live())
     return tuple(
         (n.op, n.inputs, n.shape, n.dtype, tuple((k, v) for k, v in n.attrs if k not in {*_QUANTIZATION, "value"}))

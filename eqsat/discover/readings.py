@@ -1,4 +1,4 @@
-"""Readings: movements of a tensor to [1, height, width, channels], named so that other shapes have them too."""
+"""Readings: movements of a tensor to [1, height, width, channels], named for any shape."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape
 
-#: A name and a number, as ("columns", 2): pairs of columns as channels.
+#: A name and a number: ("columns", 2) makes pairs of columns channels.
 Reading = tuple[str, int]
-#: Numbers that readings are tried with, besides those of the graph at hand.
+#: Numbers that readings are tried with, besides the strides and dilations of a graph.
 NUMBERS = (2, 3, 4, 8)
-#: (height, width, channels, number) -> the shape to split into, the order of its axes, the shape to join to.
+#: (shape to split into, order of its axes, shape to join to).
 _Split = tuple[Shape, Shape, Shape]
+#: {name: the split of (height, width, channels)}.
 _ONE: Mapping[str, Callable[[int, int, int], _Split]] = {
     "plain": lambda h, w, c: ((h, w, c), (0, 1, 2), (1, h, w, c)),
     "turned": lambda h, w, c: ((h, w, c), (1, 0, 2), (1, w, h, c)),
@@ -28,6 +29,7 @@ _ONE: Mapping[str, Callable[[int, int, int], _Split]] = {
     "depth as width": lambda h, w, c: ((h, w, c), (0, 1, 2), (1, h * w, c, 1)),
     "flat": lambda h, w, c: ((h, w, c), (0, 1, 2), (1, 1, 1, h * w * c)),
 }
+#: {name: the split of (height, width, channels, number)}.
 _SEVERAL: Mapping[str, Callable[[int, int, int, int], _Split]] = {
     "columns": lambda h, w, c, k: ((h, w // k, k, c), (0, 1, 2, 3), (1, h, w // k, k * c)),
     "rows": lambda h, w, c, k: ((h // k, k, w, c), (0, 2, 1, 3), (1, h // k, w, k * c)),
@@ -46,18 +48,21 @@ _SEVERAL: Mapping[str, Callable[[int, int, int, int], _Split]] = {
 
 
 def _root(n: int) -> int:
-    """The divisor next to the square root, from below."""
+    """Returns the largest divisor up to the square root."""
     return next(d for d in range(isqrt(n), 0, -1) if n % d == 0)
 
 
 def planes(shape: Shape) -> tuple[int, int, int]:
-    """Height, width and channels of a tensor of any rank; images of a batch lie below each other."""
+    """Returns height, width and channels of a tensor of any rank.
+
+    Images of a batch are stacked vertically.
+    """
     padded = (1,) * (3 - len(shape)) + shape
     return prod(padded[:-2]), padded[-2], padded[-1]
 
 
 def reading(name: Reading, shape: Shape) -> Move | None:
-    """The movement of a tensor of this shape that a name stands for; None where its axes do not divide."""
+    """Returns the movement that a name stands for, or None if the shape is not divisible."""
     kind, k = name
     h, w, c = planes(shape)
     split, order, out = _SEVERAL[kind](h, w, c, k) if kind in _SEVERAL else _ONE[kind](h, w, c)
@@ -67,7 +72,7 @@ def reading(name: Reading, shape: Shape) -> Move | None:
 
 
 def readings(shape: Shape, numbers: Iterable[int] = NUMBERS) -> Iterator[tuple[Reading, Move]]:
-    """The readings of a tensor, no movement twice."""
+    """Yields the readings of a tensor, each movement once."""
     seen: set[Move] = set()
     for name in [*((kind, 1) for kind in _ONE), *product(_SEVERAL, numbers)]:
         move = reading(name, shape)
@@ -77,7 +82,7 @@ def readings(shape: Shape, numbers: Iterable[int] = NUMBERS) -> Iterator[tuple[R
 
 
 def moved(graph: TensorGraph, x: int, move: Move) -> int:
-    """A tensor moved, by as few TRANSPOSEs and RESHAPEs as that takes."""
+    """Adds a movement as few TRANSPOSEs and RESHAPEs, and returns the result."""
     if move.is_identity:
         return x
     if move.is_view:
@@ -91,6 +96,6 @@ def moved(graph: TensorGraph, x: int, move: Move) -> int:
 
 
 def move_of(graph: TensorGraph, n: int) -> Move:
-    """What a TRANSPOSE or RESHAPE does."""
+    """Returns the movement of a TRANSPOSE or RESHAPE."""
     node, shape = graph.nodes[n], graph.nodes[graph.nodes[n].inputs[0]].shape
     return Move.transpose(shape, node.attr("perms")) if node.op == "transpose" else Move.reshape(shape, node.shape)

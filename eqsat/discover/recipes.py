@@ -1,7 +1,7 @@
-"""Recipes: other ways to compute what a neighbourhood computes, whose constants are read off from it.
+"""Recipes: other ways to compute a neighbourhood, with constants computed from it.
 
-A recipe has no shapes and no numbers of a quantization, so it can be followed for other shapes too. What it gives need
-not be equal: that is for the prover to say.
+A recipe has no shapes and no parameters of a quantization, so it applies to other shapes too.
+Its result need not be equal; that is proved afterwards.
 """
 
 from __future__ import annotations
@@ -21,22 +21,26 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import GraphError, attrs_of
 
-#: Weights, at most, of a convolution that is tried, and taps of its kernel along one axis.
-_MOST_WEIGHTS, _MOST_TAPS = 1 << 19, 64
-#: The NPU runs larger strides as many convolutions, which Vela takes minutes to compile.
+#: Weights of a convolution that is tried, at most.
+_MOST_WEIGHTS = 1 << 19
+#: Taps of a kernel along one axis, at most.
+_MOST_TAPS = 64
+#: Largest stride: the NPU runs larger ones as many convolutions, which take minutes to compile.
 _MOST_STRIDE = 3
 
 
 @dataclass(slots=True)
 class Source:
-    """A graph with what was read off from it."""
+    """A graph with the rows of its output, computed once per movement of it."""
 
     graph: TensorGraph
     _rows: dict[Move, tuple[Rows, list[Step], Ints] | None] = field(default_factory=dict)
 
     def rows(self, write: Move) -> tuple[Rows, list[Step], Ints] | None:
-        """What some places of the output, moved so, are made of, what comes after, and these places; None where that
-        differs."""
+        """Returns the rows at some places of the moved output, the common steps, and the places.
+
+        Returns None if the steps differ between places, or if nothing is read there.
+        """
         if write not in self._rows:
             self._rows[write] = None
             _, height, width, channels = write.out_shape
@@ -49,18 +53,21 @@ class Source:
 
 
 class Recipe(Protocol):
-    """A way to write graphs afresh."""
+    """A way to compute a graph's result by other operators."""
 
     @property
     def text(self) -> str:
-        """The recipe for people."""
+        """The recipe as text, for people."""
 
     def follow(self, source: Source) -> TensorGraph | None:
-        """Another graph with the same inputs and output types; None where the recipe does not apply."""
+        """Returns another graph of the same inputs and output types, or None if it does not apply.
+
+        Raises NoRows and GraphError.
+        """
 
 
 def followed(recipe: Recipe, source: Source) -> TensorGraph | None:
-    """The same, None also where something in the graph is none of what recipes look through."""
+    """Returns the recipe's graph, or None if the recipe does not apply or fails."""
     try:
         made = recipe.follow(source)
     except (NoRows, GraphError):
@@ -69,7 +76,7 @@ def followed(recipe: Recipe, source: Source) -> TensorGraph | None:
 
 
 def begun(graph: TensorGraph) -> TensorGraph:
-    """A graph with the inputs of another."""
+    """Returns a graph with the inputs of another one and nothing else."""
     new = TensorGraph(output_names=list(graph.output_names))
     for i in graph.inputs:
         new.add_input(graph.nodes[i].attr("name"), graph.nodes[i].shape, graph.nodes[i].dtype)
@@ -80,8 +87,10 @@ def begun(graph: TensorGraph) -> TensorGraph:
 
 
 def common_steps(of_rows: Sequence[tuple[Step, ...]], channels: int) -> list[Step] | None:
-    """Unary operators that do the same for rows that lie channel by channel, with scales per channel where they
-    differ."""
+    """Returns unary operators that are common to rows in channel order, or None.
+
+    Scales that differ between channels become scales per channel.
+    """
     if len({tuple(op for op, _ in steps) for steps in of_rows}) != 1:
         return None
     out: list[Step] = []
@@ -111,7 +120,7 @@ def _common(steps: Sequence[Step]) -> Step | None:
 
 
 class _Geometry(NamedTuple):
-    """Where windows lie. oc, tap: of each addend, its output channel and (ky, kx, input channel)."""
+    """The placement of windows. tap: (ky, kx, input channel) of each addend."""
 
     kernel: tuple[int, int]
     pad: tuple[int, int, int, int]
@@ -122,8 +131,9 @@ class _Geometry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One operator over windows of the inputs, read as channels beside each other, whose result is the output read so.
+    """One operator over windows, whose inputs and result are readings.
 
+    Several inputs are concatenated along the channels.
     op: "conv2d", "depthwise_conv2d" or "max_pool2d".
     """
 
@@ -210,7 +220,7 @@ def _named(of: Reading) -> str:
 
 
 def _places(height: int, width: int) -> list[tuple[int, int]]:
-    """Places of a result from which windows are read off: corners and neighbours in the middle."""
+    """Returns places of a result from which windows are determined: corners and the middle."""
     y, x = height // 2, width // 2
     found = [(y, x), (min(y + 1, height - 1), x), (y, min(x + 1, width - 1)), (0, 0), (height - 1, width - 1)]
     return list(dict.fromkeys(found))
@@ -238,7 +248,7 @@ def _geometry(
 
 
 def _along(place: Ints, at: Ints, size: int, out: int) -> tuple[int, tuple[int, int], int, int, Ints] | None:
-    """(taps, pads, stride, dilation, the tap of each addend) along one axis; None where no window does it."""
+    """Returns (taps, pads, stride, dilation, tap of each addend) along one axis, or None."""
     stride = 1
     middle = out // 2
     here, beyond = at[place == middle], at[place == middle + 1]
@@ -261,7 +271,7 @@ def _along(place: Ints, at: Ints, size: int, out: int) -> tuple[int, tuple[int, 
 
 
 def _weights(channel: Ints, geometry: _Geometry, value: Ints, shape: tuple[int, ...]) -> Ints | None:
-    """INT8 weights; None where places do not agree on them, or they are too many or too large."""
+    """Returns INT8 weights, or None if places disagree or the weights are too many or too large."""
     if prod(shape) > _MOST_WEIGHTS or (np.abs(value) > 127).any():
         return None
     weights = np.zeros(shape, np.int64)
@@ -271,7 +281,7 @@ def _weights(channel: Ints, geometry: _Geometry, value: Ints, shape: tuple[int, 
 
 
 def zero_point(graph: TensorGraph, of: Rows, shift: int, channels: int) -> tuple[int, Ints] | None:
-    """The zero point with which all places have the same biases, and these."""
+    """Returns the zero point with which all places have equal biases, and these biases, or None."""
     total = np.zeros(len(of.bias), np.int64)
     np.add.at(total, of.row, of.coefficient)
     dtype = graph.nodes[graph.inputs[0]].dtype
@@ -286,13 +296,13 @@ def zero_point(graph: TensorGraph, of: Rows, shift: int, channels: int) -> tuple
 
 
 def with_scale(steps: Sequence[Step], dtype: str) -> list[Step]:
-    """Steps that begin with a RESCALE of the sum."""
+    """Returns the steps, which begin with a RESCALE of the sum; one by 1 is added if need be."""
     plain = steps and steps[0][0] == "rescale" and not dict(steps[0][1])["input_unsigned"]
     return list(steps) if plain else [("rescale", makers.by_one(dtype)), *steps]
 
 
 def without_zero(step: Step) -> Step:
-    """A RESCALE of sums, whose zero point is in the bias."""
+    """Returns a RESCALE without its input zero point, which the bias contains."""
     return step[0], attrs_of({**dict(step[1]), "in_zp": (0,)})
 
 
@@ -303,7 +313,7 @@ def after(graph: TensorGraph, y: int, steps: Sequence[Step]) -> int:
 
 
 def windows(graph: TensorGraph) -> Iterator[Window]:
-    """Those that could be: whose readings have windows in every place of the output."""
+    """Yields windows whose sizes could fit the output."""
     there = {d for n in graph.nodes for k, v in n.attrs if k in ("stride", "dilation") for d in v if d > 1}
     numbers = sorted({*NUMBERS, *there})
     out = list(readings(graph.nodes[graph.outputs[0]].shape, numbers))

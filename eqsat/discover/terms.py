@@ -1,8 +1,9 @@
-"""Terms over a neighbourhood's own operators, enumerated from the small ones up.
+"""Terms over a neighbourhood's own operators, enumerated by size.
 
-Each value is evaluated at a random point of a finite field, and is kept only if no smaller term has it: so what is
-equal is met as one value. A term names operators and movements by their place in the neighbourhood, not by their
-attributes, so it can be written for other shapes too.
+Each value is evaluated at a random point of prime fields.
+It is kept only if no smaller term has the same value, so equal terms occur once.
+A term names operators and movements by their place in the neighbourhood.
+So it can be written for other attributes and shapes too.
 """
 
 from __future__ import annotations
@@ -24,15 +25,18 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import GraphError
 
-#: ("input", k), ("op", place, axis or -1, operands...), ("move", place, is inverse, operand).
+#: A term: ("input", k), ("op", place, axis or -1, *operands) or
+#: ("move", place, is inverse, operand).
 Body = tuple[Any, ...]
-#: Values, and elements of all of them together, that are kept of one neighbourhood at most.
-_MOST_VALUES, _MOST_ELEMENTS = 400, 1 << 24
+#: Values that are kept per neighbourhood, at most.
+_MOST_VALUES = 400
+#: Elements of all these values together, at most.
+_MOST_ELEMENTS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Rearranged:
-    """A term over the operators of the neighbourhood."""
+    """A term over the operators of the neighbourhood, as a recipe."""
 
     body: Body
 
@@ -72,7 +76,7 @@ def _text(body: Body) -> str:
 
 
 def put(new: TensorGraph, graph: TensorGraph, n: int, kind: str, how: int, operands: Sequence[int]) -> int | None:
-    """An operator or movement of the neighbourhood on other operands; None where it does not fit."""
+    """Adds an operator or movement of the neighbourhood; returns None if it does not fit."""
     node = graph.nodes[n]
     try:
         if kind == "move":
@@ -94,7 +98,11 @@ def put(new: TensorGraph, graph: TensorGraph, n: int, kind: str, how: int, opera
 
 @dataclass(slots=True)
 class _Bank:
-    """Values by their fingerprints. terms: (body, node of `graph`, value) by size."""
+    """The distinct values found so far.
+
+    terms: makes their terms. seen: their shapes, dtypes and fingerprints.
+    by_size: [size] -> [(body, node of `graph`, value)]. elements: of all values.
+    """
 
     graph: TensorGraph
     terms: Terms
@@ -103,7 +111,7 @@ class _Bank:
     elements: int = 0
 
     def keep(self, body: Body, n: int, v: Value) -> Any:
-        """The fingerprint of a value that no smaller term has; None otherwise."""
+        """Keeps a value that no smaller term has, and returns its fingerprint; None otherwise."""
         mark = v.shape, v.dtype, self.terms.field.fingerprint(self.terms.lanes(v))
         if mark in self.seen:
             return None
@@ -118,7 +126,10 @@ class _Bank:
 
 
 def rearranged(graph: TensorGraph, seconds: float, seed: int = 1) -> Iterator[Rearranged]:
-    """Terms with the output's fingerprint and no more operators than the neighbourhood has. seconds: for all."""
+    """Yields terms with the output's fingerprint and at most the neighbourhood's operators.
+
+    seconds: processor time for all of them.
+    """
     until = time.thread_time() + seconds
     source = Terms(Field(seed))
     try:
@@ -143,7 +154,7 @@ def rearranged(graph: TensorGraph, seconds: float, seed: int = 1) -> Iterator[Re
 
 
 def _larger(bank: _Bank, graph: TensorGraph, place: int, n: int, size: int, until: float) -> Iterator[tuple[Body, Any]]:
-    """Terms of this size with the operator on top, and their fingerprints."""
+    """Yields new terms of this size with the operator on top, and their fingerprints."""
     node = graph.nodes[n]
     taken = [i for i in node.inputs if graph.nodes[i].op != "const"]
     is_move = OPS[node.op].kind == "move"
@@ -167,7 +178,7 @@ def _larger(bank: _Bank, graph: TensorGraph, place: int, n: int, size: int, unti
 
 
 def _kept(bank: _Bank, graph: TensorGraph, n: int, body: Body, operands: Sequence[tuple[Body, int, Value]]) -> Any:
-    """The fingerprint of a term that no smaller one has; None otherwise."""
+    """Adds a term to the bank and returns its fingerprint, or None if a smaller term is equal."""
     before = len(bank.graph.nodes)
     made = put(bank.graph, graph, n, body[0], body[2], [o[1] for o in operands])
     if made is None or bank.graph.type(made).elements > 4 * max(graph.type(i).elements for i in graph.live()):
@@ -183,7 +194,7 @@ def _kept(bank: _Bank, graph: TensorGraph, n: int, body: Body, operands: Sequenc
 
 
 def _leaf(bank: _Bank, n: int) -> Value:
-    """A constant that the bank's graph had before."""
+    """Returns the value of a constant that the bank's graph has."""
     return value_of(bank.terms, bank.graph.nodes[n], [])
 
 

@@ -1,4 +1,4 @@
-"""A discovery as a file that `eqsat check-rules` reads: a typed rule, where it was found, and tests."""
+"""Discoveries as Python files for `eqsat check-rules`: a typed rule, its origin, and tests."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from eqsat.tensor.graph import TensorGraph
 
 #: Near misses that are tried, at most.
 _MOST = 24
+#: Answers of an equality to a near miss.
 HOLDS, UNPROVED, OTHER, SPARED = "proved", "made, but not proved equal", "made in another form", "not made"
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A change of the graph of a discovery, and what the equality makes of it: one of the four words above."""
+    """A near miss. change: of the discovery's graph. answer: one of the four texts above."""
 
     change: str
     answer: str
 
 
 def trials(found: Discovery, most: int = _MOST) -> list[Trial]:
-    """Where else the equality holds: graphs with other sizes, scales, zero points and windows."""
+    """Returns where else the equality holds: for other sizes, scales, zero points and windows."""
     right = form_of(found.graph, merged=True).lines
 
     def answer(graph: TensorGraph) -> str:
@@ -44,7 +45,10 @@ def trials(found: Discovery, most: int = _MOST) -> list[Trial]:
 
 
 def module(found: Discovery, name: str, source: str, tried: Sequence[Trial]) -> str:
-    """The text of NAME.py, beside which NAME.tosa holds the neighbourhood. source: the graph's file, for people."""
+    """Returns the text of NAME.py, beside which NAME.tosa holds the neighbourhood.
+
+    source: name of the graph's file, for people. tried: the near misses.
+    """
     graph = found.neighbourhood.graph
     equality = Equality.of(graph, found.graph, found.recipe)
     left, right = form_of(graph), form_of(found.graph, merged=True)
@@ -81,7 +85,7 @@ def module(found: Discovery, name: str, source: str, tried: Sequence[Trial]) -> 
 
 
 def _right(call: str, right: Form, names: Sequence[str]) -> str:
-    """What follows the left side in the call that makes the rule."""
+    """Returns what follows the left side in the call that makes the rule."""
     if not names:
         return f"x0, where={call}"
     if len(names) == 1:
@@ -94,7 +98,7 @@ def _by_answer(tried: Sequence[Trial]) -> dict[str, list[str]]:
 
 
 def _kinds(form: Form) -> list[str]:
-    """The name of the kind of each line's operator."""
+    """Returns the name of the kind of each line's operator."""
     return [_kind(line[0], a) for line, a in zip(form.lines, form.attributes, strict=True)]
 
 
@@ -104,7 +108,7 @@ def _kind(op: str, attribute: Any) -> str:
 
 
 def _declarations(form: Form) -> set[str]:
-    """The declarations of kinds but that of movements, which is imported."""
+    """Returns the declarations of all kinds but Move, which is imported."""
     out = set()
     for (op, *_), attribute in zip(form.lines, form.attributes, strict=True):
         kind = _kind(op, attribute)

@@ -1,1 +1,1 @@
-"""What a user may set, and what decides between graphs: options, budgets, limits of memory, the referee."""
+"""Options of a user and the choice of the answer: budgets, limits, ranking, the user's plug-ins."""

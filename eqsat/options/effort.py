@@ -1,4 +1,4 @@
-"""How much an optimization may spend: one table of budgets. Each of them may also be set alone (`Options`)."""
+"""Efforts: how much an optimization may spend. `Options` may set each budget alone."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from eqsat.egraph.engine import Budget
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """summary: for users. searches: with rules; if not, the graph is only written afresh. budget: of the saturation.
-    extractor; time_limit: seconds of each extraction, half of them where another round follows; rounds: of each
-    extractor, with prices corrected by Vela's table of its last choice.
-    memory_rounds: extractions with prices on memory, at most, and graphs that are changed step by step until they fit;
-    less_memory: whether a second e-graph has forms that need less, where nothing fast fits. binary_time_limit: seconds
-    for running what Vela compiles, of stock's graph and of all others. orders, settings, stripes: graphs that are
-    compiled in other orders and settings and with rows in stripes, at most, from each start."""
+    """The budgets of one effort.
+
+    summary: one line for users.
+    searches: whether rules are used; if not, the graph is only written again.
+    budget: limits of the saturation. extractor: name of the extractor.
+    time_limit: seconds of each extraction, half of them if another round follows.
+    rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
+    memory_rounds: extractions with prices on memory, at most.
+    It also limits the graphs that are changed step by step until they fit.
+    less_memory: whether a second e-graph has forms of less memory, if nothing fast fits.
+    binary_time_limit: seconds of running binaries, for stock's graph and for all others.
+    orders, settings, stripes: graphs compiled per start, at most.
+    They differ in operator order, in settings of Vela, and in rows that become stripes.
+    """
 
     summary: str
     searches: bool
@@ -31,7 +38,7 @@ class Effort:
     stripes: int
 
 
-#: By number.
+#: The efforts by number.
 EFFORTS = (
     Effort("no search: the graph is written afresh", False, Budget(), "dag_greedy", 2.0, 1, 0, False, 5.0, 0, 0, 0),
     Effort(

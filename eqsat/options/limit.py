@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from eqsat.ground.files import InputError
 
-#: A limit that is no number: what "stock" allows (`AS_STOCK`), or any.
+#: Limits that are not numbers: what "stock" allows (`AS_STOCK`), and no limit.
 STOCK, ANY = "stock", "any"
 #: Bytes of a unit, by its first letter.
 _UNITS = {"K": 1 << 10, "M": 1 << 20}
@@ -16,9 +16,9 @@ _SHARE = re.compile(r"\+?([0-9]+(?:\.[0-9]+)?)%")
 
 
 class Growth(NamedTuple):
-    """By how much more than stock's graph needs: the larger of a share of that and a number of bytes.
+    """A limit relative to stock's graph: the larger of a share and a number of bytes more.
 
-    earned: the share up to which more is allowed where cycles pay for it.
+    earned: the share up to which more is allowed if cycles pay for it.
     """
 
     share: float = 0.0
@@ -26,15 +26,15 @@ class Growth(NamedTuple):
     earned: float = 0.0
 
 
-#: What "stock" allows, by the field of `Options`. 1% of a small .pte is less than the commands of one more operator; 4
-#: KiB are little on any device.
+#: Growth that "stock" allows, by the field of `Options`.
+#: 1% of a small .pte is less than the commands of one more operator, hence 4 KiB.
 AS_STOCK = {"max_sram": Growth(), "max_flash": Growth(0.01, 4 << 10, 0.05)}
 
 
 def parse(given: int | str, field: str, called: str = "") -> int | Growth | None:
-    """Bytes, or more than stock's graph needs; None: any number.
+    """Returns a limit in bytes or relative to stock's graph; None: there is none.
 
-    field: of `Options`; called: its name for the user, if it has another one there. Raises InputError.
+    field: of `Options`. called: its name for the user, if that differs. Raises InputError.
     """
     text = str(given).strip()
     if text == ANY:

@@ -1,4 +1,4 @@
-"""What a user may set."""
+"""The options that a user may set."""
 
 from __future__ import annotations
 
@@ -22,54 +22,67 @@ from eqsat.store.setting import Setting
 from eqsat.target import Target
 
 NUMERICS = ("exact", "tolerant")
-#: What a run looks for: few cycles, little SRAM, or the Pareto set of both.
+#: Objectives of a run: few cycles, little SRAM, or the Pareto set of both.
 CYCLES, SRAM, PARETO = OBJECTIVES = ("cycles", "sram", "pareto")
-#: By which total graphs are ranked: Vela's, or the price of their command streams.
+#: Totals by which graphs are ranked: Vela's, or the price of their command streams.
 VELA, COMMAND_STREAM = REFEREES = ("vela", "command-stream")
 
-#: Fields of `Options` that effort decides unless they are given, and what stands for that until the options are made.
+#: Fields of `Options` that effort decides unless they are given.
 _OF_EFFORT = ("budget", "extractor", "time_limit", "rounds", "binary_time_limit")
+#: In place of such a field that is not given.
 _BY_EFFORT: Any = None
 #: Fields that are numbers and have no other check.
 _NUMBERS = ("time_limit", "rounds", "trials", "tolerance", "binary_time_limit", "command_cycles")
 
 
 class OptionError(InputError):
-    """An option that nobody knows; the message names it and the known ones."""
+    """An unknown option; the message names it and the known ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a user may set. Raises InputError for an unknown preset, extractor or cost model, and for fewer than one
-    trial; PluginError where an extractor's or cost model's own module cannot be imported.
+    """The options that a user may set.
 
-    effort: 0 to 3, which decides the budgets that are not given (`eqsat.options.effort.EFFORTS`): budget, extractor,
-    time_limit, rounds, binary_time_limit; 0 also leaves out all rules. `dataclasses.replace` keeps the budgets of the
-    options that it is given.
-    preset: name of a set of rules (`eqsat.rules.presets`). extractor: of `extraction.available()`, `file.py:function`
-    or `module:function`.
-    cost_model: of `cost_models.available()`, `file.py:Class` or `module:Class`. budget: limits of the
-    saturation, of which e-nodes, matches and passes decide alike on every machine. time_limit: seconds per
-    extraction. rounds: how often each extractor runs again with prices corrected by Vela's table of its last choice.
-    trials: inputs on which a candidate must equal the reference, at least one; of small graphs there are more. cache:
-    place of the store of prices and answers, see `eqsat/store/setting.py` (None: `EQSAT_CACHE`, or the user's cache).
-    numerics: "exact" or "tolerant". tolerance: steps of an output's quantization by which a tolerant result may differ,
-    on any trial.
-    rules: identities of the user's own, besides the preset's. binary_time_limit: seconds for running what Vela compiles
-    of stock's graph, and as many for all others that are compared (0: binaries are not run).
-    max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M"; "+16K" or "5%", so much more than
-    stock's graph uses, or the given graph where there is no stock; "stock", no more than that or than the NPU has to
-    itself (Dedicated_Sram); or "any".
-    objective: "cycles"; "sram", the least SRAM at no more cycles than stock's graph takes; or "pareto", which decides
-    by cycles, but also looks for less SRAM and verifies the whole Pareto set (`Result.points`).
-    max_flash: the same for its commands and weights; "+4K" and "5%" are of the whole .pte, of which several delegates
-    share what is added; "stock" allows the larger of 1% and 4 KiB, and up to 5% where each percent beyond buys at least
-    2% of the cycles.
-    referee: "vela", graphs rank by its corrected total; or "command-stream", by the price of their command streams
-    (`cost_models/command_stream.py`).
+    preset: name of a set of rules (`eqsat.rules.presets`).
+    extractor: of `extraction.available()`, `file.py:function` or `module:function`.
+    cost_model: of `cost_models.available()`, `file.py:Class` or `module:Class`.
+    rules: identities of the user's own, besides the preset's.
+    budget: limits of the saturation.
+    Its e-nodes, matches and passes decide alike on every machine; its seconds do not.
+    time_limit: seconds per extraction.
+    rounds: extractions per extractor; Vela's table of the last choice corrects their prices.
+    trials: inputs on which a candidate must equal the reference, at least one.
+    Small graphs get more.
+    cache: place of the store of prices and answers, see `eqsat/store/setting.py`.
+    None is `EQSAT_CACHE`, or the user's cache.
+    numerics: "exact" or "tolerant".
+    tolerance: steps of an output's quantization by which a tolerant result may differ on any trial.
+    binary_time_limit: seconds of running what Vela compiles of stock's graph.
+    All other graphs together have as many. 0: binaries are not run.
+    max_sram: bytes of SRAM that each delegate may use: a number, "64K" or "1M".
+    "+16K" or "5%" are relative to stock's graph, or to the given graph if there is no stock.
+    "stock" is what stock's graph uses or what the NPU has to itself (Dedicated_Sram).
+    "any" is no limit.
+    max_flash: bytes of each delegate's commands and weights, in the same forms.
+    "+4K" and "5%" are of the whole .pte; several delegates share what is added.
+    "stock" allows the larger of 1% and 4 KiB.
+    It allows up to 5% if each percent beyond saves at least 2% of the cycles.
+    objective: "cycles", "sram" or "pareto".
+    "sram" is the least SRAM at no more cycles than stock's graph takes.
+    "pareto" decides by cycles, but also searches for less SRAM.
+    It verifies the whole Pareto set (`Result.points`).
+    referee: "vela", graphs rank by Vela's corrected total, or "command-stream".
+    The latter is the price of the command stream (`cost_models/command_stream.py`).
     command_cycles: cycles of each command in that price, besides what it computes or moves.
-    remember: whether lowerings keep their answers in the store, and take those of the very same search from there;
-    they are verified again.
+    effort: 0 to 3 (`eqsat.options.effort.EFFORTS`), which decides the budgets that are not given.
+    These are budget, extractor, time_limit, rounds and binary_time_limit.
+    0 also leaves out all rules.
+    `dataclasses.replace` keeps the budgets of the options that it is given.
+    remember: whether lowerings store their answers and reuse those of the very same search.
+    Reused answers are verified again.
+
+    Raises InputError for an unknown preset, extractor or cost model, and for other bad values.
+    Raises PluginError if the module of an extractor or a cost model cannot be imported.
     """
 
     preset: str = "all"
@@ -122,20 +135,23 @@ class Options:
         cost_models.find(self.cost_model)
 
     def record(self) -> dict[str, Any]:
-        """All of it but rules, which are code, and what is remembered where, as JSON holds it."""
+        """Returns the options as a JSON object, without rules (which are code), cache and
+        remember."""
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("rules", "cache", "remember")}
         return {**named, "budget": asdict(self.budget)}
 
     def identities(self, target: Target, more: Sequence[Rule] = ()) -> list[Rule]:
-        """The rules of the preset, of the user and more, for one saturation for a target; none where nothing is
-        searched."""
+        """Returns the rules for one saturation: the preset's, the user's and more.
+
+        Returns none if the effort does not search.
+        """
         if not EFFORTS[self.effort].searches:
             return []
         return for_target([*PRESETS[self.preset], *self.rules, *more], target)
 
 
 def given_options(options: Options | None) -> Options:
-    """Those that a caller gave, or the default ones. Raises TypeError for anything else."""
+    """Returns the options of a caller, or the default ones. Raises TypeError for anything else."""
     if options is None:
         return Options()
     if not isinstance(options, Options):

@@ -1,4 +1,4 @@
-"""Whose fault it is: code of the user's own that fails is reported as that, and is no reason to go on without it."""
+"""Errors in the user's own code: they are reported as such and end the run."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from eqsat.options.options import Options
 from extraction import ChoiceGraph, Extraction, ExtractionError, InvalidExtraction, check, find
 from extraction.api import BUILT_IN, EXTRACTORS
 
-#: What a cost model has, see `CostModel`.
+#: The members of a cost model, see `CostModel`.
 _MEMBERS = (*CostModel.__annotations__, "price", "fusion", "total")
 
 
 def plugin_error(error: Exception, options: Options) -> PluginError | None:
-    """What to raise if `error` comes from the user's own code; None if it does not, or if a plug-in may well raise it
-    (a solver that finds nothing, a worker that died)."""
+    """Returns the PluginError to raise if `error` comes from the user's own code, else None.
+
+    Returns None also for errors that a plug-in may raise.
+    These are a solver that finds nothing and a worker that died.
+    """
     if isinstance(error, WorkerError | ExtractionError):
         return None
     owners = dict(_files(options))
@@ -37,8 +40,10 @@ def plugin_error(error: Exception, options: Options) -> PluginError | None:
 
 
 def places(options: Options) -> list[str]:
-    """The cost model and the extractor that are no part of eqsat, as `file.py:Name` or `module:Name`. Raises
-    InputError."""
+    """Returns the user's own cost model and extractor, as `file.py:Name` or `module:Name`.
+
+    Raises InputError.
+    """
     return [
         registry.place(name)
         for registry, name in (
@@ -50,7 +55,7 @@ def places(options: Options) -> list[str]:
 
 
 def _files(options: Options) -> Iterator[tuple[str, str]]:
-    """(file, what is in there) of all that is not eqsat's own."""
+    """Yields (file, what it defines) of all code that is the user's own."""
     if options.cost_model not in cost_models.BUILT_IN:
         yield _file(cost_models.find(options.cost_model)), f"the cost model {options.cost_model!r}"
     if options.extractor not in BUILT_IN:
@@ -68,7 +73,10 @@ def _file(found: object) -> str:
 
 
 def made_cost_model(name: str, *given: object) -> CostModel:
-    """The cost model of this name, made with (target, pool, price cache). Raises PluginError for what is none."""
+    """Returns the cost model of this name, made with (target, pool, price cache).
+
+    Raises PluginError if it lacks a member.
+    """
     model = cost_models.find(name)(*given)
     if missing := [member for member in _MEMBERS if not hasattr(model, member)]:
         raise PluginError(
@@ -78,7 +86,7 @@ def made_cost_model(name: str, *given: object) -> CostModel:
 
 
 def checked(prices: Sequence[Price], units: Sequence[Unit], model: CostModel) -> Sequence[Price]:
-    """The prices of units, which are 0 or more cycles, or inf. Raises PluginError."""
+    """Returns the prices of units after checking them: cycles >= 0, or inf. Raises PluginError."""
     for price, unit in zip(prices, units, strict=True):
         if math.isnan(price.cycles) or price.cycles < 0:
             ops = ", ".join(name for name, _ in unit.steps)
@@ -89,11 +97,13 @@ def checked(prices: Sequence[Price], units: Sequence[Unit], model: CostModel) ->
 
 
 def checked_extraction(found: object, graph: ChoiceGraph, extractor: str) -> Extraction:
-    """What an extractor gives: a valid choice with its cost. Raises PluginError where a user's own gives something
-    else."""
+    """Returns an extraction after checking that its choice is valid and its cost right.
+
+    Raises PluginError if it is not.
+    """
     if not isinstance(found, Extraction):
         raise PluginError(f"the extractor {extractor!r} gives {type(found).__name__}, not an extraction.Extraction")
-    if extractor not in BUILT_IN:  # those are checked where they are made
+    if extractor not in BUILT_IN:  # built-in ones check their own results
         try:
             cost = check(graph, found.choice)
         except InvalidExtraction as e:

@@ -1,5 +1,7 @@
-"""By which total compiled graphs rank: Vela's corrected one, or the price of their command streams, which is a second
-opinion where it does not decide."""
+"""The ranking of compiled graphs: by Vela's corrected total or by their command streams.
+
+The price of the command streams is reported as a second opinion if it does not decide.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ __all__ = ["Referee", "StreamPrice", "disagreement", "total"]
 
 
 def total(prices: Iterable[StreamPrice | None]) -> StreamPrice | None:
-    """Of all delegates; None if that of one is not known."""
+    """Returns the price of all delegates together, or None if one of them is unknown."""
     every = list(prices)
     known = [p for p in every if p is not None]
     return StreamPrice.together(known) if known and len(known) == len(every) else None
@@ -24,21 +26,23 @@ def total(prices: Iterable[StreamPrice | None]) -> StreamPrice | None:
 
 @dataclass(frozen=True, slots=True)
 class Referee:
-    """Of one optimization."""
+    """The ranking of one optimization."""
 
     target: Target
     options: Options
 
     def price(self, estimate: Estimate) -> StreamPrice | None:
-        """Of a compiled graph; None where its commands are not known."""
+        """Returns the price of a compiled graph's command stream, or None if it is unknown."""
         try:
             return self._price(estimate)
         except DeviceError:
             return None
 
     def decisive(self, estimate: Estimate) -> StreamPrice | None:
-        """The price by which a compiled graph ranks; None where that is Vela's corrected total. Raises OptionError
-        where its commands are not known."""
+        """Returns the price by which a compiled graph ranks; None if Vela's corrected total does.
+
+        Raises OptionError if its commands are unknown.
+        """
         if self.options.referee != COMMAND_STREAM:
             return None
         try:
@@ -47,13 +51,15 @@ class Referee:
             raise OptionError(f"the referee {COMMAND_STREAM} cannot price a graph: {e}") from e
 
     def _price(self, estimate: Estimate) -> StreamPrice:
-        """Raises DeviceError."""
+        """Returns the price of a compiled graph's command stream. Raises DeviceError."""
         return price(estimate.stream, self.target, self.options.command_cycles)
 
 
 def disagreement(cycles: tuple[int, int], prices: tuple[StreamPrice | None, StreamPrice | None]) -> str:
-    """What to tell the user where, from before to after, Vela's corrected total falls and the price of the command
-    stream rises; else ""."""
+    """Returns a warning if Vela's corrected total falls and the stream's price rises, else "".
+
+    cycles, prices: (before, after).
+    """
     before, after = prices
     if before is None or after is None or cycles[1] >= cycles[0] or after.cycles <= before.cycles:
         return ""

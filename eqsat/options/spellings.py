@@ -1,12 +1,13 @@
-"""Which spellings of a convolution (`eqsat/rules/blocking.py`), and of several side by side (`eqsat/rules/grouped.py`),
-are offered:
-those that closed forms say can win by themselves.
+"""The spellings of convolutions that are offered: those that closed forms estimate to be faster.
 
-The closed forms of the estimate (`cost_models/analytic.py`) take microseconds. On the convolutions of 13 networks of
-the zoo for U55-128 the three best by them contain all but 0.2% of what the best by Vela's own measurement would gain
-(Vela 5.2). Of grouped convolutions, 12 shapes on U55-128, U65-256 and U85-256, the best by Vela's total is among the
-three best by them in every case; where it is not the first, slices that begin within 16 channels cost what the forms of
-the convolutions do not see.
+Spellings are those of one convolution (`eqsat/rules/blocking.py`), and of several side by
+side (`eqsat/rules/grouped.py`).
+The closed forms (`cost_models/analytic.py`) take microseconds.
+Measured with Vela 5.2 on the convolutions of 13 networks of the zoo for U55-128:
+the three best by closed forms reach all but 0.2% of the gain of the best by Vela.
+Measured on 12 shapes of grouped convolutions on U55-128, U65-256 and U85-256:
+the best by Vela's total is always among the three best by closed forms.
+Where it is not the first, slices begin within 16 channels, whose cost the forms do not contain.
 """
 
 from __future__ import annotations
@@ -26,24 +27,27 @@ from eqsat.target import Target
 from eqsat.tensor.ops import infer
 from eqsat.tensor.types import Type
 
-#: What a spelling may cost as a share of the convolution as it is.
+#: Cycles that a spelling may take, as a share of the convolution's.
 _SHARE = 1.02
-#: The same of one with parts of its channels, which opens no other way: on U85 it takes 0.3 to 0.6.
+#: Cycles that a spelling with parts of the channels may take, as a share of the convolution's.
+#: It enables no other rule, and on U85 it takes 0.3 to 0.6.
 _SHARE_OF_PARTS = 0.8
-#: How many of those that move nothing are offered, also where others are cheaper without what they move.
+#: Spellings without data movement that are offered even if others are cheaper, at most.
+#: The prices of the others do not contain their data movement.
 _MOST_VIEWED = 2
-
-
-#: What fewer convolutions may cost as a share of several, without the slices and copies that they save.
+#: Cycles that fewer convolutions may take, as a share of several; slices and copies are not priced.
 _SHARE_OF_GROUPS = 1.25
-
-#: Cycles of a convolution of an operand with weights and bias.
+#: Returns cycles for (convolution, operand, weights, bias).
 _Cycles = Callable[[Call, Type, LeafValue, LeafValue], float]
 
 
 def for_target(rules: Iterable[Rule], target: Target) -> list[Rule]:
-    """The same rules for one saturation for a target: those of the families `blocking` and `grouped` choose by the
-    target's closed forms, and MATMUL goes row by row only where that keeps products in SRAM."""
+    """Returns the rules for one saturation, with those of some families made for a target.
+
+    `blocking` and `grouped` choose spellings by the target's closed forms.
+    MATMUL goes row by row only for a family whose products would otherwise leave SRAM.
+    Rules of sparsity need a family with sparse weights.
+    """
     cycles, family = _closed_forms(target), target.family
     families = (
         (blocking.RULES, blocking.rules(cheapest(cycles))),
@@ -71,7 +75,7 @@ def _closed_forms(target: Target) -> _Cycles:
 
 
 def _in_best_order(cycles: _Cycles) -> _Cycles:
-    """Those with the input channels in the order in which a target that skips zeros computes them fastest."""
+    """Returns cycles with the input channels in the order that is fastest if zeros are skipped."""
 
     def ordered(call: Call, operand: Type, weights: LeafValue, bias: LeafValue) -> float:
         return cycles(call, operand, sparsity.in_best_order(weights), bias)
@@ -80,7 +84,7 @@ def _in_best_order(cycles: _Cycles) -> _Cycles:
 
 
 def cheapest(cycles: _Cycles) -> blocking.Choose:
-    """Chooses the spellings that take the fewest cycles."""
+    """Returns a function that chooses the spellings of fewest cycles."""
 
     def choose(call: Call, x: Type, w: LeafValue, b: LeafValue, found: Sequence[Spelled]) -> Sequence[Spelled]:
         whole = cycles(call, x, w, b)
@@ -94,7 +98,7 @@ def cheapest(cycles: _Cycles) -> blocking.Choose:
 
 
 def fewer(cycles: _Cycles) -> grouped.Choose:
-    """Chooses the rows of fewer convolutions that take the fewest cycles."""
+    """Returns a function that chooses the rows of convolutions that take the fewest cycles."""
 
     def price(row: Branches, x: Type) -> float:
         products = (b.product for b in row.row)

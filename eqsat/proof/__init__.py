@@ -1,4 +1,4 @@
-"""Equality of two graphs for every input, decided without knowing how they were made."""
+"""Proofs that two graphs are equal for every input, without knowing how either was made."""
 
 from eqsat.proof.counterexample import Counterexample
 from eqsat.proof.prove import DIFFERENT, PROVED, UNDECIDED, Open, Proof, Prover, SignatureError, prove

@@ -1,7 +1,8 @@
-"""Whether a command stream computes what its graph says, for every input.
+"""Proofs that a command stream computes what its graph does, for every input.
 
-The graph is evaluated at one random point (`prove.py`), and the commands at the same: memory holds terms in place of
-bytes (`binary_memory.py`). What a command computes is written as the graph's operators are, so that equal values meet.
+The graph and the commands are evaluated at the same random point (`prove.py`).
+Memory holds terms in place of bytes (`binary_memory.py`).
+Commands make terms as the graph's operators do, so that equal values have equal terms.
 """
 
 from __future__ import annotations
@@ -43,16 +44,16 @@ from eqsat.tensor.graph import TensorGraph, unread
 from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.regor import RawOutput
 
-#: What executes commands, by their set (`eqsat.target.Family`).
+#: {set of commands (`eqsat.target.Family`): the class that executes it}.
 _EXECUTIONS: Mapping[int, Callable[..., Any]] = {1: binary_u55.Execution, 2: binary_u85.Execution}
-#: What Python and numpy raise of commands that do not fit together.
+#: Errors that Python and numpy raise for commands that do not fit together.
 _UNKNOWN = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
-#: Commands that are named where a binary is undecided.
+#: Commands that an undecided proof names, at most.
 _NAMED = 4
 
 
 class EndedError(Exception):
-    """A command, or the whole binary (offset -1), that has no form."""
+    """A command, or the whole binary (offset -1), that has no term."""
 
     def __init__(self, operator: str, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -60,10 +61,12 @@ class EndedError(Exception):
 
 
 def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None) -> Proof:
-    """Whether a binary computes what a graph does, for every input: "proved" or "undecided", never "different".
+    """Returns the proof that a binary computes what a graph does, for every input.
 
-    Each of `undecided` has a command in words, and as `node` its offset in the stream, -1 where it is the binary as a
-    whole.
+    The verdict is "proved" or "undecided", never "different".
+    Each of `undecided` describes a command; its `node` is its offset in the stream, in bytes.
+    The offset is -1 for the binary as a whole.
+    seed: of the random point; None: a new one.
     """
     began = time.perf_counter()
     seeds, bound = [secrets.randbits(63) if seed is None else seed], 0.0
@@ -89,9 +92,9 @@ def prove_binary(graph: TensorGraph, binary: Binary, *, seed: int | None = None)
 
 
 def prove_raw(raw: RawOutput, buffer: bytes) -> tuple[bool, list[str]]:
-    """Whether Vela's raw output is proved to compute what the TOSA graph in a buffer does, and in words where the proof
-    ended: for a worker.
+    """Returns whether Vela's raw output is proved to compute what a TOSA graph does.
 
+    Also returns descriptions of where the proof ended. It is meant to run in a worker.
     Raises what reading either raises.
     """
     proof = prove_binary(loads(buffer, "the graph"), binary_of(raw))
@@ -99,7 +102,7 @@ def prove_raw(raw: RawOutput, buffer: bytes) -> tuple[bool, list[str]]:
 
 
 def _inputs(graph: TensorGraph, source: Side) -> tuple[Terms, list[Value]]:
-    """New terms that are compared with the graph's, and its inputs as such."""
+    """Returns new terms to compare with the graph's, and the graph's inputs as such terms."""
     terms = Terms(Field(source.terms.field.seed), source.terms)
     return terms, [variable(terms, k, graph.type(n)) for k, n in enumerate(graph.inputs)]
 
@@ -107,8 +110,9 @@ def _inputs(graph: TensorGraph, source: Side) -> tuple[Terms, list[Value]]:
 class BinaryRun:
     """A binary of a graph, executed on terms of its inputs.
 
-    known: words of all values of the graph, in order; where they are given, `new` gets the numbers of the commands
-    whose results the graph does not have, and `above` the commands whose results each has read.
+    known: words of all values of the graph, in order; if given, two attributes are filled.
+    new: numbers of the commands whose results the graph does not have.
+    above: {command: the commands whose results it has read}, with -1 - k for output k.
     Raises EndedError.
     """
 
@@ -124,7 +128,7 @@ class BinaryRun:
             raise EndedError("its command stream", -1, str(e)) from e
 
     def outputs(self) -> list[Value]:
-        """The values of all outputs."""
+        """Executes the commands and returns the terms of all outputs. Raises EndedError."""
         b = self._binary
         self._memory = memory = self._filled()
         execution = _EXECUTIONS[b.config.family.commands](self._terms, b.config, memory)
@@ -142,13 +146,13 @@ class BinaryRun:
             raise EndedError("its outputs", -1, str(e)) from e
 
     def side(self) -> Side:
-        """The outputs as points of the fields."""
+        """Returns the outputs as points of the fields. Raises EndedError."""
         return Side(self._terms, [self._terms.lanes(v) for v in self.outputs()])
 
     def _filled(self) -> ShadowMemory:
-        """Memory with constants and inputs."""
+        """Returns memory that holds the constants and inputs. Raises EndedError."""
         b, graph, t = self._binary, self._graph, self._terms
-        lost = unread(graph)  # which Vela leaves out
+        lost = unread(graph)  # Vela drops these inputs
         given = [k for k in range(len(graph.inputs)) if k not in lost]
         if len(given) != len(b.inputs) or len(graph.outputs) != len(b.outputs):
             counts = f"{len(b.inputs)} inputs and {len(b.outputs)} outputs"
@@ -199,7 +203,10 @@ class BinaryRun:
             self.new.add(k)
 
     def overflowing(self, source: Terms) -> tuple[Open, ...]:
-        """Commands of which results may leave their type where the graph has no such value."""
+        """Returns the commands that may overflow where the graph has no such value.
+
+        source: the terms of the graph.
+        """
         known = {pair for _, lanes in source.open for pair in zip(*(w.tolist() for w in words(lanes)))}
         found = {}
         for k, lanes in self._terms.open:
@@ -212,13 +219,13 @@ class BinaryRun:
 
 
 def _among(some: Words, known: Words) -> bool:
-    """Whether all are known; those are in order."""
+    """Whether all words are among the known ones, which are in ascending order."""
     at = np.minimum(np.searchsorted(known, some), len(known) - 1)
     return bool((known[at] == some).all())
 
 
 def _where(graph: TensorGraph, binary: Binary, source: Side, outputs: tuple[int, ...]) -> tuple[Open, ...]:
-    """The commands at which values begin that the graph does not have."""
+    """Returns the first commands whose values the graph does not have."""
     known: list[Words] = []
 
     def keep(t: Terms, n: int, v: Value) -> Value:

@@ -1,4 +1,4 @@
-"""What a proof of two files says on paper, so that anybody can do it again."""
+"""Certificates: JSON records of a proof of two files, from which anybody can repeat the proof."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from eqsat.proof.prove import PROVED, Proof
 
-#: The form of a certificate; keys may be added under one number.
+#: Format number of a certificate. Keys may be added without a new number.
 FORMAT = 1
 
 
@@ -20,14 +20,18 @@ class CertificateError(ValueError):
 
 
 def digest(data: bytes) -> str:
-    """SHA-256, as `sha256sum` prints it."""
+    """Returns the SHA-256 in hexadecimal, as `sha256sum` prints it."""
     return hashlib.sha256(data).hexdigest()
 
 
 def certificate(
     proof: Proof, files: tuple[Path, Path], data: tuple[bytes, bytes], place: Path, versions: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The certificate of a proof of two files, to be written to `place`: the files are named as seen from there."""
+    """Returns the certificate of a proof of two files, to be written to `place`.
+
+    The files are named by their paths relative to the directory of `place`.
+    files, data: the paths and the bytes of the two files.
+    """
     names = (os.path.relpath(f.resolve(), place.resolve().parent) for f in files)
     return {
         "certificate": FORMAT,
@@ -42,7 +46,11 @@ def certificate(
 
 
 def files_of(written: Any, place: Path) -> tuple[Path, Path]:
-    """The files that a certificate is about, which are still the same. Raises CertificateError."""
+    """Returns the two files of a certificate, after comparing their SHA-256 with it.
+
+    written: the parsed certificate. place: its path.
+    Raises CertificateError if it is none, proves nothing, or if a file is missing or changed.
+    """
     try:
         known, verdict, entries = written["certificate"], written["verdict"], written["files"]
         named = [(place.parent / e["name"], e["sha256"]) for e in entries]

@@ -1,7 +1,8 @@
-"""Inputs on which two graphs are likely to differ, read off the terms in which they do.
+"""Inputs on which two graphs are likely to differ, found from the terms in which they differ.
 
-Where a function differs, its root is given a value for which it does; where sums differ, a sum next to a threshold
-behind it. That is possible where the root is an element of an input, or a convolution of one.
+Where the functions of one root differ, the root is given a value for which they do.
+Where roots differ, the root is given a value next to a threshold of its function.
+Both are possible only if the root is an element of an input, or a convolution of an input.
 """
 
 from __future__ import annotations
@@ -19,15 +20,22 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.samples import domains, uniform
 from eqsat.tensor.types import Array, GraphError
 
-#: Nodes that are compared, functions of each that are, and the values that are tried of one.
-_NODES, _FUNCTIONS, _VALUES = 6, 6, 4
-#: How often an input is looked for that gives a sum a value.
+#: Nodes of either graph that are compared, at most.
+_NODES = 6
+#: Pairs of functions that are compared at a pair of nodes, at most.
+_FUNCTIONS = 6
+#: Values that are tried per pair of functions, about.
+_VALUES = 4
+#: Random attempts to find an input that gives a sum a certain value.
 _TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A convolution's output: the elements of the input that it sums up, their weights, and what is added."""
+    """One output element of a convolution: sum(weights * input elements) + bias.
+
+    elements: flat numbers of elements over all inputs of the graph.
+    """
 
     elements: Ints
     weights: Ints
@@ -37,7 +45,11 @@ class _Sum:
 def likely_inputs(
     a: TensorGraph, b: TensorGraph, lost: Sequence[int], new: Sequence[int], seed: int
 ) -> Iterator[list[Array]]:
-    """lost, new: nodes of each graph whose values the other one lacks, in order. Raises Undecidable."""
+    """Yields inputs, one array per graph input, on which the graphs are likely to differ.
+
+    lost: nodes of `a` whose values `b` lacks. new: nodes of `b` whose values `a` lacks.
+    seed: of the random point. Raises Undecidable.
+    """
     kept: list[dict[int, Value]] = [{}, {}]
     roots = _Roots(a)
 
@@ -57,14 +69,14 @@ def likely_inputs(
     other = Terms(Field(seed), t)
     evaluate(other, b, seen_too)
     rng = np.random.default_rng(0)
-    for lanes, value in _wishes(t.functions, a, b, kept):
+    for lanes, value in _suggested_values(t.functions, a, b, kept):
         yield from roots.inputs(lanes, value, rng)
 
 
-def _wishes(
+def _suggested_values(
     functions: Functions, a: TensorGraph, b: TensorGraph, kept: Sequence[Mapping[int, Value]]
 ) -> Iterator[tuple[Lanes, int]]:
-    """Roots, and values that they should have."""
+    """Yields (lanes of a root, a value of it for which the graphs are likely to differ)."""
     for n, v in kept[1].items():
         for m, w in kept[0].items():
             if (a.nodes[m].op, a.type(m)) != (b.nodes[n].op, b.type(n)):
@@ -83,7 +95,7 @@ def _wishes(
 
 
 class _Roots:
-    """Where roots of a graph come from: elements of inputs, and convolutions of these."""
+    """The roots of a graph that are elements of its inputs, or convolutions of these."""
 
     def __init__(self, graph: TensorGraph) -> None:
         self.graph = graph
@@ -108,7 +120,7 @@ class _Roots:
                 self._elements[n] = numbers
 
     def inputs(self, lanes: Lanes, value: int, rng: np.random.Generator) -> Iterator[list[Array]]:
-        """Inputs that give a root a value."""
+        """Yields inputs of the graph for which the root has this value."""
         found, numbers = Known(self._inputs).find(lanes[:, None])
         if found[0]:
             yield from self._filled(numbers, np.array([value]), rng)
@@ -148,7 +160,10 @@ class _Roots:
 
 
 def _solved(total: _Sum, value: int, rng: np.random.Generator) -> Ints | None:
-    """INT8 values that give a sum this value, if a greedy search in a random order finds them."""
+    """Returns INT8 values for which the sum is `value`, by a greedy search in a random order.
+
+    Returns None if the search ends at another sum.
+    """
     weights = total.weights
     x = rng.integers(-128, 128, len(weights))
     for k in [*rng.permutation(len(weights)), *np.argsort(-np.abs(weights), kind="stable")]:

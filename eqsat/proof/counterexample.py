@@ -1,4 +1,4 @@
-"""An input on which two graphs differ, which was run on both by the integer semantics of the op table."""
+"""Counterexamples: inputs for which two graphs, run by the op table's integer semantics, differ."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from eqsat.tensor.ops import OPS, evaluate_op
 from eqsat.tensor.samples import domains, samples
 from eqsat.tensor.types import Array, GraphError
 
-#: Samples that are tried, and the seconds after which no other is.
-_TRIALS, _SECONDS = 24, 10.0
-#: Operators whose results are computed wider than their dtype is, and leave it where they overflow.
-_SUMS = frozenset(
+#: Samples that are tried, at most.
+_TRIALS = 24
+#: Seconds after which no further input is tried.
+_SECONDS = 10.0
+#: Operators whose integer results may exceed their dtype, which is an overflow.
+_MAY_OVERFLOW = frozenset(
     {
         "add",
         "sub",
@@ -37,7 +39,11 @@ _SUMS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """inputs: of both graphs. At one index of one output the first graph has `expected`, the second `found`."""
+    """An input on which one element of one output differs.
+
+    inputs: one array per graph input. output: number of the output. index: of the element in it.
+    expected, found: the element's value in the first and in the second graph.
+    """
 
     inputs: tuple[Array, ...]
     output: int
@@ -53,8 +59,11 @@ class Counterexample:
 def find_counterexample(
     a: TensorGraph, b: TensorGraph, first: Iterable[Sequence[Array]] = (), seconds: float = _SECONDS
 ) -> Counterexample | None:
-    """Tries the inputs `first`, then samples. Inputs on which the first graph overflows, or meets what TOSA leaves
-    open, say nothing."""
+    """Returns the first counterexample among the inputs `first` and then samples, or None.
+
+    Inputs are skipped on which the first graph overflows or meets what TOSA leaves undefined.
+    seconds: time after which no further input is tried.
+    """
     end = time.perf_counter() + seconds
     for inputs in chain(first, _drawn(a)):
         if (found := compared(a, b, inputs)) is not None:
@@ -72,7 +81,10 @@ def _drawn(a: TensorGraph) -> Iterator[Sequence[Array]]:
 
 
 def compared(a: TensorGraph, b: TensorGraph, inputs: Sequence[Array]) -> Counterexample | None:
-    """Whether the graphs differ on one input."""
+    """Returns the counterexample that one input gives, or None if the outputs are equal.
+
+    Also returns None if the first graph overflows, or if a graph cannot be evaluated.
+    """
     try:
         expected = without_overflow(a, inputs)
         found = b.evaluate(inputs) if expected is not None else []
@@ -86,7 +98,10 @@ def compared(a: TensorGraph, b: TensorGraph, inputs: Sequence[Array]) -> Counter
 
 
 def without_overflow(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array] | None:
-    """The outputs; None where a sum leaves its dtype."""
+    """Returns the graph's outputs, or None if an integer result overflows its dtype.
+
+    Raises GraphError.
+    """
     values = dict(zip(graph.inputs, inputs, strict=True))
     for n in graph.live():
         node, t = graph.nodes[n], graph.type(n)
@@ -94,7 +109,7 @@ def without_overflow(graph: TensorGraph, inputs: Sequence[Array]) -> list[Array]
             values[n] = node.attr("value").data
         elif node.op != "input":
             operands = [values[i] for i in node.inputs]
-            if node.op in _SUMS and DType.of(node.dtype).is_integral:
+            if node.op in _MAY_OVERFLOW and DType.of(node.dtype).is_integral:
                 wide = np.asarray(OPS[node.op].integer(dict(node.attrs), operands, t))  # type: ignore[operator]
                 low, high = DType.of(node.dtype).limits
                 if wide.size and (wide.min() < low or wide.max() > high):

@@ -1,4 +1,4 @@
-"""A graph as terms, operator by operator."""
+"""Evaluation of a graph to terms, operator by operator."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ from eqsat.tensor.types import Const, Type
 _MOVING = frozenset({"transpose", "reshape", "identity", "concat", "slice", "pad", "tile", "reverse"})
 _CONVOLUTIONS = frozenset({"conv2d", "depthwise_conv2d", "transpose_conv2d"})
 _REDUCED = {"reduce_max": "max", "reduce_any": "max", "reduce_min": "min", "reduce_all": "min"}
-#: What is called with each node's value, before operands that nothing else reads are dropped; it may replace the value.
+#: Called with (terms, node, its value) for each node; returns the value to continue with.
+#: Operands without further readers are freed only afterwards.
 Seen = Callable[[Terms, int, Value], Value]
 
 
 def evaluate(t: Terms, graph: TensorGraph, seen: Seen = lambda t, n, v: v) -> list[Value]:
-    """The outputs of a graph. Raises Undecidable with the operator at which there is no form for its values."""
+    """Returns the terms of a graph's outputs.
+
+    Raises Undecidable, with the operator in its message, where a value has no normal form.
+    """
     live = graph.live()
     left = {n: len(r) for n, r in graph.readers().items()}
     for o in graph.outputs:
@@ -46,7 +50,7 @@ def evaluate(t: Terms, graph: TensorGraph, seen: Seen = lambda t, n, v: v) -> li
 
 
 def named(graph: TensorGraph, n: int) -> str:
-    """A node for people."""
+    """Returns a node's operator, attributes, shape and number for messages."""
     node = graph.nodes[n]
     return f"{OPS[node.op].text(node.attrs)} {list(node.shape)} (node {n})"
 
@@ -59,7 +63,7 @@ def _value(t: Terms, graph: TensorGraph, n: int, operands: Sequence[Value]) -> V
 
 
 def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
-    """An operator's value, or a constant. Raises Undecidable."""
+    """Returns the term of an operator applied to operands, or of a constant. Raises Undecidable."""
     out = Type(node.shape, node.dtype)
     if node.op == "const":
         return _constant(t, node.attr("value"), out)
@@ -72,7 +76,7 @@ def value_of(t: Terms, node: Node, operands: Sequence[Value]) -> Value:
 
 
 def variable(t: Terms, number: int, out: Type) -> Value:
-    """A free tensor."""
+    """Returns the term of graph input `number`: one independent root per element."""
     keys = t.field.keys(np.full(out.elements, t.symbol("input", number)))
     return t.root(t.field.hashed(keys, t.field.constants(np.arange(out.elements))), out.shape, out.dtype)
 
@@ -93,7 +97,7 @@ def _constant(t: Terms, value: Const, out: Type) -> Value:
 
 
 def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | None:
-    """The value by the operator's family; None: there is no form for it."""
+    """Returns the term that the module for this operator makes, or None if it has no form."""
     op, attrs = node.op, dict(node.attrs)
     if op in _MOVING or op == "resize" and attrs["mode"] == NEAREST:
         return indexing.moved(t, op, node.attrs, xs, out)
@@ -123,7 +127,10 @@ def _family(t: Terms, node: Node, xs: Sequence[Value], out: Type) -> Value | Non
 
 
 def _matmul_rows(t: Terms, attrs: Mapping[str, Any], xs: Sequence[Value], out: Type) -> Value | None:
-    """The op table's MATMUL by the right operand's transpose, and RESCALE, with the rows outermost."""
+    """Returns the term of the op table's `matmul_rows`.
+
+    That is MATMUL by the transposed right operand, then RESCALE, with the rows as outermost axis.
+    """
     rows, batch, columns = out.shape
     x, y = xs
     turned = np.arange(y.elements).reshape(y.shape).swapaxes(1, 2)

@@ -1,6 +1,6 @@
-"""The largest or smallest of several values, as a set of them: order, repetition and nesting do not matter.
+"""Maxima and minima as sets of members: order, repetition and nesting do not matter.
 
-A monotone function of such a value goes to the members: the largest of f(x) and f(y) is f of the largest.
+A monotone function of a maximum is applied to the members: max(f(x), f(y)) = f(max(x, y)).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from eqsat.proof.steps import LARGEST, Undecidable
 from eqsat.proof.values import Terms, Value, unique
 from eqsat.tensor.types import Type
 
-#: Sets of so many members in all elements are kept, larger ones become roots.
+#: Members of all elements together up to which sets are kept; larger sets become roots.
 _LARGEST_SETS = 1 << 22
 
 
 def extremum(t: Terms, kind: str, xs: Sequence[Value], shape: tuple[int, ...], dtype: str) -> Value:
-    """Of each element of values of one shape: "max" or "min"."""
+    """Returns the elementwise maximum (kind "max") or minimum ("min") of values of one shape."""
     xs = [t.collapsed(v) if v.members > 1 and v.extremum != kind else v for v in xs]
     members = sum(v.members for v in xs)
     roots = np.concatenate([v.roots for v in xs], 1)
@@ -34,7 +34,7 @@ def extremum(t: Terms, kind: str, xs: Sequence[Value], shape: tuple[int, ...], d
 
 
 def _without_constants(t: Terms, v: Value) -> Value:
-    """A constant among the members is a bound of the others."""
+    """Replaces constant members by a bound of the other members."""
     low, high = (t.functions.column(name)[v.functions].reshape(v.members, -1) for name in ("low", "high"))
     fixed = low == high
     if not fixed.any():
@@ -54,7 +54,10 @@ def _without_constants(t: Terms, v: Value) -> Value:
 
 
 def pooled(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type, kind: str = "max") -> Value:
-    """MAX_POOL2D: members are what each place of the window shows, or nothing. kind: "max" or "min"."""
+    """Returns the term of MAX_POOL2D: the members are the input elements under the window.
+
+    kind: "max" or "min". Raises Undecidable for a window that lies outside of the input.
+    """
     (ky, kx), (sy, sx), (top, _, left, _) = attrs["kernel"], attrs["stride"], attrs["pad"]
     x = _for_members_of(t, kind, x, ky * kx, out)
     _, height, width, _ = x.shape
@@ -63,21 +66,24 @@ def pooled(t: Terms, attrs: Mapping[str, Any], x: Value, out: Type, kind: str = 
     for y, m in ((rows, height), (columns, width)):
         if (y.max(0) < 0).any() or (y.min(0) >= m).any():
             raise Undecidable("a window that lies outside")
-    rows, columns = rows.clip(0, height - 1), columns.clip(0, width - 1)  # repetitions, which are nothing new
+    rows, columns = rows.clip(0, height - 1), columns.clip(0, width - 1)  # repeated members change nothing
     places = np.arange(x.elements).reshape(x.shape)
     taps = [x.moved(places[:, r][:, :, k], out.shape) for r in rows for k in columns]
     return extremum(t, kind, taps, out.shape, out.dtype)
 
 
 def reduced(t: Terms, kind: str, attrs: Mapping[str, Any], x: Value, out: Type) -> Value:
-    """REDUCE_MAX and the like."""
+    """Returns the term of a REDUCE_MAX, REDUCE_MIN, REDUCE_ANY or REDUCE_ALL."""
     places = np.moveaxis(np.arange(x.elements).reshape(x.shape), attrs["axis"], 0)
     x = _for_members_of(t, kind, x, len(places), out)
     return extremum(t, kind, [x.moved(p, out.shape) for p in places], out.shape, out.dtype)
 
 
 def _for_members_of(t: Terms, kind: str, x: Value, times: int, out: Type) -> Value:
-    """What an extremum has so many times as members: sets that would become too large are roots."""
+    """Returns `x` as operand of an extremum that takes each element `times` times.
+
+    Sets that would exceed the limit, and sets of the other kind, become roots.
+    """
     if x.members > 1 and x.extremum == kind and times * x.members * prod(out.shape) > _LARGEST_SETS:
         x = x.distinct()
     too_large = times * x.members * prod(out.shape) > _LARGEST_SETS

@@ -1,9 +1,11 @@
-"""Arithmetic modulo random primes, and keyed hashes into them.
+"""Arithmetic modulo random primes, and keyed hashes into the prime fields.
 
-A value is evaluated in several prime fields at once, its lanes. Two different polynomials agree at a random point in
-all of them with a probability that `Field.error_bound` states (DeMillo and Lipton 1978, Zippel 1979, Schwartz 1980).
-The primes are drawn too, so that no coefficient is likely to be divisible by one of them. What is no polynomial is a
-function symbol: a keyed hash.
+A value is evaluated at one random point in several prime fields at once, its lanes.
+Two different polynomials agree at the point in all lanes with a small probability.
+`Field.error_bound` states it, by the Schwartz-Zippel lemma.
+Sources: DeMillo and Lipton 1978, Zippel 1979, Schwartz 1980.
+The primes are drawn too, so that one hardly divides a given coefficient.
+Functions that are not polynomials are function symbols, which are keyed hashes.
 """
 
 from __future__ import annotations
@@ -17,53 +19,56 @@ from numpy.typing import NDArray
 
 #: Elements of the fields: shape [LANES, elements].
 Lanes = NDArray[np.int64]
-#: A linear map with integer weights of a lane in float64, and the most that absolute weights of one result add up to.
+#: (map, weight): a linear map of a lane with integer weights, computed in float64.
+#: weight: the largest sum of absolute weights of one result.
 Term = tuple[Callable[[NDArray[np.float64]], NDArray[np.float64]], int]
 Words = NDArray[np.uint64]
 
 LANES = 4
-#: Primes are drawn from between these limits.
+#: Primes are drawn between these limits.
 _PRIMES = ((1 << 31) - (1 << 29), 1 << 31)
-#: How many primes there are between them, counted with a sieve.
+#: Number of primes between the limits, counted with a sieve.
 _PRIME_COUNT = 25_145_151
-#: Products of a lane, within 2^30, and weights whose absolute values add up to this have exact sums in float64: 2^30 *
-#: 2^22 < 2^53.
+#: Largest sum of absolute weights for which sums over a lane are exact in float64.
+#: Lane values are within 2^30 of zero: 2^30 * 2^22 < 2^53.
 EXACT_WEIGHTS = 1 << 22
-#: Lanes are multiplied by parts of so many bits, in sums of so many terms: 2^30 * 2^11 * 2^11 < 2^53.
-_LIMB_BITS, _LIMB_TERMS = 11, 1 << 11
-#: Bases that make the test of Miller and Rabin exact for numbers below 2^32 (Jaeschke 1993).
+#: Bits of the parts that products of matrices are split into.
+_LIMB_BITS = 11
+#: Terms that are summed before a reduction, which is exact in float64: 2^30 * 2^11 * 2^11 < 2^53.
+_LIMB_TERMS = 1 << 11
+#: Bases that make the Miller-Rabin test exact below 2^32. Source: Jaeschke 1993.
 _WITNESSES = (2, 7, 61)
-#: Constants of splitmix64 (Steele, Lea and Flood 2014).
+#: Constants of splitmix64. Source: Steele, Lea and Flood 2014.
 _GAMMA, _MIX_1, _MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 class Field:
-    """The fields and keys of one seed."""
+    """The prime fields and hash keys that one seed gives."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        #: How many hashes were computed.
+        #: Number of hashes computed so far.
         self.hashes = 0
-        dice = random.Random(seed)
-        self.primes = _draw_primes(dice)
-        self._keys = [np.uint64(dice.getrandbits(64)) for _ in range(4)]
+        generator = random.Random(seed)
+        self.primes = _draw_primes(generator)
+        self._keys = [np.uint64(generator.getrandbits(64)) for _ in range(4)]
         self._column = np.array(self.primes, np.int64)[:, None]
 
     # ---- arithmetic ------------------------------------------------------------------------------
 
     def reduced(self, values: NDArray[np.int64]) -> Lanes:
-        """Lanes [LANES, ...] of integers of one shape for all lanes ([1, ...]), or of one each."""
+        """Returns lanes [LANES, ...] of integers of shape [1, ...] or [LANES, ...]."""
         out: Lanes = values % self._column.reshape(-1, *[1] * (values.ndim - 1))
         return out
 
     def constants(self, values: Sequence[int] | NDArray[np.int64]) -> Lanes:
-        """Lanes of integers, of any size."""
+        """Returns lanes [LANES, values] of integers of any size."""
         if isinstance(values, np.ndarray):
             return self.reduced(values[None])
         return np.array([[v % p for v in values] for p in self.primes], np.int64).reshape(LANES, -1)
 
     def total(self, x: Lanes, terms: Sequence[Term]) -> Lanes:
-        """The sum of linear maps of x."""
+        """Returns the sum of linear maps of x, modulo each prime."""
         out = []
         for lane, p in zip(x, self.primes, strict=True):
             centred, sums, load = _centred(lane, p), np.zeros(()), 0
@@ -75,7 +80,10 @@ class Field:
         return np.stack(out)
 
     def matmul(self, a: Lanes, b: Lanes) -> Lanes:
-        """Products of matrices of lanes, [LANES, batch, rows, terms] by [LANES, batch, terms, columns]."""
+        """Returns products of matrices of lanes.
+
+        a: [LANES, batch, rows, terms]. b: [LANES, batch, terms, columns].
+        """
         out = np.zeros((*a.shape[:-1], b.shape[-1]), np.int64)
         for lane, p in enumerate(self.primes):
             for k in range(0, a.shape[-1], _LIMB_TERMS):
@@ -90,13 +98,13 @@ class Field:
     # ---- hashes ----------------------------------------------------------------------------------
 
     def keys(self, symbols: NDArray[np.int64]) -> tuple[Words, Words]:
-        """The keys of function symbols, which are numbered."""
+        """Returns the two key words of each function symbol, given by number."""
         with np.errstate(over="ignore"):
             first = _mixed(symbols.astype(np.uint64) ^ self._keys[0])
             return first, _mixed(first + self._keys[1])
 
     def hashed(self, keys: tuple[Words, Words], *operands: Lanes) -> Lanes:
-        """Lanes of function symbols, applied to lanes [LANES, elements]."""
+        """Returns lanes [LANES, elements] of function symbols applied to operands of that shape."""
         with np.errstate(over="ignore"):
             s, t = keys
             self.hashes += operands[0].shape[1]
@@ -112,12 +120,12 @@ class Field:
         return out
 
     def digest(self, symbol: int, values: Lanes) -> Lanes:
-        """One element [LANES, 1] for each row of elements in order: values [LANES, terms, rows] to [LANES, rows]."""
+        """Returns one hash per row of its terms in order: [LANES, terms, rows] -> [LANES, rows]."""
         terms, rows = values.shape[1:]
         state = self.hashed(self.keys(np.full(rows, symbol)), self.constants([terms]).repeat(rows, 1))
         keys = self.keys(np.arange(terms))
         total = np.zeros((LANES, rows), np.int64)
-        for k in range(terms):  # a sum of hashes, each of a place and its value
+        for k in range(terms):  # a sum of hashes, each of a position and its value
             place = tuple(np.broadcast_to(key[k], rows) for key in keys)
             total += self.hashed((place[0] ^ words(state)[0], place[1]), values[:, k])
         return self.hashed(self.keys(np.full(rows, symbol)), self.reduced(total), state)
@@ -125,17 +133,18 @@ class Field:
     # ---- what it is worth ------------------------------------------------------------------------
 
     def fingerprint(self, values: Lanes) -> tuple[int, int]:
-        """Of elements in any order: how many, and the sum of hashes of them, modulo 2^64."""
+        """Returns the number of elements and the sum of their hashes modulo 2^64."""
         first, second = words(values)
         with np.errstate(over="ignore"):
             return len(first), int(_mixed(_mixed(first ^ self._keys[2]) ^ second).sum(dtype=np.uint64))
 
     def error_bound(self, degree: int, elements: int) -> float:
-        """Base-2 logarithm of the probability that any two of so many different elements, polynomials of this degree in
-        hashes and random inputs, have the same lanes.
+        """Returns log2 of a bound on the probability that different elements have equal lanes.
 
-        A lane fails with probability degree / p. One lane may be lost, where its prime divides a difference of
-        coefficients: these are below 2^60, as neither graph exceeds 48 bits, so of all primes one at most does.
+        degree: of the elements as polynomials in hashes and random inputs. elements: their number.
+        A lane fails with probability at most degree / p (Schwartz-Zippel lemma).
+        One lane may be lost besides: where its prime divides a difference of coefficients.
+        At most one prime does, as these differences are below 2^60 (no graph exceeds 48 bits).
         """
         lane = math.log2(degree) - math.log2(min(self.primes)) + 2.0**-20
         lost = math.log2(LANES) - math.log2(_PRIME_COUNT) + (LANES - 1) * lane
@@ -144,7 +153,7 @@ class Field:
 
 
 def words(values: Lanes) -> tuple[Words, Words]:
-    """Four lanes of 31 bits as two words."""
+    """Returns four lanes of 31 bits packed into two 64-bit words per element."""
     v = values.astype(np.uint64)
     return v[0] | (v[1] << np.uint64(32)), v[2] | (v[3] << np.uint64(32))
 
@@ -156,24 +165,24 @@ def _centred(lane: NDArray[np.int64], p: int) -> NDArray[np.float64]:
 
 
 def _mixed(z: Words) -> Words:
-    """A permutation of 64-bit words: splitmix64's."""
+    """Returns 64-bit words permuted by splitmix64."""
     z = z + np.uint64(_GAMMA)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(_MIX_1)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(_MIX_2)
     return z ^ (z >> np.uint64(31))
 
 
-def _draw_primes(dice: random.Random) -> list[int]:
+def _draw_primes(generator: random.Random) -> list[int]:
     out: list[int] = []
     while len(out) < LANES:
-        n = dice.randrange(_PRIMES[0] + 1, _PRIMES[1], 2)
+        n = generator.randrange(_PRIMES[0] + 1, _PRIMES[1], 2)
         if n not in out and _is_prime(n):
             out.append(n)
     return out
 
 
 def _is_prime(n: int) -> bool:
-    """By Miller and Rabin, exact for odd numbers between 61 and 2^32."""
+    """Whether n is prime by the Miller-Rabin test, exact for odd numbers between 61 and 2^32."""
     odd, twos = n - 1, 0
     while odd % 2 == 0:
         odd, twos = odd // 2, twos + 1

@@ -1,11 +1,11 @@
-"""Functions of one integer in a normal form, so that two that are equal on their whole domain are the same number.
+"""Functions of one integer in a normal form: equal on the whole domain means equal numbers.
 
-A function is a * g(x) + b on a domain of integers from low to high, and g one of
+A function is a * g(x) + b on a domain of integers from first to last. g is one of
   identity  a constant has a = 0
-  pieces    constant between ascending starts, with coprime values from 0 on: any function that has few results or a
-  small domain.
-            Exact by construction: its starts are found by inverting the steps, or all of the domain is tried
-  chain     monotone steps (`steps.py`) in normal form, while there are too many results for pieces
+  pieces    a step function with coprime values, the first of them 0.
+            For any function of few results or on a small domain.
+            It is exact: its thresholds come from inverted steps, or from all of the domain.
+  chain     monotone steps (`steps.py`) in normal form, if there are too many results for pieces
 Many functions are composed at once.
 """
 
@@ -24,22 +24,25 @@ from eqsat.proof.steps import LARGEST, Step, Undecidable, first_reaching, is_dec
 Ints = NDArray[np.int64]
 IDENTITY = -1
 INT16 = (-(1 << 15), (1 << 15) - 1)
-#: Domains with so many values are tried value by value, and INT16's; functions with so many results are brought into
-#: pieces.
+#: Domains of fewer values (and INT16's) are enumerated even if there is a formula.
+#: Functions of fewer results are brought into pieces.
 _FEW = 1 << 10
-#: Domains with so many values are tried where there is no formula.
+#: Domains of up to so many values are enumerated if there is no formula.
 _MANY = 1 << 16
-#: Chains of more results are not recognized by these: INT16's, eight times over, as sums of windows are not known to be
-#: smaller where they look at padding.
+#: Results up to which chains are compared by their thresholds.
+#: Eight times those of INT16, because sums of windows over padding have no tighter limits.
 _RECOGNIZED = 1 << 19
-#: More than a sum of numbers up to `LARGEST` is rounded by in float64.
+#: Upper bound of the rounding error of a float64 sum of numbers up to `LARGEST`.
 _ROUNDED = 1 << 12
 _NO_ROOM = "a scale that 64 bits have no room for"
 
 
 @dataclass(slots=True)
 class Pieces:
-    """Several functions, piece by piece: the number of the function, where the piece begins, its value."""
+    """The pieces of several functions, one entry per piece.
+
+    row: number of the function. start: first x of the piece. value: of the function on it.
+    """
 
     row: Ints
     start: Ints
@@ -47,7 +50,7 @@ class Pieces:
 
 
 class Table:
-    """Rows of integers that grow in number."""
+    """A growing table of integers with named columns."""
 
     def __init__(self, *names: str) -> None:
         self._places = {name: k for k, name in enumerate(names)}
@@ -67,30 +70,33 @@ class Table:
         return row
 
     def rows(self, numbers: Ints) -> Ints:
-        """Columns of some rows [columns, numbers]."""
+        """Returns some rows as columns [columns, numbers]."""
         return self._data[numbers].T
 
 
 class Functions:
-    """All functions that were met, numbered."""
+    """All functions that occurred so far, numbered from 0."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._table = Table("first", "last", "g", "a", "b", "low", "high")
-        #: Of each g but the identity: the starts and values of its pieces, or the steps of its chain.
+        #: For each g but the identity: the starts and values of its pieces, or the steps of its
+        #: chain.
         self._forms: list[Any] = []
         self._kinds = Table("pieces")
         self._form_numbers: dict[Any, int] = {}
         self._known: dict[tuple[Any, ...], int] = {}
-        #: The functions that were `recognized`, by their results.
+        #: {digest of its results: the first chain with them}, for `recognized`.
         self._by_results: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def column(self, name: str) -> Ints:
-        """Of all functions: first and last of the domain, the number of g, a, b, or low and high, the limits of the
-        results."""
+        """Returns one property of all functions.
+
+        name: "first", "last" (the domain), "g", "a", "b", "low" or "high" (limits of the results).
+        """
         return self._table.column(name)
 
     def _number(self, first: int, last: int, g: int, a: int, b: int, limits: tuple[int, int]) -> int:
@@ -108,13 +114,16 @@ class Functions:
         return self._number(0, 0, IDENTITY, 0, value, (value, value))
 
     def identity(self, low: int, high: int) -> int:
-        """What a value from low to high is of itself; a constant where these are the same."""
+        """Returns the identity on low..high, or a constant if the domain is one value."""
         return self._number(low, high, IDENTITY, 1, 0, (low, high)) if low < high else self.constant(low)
 
     # ---- pieces ----------------------------------------------------------------------------------
 
     def is_finite(self, rows: Ints, most: int = _MANY) -> NDArray[np.bool_]:
-        """Whether functions are constants, in pieces, or on a domain of no more than so many values (or INT16's)."""
+        """Whether each function is constant, in pieces, or affine on a small domain.
+
+        most: values of a small domain, at most; INT16's domain is always small.
+        """
         first, last, g, a = (self.column(name)[rows] for name in ("first", "last", "g", "a"))
         small = (last - first < most) | ((first == INT16[0]) & (last == INT16[1]))
         out: NDArray[np.bool_] = (a == 0) | self._are_pieces(g) | ((g == IDENTITY) & small)
@@ -126,7 +135,7 @@ class Functions:
         return len(self._forms) - 1
 
     def _are_pieces(self, g: Ints) -> NDArray[np.bool_]:
-        """Of each g whether it is in pieces."""
+        """Whether each g is in pieces."""
         if not self._forms:
             return np.zeros(len(g), bool)
         return np.asarray((g >= 0) & (self._kinds.column("pieces")[np.maximum(g, 0)] != 0))
@@ -136,7 +145,7 @@ class Functions:
         return len(form) == 2 and isinstance(form[0], np.ndarray)
 
     def pieces(self, rows: Ints) -> Pieces:
-        """Finite functions as pieces, constants and identities too."""
+        """Returns the pieces of finite functions, including constants and identities."""
         first, last, g, a, b = (self.column(name)[rows] for name in ("first", "last", "g", "a", "b"))
         starts, values = [], []
         for k in range(len(rows)):
@@ -150,7 +159,10 @@ class Functions:
         return Pieces(row, np.concatenate(starts), np.concatenate(values) * a[row] + b[row])
 
     def from_pieces(self, p: Pieces, domains: tuple[Ints, Ints]) -> Ints:
-        """The functions that the pieces make on these domains (firsts, lasts), one per row; rows are 0, 1, ..."""
+        """Returns the functions, one per row, that pieces define on domains (firsts, lasts).
+
+        Rows are numbered 0, 1, ...
+        """
         is_first = np.concatenate([[True], p.row[1:] != p.row[:-1]])
         keep = is_first | np.concatenate([[True], p.value[1:] != p.value[:-1]])
         row, start, value, is_first = p.row[keep], p.start[keep], p.value[keep], is_first[keep]
@@ -183,7 +195,7 @@ class Functions:
     # ---- values ----------------------------------------------------------------------------------
 
     def values(self, f: int, x: Ints) -> Ints:
-        """What a function gives for values of its domain."""
+        """Returns f(x) for values x of its domain."""
         g, a, b = (int(self.column(name)[f]) for name in ("g", "a", "b"))
         if g != IDENTITY:
             form = self._forms[g]
@@ -191,8 +203,10 @@ class Functions:
         return np.asarray(a * x + b)
 
     def thresholds(self, f: int) -> Ints:
-        """Values of the domain at which another result begins, and those before; of what is not in pieces some
-        values."""
+        """Returns the first x of each piece after the first, and x - 1.
+
+        For functions that are not in pieces, returns evenly spaced values of the domain.
+        """
         g, first, last = (int(self.column(name)[f]) for name in ("g", "first", "last"))
         if g != IDENTITY and self._is_pieces(g):
             starts: Ints = self._forms[g][0][1:]
@@ -200,12 +214,12 @@ class Functions:
         return np.unique(np.linspace(first, last, 1025).astype(np.int64))
 
     def differences(self, one: int, other: int) -> Ints:
-        """Some values for which two functions of one root differ."""
+        """Returns some values of x for which two functions of one root differ."""
         x: Ints = np.union1d(self.thresholds(one), self.thresholds(other))
         return np.asarray(x[self.values(one, x) != self.values(other, x)])
 
     def divided(self, rows: Ints, divisors: Ints) -> Ints:
-        """Functions without their summand, by divisors of their factor."""
+        """Returns the functions without b, with their factor a divided by divisors of it."""
         out = np.empty(len(rows), np.int64)
         for k, (f, d) in enumerate(zip(rows.tolist(), divisors.tolist())):
             first, last, g, a, b, low, high = self._table.row(f)
@@ -215,21 +229,19 @@ class Functions:
     # ---- composition -----------------------------------------------------------------------------
 
     def tabulated(self, rows: Ints, function: Callable[[Ints, Ints], Ints]) -> Ints:
-        """Finite functions, with any function of their results behind them: it gets results, and the rows that they
-        belong to."""
+        """Returns finite functions composed with any `function` of (results, their rows)."""
         p = self.pieces(rows)
         domains = self.column("first")[rows], self.column("last")[rows]
         return self.from_pieces(Pieces(p.row, p.start, function(p.value, p.row)), domains)
 
     def together(self, one: Ints, other: Ints, function: Callable[[Ints, Ints, Ints], Ints]) -> Ints:
-        """Pairs of finite functions of one value, with a function of both results behind them, which gets the rows
-        too."""
+        """Returns function(one(x), other(x), rows) for pairs of finite functions of one root."""
         rows, starts, left, right = [], [], [], []
         domains = np.zeros((2, len(one)), np.int64)
         for k, pair in enumerate(zip(one.tolist(), other.tolist())):
             a, b = (self.pieces(np.array([f])) for f in pair)
             vary = [f for f in pair if self.column("a")[f]]
-            # both know where the root lies
+            # x lies in both domains
             first = domains[0, k] = max((int(self.column("first")[f]) for f in vary), default=0)
             last = domains[1, k] = min((int(self.column("last")[f]) for f in vary), default=0)
             for p, f in ((a, pair[0]), (b, pair[1])):
@@ -246,7 +258,10 @@ class Functions:
         return self.from_pieces(Pieces(row, np.concatenate(starts), value), (domains[0], domains[1]))
 
     def then(self, rows: Ints, kind: str, parameters: Sequence[Ints]) -> Ints:
-        """Functions with a step of one kind each behind them. Raises Undecidable where int64 has no room for one."""
+        """Returns functions composed with a step of one kind each, whose parameters differ.
+
+        Raises Undecidable where int64 cannot hold a result.
+        """
         if kind == "affine":
             return self._lines(rows, *parameters)
         changed = np.ones(len(rows), bool)
@@ -259,7 +274,7 @@ class Functions:
         return out
 
     def _lines(self, rows: Ints, factor: Ints, summand: Ints) -> Ints:
-        """Multiples of functions, and constants besides: a * g + b for another a and b."""
+        """Returns factor * f + summand, which only changes a and b. Raises Undecidable."""
         first, last, g, a, b, low, high = self._table.rows(rows)
         largest = np.maximum.reduce([np.abs(x) for x in (b, low, high)]).astype(np.float64)
         if (largest * np.abs(factor) + np.abs(summand) >= LARGEST - _ROUNDED).any():
@@ -272,7 +287,7 @@ class Functions:
         return found
 
     def _behind(self, rows: Ints, steps: Sequence[Step]) -> Ints:
-        """Functions with a step each, which changes them."""
+        """Returns functions composed with one step each, which is not affine and has an effect."""
         out = np.empty(len(rows), np.int64)
         finite = self.is_finite(rows, _FEW)
         new: list[int] = []
@@ -293,7 +308,7 @@ class Functions:
         return out
 
     def _run(self, rows: Ints, steps: Sequence[Step]) -> Ints:
-        """Of finite functions."""
+        """Returns finite functions composed with steps of one kind. Raises Undecidable."""
         limits = zip(self.column("low")[rows].tolist(), self.column("high")[rows].tolist())
         if not all(is_safe(step, *ends) for step, ends in zip(steps, limits)):
             raise Undecidable(_NO_ROOM)
@@ -303,7 +318,10 @@ class Functions:
         return self.tabulated(rows, lambda x, row: run((*kinds, *(p[row] for p in parameters)), x))
 
     def _extended(self, f: int, step: Step) -> int:
-        """A function on a large domain with a step that is not affine: a chain, or a line of what it was."""
+        """Returns a function on a large domain composed with a step that is not affine.
+
+        The result is a chain, or a multiple of the function's g. Raises Undecidable.
+        """
         first, last, g, a, b, low, high = self._table.row(f)
         steps: tuple[Step, ...] = () if g == IDENTITY else self._forms[g]
         if not is_safe(step, low, high):
@@ -332,7 +350,7 @@ class Functions:
         return self._number(first, last, self._chain(steps), a, b, limits)
 
     def _before_clip(self, steps: tuple[Step, ...], new: Step, first: int, last: int) -> tuple[Step, ...]:
-        """A chain with another step, in front of the clip at its end if there is room for that."""
+        """Returns a chain with a step before its final clip, or at its end if int64 overflows."""
         *others, clip = steps or (("affine", 1, 0),)
         if clip[0] != "clip":
             return *steps, new
@@ -351,7 +369,7 @@ class Functions:
         return known
 
     def _into_pieces(self, rows: Ints) -> None:
-        """Replaces chains with few results by pieces."""
+        """Replaces chains of few results by pieces, in place."""
         g, low, high = (self.column(name)[rows] for name in ("g", "low", "high"))
         groups: dict[tuple[str, ...], list[int]] = {}
         for k in np.flatnonzero((g >= 0) & (high - low < _FEW) & ~self._are_pieces(g)).tolist():
@@ -366,8 +384,11 @@ class Functions:
             self._known.update((("in pieces", int(f)), int(n)) for f, n in zip(old, rows[members]))
 
     def recognized(self, rows: Ints) -> Ints:
-        """Chains with no more than so many results, each as the first one met that has the same ones, by all
-        thresholds: two spellings of one division need not have the same steps."""
+        """Returns for each chain the first one that occurred with the same results.
+
+        Two spellings of one division need not have the same steps, so thresholds are compared.
+        Chains of too many results are left as they are.
+        """
         out = rows.copy()
         for k, f in enumerate(rows.tolist()):
             g, low, high = (int(self.column(name)[f]) for name in ("g", "low", "high"))
@@ -382,12 +403,14 @@ class Functions:
         return out
 
     def _inverted(self, rows: Ints) -> Ints:
-        """Chains of the same kinds of steps as pieces."""
+        """Returns chains, whose steps are of the same kinds, as functions in pieces."""
         return self.from_pieces(*self._thresholds(rows))
 
     def _thresholds(self, rows: Ints) -> tuple[Pieces, tuple[Ints, Ints]]:
-        """Of chains of the same kinds of steps, for each result the first value of the domain that reaches it, and the
-        domains."""
+        """Returns the pieces and domains of chains whose steps are of the same kinds.
+
+        Each piece begins at the threshold of its result: the first x that reaches it.
+        """
         first, last, g, a, b, low, high = self._table.rows(rows)
         chains = [(*self._forms[k], ("affine", m, n)) for k, m, n in zip(g.tolist(), a.tolist(), b.tolist())]
         turned = np.array([is_decreasing(c) for c in chains])
@@ -414,5 +437,8 @@ class Functions:
 
 
 def digest(*numbers: Ints) -> bytes:
-    """Of several rows of numbers, which are all of one length, or of lengths that the first of them tell."""
+    """Returns a hash of several rows of numbers.
+
+    The rows have one length, or lengths that the first rows determine.
+    """
     return hashlib.blake2b(b"".join(x.tobytes() for x in numbers), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Operators that move elements, and those whose result depends on the order of many."""
+"""Operators that move elements, and operators that are function symbols of many elements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from eqsat.tensor.types import Attrs, Type
 
 
 def moved(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
-    """By the op table, which moves the elements' numbers."""
+    """Returns the term of a data movement, which the op table applies to the elements' numbers."""
     values = dict(attrs)
     if op in ("reshape", "identity"):
         return replace(xs[0], shape=out.shape)
@@ -33,7 +33,7 @@ def moved(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Va
 
 
 def _joined(xs: Sequence[Value]) -> Value:
-    """One row of elements after the other."""
+    """Returns the elements of all values behind each other, as one row."""
     members = xs[0].members
     roots = np.concatenate([v.roots.reshape(LANES, members, -1) for v in xs], 2).reshape(LANES, -1)
     functions = np.concatenate([v.functions.reshape(members, -1) for v in xs], 1).reshape(-1)
@@ -42,7 +42,11 @@ def _joined(xs: Sequence[Value]) -> Value:
 
 
 def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
-    """By constant positions a movement, else a symbol of the position and all that it may point to."""
+    """Returns the term of GATHER.
+
+    With constant positions it is a movement.
+    Otherwise it is a symbol of the position and of all rows that the position may select.
+    """
     values, indices = xs
     n, k, c = values.shape
     positions = t.concrete(indices)
@@ -56,7 +60,7 @@ def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
     functions = values.functions.reshape(n, k, c)
     same = ((functions == functions[:, :1]) & t.may_move(values).reshape(n, k, c)).all(1, keepdims=True)
     same = np.broadcast_to(same, (n, k, c)).reshape(-1)
-    bare = t.stripped(values, same)  # a function of all that may be taken is one of what is
+    bare = t.stripped(values, same)  # f(gather(x)) = gather(f(x)) if all rows have the same f
     columns = t.field.digest(t.symbol("column"), _columns(t, bare))  # [LANES, n * c]
     at = t.lanes(indices).reshape(LANES, n, -1, 1)
     shape = (LANES, *out.shape)
@@ -67,13 +71,16 @@ def gathered(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
 
 
 def _columns(t: Terms, v: Value) -> Any:
-    """The second axis of [n, k, c] first: [LANES, k, n * c]."""
+    """Returns lanes of [n, k, c] with k in front: [LANES, k, n * c]."""
     n, k, c = v.shape
     return t.lanes(v).reshape(LANES, n, k, c).transpose(0, 2, 1, 3).reshape(LANES, k, n * c)
 
 
 def first_largest(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
-    """ARGMAX: a symbol of the elements in order, or of what they all are the same rising lines of."""
+    """Returns the term of ARGMAX: a symbol of the elements along the axis, in order.
+
+    If all of them are one increasing line of their roots, it is a symbol of the roots.
+    """
     (x,), axis = xs, dict(attrs)["axis"]
     if x.members == 1:
         functions = np.moveaxis(x.functions.reshape(x.shape), axis, 0)
@@ -86,7 +93,7 @@ def first_largest(t: Terms, attrs: Attrs, xs: Sequence[Value], out: Type) -> Val
 
 
 def opaque(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
-    """A symbol of all operands and the element's place."""
+    """Returns a function symbol of all operands and of the element's position."""
     state = t.field.constants([len(xs)])
     for v in xs:
         symbol = t.symbol("operand", v.shape, v.dtype)

@@ -1,7 +1,8 @@
-"""Sums of products: convolutions, MATMUL, sums along axes and over windows, interpolation. Polynomials in the field.
+"""Sums of products as polynomials in the prime fields.
 
-What depends on one element only stays a function of that element: so copies, orders of channels and BatchNorm written
-as convolutions fall together with what they replace.
+These are convolutions, MATMUL, sums along axes and over windows, and interpolation.
+A sum with one element that is not constant stays a function of that element.
+So copies, reordered channels and BatchNorm written as convolutions equal what they replace.
 """
 
 from __future__ import annotations
@@ -25,15 +26,19 @@ Floats = NDArray[np.float64]
 
 
 class _Window:
-    """A window that moves over planes. weights: [kernel height, kernel width, input channels, output channels]; of a
-    depthwise one [kernel height, kernel width, 1, output channels], each for the input channel `channel`."""
+    """A window that moves over planes, for one operator and input shape.
+
+    weights: [kernel height, kernel width, input channels, output channels].
+    Depthwise weights: [kernel height, kernel width, 1, output channels].
+    channel: the input channel of each output channel of a depthwise one, else None.
+    """
 
     def __init__(self, attrs: Attributes, shape: Shape, channel: Ints | None, out: Type) -> None:
         self.shape, self.channel, self.out = shape, channel, out
         self.pad, self.stride, self.dilation = attrs["pad"], attrs["stride"], attrs.get("dilation", (1, 1))
 
     def terms(self, weights: Ints) -> list[Term]:
-        """The sum that a window shows as linear maps of the input's lanes."""
+        """Returns the weighted sum under the window as linear maps of the input's lanes."""
         return [
             (self._tap(i, j, part, weights[i, j, part].astype(np.float64)), most)
             for i, j in np.argwhere(weights.any((2, 3))).tolist()
@@ -56,15 +61,18 @@ class _Window:
         return linear
 
     def sums(self, weights: Ints, x: Ints) -> Ints:
-        """Of integers [elements], which stay below 2^53: [results]."""
+        """Returns the weighted sums [results] of integers [elements]; they stay below 2^53."""
         total = np.zeros(self.out.shape)
         for linear, _ in self.terms(weights):
             total += linear(x.astype(np.float64))
         return total.astype(np.int64).reshape(-1)
 
     def places(self, at: Ints, code: Ints, kernel: Shape) -> tuple[Ints, Ints]:
-        """Where in the flat input, and in the weights, is what lies under a window at results `at` and at the place
-        `code` of the kernel."""
+        """Returns flat indices into the input and into the weights.
+
+        at: flat indices of results. code: for each, the flat index of a tap in the kernel.
+        kernel: the shape of the weights.
+        """
         n, y, x, channel = np.unravel_index(at, self.out.shape)
         i, j, c = np.unravel_index(code, kernel[:3])
         place = (
@@ -76,7 +84,7 @@ class _Window:
         return np.ravel_multi_index(place, self.shape, "clip"), np.ravel_multi_index((i, j, c, channel), kernel)
 
     def limits(self, weights: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-        """Lowest and highest sum per output channel, by those of the input's channels."""
+        """Returns the lowest and highest sum per output channel, given the input channels' own."""
         if any(self.pad):
             low, high = np.minimum(low, 0), np.maximum(high, 0)
         up, down = (f(weights, 0).sum((0, 1)) for f in (np.maximum, np.minimum))
@@ -87,7 +95,10 @@ class _Window:
 
 
 def _exact_parts(weights: Ints) -> Iterator[tuple[slice, int]]:
-    """Stretches of input channels whose sums are exact, and what their absolute weights add up to at most."""
+    """Yields slices of input channels whose sums are exact, and their largest absolute weight sum.
+
+    Raises Undecidable for a single weight that is too large.
+    """
     absolute, size = np.abs(weights), len(weights)
     while True:
         parts = [slice(k, k + size) for k in range(0, len(weights), size)]
@@ -103,7 +114,7 @@ def _exact_parts(weights: Ints) -> Iterator[tuple[slice, int]]:
 def windowed(
     t: Terms, attrs: Attributes, x: Value, weights: Ints, channel: Ints | None, bias: Ints, zero_point: int, out: Type
 ) -> Value:
-    """A convolution: one sum per output channel, of weights and what the window shows without its zero point."""
+    """Returns the term of a convolution: sums of weights * (input - zero point), plus the bias."""
     w = _Window(attrs, x.shape, channel, out)
     low, high = (y - zero_point for y in t.limits(x))
     varies = (low < high).astype(np.int64)
@@ -126,7 +137,7 @@ def windowed(
 
 
 def _of_one(t: Terms, w: _Window, x: Value, weights: Ints, zero_point: int, bias: Ints, count: Ints) -> Value:
-    """Sums in which one element at most is no constant."""
+    """Returns the sums in which at most one element is not constant."""
     low, high = (y - zero_point for y in t.limits(x))
     few = np.flatnonzero(count <= 1)
     rest = np.broadcast_to(bias, w.out.shape).reshape(-1)[few]
@@ -142,7 +153,7 @@ def _of_one(t: Terms, w: _Window, x: Value, weights: Ints, zero_point: int, bias
 
 
 def with_constant(t: Terms, x: Value, value: int) -> Value:
-    """The elements with a constant behind them, whose place is their number."""
+    """Returns the flat elements with a constant appended, whose index is the old length."""
     if x.members > 1:
         x = t.collapsed(x)
     roots = np.concatenate([x.roots, np.zeros((LANES, 1), np.int64)], 1)
@@ -150,7 +161,10 @@ def with_constant(t: Terms, x: Value, value: int) -> Value:
 
 
 def convolution(t: Terms, op: str, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value | None:
-    """CONV2D, DEPTHWISE_CONV2D and TRANSPOSE_CONV2D with constant weights; None for others."""
+    """Returns the term of a CONV2D, DEPTHWISE_CONV2D or TRANSPOSE_CONV2D.
+
+    Returns None unless weights and bias are constant.
+    """
     weights, bias = (t.concrete(v) for v in xs[1:])
     if weights is None or bias is None:
         return None
@@ -171,8 +185,10 @@ def convolution(t: Terms, op: str, attrs: Attributes, xs: Sequence[Value], out: 
 def _spread(
     t: Terms, x: Value, attrs: Attributes, kernel: Sequence[int], zero_point: int, out: Type
 ) -> tuple[Value, Attributes]:
-    """A transposed convolution's input with zeros between its elements and around them, for one with the turned
-    kernel."""
+    """Returns input and attributes of the plain convolution that equals a transposed one.
+
+    The input has zero points between and around its elements; the kernel is to be reversed.
+    """
     n, h, w, c = x.shape
     (sy, sx), (top, _, left, _) = attrs["stride"], attrs["out_pad"]
     up, before = kernel[0] - 1 + top, kernel[1] - 1 + left
@@ -192,7 +208,10 @@ def _spread(
 
 
 def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
-    """AVG_POOL2D: the sum of a window, scaled by how many elements it shows."""
+    """Returns the term of AVG_POOL2D: the sum under the window, scaled by its number of elements.
+
+    Raises Undecidable for a window that lies outside of the input.
+    """
     kernel, channels = tuple(attrs["kernel"]), x.shape[-1]
     ones, every = np.ones((*kernel, 1, channels), np.int64), np.arange(channels)
     zero_point, sums = attrs["in_zp"][0], Type(out.shape, DType.of(x.dtype).accumulator)
@@ -212,12 +231,16 @@ def average(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
 
 
 def reciprocal(count: int) -> tuple[int, int]:
-    """Multiplier and shift that divide by a count. Source: TOSA specification 1.0, reciprocal_scale."""
+    """Returns (multiplier, shift) that divide by a count.
+
+    Source: TOSA specification 1.0, reciprocal_scale.
+    """
     k = (count - 1).bit_length()
     return (((1 << 30) + 1) << k) // count, 30 + k
 
 
 def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value:
+    """Returns the term of MATMUL of (elements - zero points), with the constants taken out."""
     x, y = xs
     left, right = (
         t.field.reduced(t.lanes(v) - zp).reshape(LANES, *v.shape)
@@ -243,14 +266,17 @@ def matmul(t: Terms, attrs: Attributes, xs: Sequence[Value], out: Type) -> Value
 
 
 def corners(a: tuple[Ints, Ints], b: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """Limits of products."""
+    """Returns the limits of products, given those of the factors."""
     products = np.stack([x * y for x in a for y in b])
     return products.min(0), products.max(0)
 
 
 def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...], dtype: str) -> Value:
-    """Sums of elements [terms, results] of x with weights, within the exact range. Their constants are taken out: they
-    become a function of the rest."""
+    """Returns weighted sums of elements of x, within the exact range.
+
+    at, weights: [terms, results]; the weights broadcast.
+    The constants are taken out, so that a sum is a function of its other part.
+    """
     low, high = (y[at] for y in t.limits(x))
     weights = np.broadcast_to(weights, at.shape)
     varies = (low < high) & (weights != 0)
@@ -282,14 +308,14 @@ def weighted(t: Terms, x: Value, at: Ints, weights: Ints, shape: tuple[int, ...]
 
 
 def _without_summands(t: Terms, x: Value) -> tuple[Value, Ints]:
-    """Functions without their summands, and these."""
+    """Returns the value without the summands b of its functions, and these summands [elements]."""
     used, inverse = unique(x.functions)
     functions = t.functions.divided(used, np.ones(len(used), np.int64))
     return replace(x, functions=functions[inverse]), constants_of(t, x)
 
 
 def constants_of(t: Terms, x: Value) -> Ints:
-    """The summands of functions that are affine."""
+    """Returns the summands b of the value's functions, [elements]."""
     return t.functions.column("b")[x.functions]
 
 
@@ -299,8 +325,10 @@ def reduce_sum(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
 
 
 def interpolated(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value:
-    """RESIZE by BILINEAR: four products, of which those of one element are one. Source: TOSA specification 1.0,
-    RESIZE."""
+    """Returns the term of a bilinear RESIZE, a weighted sum of four elements.
+
+    Weights of equal elements are added up. Source: TOSA specification 1.0, RESIZE.
+    """
     scale, offset = attrs["scale"], attrs["offset"]
     along = []
     for d, (numerator, denominator) in enumerate((scale[:2], scale[2:])):

@@ -1,11 +1,13 @@
-"""Functions of two small values in a normal form: the table of their results for all pairs.
+"""Functions of two small values in a normal form: the table of results for all pairs.
 
-A small value has at most 256 codes: it is an INT8 or BOOL root, or the number of the piece of a function of any other
-root. What depends on two of them is a function of one root, the pair, whose values are numbered. As a point of the
-fields it is what sums and products of functions of one value make of it, where its table is that, so that polynomials
-of more values meet.
+A small value has at most 256 codes.
+It is an INT8 or BOOL root, or the piece number of a function of any other root.
+A function of two small values is a function of one root, the pair, whose values are numbered.
+A table may be a sum of functions of either value and one product of functions of both.
+Its point in the fields is then computed from these.
+So it equals the same polynomial built from sums and products.
 
-This is for a second look at graphs that are not proved without: tables of 65,536 entries take time.
+Tables of 65,536 entries take time, so they are used only where a proof fails without them.
 """
 
 from __future__ import annotations
@@ -23,18 +25,26 @@ from eqsat.proof.values import FIRST_PAIR, Known, Terms, Value
 
 #: Codes of a small value.
 CODES = 256
-#: The numbers of pairs, every other one: so no function of them is a line.
+#: Numbers of the pairs. They have gaps, so that no function of them is affine.
 _PAIRS = FIRST_PAIR + 2 * np.arange(CODES**2)
-#: Tables that are made at most, and elements of one graph that have some, of a hundred bytes each.
-_MOST, _ELEMENTS = 2048, 1 << 22
-#: Results that int64 has room for differences of, and for products of.
-_DIFFERENCES, _PRODUCTS = 1 << 60, 1 << 31
+#: Tables that are made, at most.
+_MOST = 2048
+#: Elements of one graph that become functions of pairs, at most; each takes about 100 bytes.
+_ELEMENTS = 1 << 22
+#: Absolute results below this have differences that int64 can hold.
+_DIFFERENCES = 1 << 60
+#: Absolute factors below this have products that int64 can hold.
+_PRODUCTS = 1 << 31
+#: In place of the number of a function: there is none.
 _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class _Small:
-    """A function as one of the number of a code. code: the function that numbers them; values: of each code."""
+    """A function of few results as a table over codes.
+
+    code: the function from the root to its code. values: the result for each code.
+    """
 
     code: int
     values: Ints
@@ -42,24 +52,29 @@ class _Small:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """A function of a pair as a constant, functions of either value, and so many times a product of functions of both.
+    """constant + left(x) + right(y) + factor * product, for a function of the pair (x, y).
 
-    unlike: what is in place of the product where it is none, as a digest; b"" where it is one.
+    The product is left_factor(x) * right_factor(y) if `not_product` is empty.
+    Otherwise it is a function symbol that the digest `not_product` names.
+    constant, factor: integers. The others: numbers of functions.
     """
 
     constant: int
     factor: int
-    unlike: bytes
+    not_product: bytes
     left: int
     right: int
-    rises: int
-    widens: int
+    left_factor: int
+    right_factor: int
 
 
 @dataclass(slots=True)
 class _Slots:
-    """Up to two bases of each element: roots [2, LANES, elements], and the functions that number their codes, if there
-    are any."""
+    """The bases of each element: up to two small values that it depends on.
+
+    roots: [2, LANES, elements]. codes: [2, elements], the functions to their codes, or `_NONE`.
+    fits: whether an element has no more than two bases.
+    """
 
     roots: NDArray[np.int64]
     codes: NDArray[np.int64]
@@ -71,7 +86,7 @@ class _Slots:
         return _Slots(roots, np.full((2, elements), _NONE), np.ones(elements, bool))
 
     def add(self, roots: Lanes, codes: Ints) -> None:
-        """A base of each element that has one."""
+        """Adds a base to each element that has a code; a third base does not fit."""
         left = codes != _NONE
         for k in range(2):
             free = left & (self.codes[k] == _NONE)
@@ -80,7 +95,7 @@ class _Slots:
         self.fits &= ~left
 
     def sort(self) -> None:
-        """The smaller one first."""
+        """Orders the two bases of each element."""
         keys = np.concatenate([self.roots, self.codes[:, None]], 1)
         unlike = (keys[0] != keys[1]).argmax(0)[None]
         turned = (np.take_along_axis(keys[0], unlike, 0) > np.take_along_axis(keys[1], unlike, 0))[0]
@@ -89,7 +104,7 @@ class _Slots:
 
 
 class Pairs:
-    """The pairs of one graph. functions: of both graphs."""
+    """The pairs of one graph. functions: the functions of both graphs."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
@@ -102,8 +117,10 @@ class Pairs:
     # ---- operands ----------------------------------------------------------------------------------
 
     def lifted(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
-        """Of which elements the operands depend on two small values, and those of the operands as functions of
-        them."""
+        """Returns which elements depend on two small values, and the operands as functions of them.
+
+        The operands are restricted to these elements.
+        """
         n = xs[0].elements
         nothing = np.zeros(n, bool), list(xs)
         if n > self._left or len(self._lifted) + len(self._parts) > _MOST or any(v.members > 1 for v in xs):
@@ -123,7 +140,7 @@ class Pairs:
         return mask, [replace(self._as_pair(v.moved(at), slots, roots), degree=degree) for v in xs]
 
     def _add(self, slots: _Slots, v: Value) -> None:
-        """The bases of a value's elements."""
+        """Adds the bases of a value's elements."""
         used, inverse = np.unique(v.functions, return_inverse=True)
         first, factor = (self._functions.column(name)[used] for name in ("first", "a"))
         pairs, varies = (first == FIRST_PAIR)[inverse], (factor != 0)[inverse]
@@ -140,7 +157,7 @@ class Pairs:
                 slots.add(roots, numbers)
 
     def _bases(self, roots: Lanes) -> _Slots:
-        """What pairs are made of; those that are known fit."""
+        """Returns the bases of pairs, given their roots; only known pairs fit."""
         out = _Slots.empty(roots.shape[1])
         left = np.arange(roots.shape[1])
         for known, slots in reversed(self._known):
@@ -153,7 +170,7 @@ class Pairs:
         return out
 
     def _small_of(self, f: int) -> _Small | None:
-        """A function of few codes, None of others, of constants and of pairs."""
+        """Returns a function as a table; None if it is constant, of pairs, or of too many codes."""
         if f not in self._small:
             self._small[f] = self._made_small(f)
         return self._small[f]
@@ -174,7 +191,10 @@ class Pairs:
         return _Small(int(code[0]), functions.values(f, start))
 
     def _rooted(self, t: Terms, slots: _Slots, degree: int) -> Lanes:
-        """Roots of pairs, whose bases are remembered. degree: of products of functions of both."""
+        """Returns the roots of pairs and remembers their bases.
+
+        degree: of products of functions of both.
+        """
         keys = t.field.keys(np.full(slots.codes.shape[1], t.symbol("pair")))
         roots = t.field.hashed(keys, *slots.roots, *(t.field.constants(c) for c in slots.codes))
         t.elements, t.degree = t.elements + roots.shape[1], max(t.degree, degree)
@@ -183,7 +203,7 @@ class Pairs:
         return roots
 
     def _as_pair(self, v: Value, slots: _Slots, roots: Lanes) -> Value:
-        """A value of one of two bases, or of both."""
+        """Returns a value, which depends on one or both bases, as a function of the pair."""
         used, inverse = np.unique(v.functions, return_inverse=True)
         codes = np.array([s.code if (s := self._small_of(f)) else _NONE for f in used.tolist()])[inverse]
         second = (slots.codes[1] == codes) & (slots.roots[1] == v.roots).all(0)
@@ -193,7 +213,10 @@ class Pairs:
         return replace(v, roots=roots, functions=numbers[which.reshape(-1)])
 
     def _lift(self, f: int, side: int) -> int:
-        """A function of one side as one of the pair; of others the same."""
+        """Returns a function of the left (0) or right (1) value as one of the pair.
+
+        Functions that are not small are returned as they are.
+        """
         small = self._small_of(f)
         if small is None:
             return f
@@ -209,7 +232,7 @@ class Pairs:
     # ---- points of the fields ------------------------------------------------------------------------
 
     def lanes(self, t: Terms, v: Value) -> Lanes:
-        """Of elements that are functions of pairs."""
+        """Returns the lanes of elements that are functions of pairs. Raises Undecidable."""
         known = self._bases(v.roots)
         if not known.fits.all():
             raise Undecidable("a value of which nothing is known")
@@ -221,19 +244,23 @@ class Pairs:
             functions = np.array([getattr(p, name) for p in parts])[which]
             return t.lanes(replace(v, roots=known.roots[side], functions=functions))
 
-        product = of(0, "rises") * of(1, "widens")
-        unlike = np.array([bool(p.unlike) for p in parts])[which]
-        if unlike.any():
-            symbols = np.array([t.symbol("of a pair", p.unlike) for p in parts])[which[unlike]]
-            codes = (t.field.constants(c[unlike]) for c in known.codes)
-            product[:, unlike] = t.field.hashed(t.field.keys(symbols), *known.roots[..., unlike], *codes)
+        product = of(0, "left_factor") * of(1, "right_factor")
+        symbolic = np.array([bool(p.not_product) for p in parts])[which]
+        if symbolic.any():
+            symbols = np.array([t.symbol("of a pair", p.not_product) for p in parts])[which[symbolic]]
+            codes = (t.field.constants(c[symbolic]) for c in known.codes)
+            product[:, symbolic] = t.field.hashed(t.field.keys(symbols), *known.roots[..., symbolic], *codes)
         factor, constant = (np.array([getattr(p, k) for p in parts])[which] for k in ("factor", "constant"))
         product = t.field.reduced(product) * t.field.constants(factor)
         rest = of(0, "left") + of(1, "right") + t.field.constants(constant)
         return t.field.reduced(product + rest)
 
     def _split(self, row: tuple[int, ...]) -> _Parts:
-        """A function of a pair, and the functions that number the codes of its values."""
+        """Returns the parts of a function of a pair.
+
+        row: (number of the function, numbers of the functions to the codes of both values).
+        Raises Undecidable.
+        """
         if row not in self._parts:
             f, *codes = row
             table = self._functions.values(f, _PAIRS).reshape(CODES, CODES)
@@ -242,20 +269,20 @@ class Pairs:
             constant = int(table[0, 0])
             left, right = table[:, 0] - constant, table[0] - constant
             rest = table - constant - left[:, None] - right
-            factor, column, line, unlike = 0, np.zeros(CODES, np.int64), np.zeros(CODES, np.int64), b""
+            factor, column, line, not_product = 0, np.zeros(CODES, np.int64), np.zeros(CODES, np.int64), b""
             if rest.any():
                 i, j = (int(k[0]) for k in np.nonzero(rest))
                 factor = int(np.gcd.reduce(rest.reshape(-1))) * (-1 if rest[i, j] < 0 else 1)
                 rest //= factor
-                rises, widens = rest[:, j] // np.gcd.reduce(rest[:, j]), rest[i] // np.gcd.reduce(rest[i])
-                if np.abs(rest).max() < _PRODUCTS and (rest == rises[:, None] * widens).all():
-                    column, line = rises, widens
+                down, across = rest[:, j] // np.gcd.reduce(rest[:, j]), rest[i] // np.gcd.reduce(rest[i])
+                if np.abs(rest).max() < _PRODUCTS and (rest == down[:, None] * across).all():
+                    column, line = down, across
                 else:
-                    unlike = digest(rest)
+                    not_product = digest(rest)
             sides = (codes[0], left), (codes[1], right), (codes[0], column), (codes[1], line)
-            self._parts[row] = _Parts(constant, factor, unlike, *(self._of_code(*side) for side in sides))
+            self._parts[row] = _Parts(constant, factor, not_product, *(self._of_code(*side) for side in sides))
         return self._parts[row]
 
     def _of_code(self, code: int, values: Ints) -> int:
-        """A function of a small value by its codes."""
+        """Returns the function with these values for the codes of a small value."""
         return int(self._functions.tabulated(np.array([code]), lambda c, _: values[c])[0])

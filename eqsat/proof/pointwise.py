@@ -1,4 +1,4 @@
-"""Operators of one element of each operand."""
+"""Pointwise operators, and SELECT."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from eqsat.tensor.ops.rescale import DOUBLE_ROUND, INEXACT_ROUND
 from eqsat.tensor.types import Attrs, Type
 
 Attributes = Mapping[str, Any]
-#: Operators that are the same with their operands exchanged.
+#: Commutative operators.
 COMMUTATIVE = frozenset(
     {"add", "mul", "maximum", "minimum", "equal", "logical_and", "logical_or", "logical_xor"}
     | {f"bitwise_{name}" for name in ("and", "or", "xor")}
 )
-#: The second operands that TOSA defines. Of INTDIV negative ones are left out too: one of them overflows.
+#: Second operands that TOSA defines, (lowest, highest).
+#: INTDIV's negative ones are left out too, because one of them overflows.
 _SECOND = {
     "intdiv": (1, (1 << 31) - 1),
     **{f"{name}_shift": (0, 31) for name in ("arithmetic_right", "logical_right", "logical_left")},
 }
-#: Operators that are a largest or smallest value; of BOOL, 1 is larger.
+#: Operators that are a maximum or a minimum; BOOL is 0 or 1.
 _EXTREMA = {"maximum": "max", "minimum": "min", "logical_or": "max", "logical_and": "min"}
 
 
 def rescale(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value | None:
-    """None for what the formula leaves out: unsigned values and inexact rounding."""
+    """Returns the term of RESCALE; None for unsigned values and inexact rounding."""
     if attrs["input_unsigned"] or attrs["output_unsigned"] or attrs["rounding_mode"] == INEXACT_ROUND:
         return None
     m, s = (np.array(attrs[k], np.int64) for k in ("multiplier", "shift"))
@@ -58,7 +59,7 @@ def rescale(t: Terms, attrs: Attributes, x: Value, out: Type) -> Value | None:
 
 
 def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
-    """Any operator of one operand."""
+    """Returns the term of a pointwise operator of one operand."""
     values, dtype = dict(attrs), DType.of(out.dtype)
     steps: Steps | None = None
     if op == "clamp":
@@ -87,7 +88,7 @@ def unary(t: Terms, op: str, attrs: Attrs, x: Value, out: Type) -> Value:
 
 
 def _order(table: Sequence[int]) -> int:
-    """1 of a table that never falls, -1 of one that never rises, else 0."""
+    """Returns 1 if the table never falls, -1 if it never rises, else 0."""
     change = np.diff(table)
     return int((change >= 0).all()) - int((change <= 0).all() and (change < 0).any())
 
@@ -98,16 +99,18 @@ def _fits(t: Terms, x: Value, limits: tuple[int, int]) -> bool:
 
 
 def _computed(op: str, attrs: Attrs, values: Sequence[Ints], dtypes: Sequence[str], out: Type) -> Ints:
-    """By the op table, before it is brought into the dtype."""
+    """Returns the op table's integer results, before they are brought into the dtype."""
     operands = [v.astype(DType.of(d).storage) for v, d in zip(values, dtypes)]
     return np.asarray(OPS[op].integer(dict(attrs), operands, Type(values[0].shape, out.dtype))).astype(np.int64)  # type: ignore[operator]
 
 
 def binary(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> Value:
-    """Any operator of two operands, element by element: constants make it one of the other operand, and so do equal
-    roots."""
+    """Returns the term of a pointwise operator of two operands.
+
+    It is a function of one root where an operand is constant or both have one root.
+    """
     if op not in _EXTREMA and not any(t.is_constant(v).all() for v in xs):
-        # a set would be hashed as often as it is repeated
+        # a set would be hashed once for each of its repetitions
         xs = [t.plain(v) if v.elements < prod(out.shape) else v for v in xs]
     x, y = (v.broadcast(out.shape) for v in xs)
     if op in _SECOND:
@@ -142,7 +145,10 @@ def _same_root(t: Terms, x: Value, y: Value) -> NDArray[np.bool_]:
 
 
 def _constant_steps(op: str, attrs: Attributes, c: Ints, on_left: bool, beyond: int) -> Steps | None:
-    """An operator with a constant as formulas. beyond: more than any value."""
+    """Returns the steps of an operator with constants c as second operand, or None.
+
+    on_left: the constants are the first operand. beyond: a number larger than any value.
+    """
     sign = -1 if on_left else 1
     if op == "add":
         return [("affine", 1, c)]
@@ -180,7 +186,10 @@ def _with_constant(t: Terms, op: str, attrs: Attrs, x: Value, constant: Value, o
 
 
 def _of_one_root(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
-    """Of functions of one root: a function of it, if they are finite."""
+    """Returns the term of an operator on two functions of one root.
+
+    It is a function of that root if both are finite.
+    """
     pairs, inverse = unique(x.functions * len(t.functions) + y.functions)
     one, other = pairs // len(t.functions), pairs % len(t.functions)
     if not (t.functions.is_finite(one).all() and t.functions.is_finite(other).all()):
@@ -190,7 +199,7 @@ def _of_one_root(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type)
 
 
 def _of_two(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
-    """Of two roots: where tables are wanted and both are small, by those."""
+    """Returns the term of an operator on two roots, by tables of pairs where these are wanted."""
     if t.pairs is not None:
         mask, lifted = t.pairs.lifted(t, [x, y])
         if mask.any():
@@ -216,18 +225,20 @@ def _of_two_roots(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type
     ends = corners(t.limits(x), t.limits(y))
     degree = t.degree_of(x) + t.degree_of(y)
     shift = dict(attrs)["shift"][0]
-    if not shift:  # the product of their constants is taken out, as sums do it
+    if not shift:  # the product of their constants is taken out, as in sums
         summand = constants_of(t, t.plain(x)) * constants_of(t, t.plain(y))
         lanes, ones = t.field.reduced(product - summand), np.ones(len(summand), np.int64)
         limits = ends[0] - summand, ends[1] - summand
         return t.affine_root(lanes, (x.elements,), out.dtype, limits, ones, summand, degree)
-    v = t.root(product, (x.elements,), UNLIMITED, ends, degree)  # only what is left after the shift has to fit
+    v = t.root(product, (x.elements,), UNLIMITED, ends, degree)  # only the shifted product must fit the dtype
     return t.bounded(t.stepped(v, [("scale", 1, 1 << (shift - 1), shift)], out.dtype))
 
 
 def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
-    """A sum or difference, of which the common factor and the constants are taken out: they become a function of the
-    rest."""
+    """Returns the term of x + sign * y, as a function of a sum with coprime factors.
+
+    The common factor and the constants are taken out of the sum.
+    """
     x, y = (t.plain(v) for v in (x, y))
     a, b = t.functions.column("a"), t.functions.column("b")
     factor = np.gcd(a[x.functions], a[y.functions])
@@ -244,8 +255,10 @@ def _sum(t: Terms, x: Value, y: Value, sign: int, out: Type) -> Value:
 
 
 def _compared(t: Terms, op: str, attrs: Attrs, x: Value, y: Value, out: Type) -> Value:
-    """A comparison as a function of the difference, whose sign is chosen so that exchanged operands give the same
-    root."""
+    """Returns the term of a comparison, as a function of the difference.
+
+    The sign of the difference is chosen so that exchanged operands give the same root.
+    """
     if not DType.of(x.dtype).is_integral:
         return _symbol(t, op, attrs, [x, y], out)
     difference = t.field.reduced(t.lanes(x) - t.lanes(y))
@@ -272,7 +285,10 @@ def _symbol(t: Terms, op: str, attrs: Attrs, xs: Sequence[Value], out: Type) -> 
 
 
 def select(t: Terms, xs: Sequence[Value], out: Type) -> Value:
-    """A sum over both answers to the condition, each with its value: so `not` exchanges the values."""
+    """Returns the term of SELECT: select(c, x) + select(not c, y), with a function symbol `select`.
+
+    So `not` exchanges the values.
+    """
     condition, x, y = (v.broadcast(out.shape) for v in xs)
     low, high = t.limits(condition)
     equal = (t.lanes(x) == t.lanes(y)).all(0)
@@ -313,7 +329,7 @@ def _of_condition(t: Terms, c: Value, x: Value, y: Value, dtype: str) -> Value:
     keys = t.field.keys(np.full(c.elements, t.symbol("select")))
     opposite = t.stepped(c, [("affine", -1, 1)], "BOOL")
     same, functions = (x.functions == y.functions) & t.may_move(x), x.functions
-    x, y = (t.stripped(v, same) for v in (x, y))  # a function of both is one of what is selected
+    x, y = (t.stripped(v, same) for v in (x, y))  # select(c, f(x), f(y)) = f(select(c, x, y))
     one, other = (t.field.hashed(keys, t.lanes(k), t.lanes(v)) for k, v in ((c, x), (opposite, y)))
     (a, b), (d, e) = t.limits(x), t.limits(y)
     limits = np.minimum(a, d), np.maximum(b, e)

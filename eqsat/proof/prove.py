@@ -1,8 +1,10 @@
 """Whether two graphs are equal for every input.
 
-Both are evaluated once, at one random point of prime fields (`field.py`), with functions in normal form
-(`functions.py`). Equal values mean equal graphs, but for a probability that is stated. What differs there need not
-differ: then an input that shows it is looked for, and without one it is undecided.
+Both are evaluated once, at one random point of prime fields (`field.py`).
+Functions of one value are in a normal form (`functions.py`).
+Equal values mean equal graphs, up to a probability of error that the proof states.
+Unequal values prove nothing: then a counterexample is searched.
+Without one the answer is "undecided".
 
 >>> from eqsat.tensor.graph import TensorGraph
 >>> def graph(*perms):
@@ -43,9 +45,9 @@ Verdict = Literal["proved", "different", "undecided"]
 PROVED: Final = "proved"
 DIFFERENT: Final = "different"
 UNDECIDED: Final = "undecided"
-#: Base-2 logarithm of the probability of error that a proof has at most.
+#: log2 of the largest probability of error that a proof may have.
 LARGEST_ERROR = -60.0
-#: Operators that are named where a graph is undecided.
+#: Operators that an undecided proof names, at most.
 _NAMED = 4
 
 
@@ -55,8 +57,12 @@ class SignatureError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Where a proof ended. operator: of the second graph, for people, and its node; reference: the node of the first
-    graph that it was compared with, if it is known; reason: what was not shown."""
+    """An operator of the second graph at which a proof ended.
+
+    operator: for people. node: its number, -1 if unknown.
+    reference: the node of the first graph that it was compared with, if it is known.
+    reason: what was not shown.
+    """
 
     operator: str
     node: int
@@ -70,14 +76,18 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What is known of the equality of two graphs.
+    """The result of comparing two graphs.
 
-    verdict: "proved": equal for every input on which the first does not overflow or meet what TOSA leaves open;
-    "different": there is a counterexample; "undecided": neither.
-    undecided: where it ended. rest_proved: all but that is proved, each of them taken as equal.
+    verdict: "proved", "different" or "undecided".
+    "proved": equal for every input on which the first graph's result is defined.
+    It is undefined where the graph overflows or meets what TOSA leaves undefined.
+    "different": there is a counterexample.
+    undecided: the operators at which the proof ended.
+    rest_proved: the graphs are equal if these operators are.
     outputs: numbers of the outputs that are not proved.
-    error_bound: the probability that "proved" is wrong is at most that, over the choice of seeds; 1 for what is not
-    proved.
+    error_bound: bound on the probability that "proved" is wrong, over the choice of seeds.
+    It is 1 unless the verdict is "proved".
+    seconds: wall-clock time.
     """
 
     verdict: Verdict
@@ -92,7 +102,10 @@ class Proof:
 
 @dataclass(slots=True)
 class Side:
-    """One graph at one point. fingerprints: of its nodes, where they were asked for."""
+    """One graph, evaluated at one random point.
+
+    fingerprints: {node: fingerprint of its values}, where they were asked for.
+    """
 
     terms: Terms
     outputs: list[Lanes]
@@ -107,16 +120,19 @@ def prove(
     seed: int | None = None,
     search: bool = True,
 ) -> Proof:
-    """Whether b equals a for every input. See `Prover`. Raises SignatureError."""
+    """Returns the proof that b equals a for every input, or why there is none.
+
+    The arguments are those of `Prover` and `Prover.prove`. Raises SignatureError.
+    """
     return Prover(a, seed).prove(b, claims, search=search)
 
 
 class Prover:
-    """Compares any number of graphs with one, which is evaluated once. Not for several threads at once.
+    """Compares any number of graphs with one, which is evaluated once. It is not thread-safe.
 
     seed: of the random point; None: a new one.
-    seconds: of the calling thread's processor that one proof may take, counted between operators; what is not decided
-    by then is undecided.
+    seconds: processor time of the calling thread for one proof, checked between operators.
+    A proof that exceeds it is undecided.
     """
 
     def __init__(self, graph: TensorGraph, seed: int | None = None, seconds: float = math.inf) -> None:
@@ -126,11 +142,11 @@ class Prover:
         self._sources: dict[tuple[int, bool], Side | Undecidable] = {}
 
     def prove(self, other: TensorGraph, claims: Sequence[Claim] = (), *, search: bool = True) -> Proof:
-        """Whether another graph equals this one.
+        """Returns the proof that another graph equals this one, or why there is none.
 
-        claims: pairs of nodes that are said to be equal. Where the graphs are not proved whole, these are compared too,
-        and what is not proved of them is taken as equal for the rest, and named. search: look for a counterexample
-        where it is not proved.
+        claims: pairs of nodes said to be equal, compared where the whole graph is not proved.
+        A claim that is not proved is named, and taken as true for its readers.
+        search: whether to look for a counterexample of what is not proved.
         Raises SignatureError.
         """
         began = time.perf_counter()
@@ -149,8 +165,7 @@ class Prover:
         return replace(found, seconds=time.perf_counter() - began)
 
     def _explained(self, other: TensorGraph, found: Proof, search: bool) -> Proof:
-        """What is not proved, with a counterexample if one is looked for and found, and with the operators at which it
-        ended."""
+        """Returns a failed proof with a counterexample or with the operators at which it ended."""
         unexplained = bool(found.outputs) and not found.undecided
         if not search and not unexplained:
             return found
@@ -181,7 +196,7 @@ class Prover:
             seeds.append((seeds[-1] * 2 + 1) % (1 << 63))
 
     def _by_tables(self, other: TensorGraph, found: Proof) -> Proof:
-        """A second look at what is not proved, with tables of functions of two values."""
+        """Returns the proof by tables of functions of two values, or `found` if that fails too."""
         try:
             again = self._whole(other, by_tables=True)
         except Undecidable:
@@ -201,14 +216,13 @@ class Prover:
         return found
 
     def _in_time(self, t: Terms, n: int, v: Value) -> Value:
-        """The value, as long as there is time. Raises Undecidable."""
+        """Returns the value. Raises OutOfTime when the time of the proof is over."""
         if time.thread_time() > self._until:
             raise OutOfTime
         return v
 
     def _new(self, other: TensorGraph) -> tuple[list[int], list[int]]:
-        """The nodes of the first graph whose values the other does not have, and those of the other that the first does
-        not have.
+        """Returns the nodes of each graph whose values the other graph does not have.
 
         Raises Undecidable.
         """
@@ -222,7 +236,10 @@ class Prover:
         return _absent(here, there), _absent(there, here)
 
     def _likely(self, other: TensorGraph, new: tuple[list[int], list[int]] | None) -> Iterator[Sequence[Array]]:
-        """Inputs on which the graphs are likely to differ, by the nodes whose values the other one does not have."""
+        """Yields inputs on which the graphs are likely to differ.
+
+        new: the nodes of each graph whose values the other one does not have, if known.
+        """
         try:
             yield from () if new is None else likely_inputs(self.graph, other, *new, self._seed)
         except Undecidable:
@@ -231,7 +248,7 @@ class Prover:
     # ---- region by region --------------------------------------------------------------------------
 
     def _by_regions(self, other: TensorGraph, claims: Sequence[Claim], whole: Proof) -> Proof:
-        """Takes claims that are not proved as true for what reads them."""
+        """Compares the claims, and takes those that are not proved as true for their readers."""
         kept: dict[int, Value] = {}
         wanted = {c.reference for c in claims}
         of = {n: [c for c in claims if c.node == n] for n in {c.node for c in claims}}
@@ -271,7 +288,7 @@ class Prover:
 
 
 def check_signatures(a: TensorGraph, b: TensorGraph) -> None:
-    """Raises SignatureError where inputs or outputs differ."""
+    """Raises SignatureError if inputs or outputs differ in number or type."""
     for what, one, other in zip(("inputs", "outputs"), a.signature(), b.signature()):
         if one != other:
             shown = (", ".join(f"{t.dtype} {list(t.shape)}" for t in types) or "none" for types in (one, other))
@@ -283,8 +300,11 @@ def _nothing(t: Terms, n: int, v: Value) -> Value:
 
 
 def source_of(graph: TensorGraph, seed: int, seen: Seen = _nothing, *, by_tables: bool = False) -> Side:
-    """The graph that others are compared with: evaluated once more where it meets equal roots with different intervals,
-    so that it takes what others do."""
+    """Returns the evaluated graph that others are compared with.
+
+    It is evaluated twice if equal roots have different intervals.
+    Then each root has the interval that the other graphs will find for it.
+    """
     side = evaluated(graph, seed, seen=seen, by_tables=by_tables)
     if not side.terms.known.is_ambiguous:
         return side
@@ -301,7 +321,12 @@ def evaluated(
     teaches: bool = False,
     by_tables: bool = False,
 ) -> Side:
-    """by_tables: functions of two small values are tables (`pairs.py`)."""
+    """Returns the graph evaluated at the point of a seed.
+
+    source: the terms of the graph that it is compared with. seen: see `evaluate`.
+    traced: keeps fingerprints. teaches: other graphs will be compared with this one.
+    by_tables: functions of two small values are tables (`pairs.py`). Raises Undecidable.
+    """
     terms = Terms(Field(seed), source, teaches)
     terms.pairs = Pairs(terms.functions) if by_tables else None
     prints: dict[int, tuple[int, int]] = {}
@@ -316,13 +341,13 @@ def evaluated(
 
 
 def _absent(some: Mapping[int, tuple[int, int]], others: Mapping[int, tuple[int, int]]) -> list[int]:
-    """The nodes whose fingerprints are none of the others'."""
+    """Returns the nodes whose fingerprints are not among the others'."""
     known = set(others.values())
     return [n for n, f in some.items() if f not in known]
 
 
 def _where(graph: TensorGraph, outputs: Sequence[int], new: Set[int]) -> tuple[Open, ...]:
-    """The operators above outputs at which new values begin."""
+    """Returns the first operators above some outputs whose values are new."""
     out, seen, stack = [], set(), [graph.outputs[k] for k in outputs]
     while stack:
         n = stack.pop()
@@ -338,14 +363,13 @@ def _where(graph: TensorGraph, outputs: Sequence[int], new: Set[int]) -> tuple[O
 
 
 def unequal(source: Side, side: Side) -> tuple[int, ...]:
-    """Numbers of the outputs that differ."""
+    """Returns the numbers of the outputs that differ."""
     pairs = enumerate(zip(source.outputs, side.outputs, strict=True))
     return tuple(k for k, (x, y) in pairs if not np.array_equal(x, y))
 
 
 def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open, ...]:
-    """Where elements of the second graph may leave their dtype that the first graph does not have, or that do not leave
-    it there."""
+    """Returns the operators of the second graph that may overflow where the first does not."""
     known = {pair for _, lanes in source.open for pair in zip(*(w.tolist() for w in words(lanes)))}
     nodes = {n for n, lanes in other.open if not known.issuperset(zip(*(w.tolist() for w in words(lanes))))}
     reason = "it may overflow, or meet what TOSA leaves open, where the first graph does not"
@@ -353,7 +377,7 @@ def _overflowing(graph: TensorGraph, source: Terms, other: Terms) -> tuple[Open,
 
 
 def error_bound(source: Side, side: Side) -> float:
-    """Base-2 logarithm of the probability of error."""
+    """Returns log2 of a bound on the probability that equal lanes belong to different graphs."""
     both = source.terms, side.terms
     elements = sum(t.elements + t.field.hashes for t in both)
     return source.terms.field.error_bound(max(t.degree for t in both), elements)

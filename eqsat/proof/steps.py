@@ -1,10 +1,10 @@
-"""Steps of one integer that formulas describe, monotone all: what RESCALE, CLAMP and arithmetic with a constant are
-made of.
+"""Monotone steps of one integer, of which RESCALE, CLAMP and arithmetic with constants consist.
 
 A step is a name and its parameters:
   affine  a, b     a * x + b
   scale   m, r, s  (m * x + r) >> s, rounding down
-  double  m, s     TOSA's double rounding: (m * x + 2^(s - 1) + 2^30 or, of negative x, - 2^30) >> s
+  double  m, s     TOSA's double rounding, (m * x + 2^(s - 1) + k) >> s
+                   where k is 2^30 for x >= 0, else -2^30
   mean    c        x / c, a half rounded away from zero
   clip    l, h     the nearest of l to h
 Parameters are integers, or arrays of them that broadcast to x.
@@ -18,24 +18,24 @@ from typing import Any
 import numpy as np
 
 Step = tuple[Any, ...]
-#: Results of formulas are computed in int64: their absolute values stay below this.
+#: Bound on absolute results, which are computed in int64.
 LARGEST = 1 << 62
 
 
 class Undecidable(Exception):
-    """Something that the checker has no form for; the message says what."""
+    """A value that the prover has no normal form for; the message says which."""
 
     reason = "there is no form for it"
 
 
 class OutOfTime(Undecidable):
-    """Something that the checker did not come to; the message says what."""
+    """An operator that the prover did not reach in time; the message says which."""
 
     reason = "the time for a proof ended there"
 
 
 def run(step: Step, x: Any) -> Any:
-    """The step's result for an integer, or for an int64 array."""
+    """Returns the step's result for an integer, or for an int64 array."""
     kind, *p = step
     if kind == "affine":
         return p[0] * x + p[1]
@@ -56,16 +56,16 @@ def run_all(steps: Sequence[Step], x: Any) -> Any:
 
 
 def is_decreasing(steps: Sequence[Step]) -> bool:
-    """Whether the steps together turn the order of numbers around."""
+    """Whether the steps together are a decreasing function."""
     return bool(sum(step[0] != "clip" and step[1] < 0 for step in steps) % 2)
 
 
 def first_reaching(steps: Sequence[Step], wanted: Any) -> Any:
-    """The least x, or the least -x where the steps together turn the order around, from which on results are `wanted`
-    or more.
+    """Returns the least x for which the steps give `wanted` or more.
 
-    Parameters are arrays. Of values between those that wanted results come from, so that int64 has room for what it has
-    room for forwards.
+    For decreasing steps, returns the least -x.
+    The steps' parameters are arrays.
+    `wanted` is between results that the steps reach, so that int64 suffices as it does forwards.
     """
     y, turned = wanted, np.zeros(np.shape(wanted), bool)
     for step in reversed(steps):
@@ -78,7 +78,7 @@ def first_reaching(steps: Sequence[Step], wanted: Any) -> Any:
 
 
 def _least(step: Step, y: Any) -> Any:
-    """The least x, or -x of a step that turns the order around, for which its result is y or more."""
+    """Returns the least x (or -x for a decreasing step) for which the step gives y or more."""
     kind, *p = step
     if kind == "clip":
         return y
@@ -96,7 +96,7 @@ def _least(step: Step, y: Any) -> Any:
 
 
 def is_safe(step: Step, low: int, high: int) -> bool:
-    """Whether int64 has room for the formula between these limits."""
+    """Whether int64 can hold the step's intermediate results for x from low to high."""
     if step[0] == "clip":
         return True
     if step[0] == "mean":
@@ -107,8 +107,10 @@ def is_safe(step: Step, low: int, high: int) -> bool:
 
 
 def scaled(m: int, r: int, s: int) -> tuple[Step | None, int, int]:
-    """The normal form of a scale: a scale with odd m and 0 <= r < 2^s, or none, and what comes after it, the factor and
-    the summand of an affine step."""
+    """Returns the normal form of a scale: (scale, factor, summand of an affine step after it).
+
+    The scale has odd m and 0 <= r < 2^s; it is None if it would have no effect.
+    """
     if m == 0:
         return None, 0, r >> s
     twos = min((m & -m).bit_length() - 1, s)

@@ -1,4 +1,7 @@
-"""Tensors as terms: of each element a root, which is a point of the fields, and a function of it in normal form."""
+"""Tensors as terms: each element is a function in normal form of a root.
+
+A root is a point of the prime fields.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +20,27 @@ from eqsat.proof.steps import LARGEST, Undecidable
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.types import Shape
 
-#: A step of which parameters may be arrays, one entry per variant.
+#: Steps whose parameters are integers, or arrays with one entry per variant.
 Steps = Sequence[tuple[Any, ...]]
-#: The dtype of numbers that no tensor holds.
+#: Dtype of intermediate numbers, which no tensor holds.
 UNLIMITED = ""
-#: The number of the first pair (`pairs.py`): no interval of a value that a tensor holds begins there.
+#: Number of the first pair (`pairs.py`), where no interval of a tensor's value begins.
 FIRST_PAIR = 1 << 50
-#: Members of all elements of a set that are looked at together.
+#: Members of a set that are processed together, over all its elements.
 _AT_ONCE = 1 << 20
-#: Tables of so many entries make out which of some numbers occur; beyond, they are sorted.
+#: Range of numbers up to which distinct ones are found by a table instead of sorting.
 _TABLE = 1 << 22
 
 
 @dataclass(slots=True)
 class Value:
-    """A tensor of `shape`. roots: [LANES, elements]; functions: their numbers [elements]; degree: of the roots as
-    polynomials.
-    members: more than one where each element is the largest or smallest ("max" or "min") of so many, which lie
-    outermost."""
+    """The term of a tensor.
+
+    roots: [LANES, members * elements]. functions: their numbers, [members * elements].
+    degree: of the roots as polynomials.
+    members: if more than one, each element is the extremum of so many; members are outermost.
+    extremum: "max" or "min" if there are several members, else "".
+    """
 
     shape: Shape
     dtype: str
@@ -49,7 +55,7 @@ class Value:
         return prod(self.shape)
 
     def moved(self, at: Ints, shape: Shape | None = None, dtype: str | None = None) -> Value:
-        """The elements at these places, in this order."""
+        """Returns the elements at these flat indices, in this order."""
         at = at.reshape(-1)
         shape = shape or (len(at),)
         if self.members > 1:
@@ -58,7 +64,10 @@ class Value:
         return replace(self, roots=roots, functions=functions, shape=shape, dtype=dtype or self.dtype)
 
     def distinct(self) -> Value:
-        """The same without members that no element needs: of each the different ones, as many as most have."""
+        """Returns the value with repeated members dropped.
+
+        It keeps as many members as the element with the most different ones has.
+        """
         first, second = (w.reshape(self.members, -1) for w in words(self.roots))
         functions = self.functions.reshape(self.members, -1)
         order = np.lexsort((functions, second, first), axis=0)
@@ -80,8 +89,10 @@ class Value:
 
 
 class Known:
-    """Which intervals the roots of a graph are known to lie in, by their lanes: equal ones of another graph have the
-    same."""
+    """Functions (or numbers) known for the roots of a graph, found by their lanes.
+
+    So equal roots of another graph get the same intervals.
+    """
 
     def __init__(self, parts: Sequence[tuple[Words, Words, Ints]]) -> None:
         empty = (np.zeros(0, np.uint64), np.zeros(0, np.uint64), np.zeros(0, np.int64))
@@ -91,12 +102,12 @@ class Known:
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether equal roots were met with different intervals; the first of them is known."""
+        """Whether equal roots occurred with different functions; `find` gives the first of them."""
         same = (self._first[1:] == self._first[:-1]) & (self._second[1:] == self._second[:-1])
         return bool((same & (self._functions[1:] != self._functions[:-1])).any())
 
     def find(self, lanes: Lanes) -> tuple[NDArray[np.bool_], Ints]:
-        """Which roots are known, and the functions of these."""
+        """Returns which roots are known, [elements], and the functions of those."""
         first, second = words(lanes)
         if not len(self._first):
             return np.zeros(len(first), bool), np.zeros(0, np.int64)
@@ -106,23 +117,25 @@ class Known:
 
 
 class Tables(Protocol):
-    """Functions of two values, which are looked at where `Terms.pairs` has them."""
+    """Tables of functions of two values, which `Terms.pairs` may hold."""
 
     def lifted(self, t: Terms, xs: Sequence[Value]) -> tuple[NDArray[np.bool_], list[Value]]:
-        """Of which elements the operands depend on two small values, and those of the operands as functions of
-        them."""
+        """Returns which elements depend on two small values, and the operands as functions of them.
+
+        The operands are restricted to these elements.
+        """
 
     def lanes(self, t: Terms, v: Value) -> Lanes:
-        """Of elements that are functions of pairs. Raises Undecidable."""
+        """Returns the lanes of elements that are functions of pairs. Raises Undecidable."""
 
 
 class Terms:
-    """What makes and composes the terms of one graph; counts what decides the probability of error, and notes which
-    elements may overflow.
+    """Makes and composes the terms of one graph.
 
-    source: of the graph that this one is compared with. Both number functions and symbols alike.
-    teaches: another graph is compared with this one. pairs: functions of two small values as tables, if they are
-    wanted.
+    Counts what determines the probability of error, and notes elements that may overflow.
+    source: terms of the graph that this one is compared with, whose numbering is shared.
+    teaches: another graph will be compared with this one.
+    pairs: tables of functions of two small values, if wanted.
     """
 
     def __init__(self, field: Field, source: Terms | None = None, teaches: bool = False) -> None:
@@ -130,9 +143,9 @@ class Terms:
         self.pairs: Tables | None = None
         self.functions: Functions = source.functions if source else Functions()
         self.elements, self.degree = 0, 1
-        #: The node at hand.
+        #: The node that is being evaluated.
         self.node = -1
-        #: (node, elements of it that may leave their dtype, or meet what TOSA leaves open).
+        #: (node, hashes of its elements that may overflow or meet what TOSA leaves undefined).
         self.open: list[tuple[int, Lanes]] = []
         self._known, self._teaches = source.known if source else None, teaches or source is None
         self._made: list[tuple[Words, Words, Ints]] = []
@@ -140,11 +153,11 @@ class Terms:
 
     @cached_property
     def known(self) -> Known:
-        """What this graph, once it is evaluated, tells about the roots of another one."""
+        """The intervals of this graph's roots for another graph, once this one is evaluated."""
         return Known(self._made)
 
     def symbol(self, *name: Any) -> int:
-        """The number of a function symbol: below 0, above are those of `Functions`' forms."""
+        """Returns the number of a function symbol; it is negative, unlike forms of `Functions`."""
         return ~self._symbols.setdefault(name, len(self._symbols))
 
     # ---- leaves ----------------------------------------------------------------------------------
@@ -157,8 +170,11 @@ class Terms:
     def root(
         self, lanes: Lanes, shape: Shape, dtype: str, limits: tuple[Any, Any] | None = None, degree: int = 1
     ) -> Value:
-        """New roots. limits: lowest and highest value, or arrays of them that broadcast to the shape; those of the
-        dtype: None."""
+        """Returns new roots.
+
+        limits: lowest and highest value, which broadcast to the shape; None: those of the dtype.
+        degree: of the roots as polynomials.
+        """
         self.elements += lanes.shape[1]
         self.degree = max(self.degree, degree)
         most = limits_of(dtype)
@@ -184,8 +200,11 @@ class Terms:
         summand: Ints,
         degree: int,
     ) -> Value:
-        """Multiples of new roots, and constants besides, of a dtype: what leaves it is noted, and then left out. Raises
-        Undecidable."""
+        """Returns factor * root + summand for new roots.
+
+        limits: of the roots. Values beyond the dtype are noted and then left out of the interval.
+        Raises Undecidable.
+        """
         if (np.abs(summand) >= LARGEST).any():
             raise Undecidable("a sum that 64 bits have no room for")
         least, most = limits_of(dtype)
@@ -200,7 +219,7 @@ class Terms:
         return out
 
     def _narrow(self, v: Value) -> None:
-        """Takes what is known of equal roots of the other graph."""
+        """Replaces intervals by those that the other graph has for equal roots."""
         if self._known is not None:
             found, functions = self._known.find(v.roots)
             v.functions[found] = functions
@@ -208,14 +227,14 @@ class Terms:
             self._made.append((*words(v.roots), v.functions.copy()))
 
     def applied(self, symbol: int, shape: Shape, dtype: str, *operands: Lanes, limits: Any = None) -> Value:
-        """A function symbol of operands."""
+        """Returns the term of a function symbol applied to operands."""
         keys = self.field.keys(np.full(operands[0].shape[1], symbol))
         return self.root(self.field.hashed(keys, *operands), shape, dtype, limits)
 
     # ---- reading ---------------------------------------------------------------------------------
 
     def limits(self, v: Value) -> tuple[Ints, Ints]:
-        """Lowest and highest value of each element."""
+        """Returns the lowest and highest value of each element."""
         low, high = (self.functions.column(name)[v.functions] for name in ("low", "high"))
         if v.members == 1:
             return low, high
@@ -223,17 +242,17 @@ class Terms:
         return best(low.reshape(v.members, -1), 0), best(high.reshape(v.members, -1), 0)
 
     def is_constant(self, v: Value) -> NDArray[np.bool_]:
-        """Of each element, whether it has one value only."""
+        """Whether each element is constant."""
         low, high = self.limits(v)
         return np.asarray(low == high)
 
     def concrete(self, v: Value) -> Ints | None:
-        """The integers, if all elements are constant."""
+        """Returns the integers if all elements are constant, else None."""
         low, high = self.limits(v)
         return low.reshape(v.shape) if (low == high).all() else None
 
     def lanes(self, v: Value) -> Lanes:
-        """The values as points of the fields."""
+        """Returns the values as points of the fields, [LANES, elements]."""
         if v.members > 1:
             v = self.collapsed(v)
         a, b, g = (self.functions.column(name) for name in ("a", "b", "g"))
@@ -257,7 +276,7 @@ class Terms:
         return out
 
     def degree_of(self, v: Value) -> int:
-        """The degree of the values as polynomials: hashes are variables of their own."""
+        """Returns the degree of the values as polynomials, in which hashes are variables."""
         used = unique(v.functions)[0]
         linear = (self.functions.column("g")[used] == IDENTITY) & (self.functions.column("a")[used] != 0)
         linear |= self.functions.column("first")[used] == FIRST_PAIR
@@ -266,7 +285,7 @@ class Terms:
     # ---- terms of terms --------------------------------------------------------------------------
 
     def collapsed(self, v: Value) -> Value:
-        """The same with its values as roots, but for constants."""
+        """Returns the value with its elements as roots, except constants."""
         if v.members > 1:
             return self._collapsed_set(v)
         return self._as_root(v, self.lanes(v))
@@ -283,7 +302,10 @@ class Terms:
         return out
 
     def _collapsed_set(self, v: Value) -> Value:
-        """A set's lanes are the sum of hashes of its different members; of one member it is that."""
+        """Returns an extremum as roots: a hash of the sum of the hashes of its different members.
+
+        An element with one member left is that member.
+        """
         size = max(1, _AT_ONCE // v.members)
         if v.elements > size:
             places = (np.arange(k, min(k + size, v.elements)) for k in range(0, v.elements, size))
@@ -300,7 +322,7 @@ class Terms:
         new = np.ones(order.shape, bool)
         new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
         low, high = (np.take_along_axis(x, order, 0) for x in (low, high))
-        new &= ~_beaten(low, high) if v.extremum == "max" else ~_beaten(-high, -low)
+        new &= ~_dominated(low, high) if v.extremum == "max" else ~_dominated(-high, -low)
         single = new.sum(0) == 1
         keys = self.field.keys(np.full(order.size, self.symbol(v.extremum)))
         hashed = self.field.hashed(keys, lanes.reshape(LANES, -1)).reshape(lanes.shape)
@@ -314,8 +336,10 @@ class Terms:
         return out
 
     def stepped(self, v: Value, steps: Steps, dtype: str, variant: Ints | None = None) -> Value:
-        """Formulas of each element (`steps.py`). variant: of each element, which entry of parameters that are arrays it
-        takes."""
+        """Returns the value after some steps (`steps.py`).
+
+        variant: for each element, its entry in parameters that are arrays.
+        """
         if v.members > 1:
             signs = {int(s) for step in steps if step[0] == "affine" for s in np.sign(np.unique(step[1]))}
             if signs - {1}:
@@ -336,7 +360,7 @@ class Terms:
         return self._settled(replace(v, functions=functions[inverse], dtype=dtype))
 
     def _settled(self, v: Value) -> Value:
-        """INT16 values of chains as roots, of which functions are tables."""
+        """Returns an INT16 value whose functions are all finite; chains become roots."""
         if v.dtype != "INT16":
             return v
         used, _inverse = unique(v.functions)
@@ -346,8 +370,7 @@ class Terms:
     def tabulated(
         self, v: Value, function: Callable[[Ints, Ints], Ints], dtype: str, variant: Ints | None = None
     ) -> Value | None:
-        """Any function of each element, which is given its values and their variants; None where there are too many
-        values."""
+        """Returns function(values, variants) of each element; None if there are too many values."""
         if v.members > 1:
             v = self.collapsed(v)
         variant = np.zeros(1, np.int64) if variant is None else variant
@@ -360,32 +383,35 @@ class Terms:
         return replace(v, functions=numbers[inverse], dtype=dtype)
 
     def recognized(self, v: Value) -> Value:
-        """Functions with many results as the first ones met that have the same."""
+        """Returns the value with its chains replaced as in `Functions.recognized`."""
         used, inverse = unique(v.functions)
         return replace(v, functions=self.functions.recognized(used)[inverse])
 
     def may_move(self, v: Value) -> NDArray[np.bool_]:
-        """Of which elements the function may be one of another root: of all but those of pairs."""
+        """Whether each element's function may be applied to other roots; not if it is of pairs."""
         return np.asarray(self.functions.column("first")[v.functions] != FIRST_PAIR)
 
     def stripped(self, v: Value, chosen: NDArray[np.bool_]) -> Value:
-        """The values that functions are of, where they are chosen."""
+        """Returns the value with the chosen elements replaced by their roots."""
         used, inverse = unique(v.functions)
         ends = zip(*(self.functions.column(name)[used].tolist() for name in ("first", "last", "a")))
         bare = [self.functions.identity(k, m) if a else f for (k, m, a), f in zip(ends, used.tolist())]
         return replace(v, functions=np.where(chosen, np.array(bare, np.int64)[inverse], v.functions))
 
     def plain(self, v: Value) -> Value:
-        """The same without members."""
+        """Returns the value with one member per element."""
         return self._collapsed_set(v) if v.members > 1 else v
 
     def note(self, lanes: Lanes, *what: Any) -> None:
-        """Notes elements that may leave a dtype, or meet something else that TOSA leaves open."""
+        """Notes elements that may overflow, or meet something else that TOSA leaves undefined."""
         keys = self.field.keys(np.full(lanes.shape[1], self.symbol("open", *what)))
         self.open.append((self.node, self.field.hashed(keys, lanes)))
 
     def bounded(self, v: Value) -> Value:
-        """Notes elements that may leave their dtype. Steps that 64 bits have no room for are refused anyway."""
+        """Notes elements that may leave their dtype, and returns the value.
+
+        Steps that overflow int64 raise Undecidable anyway.
+        """
         if v.dtype == UNLIMITED:
             return v
         low, high = self.limits(v)
@@ -397,14 +423,16 @@ class Terms:
 
 
 def limits_of(dtype: str) -> tuple[int, int]:
-    """The lowest and highest number of a dtype, or of those that no tensor holds."""
+    """Returns the lowest and highest number of a dtype, or of intermediate numbers."""
     kind = DType.of(dtype)
     return kind.limits if kind.is_integral else (-LARGEST >> 1, LARGEST >> 1)  # int64 has room for their difference
 
 
-def _beaten(low: Ints, high: Ints) -> NDArray[np.bool_]:
-    """Which of several values [values, elements] never are the only largest, by their limits: others are at least as
-    large."""
+def _dominated(low: Ints, high: Ints) -> NDArray[np.bool_]:
+    """Whether each of several values [values, elements] is never the only maximum, by its limits.
+
+    Another one is at least as large.
+    """
     best = low.max(0)
     leads = low == best
     varies = (leads & (high > best)).any(0)
@@ -413,7 +441,7 @@ def _beaten(low: Ints, high: Ints) -> NDArray[np.bool_]:
 
 
 def merged(shape: Shape, dtype: str, parts: Sequence[tuple[NDArray[np.bool_], Value]]) -> Value:
-    """One tensor of values that lie where the masks are."""
+    """Returns one tensor from values that lie where their masks are true."""
     n = prod(shape)
     if len(parts) == 1:
         return replace(parts[0][1], shape=shape, dtype=dtype)
@@ -424,7 +452,7 @@ def merged(shape: Shape, dtype: str, parts: Sequence[tuple[NDArray[np.bool_], Va
 
 
 def unique(numbers: Ints) -> tuple[Ints, Ints]:
-    """Different numbers in order, and of each which it is."""
+    """Returns the distinct numbers in ascending order, and the index of each number among them."""
     if not len(numbers):
         return numbers, numbers
     low = int(numbers.min())
@@ -440,7 +468,7 @@ def unique(numbers: Ints) -> tuple[Ints, Ints]:
 
 
 def unique_rows(one: Ints, other: Ints) -> tuple[Ints, Ints]:
-    """Different pairs [rows, 2], and of each which it is; the second broadcasts."""
+    """Returns the distinct pairs [rows, 2], and the index of each pair; `other` broadcasts."""
     a, left = unique(np.ascontiguousarray(one))
     b, right = unique(np.ascontiguousarray(other))
     pairs, inverse = unique(left * len(b) + right)

@@ -1,4 +1,4 @@
-"""Saved runs: what an optimization knew, on disk, to be explained and searched again."""
+"""Saved runs: optimizations on disk, to be explained and searched again."""
 
 from eqsat.runs.saved import FORMAT, VERSION, check_place, load, save
 from eqsat.search.run import Run

@@ -1,11 +1,12 @@
-"""A directory of data files with a manifest that seals them: written whole or not at all, read back only if nothing is
-missing or changed.
+"""Archives: directories of data files with a manifest.
+
+They are written whole or not at all, and read only if nothing is missing or changed.
 
     archive.write(Path("out"), "my-format", 1, {"note": "hello"}, {"data.bin": b"..."})
     note, files = archive.read(Path("out"), "my-format", 1)
 
-manifest.json holds the format's name and version, the caller's information, size and SHA-256 of every file, and a
-SHA-256 of itself.
+manifest.json holds the format's name and version, and the caller's information.
+It also holds the size and SHA-256 of every file, and a SHA-256 of itself.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ MANIFEST = "manifest.json"
 
 
 class ArchiveError(InputError):
-    """A directory that is no archive of this format, or is incomplete or changed; the message names the file and the
-    remedy."""
+    """A directory that is not an intact archive of this format.
+
+    The message names the file and the remedy.
+    """
 
 
 def _seal(content: Mapping[str, Any]) -> str:
@@ -32,8 +35,10 @@ def _seal(content: Mapping[str, Any]) -> str:
 
 
 def write(place: Path, form: str, version: int, info: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    """Writes the archive beside `place` and renames it there; an older archive of the same format is replaced.
+    """Writes the archive beside `place` and renames it there.
 
+    An older archive of the same format is replaced.
+    form, version: of the format. info: the caller's JSON object. files: contents by name.
     Raises InputError if `place` is something else, OutputError if it cannot be written.
     """
     place = Path(os.path.abspath(place))
@@ -65,7 +70,7 @@ def write(place: Path, form: str, version: int, info: Mapping[str, Any], files: 
 
 
 def check_place(place: Path, form: str) -> None:
-    """Refuses a place that cannot become an archive, before the long work starts. Raises InputError."""
+    """Raises InputError if `place` cannot become an archive, so that no work is lost."""
     if place.exists() and not (is_archive(place, form) or (place.is_dir() and not any(place.iterdir()))):
         raise InputError(f"{place} exists and is no {form}: choose another place")
     check_directory(place.absolute().parent)
@@ -79,7 +84,7 @@ def is_archive(place: Path, form: str) -> bool:
 
 
 def read(place: Path, form: str, version: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """(information, files) of an archive. Raises ArchiveError."""
+    """Returns (information, files) of an archive. Raises ArchiveError."""
 
     def broken(what: str) -> ArchiveError:
         return ArchiveError(f"{place}: {what}; save it again")

@@ -1,4 +1,4 @@
-"""E-graphs and choices as plain data: JSON with interned attributes, constants beside it in an .npz without pickles."""
+"""E-graphs and choices as files: JSON with interned attributes, and constants in an .npz."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ EGRAPH, CONSTANTS, CHOICE_GRAPH = "egraph.json.gz", "constants.npz", "choice-gra
 
 
 def plain(v: Any, constant: Callable[[Const], None]) -> Any:
-    """The value of an attribute as JSON holds it; constants by their digests, each given to `constant`."""
+    """Returns the value of an attribute as JSON.
+
+    Constants are replaced by their digests, and each is given to `constant`.
+    """
     if isinstance(v, tuple):
         return [plain(x, constant) for x in v]
     if isinstance(v, bytes):
@@ -39,7 +42,10 @@ def plain(v: Any, constant: Callable[[Const], None]) -> Any:
 
 
 def value(v: Any, constant: Callable[[str], Const]) -> Any:
-    """The value that `plain` wrote; `constant` gives that of a digest. Raises KeyError, ValueError."""
+    """Returns the value that `plain` wrote.
+
+    constant: returns the constant of a digest. Raises KeyError and ValueError.
+    """
     if isinstance(v, list):
         return tuple(value(x, constant) for x in v)
     if isinstance(v, dict):
@@ -67,7 +73,7 @@ class _RunWriter:
 
 
 def write(choices: Choices) -> dict[str, bytes]:
-    """The files of priced choices and their e-graph; the source graph is not among them."""
+    """Returns the files of priced choices and their e-graph, without the source graph."""
     w, frozen = _RunWriter(), choices.frozen
     place = {id(e): (c, i) for c, nodes in enumerate(frozen.classes) for i, e in enumerate(nodes)}
     data = {
@@ -92,8 +98,11 @@ def write(choices: Choices) -> dict[str, bytes]:
 
 
 def read(files: dict[str, bytes], source: TensorGraph, copies: Sequence[Copy]) -> Choices:
-    """The choices (and in them the e-graph) of `write`, with the copies that they need. Raises what a damaged file
-    raises: KeyError, ValueError and their like."""
+    """Returns the choices that `write` wrote, with their e-graph.
+
+    copies: the copies that the target's defects need.
+    Raises KeyError, ValueError and others if a file is damaged.
+    """
     data = unpack_json(files[EGRAPH])
     attrs = _attributes(data["attrs"], files[CONSTANTS])
     frozen = _frozen(data, attrs, source)
@@ -109,7 +118,10 @@ def read(files: dict[str, bytes], source: TensorGraph, copies: Sequence[Copy]) -
 
 
 def _attributes(rows: list[Any], stored: bytes) -> list[Attrs]:
-    """Attribute lists, by the number that e-nodes and steps name them with; `stored`: the file of constants."""
+    """Returns the attribute lists, indexed as e-nodes and steps refer to them.
+
+    stored: the content of the file of constants.
+    """
     constants = {digest: const(digest, data) for digest, data in unpack_arrays(stored).items()}
     return [tuple((name, value(v, constants.__getitem__)) for name, v in pairs) for pairs in rows]
 
@@ -127,7 +139,7 @@ def _frozen(data: dict[str, Any], attrs: list[Attrs], source: TensorGraph) -> Fr
 
 
 def _candidates(chosen: dict[str, Any], frozen: Frozen, attrs: list[Attrs]) -> list[Candidate]:
-    """Raises ValueError if there are not as many e-nodes as prices."""
+    """Returns the candidates. Raises ValueError if the lists differ in length."""
     enodes = [frozen.classes[c][i] for c, i in chosen["enodes"]]
     cycles = [math.inf if c is None else c for c in chosen["cycles"]]
     steps = [tuple((op, attrs[a]) for op, a in steps) for steps in chosen["steps"]]
@@ -140,7 +152,10 @@ def _candidates(chosen: dict[str, Any], frozen: Frozen, attrs: list[Attrs]) -> l
 
 
 def const(digest: str, data: np.ndarray[Any, Any]) -> Const:
-    """A constant under the digest that it was saved with: the dtype that is part of it is known only to its class."""
+    """Returns a constant with the digest that it was saved with.
+
+    The digest depends on the dtype, which is stored with the class only.
+    """
     c = Const.__new__(Const)
     data.setflags(write=False)
     c.data, c.digest = data, digest

@@ -1,5 +1,7 @@
-"""Graphs without the values of their constants, which are known by their digests: enough to draw and to compare them,
-and small."""
+"""Outlines: graphs without the values of their constants, which have their digests only.
+
+They are small, and enough to draw and compare graphs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from eqsat.tensor.types import Const
 
 
 def outline(graph: TensorGraph) -> dict[str, Any]:
-    """The graph as JSON holds it."""
+    """Returns the graph's outline as a JSON object."""
     return {
         "nodes": [
             [n.op, list(n.inputs), [[name, plain(v, _passed_over)] for name, v in n.attrs], list(n.shape), n.dtype]
@@ -26,8 +28,10 @@ def outline(graph: TensorGraph) -> dict[str, Any]:
 
 
 def drawn(data: dict[str, Any]) -> TensorGraph:
-    """The graph of an outline; its constants have their digests and no elements. Raises KeyError, TypeError,
-    ValueError."""
+    """Returns the graph of an outline, whose constants have digests and no elements.
+
+    Raises KeyError, TypeError and ValueError.
+    """
     nodes = [
         Node(op, tuple(inputs), tuple((name, value(v, _empty)) for name, v in attrs), tuple(shape), dtype)
         for op, inputs, attrs, shape, dtype in data["nodes"]

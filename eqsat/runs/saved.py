@@ -4,9 +4,10 @@
     eqsat.runs.save(result, "run")                        # or: eqsat optimize in.tosa ... --save run
     run = eqsat.runs.load("run")                          # what it can do: eqsat/search/run.py
 
-A directory (`eqsat/runs/archive.py`) with the graphs as .tosa, the e-graph, its prices as a choice graph that
-`extraction.io.load` reads, the choice, Vela's tables, options, target and versions. Rules are code and are not saved,
-only their names.
+A run is a directory (`eqsat/runs/archive.py`) with the graphs as .tosa and the e-graph.
+Its prices are a choice graph that `extraction.io.load` reads.
+The choice, Vela's tables, options, target and versions are there too.
+Rules are code, so only their names are saved.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ FORMAT, VERSION = "eqsat-run", 2
 
 
 def save(what: Run | Result, place: str | Path) -> None:
-    """Writes a run, or that of a result, to a directory, whole or not at all. Raises InputError."""
+    """Writes a run, or a result's run, to a directory, whole or not at all.
+
+    Raises InputError and OutputError.
+    """
     run = what if isinstance(what, Run) else what.run_or_error()
     info = {
         "name": run.name,
@@ -45,7 +49,10 @@ def save(what: Run | Result, place: str | Path) -> None:
 
 
 def load(place: str | Path) -> Run:
-    """A saved run. Raises ArchiveError for what is no run, of another version, incomplete or changed."""
+    """Returns a saved run.
+
+    Raises ArchiveError if it is not a run, or is of another version, incomplete or changed.
+    """
     info, files = archive.read(Path(place), FORMAT, VERSION)
     try:
         graphs = {name.removesuffix(".tosa"): data for name, data in files.items() if name.endswith(".tosa")}
@@ -64,16 +71,16 @@ def load(place: str | Path) -> Run:
             unpack_json(files["tables.json.gz"]),
             info["versions"],
         )
-        if run.choice:  # a run that was priced anew has none
+        if run.choice:  # a run whose prices were replaced has none
             run.cost()
         return run
-    except Exception as e:  # noqa: BLE001 - what a damaged file raises, from zlib to numpy, has no end
+    except Exception as e:  # noqa: BLE001 - a damaged file may raise anything, from zlib to numpy
         raise ArchiveError(
             f"{place}: its content does not fit together ({type(e).__name__}: {e}); save it again"
         ) from e
 
 
 def check_place(place: Path | None) -> None:
-    """Refuses a place where a run cannot be saved. Raises InputError."""
+    """Raises InputError if a run cannot be saved at `place`."""
     if place is not None:
         archive.check_place(place, FORMAT)

@@ -1,8 +1,10 @@
 """TOSA 1.0 flatbuffers <-> TensorGraph.
 
-`loads` folds constant operands (zero points, rescale multipliers, shapes, tables) into attributes as the op table says.
-An operator that the table does not have, or whose "constant" operands are not constant, becomes an `opaque` node
-with all its operands and attributes; `dumps` writes it back as it was.
+`loads` folds constant operands (zero points, multipliers, shapes, tables) into attributes.
+The op table says which operands are folded.
+An operator becomes an `opaque` node if the table lacks it.
+So does one whose folded operands are not constant.
+An opaque node has all operands and attributes, and `dumps` writes it back as it was.
 """
 
 from __future__ import annotations
@@ -26,17 +28,21 @@ from eqsat.tosa import schema
 IDENTIFIER = b"TOSA"
 _CONSTANTS = ("CONST", "CONST_SHAPE")
 _STATEFUL = {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LOOP"}
-#: Bytes that may be read per byte of the file, and at least: parts of a flatbuffer may be shared, so a small file can
-#: stand for an endless graph.
-_SHARED, _LEAST = 16, 1 << 20
-_MESSAGE = 500  # characters of an error: names come from the file
-_STRING = 16  # what reading a string costs besides its length
-#: Shapes, which only constants have, are written as 64-bit integers.
+#: Bytes that may be read per byte of the file.
+#: Parts of a flatbuffer may be shared, so a small file can describe an endless graph.
+_SHARED = 16
+#: Bytes that may be read of any file.
+_LEAST = 1 << 20
+#: Characters of an error, at most, since names come from the file.
+_MESSAGE = 500
+#: Bytes that reading a string counts for, besides its length.
+_STRING = 16
+#: Dtype of shapes, which only constants have; they are written as 64-bit integers.
 _SHAPE = DType("SHAPE", schema.DTYPE_CODE["SHAPE"], "integer", 64, 8, np.int64)
 
 
 def most_to_read(buffer: bytes) -> int:
-    """Bytes that may be read of a file, parts that are shared counted as often as they are read."""
+    """Returns how many bytes of a file may be read; shared parts count at each read."""
     return max(_LEAST, _SHARED * len(buffer))
 
 
@@ -45,8 +51,10 @@ class TosaError(ValueError):
 
 
 def unpack(raw: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
-    """Values of a constant from its little-endian bytes; raw bytes for dtypes numpy lacks. Raises TosaError where there
-    are too few."""
+    """Returns the values of a constant from its little-endian bytes.
+
+    Returns the raw bytes for dtypes that numpy lacks. Raises TosaError if there are too few bytes.
+    """
     count = math.prod(shape)
     kind = _dtype(dtype)
     if 8 * raw.size < count * kind.bits:
@@ -64,7 +72,7 @@ def unpack(raw: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
 
 
 def pack(data: np.ndarray, dtype: str) -> np.ndarray:
-    """Little-endian bytes of a constant; the inverse of `unpack`."""
+    """Returns the little-endian bytes of a constant; the inverse of `unpack`."""
     kind = _dtype(dtype)
     if kind.carried:
         return data
@@ -81,7 +89,10 @@ def _dtype(name: str) -> DType:
 
 
 def _folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Mapping[str, Any]) -> list[str]:
-    """Dtypes of the constant operands of an op, as the op table says."""
+    """Returns the dtypes of an operator's folded operands, as the op table says.
+
+    operands, result: dtypes of the tensors.
+    """
     if not spec.folded:
         return []
     known = {
@@ -98,7 +109,10 @@ def _folded_dtypes(spec: Op, operands: Sequence[str], result: str, attrs: Mappin
 
 
 def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
-    """Reads a flatbuffer. Raises TosaError (unreadable, truncated, stateful or several regions) naming `name`."""
+    """Reads a flatbuffer.
+
+    Raises TosaError, naming `name`, for unreadable files, state and control flow.
+    """
     if len(buffer) < 8 or buffer[4:8] != IDENTIFIER:
         raise TosaError(f"{name} is no TOSA flatbuffer (identifier 'TOSA' missing): give a .tosa file of TOSA 1.0")
     try:
@@ -122,14 +136,14 @@ def loads(buffer: bytes, name: str = "the TOSA buffer") -> TensorGraph:
 
 
 def named(buffer: bytes) -> tuple[TensorGraph, dict[str, int]]:
-    """What `loads` gives, and {tensor: its node there}, for a buffer that `loads` reads."""
+    """Returns (`loads(buffer)`, {tensor: its node there}), for a buffer that `loads` reads."""
     reader = _Reader(bytes(buffer), "the TOSA buffer")
     place = {n: i for i, n in enumerate(reader.graph.live())}
     return reader.graph.pruned(), {name: place[n] for name, n in reader.number.items() if n in place}
 
 
 def tensor_names(buffer: bytes) -> dict[str, int]:
-    """{tensor: its node in `loads(buffer)`}, for a buffer that `loads` reads."""
+    """Returns {tensor: its node in `loads(buffer)`}, for a buffer that `loads` reads."""
     return named(buffer)[1]
 
 
@@ -195,7 +209,7 @@ class _Reader:
         return raw.decode()
 
     def _data(self, table: Any) -> np.ndarray:
-        """Bytes of a tensor or shape."""
+        """Returns the bytes of a tensor or shape."""
         self._spend(table.DataLength())
         return np.atleast_1d(table.DataAsNumpy()) if table.DataLength() else np.zeros(0, np.uint8)
 
@@ -203,7 +217,10 @@ class _Reader:
         return name in self.number or name in self.tensors and name in self.constant
 
     def _node(self, name: str) -> int:
-        """The node of a tensor; a constant gets one where it is first read as a tensor, as most are only folded."""
+        """Returns the node of a tensor. Raises TosaError if there is none yet.
+
+        A constant gets a node when it is first read as a tensor, since most are only folded.
+        """
         if name not in self.number and self._is_tensor(name):
             t = self.tensors[name][0]
             self.number[name] = self.graph.add_const(self.constant[name], t.dtype, t.shape)
@@ -216,7 +233,7 @@ class _Reader:
             raise TosaError(f"tensor {name!r} is written twice: give every result a name of its own")
 
     def _operator(self, op: Any) -> None:
-        """Adds one operator of the file to the graph, opaque where the op table has none. Raises TosaError."""
+        """Adds one operator of the file, opaque if the op table lacks it. Raises TosaError."""
         code = schema.OP_NAME[op.Op()]
         ins = [self._text(op.Inputs(i)) for i in range(op.InputsLength())]
         outs = [self._text(op.Outputs(i)) for i in range(op.OutputsLength())]
@@ -250,7 +267,10 @@ class _Reader:
             self._opaque(code, ins, outs, attrs)
 
     def _modelled(self, op: str, ins: list[str], out: str, attrs: dict[str, Any]) -> bool:
-        """Adds an operator that the op table has; False if a form of it is not modelled. Raises TosaError."""
+        """Adds an operator of the op table and returns True; False if its form is not modelled.
+
+        Raises TosaError.
+        """
         spec = OPS.get(op)
         if spec is None or not spec.tosa:
             return False
@@ -265,7 +285,7 @@ class _Reader:
         attrs, want = dict(attrs), self.tensors[out][0]
         expected = _folded_dtypes(spec, [self.tensors[i][0].dtype for i in ins[:n]], want.dtype, attrs)
         if expected != [self.tensors[f][0].dtype if f in self.tensors else "SHAPE" for f in folded]:
-            return False  # written back in the dtypes that it should have, it would mean something else
+            return False  # `dumps` would write other dtypes, and so another meaning
         for (attr, _), f in zip(spec.folded, folded, strict=True):
             attrs[attr] = tuple(v.item() for v in self.constant[f].reshape(-1))
         if spec.declared:
@@ -280,7 +300,7 @@ class _Reader:
         return True
 
     def _opaque(self, code: str, ins: list[str], outs: list[str], attrs: dict[str, Any]) -> None:
-        """Adds an operator as opaque, its further results as items."""
+        """Adds an opaque operator; its results after the first are `item` nodes."""
         types = [self.tensors[o][0] for o in outs]
         operands: list[int] = []
         shapes: list[tuple[int, ...] | None] = []
@@ -312,19 +332,22 @@ class _Reader:
 
 
 def dumps(graph: TensorGraph, locations: Mapping[int, str] | None = None) -> bytes:
-    """Writes a flatbuffer. locations: texts by node (`eqsat.tosa.locations`). Inputs keep their names and order; node
-    n's tensor is named `n<number>`, or as the output slot; where names of the graph look the same, more of the n stand
-    before the number.
+    """Writes a flatbuffer.
 
-    A value in several output slots, or an input or constant that is an output, gets an IDENTITY per extra slot:
-    Vela needs every output to be a tensor of its own.
+    locations: texts by node (`eqsat.tosa.locations`).
+    Inputs keep their names and order. An output's tensor has the name of its slot.
+    Other tensors are named `n<node>`; more n precede the number if the graph has such names.
+    A value in several output slots gets an IDENTITY per further slot.
+    So does an input or constant that is an output, since Vela needs distinct output tensors.
     """
     return _Writer(graph, locations or {}).buffer
 
 
 class _Names:
-    """The tensors' names in the flatbuffer of a graph, see `dumps`. identities: (node, name) of outputs that need
-    one."""
+    """The names of a graph's tensors in its flatbuffer, see `dumps`.
+
+    identities: (node, name) of outputs that need an IDENTITY.
+    """
 
     def __init__(self, graph: TensorGraph):
         self.graph = graph
@@ -350,7 +373,7 @@ class _Names:
             self.prefix += "n"
 
     def _value(self, n: int) -> tuple[int, int]:
-        """(node, number of its result) that node `n` stands for."""
+        """Returns (node, number of its result) for a node, which may be an `item`."""
         node = self.graph.nodes[n]
         return (node.inputs[0], node.attr("index")) if node.op == "item" else (n, 0)
 
@@ -362,7 +385,7 @@ class _Names:
 
 
 def written_names(graph: TensorGraph) -> dict[int, str]:
-    """{live node: the name that `dumps` gives its tensor}."""
+    """Returns {live node: the name that `dumps` gives its tensor}."""
     names = _Names(graph)
     return {n: names.of(n) for n in graph.live()}
 
@@ -447,7 +470,7 @@ class _Writer:
         return OpLocation.OpLocationEnd(self.b)
 
     def _small(self, values: Sequence[int], dtype: str) -> str:
-        """A constant operand, shared between equal ones."""
+        """Returns the name of a constant operand, which is shared between equal ones."""
         key = (dtype, tuple(values))
         if key not in self.seen:
             name = self.seen[key] = f"{self.names.prefix}c{len(self.seen)}"

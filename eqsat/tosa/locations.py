@@ -1,5 +1,6 @@
-"""Where operators come from: TOSA's field for locations, which says of an operator which PyTorch operators it stands
-for.
+"""Origins of operators: the PyTorch operators that an operator implements.
+
+They are kept in TOSA's field for locations.
 
 >>> from eqsat.tosa.locations import Origin, parse, text
 >>> text([Origin("conv2d_1", "features.0")])
@@ -7,8 +8,8 @@ for.
 >>> [str(o) for o in parse(text([Origin("conv2d_1", "features.0"), Origin("relu", "features.1")]))]
 ['features.0: conv2d_1', 'features.1: relu']
 
-What ExecuTorch writes with `dump_debug_info` in its mode TOSA is read too, and any other text is the name of an
-operator.
+Locations that ExecuTorch writes with `dump_debug_info` in its mode TOSA are read too.
+Any other text is taken as the name of an operator.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ from eqsat.tosa.flatbuffer import most_to_read
 
 
 class Origin(NamedTuple):
-    """An operator of a PyTorch program: its node in the exported program, the path of its module ("": the model itself,
-    or not known), the class of that, and ExecuTorch's debug handle, by which ETRecord and the Inspector know it."""
+    """An operator of a PyTorch program.
+
+    node: its name in the exported program.
+    module: the path of its module ("": the model itself, or unknown). kind: that module's class.
+    handle: ExecuTorch's debug handle, by which ETRecord and the Inspector know it.
+    """
 
     node: str
     module: str = ""
@@ -36,27 +41,27 @@ class Origin(NamedTuple):
         return f"{self.module}: {self.node}" if self.module and self.node else self.module or self.node
 
     def record(self) -> dict[str, Any]:
-        """What is known, as JSON holds it."""
+        """Returns the known fields as a JSON object."""
         return {k: v for k, v in self._asdict().items() if v not in ("", None)}
 
 
-#: One or several, without repetition; several where operators merged.
+#: Distinct origins of one operator; several if operators were merged.
 Origins = tuple[Origin, ...]
 
 
 def union(several: Iterable[Origins]) -> Origins:
-    """All of them, each once, in order."""
+    """Returns all origins in order, each once."""
     return tuple(dict.fromkeys(o for origins in several for o in origins))
 
 
 def text(origins: Iterable[Origin]) -> str:
-    """The location of an operator with these origins, "" for none."""
+    """Returns the location of an operator with these origins, "" for none."""
     records = [o.record() for o in origins]
     return json.dumps(records) if records else ""
 
 
 def parse(location: str) -> Origins:
-    """The origins that a location tells."""
+    """Returns the origins in a location."""
     try:
         data = json.loads(location)
     except ValueError:
@@ -74,7 +79,10 @@ def _origin(data: Mapping[str, Any]) -> Origin:
 
 
 def _arms(data: Mapping[str, Any]) -> Origin:
-    """ExecuTorch's (backends/arm/debug/schema.py, 1.5): the node as it was exported is the last of its trace."""
+    """Returns the origin in ExecuTorch's format; the last node of its trace is the exported one.
+
+    Source: backends/arm/debug/schema.py of executorch 1.5.
+    """
     torch = data.get("torch_info", {})
     trace, stack = torch.get("node_trace"), torch.get("nn_module_stack")
     node = trace[-1]["name"] if isinstance(trace, list) and trace else data["aten_info"].get("node_name", "")
@@ -83,8 +91,10 @@ def _arms(data: Mapping[str, Any]) -> Origin:
 
 
 def read(buffer: bytes) -> dict[str, Origins]:
-    """{result of an operator: its origins}, of a buffer that `loads` reads; operators without a location are left
-    out."""
+    """Returns {result of an operator: its origins}, for a buffer that `loads` reads.
+
+    Operators without a location are left out.
+    """
     block = TosaGraph.TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
     out: dict[str, Origins] = {}
     left = most_to_read(buffer)
@@ -96,7 +106,7 @@ def read(buffer: bytes) -> dict[str, Origins]:
             left -= len(raw or b"")
             origins = parse(raw.decode()) if raw and left >= 0 else ()
         except (struct.error, UnicodeDecodeError, AttributeError, LookupError, TypeError, ValueError, RecursionError):
-            continue  # a location that cannot be read says nothing, and nothing depends on it
+            continue  # locations are optional
         if origins:
             out.update((op.Outputs(k).decode(), origins) for k in range(op.OutputsLength()))
     return out

@@ -1,5 +1,7 @@
-"""The TOSA reference model, called in the process that imports this: a worker's, as it may crash or hang
-(`reference.py`)."""
+"""The TOSA reference model, called in this process.
+
+It may crash or hang, so this runs in a worker (`reference.py`).
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,23 @@ import numpy as np
 
 
 def packed(arrays: Iterable[np.ndarray]) -> bytes:
-    """Arrays as one byte string."""
+    """Returns arrays as one byte string."""
     out = io.BytesIO()
     np.savez(out, **{f"x{i}": x for i, x in enumerate(arrays)})
     return out.getvalue()
 
 
 def unpacked(data: bytes) -> list[np.ndarray]:
-    """The arrays that `packed` was given."""
+    """Returns the arrays that `packed` was given."""
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         return [arrays[f"x{i}"] for i in range(len(arrays.files))]
 
 
 def reference(buffer: bytes, samples: list[bytes]) -> list[bytes | str]:
-    """Per sample of packed inputs the outputs, packed, or why the model refuses it. Raises ImportError with the
-    remedy."""
+    """Returns, per sample of packed inputs, the packed outputs or why the model refuses it.
+
+    Raises ImportError with the remedy.
+    """
     try:
         import tosa_reference_model as model
     except ImportError as e:

@@ -1,4 +1,4 @@
-"""The TOSA reference model, and the bit-for-bit comparison of graphs on it, through a worker process."""
+"""The TOSA reference model in a worker process, and bit-for-bit comparisons of graphs on it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,26 @@ from eqsat.tensor.types import GraphError
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.model import packed, reference, unpacked
 
-#: Bytes of tensors that one request to a worker gives back, about.
+#: Bytes of tensors that one request to a worker returns, about.
 _MESSAGE = 1 << 26
-#: Elements that a comparison computes, about, in all tensors and samples: of small graphs there are more samples than
-#: were asked for.
+#: Elements that a comparison computes in all tensors and samples, about.
+#: Small graphs get more samples than were asked for.
 _ELEMENTS = 1 << 22
-#: Samples at most, per one that was asked for.
+#: Samples per sample that was asked for, at most.
 _MOST = 16
-#: How often a graph may end the model's process, which takes a second to begin again.
+#: Crashes of the model per graph, at most; each restart takes a second.
 _DEATHS = 12
-#: Elements of inner values that are kept.
+#: Elements of inner values that are kept, at most.
 _KEPT = 10_000_000
 
 
 def run_reference(
     buffer: bytes, inputs: Sequence[np.ndarray], via: Pool | Worker, timeout: float = 300.0
 ) -> list[np.ndarray]:
-    """Outputs of the TOSA reference model (`tosa-tools`). Raises WorkerError."""
+    """Returns the outputs of the TOSA reference model (`tosa-tools`). Raises WorkerError.
+
+    timeout: seconds.
+    """
     (answer,) = _request(buffer, [inputs], via, timeout)
     if isinstance(answer, WorkerError):
         raise answer
@@ -49,9 +52,12 @@ def run_samples(
     timeout: float = 300.0,
     deaths: int = _DEATHS,
 ) -> list[list[np.ndarray] | WorkerError]:
-    """As `run_reference`, of several samples at once: per sample its outputs or why there are none. A sample on which
-    the model dies takes none of the others along, unless it has died `deaths` times. Raises WorkerError where the model
-    refuses the graph itself, or is not done in `timeout` seconds."""
+    """Returns, per sample, the outputs of the reference model or why there are none.
+
+    A sample on which the model crashes fails alone, until there were `deaths` crashes.
+    timeout: seconds per request.
+    Raises WorkerError if the model refuses the graph itself, or exceeds the timeout.
+    """
     answers: list[list[np.ndarray] | WorkerError] = []
     parts = [inputs]
     while parts:
@@ -77,14 +83,20 @@ def _request(
 
 
 class Unjudged(WorkerError):
-    """There is nothing to compare on: the model refuses the reference itself, or each sample, or does not show its
-    outputs."""
+    """There is nothing to compare on.
+
+    The model refuses the reference or every sample, or it does not show the outputs.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of a comparison: `equal`, the largest absolute difference seen, what differed in words, and on how many
-    samples they were compared (0 where the signatures already differ)."""
+    """The result of a comparison.
+
+    equal: to the bit. max_difference: the largest absolute difference.
+    reason: what differs, "" if nothing does.
+    judged: number of samples that were compared, 0 if the signatures differ.
+    """
 
     equal: bool
     max_difference: float
@@ -94,8 +106,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A value inside another graph (its node) that should be that of a node of the reference, moved (None: as it
-    is)."""
+    """The claim that a value of another graph equals a moved value of the reference.
+
+    node: of the other graph. reference: node of the reference.
+    move: of the reference's value (None: as it is).
+    """
 
     node: int
     reference: int
@@ -103,14 +118,16 @@ class Claim:
 
 
 class Reference:
-    """A graph's values on samples, computed once and compared with those of any number of graphs that should equal it.
+    """A graph's values on samples, computed once and compared with any number of graphs.
 
-    Samples that the reference model cannot run for the graph itself say nothing and are left out: TOSA leaves open what
-    an addition that overflows gives, or a GATHER out of range. Outputs that the model does not show (INT48) are
-    computed by the semantics of the op table instead, by which a graph is compared whole.
+    Samples that the reference model cannot run for the graph itself are left out.
+    TOSA leaves results of overflowing additions and of GATHERs out of range undefined.
+    The model does not show INT48 outputs.
+    A graph with such outputs is compared as a whole by the op table's semantics instead.
 
-    trials: samples of a large graph; smaller ones get more. timeout: seconds per request to the model. Raises Unjudged
-    where there is no sample on which it could be run.
+    trials: samples of a large graph; smaller ones get more.
+    timeout: seconds per request to the model.
+    Raises Unjudged if the model runs on none of the samples.
     """
 
     def __init__(
@@ -141,18 +158,21 @@ class Reference:
 
     @property
     def outputs(self) -> list[list[np.ndarray]]:
-        """Per sample those that the model shows, and something of another shape for others."""
+        """The outputs per sample; those that the model does not show have another shape."""
         return [v[: len(self._results)] for v in self._values]
 
     def values(self, node: int) -> Iterator[np.ndarray]:
-        """What an inner node was seen to be; nothing for a node that the model does not show."""
+        """Returns the values of an inner node, one per sample; none if it is not shown."""
         at = self._position.get(node)
         return (v[at] for v in self._values if at is not None and len(v) > at)
 
     def _run(
         self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[np.ndarray]], deaths: int = _DEATHS
     ) -> Iterator[list[np.ndarray] | WorkerError]:
-        """Outputs and, of the last samples, which are drawn freely, inner values of a graph."""
+        """Returns, per sample, the outputs and perhaps inner values of a graph, or an error.
+
+        Only the last samples, which are random, have inner values.
+        """
         plain = max(0, len(drawn) - self._inner_samples)
         shown = replace(graph, outputs=[*graph.outputs, *inner])
         parts: list[tuple[bytes, Sequence[Sequence[np.ndarray]]]] = []
@@ -167,9 +187,11 @@ class Reference:
         return (answer for part in answers for answer in part)
 
     def compare(self, other: TensorGraph, claims: Sequence[Claim] = ()) -> Comparison:
-        """Compares every output of `other`, and the values that are claimed to be equal, to the bit. Raises WorkerError
-        if the model cannot run `other` on a sample on which it ran the reference, and Unjudged if there is an output
-        that nothing shows."""
+        """Compares every output of `other`, and the claimed values, to the bit.
+
+        Raises WorkerError if the model fails on `other` for a sample of the reference.
+        Raises Unjudged if there is an output that nothing shows.
+        """
         graph = self.graph
         if graph.signature() != other.signature():
             return Comparison(False, math.inf, f"signatures differ: {graph.signature()} and {other.signature()}")
@@ -189,8 +211,11 @@ class Reference:
         return Comparison(not difference.where, difference.worst, difference.where, judged)
 
     def _on_the_model(self, other: TensorGraph, claims: Sequence[Claim]) -> tuple[_Difference, set[int], int]:
-        """The difference, the outputs that the model does not show, and the number of samples: one on which the graphs
-        differ is none where TOSA leaves open what the reference gives, which the model does not always say."""
+        """Returns the difference, the outputs that are not shown, and the number of samples.
+
+        A sample on which the graphs differ is not counted if TOSA leaves its result undefined.
+        The model does not always report that.
+        """
         offset = len(self._results)
         claims = [c for c in claims if c.reference in self._position and _shown(other, c.node)]
         inner = list(dict.fromkeys(c.node for c in claims))
@@ -217,7 +242,7 @@ class Reference:
         return difference, hidden, judged
 
     def _in_numpy(self, other: TensorGraph, difference: _Difference) -> None:
-        """Adds the difference of all outputs by the semantics of the op table. Raises GraphError."""
+        """Adds the difference of all outputs by the op table's semantics. Raises GraphError."""
         for inputs in self.inputs:
             for slot, (x, y) in enumerate(zip(self.graph.evaluate(inputs), other.evaluate(inputs), strict=True)):
                 difference.add(x, y, f"output {slot}")
@@ -234,14 +259,14 @@ def _run_part(
 
 
 def _shown(graph: TensorGraph, node: int) -> bool:
-    """Whether the reference model gives the value of a node as an output."""
+    """Whether the reference model can show a node's value as an output."""
     dtype = DType.of(graph.nodes[node].dtype)
     return not dtype.carried and not dtype.only_rescaled
 
 
 @dataclass(slots=True)
 class _Difference:
-    """The largest difference that was found, and where."""
+    """The largest absolute difference so far, and where it is."""
 
     worst: float = 0.0
     where: str = ""
@@ -257,5 +282,5 @@ class _Difference:
 def compare(
     a: TensorGraph, b: TensorGraph, via: Pool | Worker, trials: int = 6, seed: int = 0, timeout: float = 300.0
 ) -> Comparison:
-    """Whether b equals a, see `Reference`. Raises WorkerError."""
+    """Compares b with a, see `Reference`. Raises WorkerError."""
     return Reference(a, via, trials, seed, timeout).compare(b)

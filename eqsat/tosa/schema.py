@@ -1,7 +1,7 @@
-"""The TOSA schema by introspection of the modules that the FlatBuffers compiler generated (`tosa-tools`).
+"""The TOSA schema by introspection of the FlatBuffers compiler's modules (`tosa-tools`).
 
-Attribute tables are read and written field by field without naming any of them here, so that every operator,
-also one that eqsat does not model, keeps its attributes exactly.
+Attribute tables are read and written field by field, without naming any of them here.
+So every operator keeps its attributes exactly, even one that eqsat does not model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def snake(name: str) -> str:
 
 @cache
 def _table(union: str) -> tuple[Any, type, dict[str, str]]:
-    """(generated module, its class, snake name -> field name) of an attribute table."""
+    """Returns (generated module, its class, {snake name: field name}) of an attribute table."""
     module = importlib.import_module(f"tosa.{union}")
     cls = getattr(module, union)
     fields = [
@@ -51,15 +51,21 @@ def fields(union: str) -> frozenset[str]:
 
 @cache
 def union_for(op: str) -> str:
-    """Attribute table of a TOSA op: the one whose name is the op's without underscores (`CONV2D` ->
-    `Conv2dAttribute`)."""
+    """Returns the name of a TOSA operator's attribute table, "NONE" if it has none.
+
+    It is the operator's name without underscores: `CONV2D` has `Conv2dAttribute`.
+    """
     plain = op.replace("_", "").lower() + "attribute"
     return next((u for u in UNION_CODE if u.lower() == plain), "NONE")
 
 
 def read_attributes(union: str, table: Any, spend: Callable[[int], None] = lambda size: None) -> dict[str, Any]:
-    """Attributes of one operator: vectors of bytes as `bytes`, other vectors as tuples, scalars as int or bool. `spend`
-    is called with the bytes of every vector before it is read. Raises ValueError if the table is missing."""
+    """Returns the attributes of one operator.
+
+    Vectors of bytes are `bytes`, other vectors tuples, and scalars int or bool.
+    spend: called with the bytes of every vector before it is read.
+    Raises ValueError if the table is missing.
+    """
     if union == "NONE":
         return {}
     if table is None:

@@ -1,2 +1,1 @@
-"""Whether a compiled graph may be the answer: proof, samples, regions, binaries and the deviation of tolerant
-graphs."""
+"""Checks of compiled graphs: proofs, samples, regions, binaries, deviations."""

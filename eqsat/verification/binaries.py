@@ -1,5 +1,7 @@
-"""Whether what Vela makes of a candidate computes what the candidate says: its binary on the functional model, within a
-budget of work."""
+"""Checks of compiled binaries on the functional model, within a budget of work.
+
+A binary is right if it computes what its graph does.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,16 @@ from eqsat.tosa.reference import run_samples
 from eqsat.vela.compile import compile_tosa
 from eqsat.vela.regor import RawOutput
 
-#: Elements that a comparison computes, about, in all tensors and samples, and samples at most.
-_ELEMENTS, _MOST = 1 << 22, 16
-#: The first samples of a graph are the lowest and the highest values everywhere, which show less than others.
+#: Elements that a comparison computes in all tensors and samples, about.
+_ELEMENTS = 1 << 22
+#: Samples per binary, at most.
+_MOST = 16
+#: Samples of constant inputs (lowest, highest), which come first and reveal less than others.
 _PLAIN = 2
-#: Elements in all tensors and samples that the functional model computes in a second, about: what turns a limit in
-#: seconds into a budget of work, so that a busy machine runs the same binaries as an idle one
-#: (benchmarks/results/device).
+#: Elements that the functional model computes per second, about, in all tensors and samples.
+#: It converts a limit in seconds into a budget of work.
+#: So a busy machine runs the same binaries as an idle one.
+#: Source: benchmarks/results/device.
 _ELEMENTS_PER_SECOND = 2_000_000
 #: Seconds after which a run counts as hung.
 _HUNG = 600.0
@@ -35,9 +40,9 @@ Samples = Sequence[Sequence[Array]]
 
 
 class Binaries:
-    """Judges binaries for a target.
+    """Checks binaries for a target.
 
-    seconds: for all of them together, counted in work; 0: none is run.
+    seconds: budget for all of them together, counted in work; 0: none is run.
     """
 
     def __init__(self, target: Target, pool: Pool, seconds: float) -> None:
@@ -58,10 +63,12 @@ class Binaries:
         expected: Samples | None = None,
         whatever_it_takes: bool = False,
     ) -> Verdict:
-        """Whether the binary of a graph computes on `inputs` what is expected, by default what the reference model
-        gives for the graph.
+        """Returns whether the binary of a graph computes what is expected on `inputs`.
 
-        whatever_it_takes: run it though the budget is used up.
+        tosa, raw: the graph as TOSA and its compiled output.
+        expected: outputs per sample, by default those of the reference model.
+        whatever_it_takes: runs the binary even if the budget is used up.
+        The verdict is None, with the reason, if the binary was not run.
         """
         if not self.run_at_all:
             return Verdict(None, "binaries are not run (binary_time_limit is 0)")
@@ -88,9 +95,9 @@ class Binaries:
         return check(graph, raw, self._pool, inputs, expected, _HUNG)
 
     def culprit(self, graph: TensorGraph, inputs: Samples) -> int | None:
-        """The first node, in the order of the graph, up to which the graph's binary is wrong, if that can be told.
+        """Returns the first node up to which the graph's binary is wrong, or None.
 
-        It is found by halving, so that it may be a later one where errors come and go.
+        It is found by bisection, so it may be a later one if errors come and go.
         """
         inner = [n for n in graph.live() if _activation(graph, n)]
         low, high = 0, len(inner)
@@ -113,13 +120,15 @@ class Binaries:
 
 
 def _chosen(graph: TensorGraph, samples: int) -> list[int]:
-    """Which samples, by number: fewer of a large graph."""
+    """Returns the numbers of the samples to run; large graphs get fewer."""
     elements = sum(graph.type(n).elements for n in graph.live())
     order = [*range(_PLAIN, samples), *range(min(_PLAIN, samples))]
     return order[: max(2, min(_MOST, _ELEMENTS // elements))]
 
 
 def _activation(graph: TensorGraph, n: int) -> bool:
-    """Whether a node gives an activation: Vela treats wide values that are outputs otherwise than those within a
-    graph."""
+    """Whether a node's result is an activation.
+
+    Vela treats wide values differently as outputs than within a graph.
+    """
     return OPS[graph.nodes[n].op].kind != "leaf" and DType.of(graph.nodes[n].dtype).is_activation

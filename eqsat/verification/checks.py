@@ -1,4 +1,4 @@
-"""What candidates have to pass before one of them may be the answer."""
+"""The checks that a candidate must pass before it may be the answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eqsat.verification.deviation import Deviation
 from eqsat.verification.equality import Equality, Verifier
 from eqsat.verification.judging import BinaryChecks, Judged
 
-#: What warnings call the graphs.
+#: Names of the graphs in warnings.
 CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat": "a candidate"}
 
 
@@ -26,10 +26,10 @@ CALLED = {"explicit": "the explicit graph", "stock": "stock ExecuTorch", "eqsat"
 class Answer:
     """The graph to use.
 
-    verified: it is the reference, or equal to it to the bit: proved, or on samples.
-    binary: whether its binary computes what it says.
-    proof: what is known of its equality for every input; None for the reference itself, and where none was tried.
-    deviation: by how much it differs, of a tolerant graph that is not equal to the bit.
+    verified: whether it is the reference or equal to it to the bit, by proof or on samples.
+    binary: whether its binary computes what the graph does.
+    proof: of its equality for every input; None for the reference, or if none was tried.
+    deviation: of a tolerant graph that is not equal to the bit.
     """
 
     best: Compiled
@@ -40,14 +40,13 @@ class Answer:
 
     @property
     def is_proved(self) -> bool:
-        """Whether it is equal to the reference for every input."""
+        """Whether the graph is equal to the reference for every input."""
         return self.best.name == "explicit" or self.proof is not None and self.proof.verdict == PROVED
 
 
 class Checks:
-    """What candidates have to pass, against one reference.
+    """Checks candidates against one reference, whose values are computed in the background.
 
-    What does not need them is begun at once: the reference's values.
     warnings: what the user is told, once for each candidate.
     miscompiled: candidates that Vela compiles wrongly, with the operator.
     """
@@ -65,7 +64,7 @@ class Checks:
         self._guards: dict[Compiled, list[str]] = {}
 
     def guards(self, c: Compiled) -> list[str]:
-        """What in a candidate breaks a guard, in words."""
+        """Returns descriptions of the guards that a candidate breaks."""
         if c not in self._guards:
             self._guards[c] = violations(c.graph, self._family)
         return self._guards[c]
@@ -78,7 +77,7 @@ class Checks:
         return self.breaks_a_guard(c) and self.binaries.verdict(c).equal is not True
 
     def compared(self, c: Compiled) -> Answer | None:
-        """The candidate as an answer, if it may replace the reference; None, with a warning, if it may not."""
+        """Returns the candidate as an answer, or None, with a warning, if it may not be one."""
         if c not in self._compared:
             found = self._compared[c] = self._compare(c)
             if found is not None and found.binary.equal is False:
@@ -86,15 +85,17 @@ class Checks:
         return self._compared[c]
 
     def verified(self, c: Compiled) -> bool | None:
-        """Whether a candidate may replace the reference and is compiled rightly, as far as known; None before it was
-        compared."""
+        """Whether a candidate may replace the reference and its binary is not known to be wrong.
+
+        None if it has not been compared yet.
+        """
         if c not in self._compared:
             return None
         found = self._compared[c]
         return found is not None and found.binary.equal is not False
 
     def run_in_any_case(self, found: Answer) -> Answer:
-        """An answer whose binary was run though the budget is used up."""
+        """Returns the answer after running its binary even if the budget is used up."""
         c = found.best
         binary = self.binaries.verdict(c, whatever_it_takes=True)
         if binary.equal is False:
@@ -128,10 +129,10 @@ class Checks:
         return Answer(c, found.deviation is None, binaries.verdict(c), found.proof, found.deviation)
 
     def stock(self, candidates: Sequence[Compiled]) -> tuple[bool | None, bool | None, Verdict | None]:
-        """(whether stock's graph equals the reference, whether that is proved, the verdict on its binary), each None if
-        it is not known.
+        """Returns (whether stock's graph is equal, whether that is proved, verdict on its binary).
 
-        Warns where its binary is wrong, unless the user was told.
+        Each is None if it is unknown.
+        Warns if the binary is wrong, unless the user was told.
         """
         stock = next((c for c in candidates if c.name == "stock"), None)
         if stock is None:

@@ -1,8 +1,9 @@
-"""How far a tolerant graph is from the exact one, and how far both are from the model in real numbers.
+"""Deviations of a tolerant graph from the exact one, and of both from real numbers.
 
-Measured on inputs that lie as the data that ranges were calibrated on: normal, with the limits of the dtype at four
-standard deviations. Inputs at the limits everywhere drive a network far out of its calibrated ranges; what they show is
-saturation.
+They are measured on inputs that are distributed like the data of the calibration.
+These are normal, with the limits of the dtype at four standard deviations.
+Inputs at the limits everywhere drive a network far out of its calibrated ranges.
+They would only show saturation.
 """
 
 from __future__ import annotations
@@ -23,16 +24,20 @@ from eqsat.tensor.types import Array, GraphError, Type
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.reference import run_samples
 
-#: Of one trial: the outputs of the exact graph, of the tolerant one, and of the exact one in real numbers, None if it
-#: means nothing there.
+#: One trial: outputs of the exact graph, of the tolerant one, and of the exact one in real numbers.
+#: The last are None if an operator has no meaning in real numbers.
 _Outputs = tuple[list[Array], list[Array], list[Array] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Per output, in steps of its quantization, over all trials: the largest and the mean absolute difference from the
-    exact graph; the r.m.s. error of the exact graph (before) and of the tolerant one (after) against the exact graph in
-    real numbers (`eqsat/tensor/real.py`), None if it has an operator that has no meaning there."""
+    """The deviation of each output over all trials, in steps of its quantization.
+
+    largest, mean: absolute difference from the exact graph.
+    error_before: r.m.s. error of the exact graph against itself in real numbers.
+    error_after: r.m.s. error of the tolerant graph against the same (`eqsat/tensor/real.py`).
+    Both errors are None if an operator has no meaning in real numbers.
+    """
 
     largest: tuple[float, ...]
     mean: tuple[float, ...]
@@ -41,7 +46,7 @@ class Deviation:
 
     @property
     def text(self) -> str:
-        """One line for a user, over all outputs."""
+        """The deviation of all outputs, as one line for a user."""
         line = (
             f"not bit-exact: differs from the exact graph by at most {max(self.largest):g} steps of the output's quantization, "
             f"{max(self.mean):.2f} on average"
@@ -53,7 +58,7 @@ class Deviation:
 
 
 def natural(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Array]]:
-    """Inputs of INT8 and INT16 as the module's text says; others uniform."""
+    """Returns inputs per trial: normal for INT8 and INT16 (see the module), uniform for others."""
     rng = np.random.default_rng(seed)
 
     def normal(t: Type) -> Array:
@@ -70,8 +75,12 @@ def natural(given: Sequence[Domain], trials: int, seed: int = 0) -> list[list[Ar
 
 
 def deviation(exact: TensorGraph, tolerant: TensorGraph, via: Pool | Worker, trials: int, seed: int = 0) -> Deviation:
-    """Runs both graphs, of equal signatures, on the reference model over `natural` inputs; those that the exact graph
-    cannot be run on say nothing. Raises WorkerError, also where no input is left."""
+    """Returns the deviation of two graphs of equal signatures on `natural` inputs.
+
+    Both run on the reference model.
+    Inputs that the exact graph cannot be run on are left out.
+    Raises WorkerError, also if no input is left.
+    """
     runs = _outputs(exact, tolerant, via, natural(domains(exact), trials, seed))
     slots = range(len(exact.outputs))
     difference = [[np.abs(a[k].astype(float) - b[k]) for b, a, _ in runs] for k in slots]
@@ -86,7 +95,7 @@ def deviation(exact: TensorGraph, tolerant: TensorGraph, via: Pool | Worker, tri
 
 
 def _outputs(exact: TensorGraph, tolerant: TensorGraph, via: Pool | Worker, drawn: list[list[Array]]) -> list[_Outputs]:
-    """What both graphs give for the inputs that the exact one can be run on. Raises WorkerError."""
+    """Returns the outputs for all inputs that the exact graph can be run on. Raises WorkerError."""
     before = run_samples(dumps(exact), drawn, via)
     kept = [(x, b) for x, b in zip(drawn, before, strict=True) if not isinstance(b, WorkerError)]
     if not kept:

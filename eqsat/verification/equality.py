@@ -1,4 +1,4 @@
-"""Whether a candidate may replace the reference: equal to it for every input, or on samples, or near enough."""
+"""Comparison of a candidate with the reference: for every input, on samples, or approximate."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from eqsat.verification.regions import Correspondence, compare_regions, correspo
 
 logger = logging.getLogger(__name__)
 
-#: Seconds of one processor that the proof of a candidate may take; stock's ViT, the largest of the zoo, takes 18.
+#: Seconds of processor time for the proof of a candidate.
+#: Stock's ViT, the largest of the zoo, takes 18.
 _PROOF_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """What a comparison of a candidate with the reference gave.
+    """The result of comparing a candidate with the reference.
 
-    reason: why it may not replace the reference, or "" if it may.
-    proof: what is known for every input, None where none was tried.
-    deviation: by how much a tolerant candidate differs, None if it does not.
+    reason: why the candidate may not replace the reference, or "" if it may.
+    proof: of equality for every input, None if none was tried.
+    deviation: of a tolerant candidate, None if it does not differ.
     """
 
     reason: str
@@ -41,7 +42,7 @@ class Equality:
 
 
 class Verifier:
-    """Compares candidates with one reference, which is run once, from now on and beside what the caller does."""
+    """Compares candidates with one reference, which is run once, in the background."""
 
     def __init__(self, graph: TensorGraph, target: Target, pool: Pool, options: Options) -> None:
         self.graph, self._family, self._pool, self._options = graph, target.family, pool, options
@@ -50,11 +51,14 @@ class Verifier:
         self._limits: dict[int, tuple[Array, Array] | None] = {}
 
     def reference(self) -> Reference:
-        """The reference on its samples. Raises Unjudged."""
+        """Returns the reference on its samples. Raises Unjudged."""
         return self._reference.result()
 
     def equality(self, c: Compiled) -> Equality:
-        """Whether a candidate may replace the reference. Raises Unjudged where there is nothing to compare on."""
+        """Returns whether a candidate may replace the reference.
+
+        Raises Unjudged if there is nothing to compare on.
+        """
         if c.name != "stock" and (guards := broken(c.graph, self.graph, self._family)):
             return Equality(f"it breaks a guard: {guards[0]}")
         if lost := set(unread(c.graph)) - set(unread(self.graph)):
@@ -64,7 +68,7 @@ class Verifier:
             if c.tolerant:
                 return self._nearness(c)
             same = correspondence(c.choices.frozen, c.graph, c.classes) if c.choices else None
-            self.reference()  # a proof says nothing of a graph that overflows whatever its inputs are
+            self.reference()  # a proof is void for a graph that overflows on every input
             proof = self.proved(c.graph, same)
             if proof is not None and proof.verdict == PROVED:
                 return Equality("", proof)
@@ -77,25 +81,33 @@ class Verifier:
         return Equality(f"it differs from the graph before layout passes: {reason}" if reason else "", proof)
 
     def proved(self, graph: TensorGraph, same: Correspondence | None = None) -> Proof | None:
-        """What is known of the equality of a graph and the reference for every input; None where the checker fails."""
+        """Returns the proof that a graph equals the reference; None if the prover fails.
+
+        same: which of the graph's values the reference is said to have.
+        """
         try:
             return self._prover.prove(graph, same.claims() if same else ())
         except SignatureError:
-            return None  # which the comparison on samples tells in words
+            return None  # the comparison on samples reports it
         except Exception:  # noqa: BLE001 - a proof that fails costs samples, never the result
             logger.warning("the proof of a candidate failed; it is compared on samples", exc_info=True)
             return None
 
     def difference(self, graph: TensorGraph, same: Correspondence | None = None) -> str:
-        """Where a graph differs from the reference, or "": in its outputs and, where it is known which of its values
-        the reference has too, in those and in the regions between them. Raises WorkerError."""
+        """Returns where a graph differs from the reference on samples, or "".
+
+        With `same`, it also compares inner values and the regions between them. Raises WorkerError.
+        """
         outcome = self.reference().compare(graph, same.claims() if same else ())
         if outcome.equal and same is not None:
             return compare_regions(self.graph, graph, same, self.seen).reason
         return outcome.reason
 
     def seen(self, node: int) -> tuple[Array, Array] | None:
-        """Smallest and largest value of a node of the reference on the samples, per index of the last axis."""
+        """Returns the smallest and largest value of a node of the reference on the samples.
+
+        The values are per index of the last axis. Returns None if the model does not show the node.
+        """
         if node not in self._limits:
             values = [v.reshape(-1, v.shape[-1] if v.ndim else 1) for v in self.reference().values(node)]
             self._limits[node] = (
@@ -104,7 +116,7 @@ class Verifier:
         return self._limits[node]
 
     def _nearness(self, c: Compiled) -> Equality:
-        """Whether a tolerant candidate is near enough to the reference."""
+        """Returns whether a tolerant candidate is within the tolerance."""
         found = deviation(self.graph, c.graph, self._pool, self._options.trials)
         far, most = max(found.largest), self._options.tolerance
         reason = f"it differs from the exact graph by {far:g} steps, more than {most:g}" if far > most else ""

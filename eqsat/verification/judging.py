@@ -1,4 +1,4 @@
-"""Verdicts on the binaries of candidates, and proofs of them."""
+"""Verdicts on candidates' binaries, and proofs of them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from eqsat.verification.equality import Verifier
 
 logger = logging.getLogger(__name__)
 
-#: MiB that the proof of a binary may take, and wall seconds after which it counts as hung.
-_PROOF_MIB, _HUNG = 4096, 600.0
+#: MiB of memory that the proof of a binary may take.
+_PROOF_MIB = 4096
+#: Wall-clock seconds after which the proof of a binary counts as hung.
+_HUNG = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class BinaryProof:
-    """What is known of a binary for every input.
+    """The result of proving a binary.
 
-    proved: it computes what its graph does; None: that was not proved.
+    proved: whether it computes what its graph does for every input; None: that was not proved.
     undecided: the commands at which the proof ended, or why there is none.
     """
 
@@ -39,7 +41,7 @@ class BinaryProof:
 class Judged:
     """The verdict on a binary.
 
-    culprit: the node of the graph from which on a wrong binary is wrong, if that was found.
+    culprit: the node from which on a wrong binary is wrong, if known.
     reason: what is wrong, with that operator.
     """
 
@@ -49,12 +51,11 @@ class Judged:
 
 
 class BinaryChecks:
-    """Verdicts on the binaries of candidates, each judged once, beside what the caller does.
+    """Verdicts on candidates' binaries, each given once, in the background.
 
-    Stock's, which may take its time while the search goes on, has a budget of its own, as large as that of all others
-    together.
-    seconds: what each budget is, and of one processor what the proof of one binary may take, so that a busy machine
-    proves what an idle one does.
+    Stock's binary has a budget of its own, as large as that of all others together.
+    seconds: each of these budgets, and the processor time for the proof of one binary.
+    So a busy machine proves what an idle one does.
     """
 
     def __init__(self, verifier: Verifier, target: Target, pool: Pool, seconds: float) -> None:
@@ -68,18 +69,18 @@ class BinaryChecks:
         return self._of_others.run_at_all
 
     def begin(self, c: Compiled, whatever_it_takes: bool = False) -> Future[Judged]:
-        """Judges the binary of a candidate, unless that was begun before."""
+        """Starts to check the binary of a candidate, once, and returns the pending verdict."""
         key = c, whatever_it_takes
         if key not in self._judged:
             self._judged[key] = self._pool.start(self._judge, c, whatever_it_takes)
         return self._judged[key]
 
     def verdict(self, c: Compiled, whatever_it_takes: bool = False) -> Verdict:
-        """Whether the binary of a candidate computes what the candidate does."""
+        """Returns whether the binary of a candidate computes what the candidate does."""
         return self.begin(c, whatever_it_takes).result().verdict
 
     def begin_proof(self, c: Compiled) -> Future[BinaryProof]:
-        """Whether the binary of a candidate is proved to compute what the candidate does."""
+        """Starts to prove the binary of a candidate, and returns the pending result."""
         return self._pool.start(self._proof, c)
 
     def _proof(self, c: Compiled) -> BinaryProof:
@@ -89,7 +90,7 @@ class BinaryChecks:
         try:
             proved, undecided = self._pool.call(prove_raw, raw_of(c.estimate), c.tosa, limits=self._limits)
             return BinaryProof(proved or None, tuple(undecided))
-        except Exception as e:  # noqa: BLE001 - a proof that fails costs what it would say, never the result
+        except Exception as e:  # noqa: BLE001 - a failed proof is only less knowledge, never a wrong result
             logger.debug("the proof of a binary failed", exc_info=True)
             return BinaryProof(None, (f"the proof failed: {e}",))
 
@@ -97,7 +98,8 @@ class BinaryChecks:
         binaries = self._of_stock if c.name == "stock" else self._of_others
         try:
             reference = self._verifier.reference()
-            # a stock graph may not have been compared, and a tolerant one differs: these are compared with themselves
+            # stock's graph may not have been compared, and a tolerant one differs
+            # so the expected outputs of these are their own
             expected = None if c.name == "stock" or c.tolerant else reference.outputs
             raw = raw_of(c.estimate)
             found = binaries.verdict(c.graph, c.tosa, raw, reference.inputs, expected, whatever_it_takes)

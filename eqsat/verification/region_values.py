@@ -1,4 +1,4 @@
-"""Values of a region (`regions.py`) in both graphs, and where they differ."""
+"""Values of a region (`regions.py`) in both graphs, and their differences."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from eqsat.tensor.ops import OPS, evaluate_op
 from eqsat.tensor.samples import Domain
 from eqsat.tensor.types import Array, Type
 
-#: Values of all variables of a region together that are tried one by one, if it is pointwise.
+#: Combinations of values of a region's variables that are enumerated, at most.
 _CODES = 1 << 16
-#: A free value at a boundary: of a class that both graphs compute, or of a node that only the source has.
+#: A free value at a boundary: ("class", e-class that both graphs compute) or
+#: ("node", node that only the source has).
 Variable = tuple[str, int]
-#: What is read there: a variable, or a Move of it.
+#: A value that a graph reads at a boundary: a variable, or a Move of it.
 Leaf = tuple[Variable, Move | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What of a region lies in one of the graphs: the node whose value is compared, the nodes to compute, in order, and
-    the leaves."""
+    """The part of a region in one graph.
+
+    root: the node whose value is compared. nodes: the nodes to compute, in order.
+    leaves: {node at the boundary: what it reads}.
+    """
 
     graph: TensorGraph
     root: int
@@ -34,7 +38,10 @@ class Side:
     leaves: Mapping[int, Leaf]
 
     def values(self, leaves: Mapping[int, Array]) -> dict[int, Array]:
-        """Of the leaves, the nodes and the root. Raises GraphError for operators without semantics in numpy."""
+        """Returns {node: value} for the leaves, the nodes and the root.
+
+        Raises GraphError for operators without semantics in numpy.
+        """
         out = dict(leaves)
         for k in self.nodes:
             node = self.graph.nodes[k]
@@ -49,7 +56,7 @@ class Side:
         return value
 
     def is_pointwise(self) -> bool:
-        """Whether each element of the root depends on one of each leaf, in the same way everywhere."""
+        """Whether each element of the root depends on one of each leaf, everywhere alike."""
         for k in self.nodes:
             node = self.graph.nodes[k]
             constants = [i for i in node.inputs if self.graph.nodes[i].op == "const"]
@@ -60,14 +67,14 @@ class Side:
         return self.graph.nodes[self.root].op != "const"
 
     def reads_in_one_place(self) -> bool:
-        """Whether, of what is pointwise, each element of the root depends on one element of each variable."""
+        """Whether each element of a pointwise root depends on one element of each variable."""
         moves = {(x, move) for x, move in self.leaves.values()}
         return len(moves) == len({x for x, _ in moves}) and all(
             OPS[self.graph.nodes[k].op].kind != "move" for k in self.nodes
         )
 
     def of_codes(self, leaves: Mapping[int, Array]) -> Array:
-        """The root's values for a list of values of each leaf, of what is pointwise. Raises GraphError."""
+        """Returns a pointwise root's values, for one list of values per leaf. Raises GraphError."""
         out = dict(leaves)
         for k in self.nodes:
             node = self.graph.nodes[k]
@@ -81,7 +88,7 @@ class Side:
 
 
 def difference(want: Array, got: Array) -> str:
-    """In how many elements two tensors differ, with the first one, or ""."""
+    """Returns in how many elements two tensors differ, with the first one, or ""."""
     if want.shape != got.shape:
         return f"its shape is {got.shape}, expected {want.shape}"
     wrong = want != got
@@ -94,8 +101,11 @@ def difference(want: Array, got: Array) -> str:
 def before_a_scale(
     sides: Sequence[Side], want: Mapping[int, Array], got: Mapping[int, Array], move: Move | None
 ) -> str:
-    """Where both sides end in the same RESCALE: the difference in front of it, where its result is not at an end of its
-    dtype. One unit more or less changes what a large scale makes of few sums only."""
+    """Returns the difference in front of the RESCALE in which both sides end, or "".
+
+    Elements are left out whose result is a limit of the dtype.
+    A large scale hides a difference of one unit in most sums.
+    """
     ends = [side.graph.nodes[side.root] for side in sides]
     if ends[0].op != "rescale" or (ends[0].op, ends[0].attrs) != (ends[1].op, ends[1].attrs):
         return ""
@@ -110,8 +120,11 @@ def before_a_scale(
 
 
 def on_all_codes(sides: Sequence[Side], domains: Mapping[Variable, Domain]) -> str | None:
-    """Where a region is pointwise in variables that have few values together, as one of INT16: the difference on all of
-    these, each one everywhere in its tensor; None where that leaves something to find out."""
+    """Returns the difference of a pointwise region on all combinations of its variables' values.
+
+    Each value is everywhere in its tensor.
+    Returns None if there are too many combinations, or if positions remain to be compared.
+    """
     dtypes = [DType.of(d.type.dtype) for d in domains.values()]
     if not domains or not all(t.is_integral and 1 << t.bits <= _CODES for t in dtypes):
         return None
@@ -127,6 +140,7 @@ def on_all_codes(sides: Sequence[Side], domains: Mapping[Variable, Domain]) -> s
 
 
 def read(leaves: Mapping[int, Leaf], drawn: Mapping[Variable, Array]) -> dict[int, Array]:
+    """Returns {node: value} for the leaves, given the variables' values."""
     return {n: moved(drawn[x], move) for n, (x, move) in leaves.items()}
 
 

@@ -1,24 +1,29 @@
-"""Whether a graph from the e-graph equals its source, region by region, each with free inputs at its boundary.
+"""Comparison of a graph from the e-graph with its source, region by region.
 
-Behind a large mean, or deep in a network, hardly any input of the whole graph shows that one value is wrong. But the
-nodes of the graph that was found stand for e-classes, and so do the source's: where both compute a class, the two
-values must be equal. So both graphs are cut at these classes into regions between them, and a region is computed in
-both for inputs that are drawn at its own boundary, where a wrong rule cannot hide: all codes of an INT8 value are
-tried, not only those that the network happens to produce. Regions in which the two graphs do the same to the same
-classes need no samples. Node by node, from the inputs to the outputs, equality follows for the whole, as far as the
-samples of each region tell.
+Hardly any input of a whole graph reveals one wrong value deep in a network.
+But the nodes of the found graph compute e-classes, and so do those of the source.
+Where both compute a class, the two values must be equal.
+So both graphs are cut at these classes, which are cut points, into regions.
+A region is computed in both graphs for free inputs at its own boundary.
+All codes of an INT8 value are tried, not only those that the network happens to produce.
+Regions where both graphs apply equal operators to equal classes need no samples.
+By induction from inputs to outputs the graphs are equal, as far as the samples reveal it.
 
-What is free at a boundary is more than the graph can make of its inputs, and values at a boundary may depend on each
-other. So a difference may be none in the graph: then the boundary is moved down by the classes that it lies on, and the
-larger region is tried, down to the graph's inputs. A difference that no boundary explains rejects the graph.
+Free inputs at a boundary are more than the graph can make of its inputs.
+Values at a boundary may also depend on each other.
+So a difference may not occur in the graph.
+Then the boundary is moved past the classes on it, and the larger region is tried.
+This goes on down to the graph's inputs.
+A difference that remains rejects the graph.
 
-Why regions and not the steps of a proof: both test each rule that had a part in the result on its own operands. A proof
-needs the saturation again, recorded step by step (`eqsat/explain`, several times its seconds); regions need the two
-graphs alone, are computed by the semantics of the op table in this process, and also see mistakes in what comes after
-the rules: extraction and the writing of the graph.
+Regions and the steps of a proof both test each rule that was used on its own operands.
+A proof would need the saturation again, recorded step by step (`eqsat/explain`).
+That takes several times its seconds.
+Regions need the two graphs alone, evaluated by the op table's semantics in this process.
+They also reveal errors after the rules: in extraction and in writing the graph.
 
-This is the cutting at equal points of combinational equivalence checkers (Kuehlmann and Krohm, "Equivalence checking
-using cuts and heaps", DAC 1997), with samples in place of a solver.
+This is equivalence checking with cut points, with samples in place of a solver.
+Source: Kuehlmann and Krohm, "Equivalence checking using cuts and heaps", DAC 1997.
 """
 
 from __future__ import annotations
@@ -45,43 +50,52 @@ from eqsat.tensor.types import Array
 from eqsat.tosa.reference import Claim
 from eqsat.verification.region_values import Leaf, Side, Variable, before_a_scale, difference, moved, on_all_codes, read
 
-#: Samples per region: at least, at most, and the elements to compute (multiply-accumulates count as such) that decide
-#: between.
-_FEWEST, _MOST, _WORK = 5, 100, 1 << 19
-#: What calling numpy costs, in elements.
+#: Samples per region, at least.
+_FEWEST = 5
+#: Samples per region, at most.
+_MOST = 100
+#: Elements, or multiply-accumulates, that the samples of a region compute, about.
+_WORK = 1 << 19
+#: Elements that take as long as a call of numpy.
 _CALL = 2000
-#: How often a boundary is moved down.
+#: Boundaries that are tried per region, at most.
 _LARGER = 24
 
-#: Smallest and largest value that a node of the source was seen to have, per index of the last axis; None: it was not
-#: seen.
+#: Returns the smallest and largest value of a node of the source on samples, or None.
+#: They are per index of the last axis.
 Seen = Callable[[int], tuple[Array, Array] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Correspondence:
-    """Which values of a source graph and of a graph that was found are said to be equal. source: {node: class}; found:
-    {node: (class, the Move that makes its value from the class's, None if it is that)}."""
+    """The values of a source graph and of a found graph that are said to be equal.
+
+    source: {node: class}.
+    found: {node: (class, the Move from the class's value, None if it is that value)}.
+    """
 
     source: Mapping[int, int]
     found: Mapping[int, tuple[int, Move | None]]
 
     def members(self) -> dict[int, list[int]]:
-        """{class: nodes of the source}."""
+        """Returns {class: nodes of the source}."""
         out: dict[int, list[int]] = {}
         for n, c in self.source.items():
             out.setdefault(c, []).append(n)
         return out
 
     def claims(self) -> list[Claim]:
-        """The same as pairs of nodes."""
+        """Returns the correspondence as claims about pairs of nodes."""
         members = self.members()
         return [Claim(n, s, move) for n, (c, move) in self.found.items() for s in members[c]]
 
 
 def correspondence(frozen: Frozen, found: TensorGraph, classes: Mapping[int, int]) -> Correspondence:
-    """Of a graph whose nodes compute classes of the e-graph ({node: class}). A class that the source does not compute
-    as it is, but moved, is that Move of the other."""
+    """Returns the correspondence of a found graph and the source of an e-graph.
+
+    classes: {node of the found graph: the class that it computes}.
+    A class that the source computes only up to a Move is that Move of the other class.
+    """
     source = dict(frozen.handle)
     known = set(source.values())
     moved: dict[int, tuple[int, Move]] = {}  # class: (class of the source, Move from there)
@@ -105,8 +119,11 @@ def correspondence(frozen: Frozen, found: TensorGraph, classes: Mapping[int, int
 
 
 def computed_classes(choices: Choices, graph: TensorGraph, origin: Mapping[int, int]) -> dict[int, int]:
-    """{node of a graph written from `choices`: the e-class that it computes}; origin: {node: choice node}. A choice
-    node may stand for several nodes in a row, of which the last has the value of the class."""
+    """Returns {node of a graph written from `choices`: the e-class that it computes}.
+
+    origin: {node: choice node}.
+    A choice node may become several nodes in a row, of which the last has the class's value.
+    """
     readers = graph.readers()
     last = {n: c for n, c in origin.items() if n in readers and all(origin.get(r) != c for r in readers[n])}
     classes = {n: choices.classes[int(choices.graph.node_class[c])] for n, c in last.items()}
@@ -115,9 +132,13 @@ def computed_classes(choices: Choices, graph: TensorGraph, origin: Mapping[int, 
 
 @dataclass(slots=True)
 class Regions:
-    """What came out. reason: the first difference that no boundary explains, or "". same: pairs of nodes that do the
-    same to the same classes; compared: regions that were computed; left: regions with operators that numpy does not
-    compute."""
+    """The result of comparing all regions.
+
+    reason: the first difference that remains, or "".
+    same: number of pairs of nodes that apply equal operators to equal classes.
+    compared: number of regions that were computed.
+    left: number of regions with operators that numpy does not compute.
+    """
 
     reason: str = ""
     same: int = 0
@@ -128,13 +149,16 @@ class Regions:
 def compare_regions(
     source: TensorGraph, found: TensorGraph, same: Correspondence, seen: Seen, seed: int = 0
 ) -> Regions:
-    """Compares all regions of two graphs of equal signatures."""
+    """Compares all regions of two graphs of equal signatures.
+
+    seen: limits of the source's values. seed: of the samples.
+    """
     return _Cutter(source, found, same, seen, seed).run()
 
 
 @dataclass(slots=True)
 class _Region:
-    """What lies between a pair of nodes and a boundary. source, found: nodes to compute, in order."""
+    """The nodes between a pair of nodes and a boundary, in order, and the boundary's leaves."""
 
     source: list[int] = field(default_factory=list)
     found: list[int] = field(default_factory=list)
@@ -147,12 +171,12 @@ class _Cutter:
         self.source, self.found, self.same, self.seen, self.seed = source, found, same, seen, seed
         self.members = same.members()
         self.moved = {c: self._origin(c) for c in self.members}
-        #: {class: nodes of the source that are its value or Moves of it, as bits}
+        #: {class: nodes of the source that have its value or Moves of it, as a bit set}
         self.family: dict[int, int] = {}
         for c, (origin, _) in self.moved.items():
             self.family[origin] = self.family.get(origin, 0) | sum(1 << t for t in self.members[c])
         self.asked = asked(source)
-        #: {node of the source: all that it depends on and itself, as bits}
+        #: {node of the source: all that it depends on and itself, as a bit set}
         self.below: dict[int, int] = {}
         for n in source.live():
             self.below[n] = 1 << n
@@ -160,8 +184,11 @@ class _Cutter:
                 self.below[n] |= self.below[i]
 
     def _origin(self, cls: int) -> tuple[int, Move]:
-        """The class that the source moves to make a class (itself if none), and that Move: both are one value, and
-        drawn as one."""
+        """Returns (class that the source moves to make this one, that Move).
+
+        It is the class itself if the source does not move it.
+        Both are one variable.
+        """
         node = self.source.nodes[min(self.members[cls])]
         move = _identity(node)
         while (here := _movement(self.source, node)) and (whole := here.then(move)):
@@ -191,7 +218,10 @@ class _Cutter:
         return out
 
     def _pairs(self) -> Iterator[tuple[int, int, Move | None]]:
-        """(node that was found, node of the source, Move) that have to be equal, in the order of the former."""
+        """Yields (node of the found graph, node of the source, Move) that must be equal.
+
+        They are in the order of the found graph.
+        """
         outputs: dict[int, list[int]] = {}
         for n, s in zip(self.found.outputs, self.source.outputs, strict=True):
             outputs.setdefault(n, []).append(s)
@@ -203,16 +233,17 @@ class _Cutter:
             yield from ((n, s, m) for s, m in pairs if inputs.get(n) != s)
 
     def _is_same(self, n: int, s: int, move: Move | None) -> bool:
-        """Whether both nodes do the same to the same values, so that nothing has to be computed; also two Moves of one
-        value."""
+        """Whether both nodes apply equal operators, or equal Moves, to equal values."""
         a, b = self.found.nodes[n], self.source.nodes[s]
         if move is None and (a.op, a.attrs, len(a.inputs)) == (b.op, b.attrs, len(b.inputs)) and a.inputs:
             return all(self._is_same_operand(i, j) for i, j in zip(a.inputs, b.inputs, strict=True))
         return bool(a.inputs) and self._is_same_movement(n, s, move or _identity(b))
 
     def _is_same_movement(self, n: int, s: int, move: Move) -> bool:
-        """Whether n moves a value of a class that s moves too, or is itself, to the same place; by the algebra of
-        Moves."""
+        """Whether n moves a class's value to where s has it, by the algebra of Moves.
+
+        s has that class's value itself, or moves it too.
+        """
         a, b = self.found.nodes[n], self.source.nodes[s]
         here, there = _movement(self.found, a), _movement(self.source, b)
         below = self.same.found.get(a.inputs[0])
@@ -233,7 +264,10 @@ class _Cutter:
     # -- one pair
 
     def _differs(self, n: int, s: int, move: Move | None, rng: np.random.Generator) -> str:
-        """What is different for any boundary, or "". Raises GraphError for operators that cannot be computed here."""
+        """Returns the difference that remains for every boundary, or "".
+
+        Raises GraphError for operators that cannot be computed here.
+        """
         banned: set[int] = set()
         differs = ""
         for _ in range(_LARGER):
@@ -249,19 +283,21 @@ class _Cutter:
         return differs
 
     def _inner(self, region: _Region) -> set[int]:
-        """Classes of the leaves that are not inputs of the graphs."""
+        """Returns the classes of the leaves that are not inputs of the graphs."""
         return {self.same.source[t] for t in region.source_leaves if self.source.nodes[t].op != "input"} | {
             self.same.found[v][0] for v in region.found_leaves if self.found.nodes[v].op != "input"
         }
 
     def _is_hidden(self, cls: int) -> bool:
-        """Whether it is unknown within which limits the values of a class lie that cannot have all those of its
-        dtype."""
+        """Whether a class has an accumulator's dtype and unknown limits.
+
+        Such values do not have the whole range of their dtype.
+        """
         first = self.members[self.moved[cls][0]][0]
         return DType.of(self.source.nodes[first].dtype).is_accumulator and self._limits(first) is None
 
     def _region(self, n: int, s: int, banned: set[int]) -> _Region:
-        """The region of a pair above the classes that are not banned."""
+        """Returns the region of a pair above the classes that are not banned."""
         out = _Region()
 
         def is_found_leaf(v: int) -> bool:
@@ -282,7 +318,7 @@ class _Cutter:
             if self.source.nodes[t].op == "input" or t != s and is_read:
                 out.source_leaves[t] = self._leaf(cls, None)
             elif t != s and cls not in banned and not self.below[t] & bits:
-                out.source_leaves[t] = ("node", t), None  # the graph that was found does without it
+                out.source_leaves[t] = ("node", t), None  # the found graph does not use it
             else:
                 return False
             return True
@@ -291,7 +327,7 @@ class _Cutter:
         return out
 
     def _leaf(self, cls: int, move: Move | None) -> Leaf:
-        """A Move of a class, as a Move of what that is made of."""
+        """Returns a Move of a class as a leaf: a Move of the class that it is made of."""
         origin, first = self.moved[cls]
         whole = first.then(move) if move else first
         return (("class", origin), whole) if whole else (("class", cls), move)
@@ -305,7 +341,7 @@ class _Cutter:
         work = sum(_work(side.graph, t) for side in sides for t in side.nodes)
         if differs := on_all_codes(sides, variables):
             return differs
-        # where all codes were compared only their places are left
+        # if all codes were compared, only their positions remain
         most = _FEWEST if differs == "" else max(_FEWEST, min(_MOST, _WORK // max(1, work)))
         for k in range(most):
             drawn = dict(zip(variables, sample(list(variables.values()), INDEPENDENT + k, rng), strict=True))
@@ -315,8 +351,10 @@ class _Cutter:
         return ""
 
     def _domains(self, sides: Sequence[Side]) -> dict[Variable, Domain]:
-        """What each variable is drawn from: INT32 and INT48 from what sums can be or, of others, what was seen, so that
-        sums do not overflow."""
+        """Returns the domain of each variable.
+
+        Accumulators are limited to possible or observed sums, so that nothing overflows.
+        """
         leaves = [(points(s.graph, s.nodes), patterns(s.graph, s.nodes), s.leaves) for s in sides]
         out: dict[Variable, Domain] = {}
         for x in dict.fromkeys(x for side in sides for x, _ in side.leaves.values()):
@@ -337,12 +375,12 @@ class _Cutter:
         return out
 
     def _limits(self, node: int) -> tuple[Array, Array] | None:
-        """Of the values of a node of the source."""
+        """Returns the limits of a node of the source, or None if they are unknown."""
         return reach(self.source, node) or self.seen(node)
 
 
 def _above(graph: TensorGraph, root: int, is_leaf: Callable[[int], bool]) -> list[int]:
-    """The nodes between a root and the leaves, constants left out, in order."""
+    """Returns the nodes between a root and the leaves in order, without constants."""
     out, done, stack = [], {root}, [root]
     while stack:
         n = stack.pop()
@@ -354,7 +392,10 @@ def _above(graph: TensorGraph, root: int, is_leaf: Callable[[int], bool]) -> lis
 
 
 def _work(graph: TensorGraph, n: int) -> int:
-    """Elements that a node reads and writes, with a window as often as it is read."""
+    """Returns the elements that a node reads and writes, and the cost of a call, as elements.
+
+    Elements under windows count as often as they are read.
+    """
     node = graph.nodes[n]
     window = 1
     if node.op in ("conv2d", "depthwise_conv2d", "transpose_conv2d"):
@@ -367,7 +408,7 @@ def _work(graph: TensorGraph, n: int) -> int:
 
 
 def _movement(graph: TensorGraph, node: Node) -> Move | None:
-    """The Move that a node is."""
+    """Returns the Move that a node is, or None if it is none."""
     if node.op == "transpose":
         return Move.transpose(graph.nodes[node.inputs[0]].shape, node.attr("perms"))
     return Move.reshape(graph.nodes[node.inputs[0]].shape, node.shape) if node.op == "reshape" else None

@@ -1,5 +1,4 @@
-"""Which of the compiled graphs may be the answer: the first, from the cheapest on, that is legal and equals the
-reference."""
+"""The choice of the answer: the best compiled graph that is legal and equals the reference."""
 
 from __future__ import annotations
 
@@ -10,15 +9,19 @@ from eqsat.options.decision import Decision, front
 from eqsat.options.options import PARETO
 from eqsat.verification.checks import CALLED, Answer, Checks
 
-#: By which share of the objective a graph whose binary was run may be worse than one whose binary could not be judged.
+#: Share of the objective by which a checked graph may be worse than one that could not be checked.
 _ABOUT = 0.01
-#: How many graphs that need more memory are verified at most, the fastest first, until one may be offered to the user.
+#: Graphs that need more memory and are verified to find one for the user, at most.
 _OFFERS = 3
 
 
 def rank(c: Compiled, decision: Decision) -> tuple[float, bool, int, bool, int, int]:
-    """What candidates are sorted by, the best first: by how much they exceed the limits; whether they are dearer than
-    stock's by Vela's own total; the objective; exact before tolerant; of cycles and SRAM the other one; operators."""
+    """Returns the key by which candidates are sorted, the best first.
+
+    It begins with the excess over the limits and whether Vela's own total is above stock's.
+    The objective follows, then exact before tolerant.
+    The last are the other one of cycles and SRAM, and the number of operators.
+    """
     excess, dearer, wanted, other = decision.rank(c.figures)
     return excess, dearer, wanted, c.tolerant, other, sum(c.graph.op_counts().values())
 
@@ -26,9 +29,10 @@ def rank(c: Compiled, decision: Decision) -> tuple[float, bool, int, bool, int, 
 def in_order(
     candidates: Sequence[Compiled], decision: Decision, is_suspect: Callable[[Compiled], bool]
 ) -> list[Compiled]:
-    """The best first.
+    """Returns the candidates, the best first.
 
-    A suspect given graph is not preferred for fitting: it comes behind every graph that is better by the objective.
+    A suspect given graph has no advantage by fitting the limits.
+    It comes behind every graph that is better by the objective.
     """
     suspects = [c for c in candidates if c.choices is None and is_suspect(c)]
     out = sorted((c for c in candidates if c not in suspects), key=lambda c: rank(c, decision))
@@ -39,22 +43,25 @@ def in_order(
 
 
 def pareto_set(candidates: Sequence[Compiled], checks: Checks) -> list[Compiled]:
-    """What may replace the reference, as far as that is known, and is beaten by none that may, by cycles."""
+    """Returns the Pareto set of the candidates that may replace the reference, as far as known."""
     possible = [c for c in candidates if checks.verified(c) is not False]
     return [possible[i] for i in front([c.figures for c in possible])]
 
 
 def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decision) -> Answer | None:
-    """The best candidate that is legal, equals the reference, which the explicit graph is, and is not compiled wrongly.
+    """Returns the best candidate that is legal, equals the reference, and is compiled rightly.
 
-    One that exceeds the limits is taken only where none fits.
-    One that is not proved equal for every input, or whose binary could not be judged, comes behind one of about the
-    same cost (`_ABOUT`) that is and was; stock's graph and the explicit one are what there would be without eqsat.
-    Where Vela compiled a candidate wrongly, the answer's own binary was run, whatever the budget says, or it is stock's
-    graph.
-    An explicit graph that breaks a guard is taken only if its binary was found to be right, or where there is nothing
-    else, and stock's only where it is the best.
-    None: Vela refuses the explicit graph, and nothing else is equal.
+    The explicit graph is the reference.
+    A candidate that exceeds the limits is taken only if none fits.
+    A candidate is checked if it is proved equal for every input and its binary was found right.
+    The binary does not count if the user wants none to be run.
+    Stock's graph and the explicit one count as checked, as they are what there is without eqsat.
+    A candidate that is not checked comes behind a checked one of about the same cost (`_ABOUT`).
+    If Vela compiled a candidate wrongly, the answer's binary is run whatever the budget says.
+    If that gives no verdict, any graph but stock's is a last resort.
+    An explicit graph that breaks a guard is a last resort, unless its binary was found right.
+    Stock's graph that breaks a guard is taken only if it is the best.
+    Returns None if Vela refuses the explicit graph and nothing else is equal.
     """
     fallbacks: list[Answer] = []
     held: Answer | None = None
@@ -77,18 +84,20 @@ def first_equal(candidates: Sequence[Compiled], checks: Checks, decision: Decisi
 
 
 def _is_doubtful(found: Answer, checks: Checks) -> bool:
-    """Whether a graph whose binary is not known to be right may only be a fallback.
+    """Whether a graph may only be a fallback, because its binary is not known to be right.
 
-    It may if it breaks a guard, or if others of this delegate were compiled wrongly; stock's graph is what there would
-    be without eqsat.
+    It breaks a guard, or others of this delegate were compiled wrongly.
+    Stock's graph is excepted, as it is what there is without eqsat.
     """
     c = found.best
     return found.binary.equal is None and c.name != "stock" and (checks.breaks_a_guard(c) or bool(checks.miscompiled))
 
 
 def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks, decision: Decision) -> None:
-    """Verifies what the user is told of beside the answer: the Pareto set, or the fastest graph that needs more
-    memory."""
+    """Verifies what the user is told beside the answer.
+
+    That is the Pareto set, or the fastest graph that needs more memory.
+    """
     if decision.objective == PARETO:
         while other := next((c for c in pareto_set(candidates, checks) if checks.verified(c) is None), None):
             checks.compared(other)
@@ -107,7 +116,7 @@ def verify_offers(candidates: Sequence[Compiled], answer: Answer, checks: Checks
 
 
 def tell(answer: Answer, candidates: Sequence[Compiled], checks: Checks, decision: Decision) -> None:
-    """Warns of what a user should know about the answer."""
+    """Adds warnings about the answer."""
     best, warnings, called = answer.best, checks.warnings, CALLED[answer.best.name]
     if not decision.limits.widest.fits(best.figures):
         warnings.append(f"no graph was found that fits into {decision.limits.widest}; {called} comes closest")

@@ -1,5 +1,4 @@
-"""Random legal TensorGraphs over all operators of the op table, of the shapes that networks have or as a profile wants
-them.
+"""Random legal TensorGraphs over all operators of the op table, shaped by a profile.
 
 >>> g = random_graph(7)
 >>> 5 <= sum(g.op_counts().values()), random_graph(7) == g
@@ -7,9 +6,10 @@ them.
 >>> sum(random_graph(7, RULE).op_counts().values()) < 20
 True
 
-A graph is a string of blocks (`moving`, `pieces`, `elementwise`, `reductions`, `products`, `indexing`), each reading
-the newest value or, for forks, an older one. It is legal for the TOSA reference model, level 8K. Equal seeds and
-profiles give equal graphs.
+A graph is a sequence of blocks, each reading the newest value or, for forks, an older one.
+Kinds of blocks: `moving`, `pieces`, `elementwise`, `reductions`, `products`, `indexing`.
+A graph is legal for the TOSA reference model, level 8K.
+Equal seeds and profiles give equal graphs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS = tuple(m.__name__.rpartition(".")[2] for m in (moving, pieces, elementwis
 
 
 def random_graph(seed: int, profile: Profile = NETWORK) -> TensorGraph:
-    """The graph of a seed."""
+    """Returns the random graph of a seed and a profile."""
     rng = np.random.default_rng(seed)
     while True:
         b = Builder(rng, profile.largest, profile.without)
@@ -55,7 +55,7 @@ def _operators(g: TensorGraph) -> int:
 
 
 def _grow(b: Builder, weights: np.ndarray) -> None:
-    """One more block, if the one that is drawn fits."""
+    """Adds one random block, unless it does not fit."""
     x = b.values[-1] if b.chance(0.75) else b.of(*b.values)
     grow = BLOCKS[int(b.rng.choice(len(BLOCKS), p=weights))].grow
     if b.size(x) > b.largest // 2:
@@ -63,7 +63,7 @@ def _grow(b: Builder, weights: np.ndarray) -> None:
     nodes, inputs = len(b.g.nodes), len(b.g.inputs)
     try:
         new = grow(b, x)
-    except (Unfit, GraphError):  # what it had begun goes
+    except (Unfit, GraphError):  # drops the nodes that it had added
         if len(b.g.inputs) == inputs:
             b.g = _first(b.g, nodes)
         return
@@ -77,8 +77,10 @@ def _first(g: TensorGraph, count: int) -> TensorGraph:
 
 
 def _finished(b: Builder) -> TensorGraph:
-    """With outputs, one of them now and then unsigned, twice in the list, or an input as it is; inputs that nobody
-    reads are left out."""
+    """Returns the finished graph: with outputs, and without inputs that nothing reads.
+
+    Now and then an output is unsigned, occurs twice, or is an input as it is.
+    """
     outputs = [o for o in _outputs(b) if b.g.nodes[o].op not in ("input", "const")]
     b.g.outputs = outputs or [b.unary(b.values[0])]
     if b.dtype(b.g.outputs[0]) == "INT8" and b.chance(0.1):
@@ -93,7 +95,7 @@ def _finished(b: Builder) -> TensorGraph:
 
 
 def _outputs(b: Builder) -> list[int]:
-    """The newest value, up to three that nobody reads, now and then one that is read."""
+    """Returns the newest value, up to three unread ones, and now and then one that is read."""
     read = {i for n in b.g.nodes for i in n.inputs}
     unread = [v for v in dict.fromkeys(b.values) if v not in read]
     inside = [v for v in dict.fromkeys(b.values) if v in read and b.g.nodes[v].op != "input"]

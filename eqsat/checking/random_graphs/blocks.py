@@ -1,4 +1,4 @@
-"""What graphs are strung together from: blocks, each of a kind, which is the name of its module."""
+"""Blocks, the pieces of random graphs. The kind of a block is the name of its module."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from eqsat.checking.random_graphs.builder import Builder
 
-#: Adds operators that read a value and gives the new values. Raises Unfit or GraphError where it cannot.
+#: Adds operators that read a value, and returns the new values.
+#: Raises Unfit or GraphError if it cannot.
 Grow = Callable[[Builder, int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class GraphBlock:
-    """weight: how often it is drawn, beside others."""
+    """A registered block. weight: how often it is drawn, relative to others."""
 
     weight: float
     grow: Grow
@@ -27,12 +28,12 @@ class GraphBlock:
         return self.grow.__module__.rpartition(".")[2]
 
 
-#: In the order of their definition, on which the graph of a seed depends.
+#: All blocks in the order of their definition, on which the graph of a seed depends.
 BLOCKS: list[GraphBlock] = []
 
 
 def block(weight: float) -> Callable[[Grow], Grow]:
-    """Registers a block."""
+    """Registers a block of this weight."""
 
     def register(grow: Grow) -> Grow:
         BLOCKS.append(GraphBlock(weight, grow))

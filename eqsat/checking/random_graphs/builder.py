@@ -1,8 +1,9 @@
-"""A TensorGraph under construction with its random numbers: operators as ExecuTorch quantizes them, within what TOSA
-defines.
+"""A TensorGraph under construction with its random numbers.
 
-INT8 values have zero points, sums are INT32 (INT48 after INT16 products), a RESCALE is at every change of scale.
-Magnitudes stay where no operator overflows, which TOSA would leave undefined.
+Operators are those that ExecuTorch's quantization gives, within what TOSA defines.
+INT8 values have zero points, and sums are INT32 (INT48 after INT16 products).
+A RESCALE is at every change of scale.
+Magnitudes are small enough that no operator overflows, which TOSA leaves undefined.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs
 
-#: Shift of a RESCALE by one with a multiplier of 2**30.
+#: Shift with which a RESCALE by a multiplier of 2**30 has a scale of 1.
 _ONE = 30
 
 
@@ -26,9 +27,11 @@ class Unfit(Exception):
 
 
 class Builder:
-    """Draws and adds operators. `values` are the nodes that later operators may read. largest: elements of a tensor, at
-    most.
-    without: operators that are not added."""
+    """Draws and adds operators.
+
+    values: the nodes that later operators may read.
+    largest: elements of a tensor, at most. without: operators that are not added.
+    """
 
     def __init__(self, rng: np.random.Generator, largest: int, without: Collection[str] = ()):
         self.rng, self.g, self.largest, self.without = rng, TensorGraph(), largest, without
@@ -52,7 +55,7 @@ class Builder:
         ).astype(DType.of(dtype).storage)
 
     def zero(self, dtype: str) -> int:
-        """A zero point: only INT8 has any but 0, and -128, 0 and small ones are the common ones."""
+        """Returns a random zero point, often -128 or 0 for INT8 and always 0 for other dtypes."""
         return self.of(-128, 0, 3, self.between(-128, 127)) if dtype == "INT8" else 0
 
     # -- looking
@@ -76,7 +79,7 @@ class Builder:
         self.want(DType.of(self.dtype(x)).is_activation)
 
     def like(self, x: int, other_than: bool = False) -> list[int]:
-        """Values of x's shape and dtype, x itself among them unless `other_than`."""
+        """Returns the values of x's shape and dtype, with x itself unless `other_than`."""
         return [
             v
             for v in self.values
@@ -94,12 +97,12 @@ class Builder:
     # -- data movement
 
     def add(self, op: str, *xs: int, **attrs) -> int:
-        """An operator on values. Raises Unfit if it is not wanted, GraphError if it cannot be."""
+        """Adds an operator. Raises Unfit if it is not wanted, GraphError if it does not fit."""
         self.want(op not in self.without)
         return self.g.add(op, xs, **attrs)
 
     def make(self, op: str, *xs: int, attrs: Attrs) -> int:
-        """An op with attributes of `makers`."""
+        """Adds an operator with attributes of `makers`. Raises Unfit and GraphError."""
         self.want(op not in self.without)
         return self.g.add_with(op, xs, attrs)
 
@@ -110,7 +113,7 @@ class Builder:
         return self.add("reshape", x, shape=tuple(shape))
 
     def slice(self, x: int, axis: int, start: int, size: int) -> int:
-        """Along one axis."""
+        """Adds a SLICE along one axis."""
         starts, sizes = [0] * len(self.shape(x)), list(self.shape(x))
         starts[axis], sizes[axis] = start, size
         return self.add("slice", x, start=tuple(starts), size=tuple(sizes))
@@ -139,8 +142,10 @@ class Builder:
         per_channel: bool | None = None,
         unsigned: str = "",
     ) -> int:
-        """unsigned: "", "input" or "output"; unsigned values are for the edges of a graph, signed operators may not
-        read them."""
+        """Adds a RESCALE.
+
+        unsigned: "", "input" or "output". Only inputs and outputs of a graph may be unsigned.
+        """
         attrs = makers.rescale(
             dtype,
             multiplier,
@@ -156,12 +161,15 @@ class Builder:
         return self.make("rescale", x, attrs=attrs)
 
     def widen(self, x: int, up: int = 0) -> int:
-        """INT8 or INT16 to INT32, times 2**up."""
+        """Adds a RESCALE of INT8 or INT16 to INT32, times 2**up."""
         dtype = self.dtype(x)
         return self.rescale(x, "INT32", (1 << _ONE,), (_ONE - up,), in_zp=self.zero(dtype))
 
     def narrow(self, x: int, down: int, dtype: str = "INT8", channels: int = 1) -> int:
-        """A sum to INT8 or INT16 by 1/2 to 1 times 2**-down, per channel if there are several."""
+        """Adds a RESCALE of a sum to INT8 or INT16.
+
+        The scale is 1/2 to 1 times 2**-down, one per channel if there are several.
+        """
         wide = self.dtype(x) == "INT48"
         top = 15 if wide else 31
         multiplier = [self.between(1 << (top - 1), (1 << top) - 1) for _ in range(channels)]
@@ -178,7 +186,7 @@ class Builder:
         )
 
     def clamp(self, x: int) -> int:
-        """A CLAMP of INT8 or INT16, often a ReLU at a zero point."""
+        """Adds a CLAMP of INT8 or INT16, often a ReLU at a zero point."""
         dtype = self.dtype(x)
         self.want(DType.of(dtype).is_activation)
         low, high = DType.of(dtype).limits
@@ -187,7 +195,7 @@ class Builder:
         return self.make("clamp", x, attrs=makers.clamp(dtype, a, b))
 
     def table(self, x: int) -> int:
-        """A random, a smooth or an identical table of INT8; one of INT16 with its RESCALE back."""
+        """Adds a random, smooth or identity TABLE of INT8, or one of INT16 with its RESCALE."""
         dtype = self.dtype(x)
         self.want(DType.of(dtype).is_activation)
         if dtype == "INT8":
@@ -199,7 +207,7 @@ class Builder:
         return self.rescale(self.make("table", x, attrs=makers.table(entries)), "INT16", (1 << _ONE,), (_ONE + 7,))
 
     def unary(self, x: int) -> int:
-        """Something INT8 or INT16 to the same dtype, element by element."""
+        """Adds a random pointwise operator from INT8 or INT16 to the same dtype."""
         dtype = self.dtype(x)
         self.want(DType.of(dtype).is_activation)
         kind = self.between(0, 5)
@@ -227,7 +235,7 @@ class Builder:
     # -- shapes
 
     def four(self, x: int) -> int:
-        """x as [N, H, W, C] with at most a reshape."""
+        """Returns x as [N, H, W, C], with at most one RESHAPE."""
         shape = self.shape(x)
         if len(shape) == 4:
             return x

@@ -10,8 +10,10 @@ from eqsat.tensor import makers
 
 
 def _partner(b: Builder, x: int) -> int:
-    """An operand beside x: a value of its shape, one that broadcasts, a constant of one element, of a row or whole, or
-    x itself."""
+    """Returns a second operand for x.
+
+    It is a value of its shape, one that broadcasts, a constant, or x itself.
+    """
     shape, rank = b.shape(x), len(b.shape(x))
     broadcast = [
         v
@@ -39,7 +41,10 @@ def unary(b: Builder, x: int) -> list[int]:
 
 @block(1)
 def chain(b: Builder, x: int) -> list[int]:
-    """Several pointwise operators of one value: a hard-swish is x * clamp(x + 3)."""
+    """Several pointwise operators of one value, or its product with itself after them.
+
+    A hard-swish is such a product: x * clamp(x + 3).
+    """
     b.want_activation(x)
     y = b.unary(b.unary(x))
     return [b.narrow(b.make("mul", b.widen(x), b.widen(y), attrs=makers.mul()), 8, b.dtype(x)) if b.chance(0.5) else y]
@@ -63,7 +68,7 @@ def arithmetic(b: Builder, x: int) -> list[int]:
 
 @block(0.6)
 def scaled(b: Builder, x: int) -> list[int]:
-    """A product with a constant, wide enough a table takes it: RESCALE, MUL, ADD, RESCALE."""
+    """A product with a constant, and perhaps a sum, which one table could replace."""
     b.want_activation(x)
     rank = len(b.shape(x))
     shape = b.of((1,) * rank, (*(1,) * (rank - 1), b.shape(x)[-1]))
@@ -81,7 +86,7 @@ def scaled(b: Builder, x: int) -> list[int]:
 
 @block(0.6)
 def integers(b: Builder, x: int) -> list[int]:
-    """The INT32 operators that quantized networks seldom have."""
+    """INT32 operators that are rare in quantized networks."""
     b.want_activation(x)
     wide, ones = b.widen(x), (1,) * len(b.shape(x))
     op = b.of("abs", "clz", "arithmetic_right_shift", "logical_right_shift", "logical_left_shift", "intdiv")
@@ -105,7 +110,7 @@ def bits(b: Builder, x: int) -> list[int]:
 
 @block(1)
 def choose(b: Builder, x: int) -> list[int]:
-    """A comparison and what it chooses; the mask may be combined, stay, or be reduced."""
+    """A comparison and a SELECT by it. The mask may be combined, inverted, reduced, or kept."""
     b.want_activation(x)
     y = _partner(b, x)
     mask = b.add(b.of("equal", "greater", "greater_equal"), b.widen(x), b.widen(y))
@@ -125,7 +130,7 @@ def choose(b: Builder, x: int) -> list[int]:
 
 @block(0.5)
 def casts(b: Builder, x: int) -> list[int]:
-    """Between dtypes by CAST or RESCALE; INT16 now and then becomes the dtype that goes on."""
+    """A CAST or RESCALE between dtypes; INT16 is sometimes the dtype of what follows."""
     dtype = b.dtype(x)
     if dtype == "BOOL":
         return [b.add("cast", x, dtype="INT8")]
@@ -144,7 +149,7 @@ def casts(b: Builder, x: int) -> list[int]:
 
 @block(0.8)
 def per_channel(b: Builder, x: int) -> list[int]:
-    """A RESCALE with a scale per channel, now and then all of them one."""
+    """A RESCALE with a scale per channel, sometimes with equal ones."""
     b.want_activation(x)
     n = b.shape(x)[-1]
     b.want(n > 1)

@@ -1,4 +1,4 @@
-"""Blocks of data movement: transposes and views, as networks string them together."""
+"""Blocks of data movement: transposes and views as networks have them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HIGHEST_RANK = 6
 
 
 def _factor(b: Builder, n: int) -> int:
-    """A divisor of n other than 1 and n."""
+    """Returns a random divisor of n other than 1 and n. Raises Unfit if there is none."""
     options = [k for k in range(2, n) if n % k == 0]
     b.want(bool(options))
     return b.of(*options)
@@ -31,7 +31,7 @@ def permute(b: Builder, x: int) -> list[int]:
 
 @block(1.5)
 def there_and_back(b: Builder, x: int) -> list[int]:
-    """transpose, something pointwise, the inverse transpose; a reader in each layout."""
+    """A transpose, a pointwise operator and the inverse transpose, read in one or both layouts."""
     perm = [int(p) for p in b.rng.permutation(len(b.shape(x)))]
     y = b.unary(b.transpose(x, *perm))
     back = b.transpose(y, *(perm.index(i) for i in range(len(perm))))
@@ -100,7 +100,7 @@ def pixels(b: Builder, x: int) -> list[int]:
 
 @block(1)
 def windows(b: Builder, x: int) -> list[int]:
-    """Window partition of NHWC by 2, with the merge back after something pointwise or without."""
+    """Window partition of NHWC by 2, alone or merged again after a pointwise operator."""
     b.want(len(b.shape(x)) == 4)
     n, h, w, c = b.shape(x)
     b.want(h % 2 == 0 and w % 2 == 0 and h * w > 4)

@@ -40,7 +40,10 @@ def inner(b: Builder, x: int) -> list[int]:
 
 @block(1.5)
 def halves(b: Builder, x: int) -> list[int]:
-    """Slices that cover an axis, each on its way, joined again: in order or not, whole or in part."""
+    """A CONCAT of slices that cover an axis, in any order, each perhaps after an operator.
+
+    The value itself may be among the operands.
+    """
     axis = _axis(b, x)
     n = b.shape(x)[axis]
     cuts = sorted({0, n, *(b.between(1, n - 1) for _ in range(b.between(1, 2)))})
@@ -59,8 +62,7 @@ def halves(b: Builder, x: int) -> list[int]:
 
 @block(2)
 def join(b: Builder, x: int) -> list[int]:
-    """Concat with values of the same shape, constants or forks of x, sometimes one concat inside another or several
-    layouts."""
+    """A CONCAT with values of the same shape, which may be constants, forks of x or CONCATs."""
     axis = b.between(0, len(b.shape(x)) - 1)
     others = [b.of(*b.like(x), x) for _ in range(b.between(1, 3))]
     for i, o in enumerate(others):
@@ -81,7 +83,7 @@ def join(b: Builder, x: int) -> list[int]:
 
 @block(1)
 def spans(b: Builder, x: int) -> list[int]:
-    """A slice that begins in one operand of a concat and ends in another, or lies within one, or beside the axis."""
+    """A SLICE of a CONCAT, which may lie within one operand or span several."""
     axis = _axis(b, x, 1)
     joined = b.concat(axis, x, b.of(*b.like(x), x), b.unary(x))
     n = b.shape(joined)[axis]
@@ -93,7 +95,7 @@ def spans(b: Builder, x: int) -> list[int]:
 
 @block(0.5)
 def stream(b: Builder, x: int) -> list[int]:
-    """A streaming state: the cached steps (a graph input) and the new ones, of which the last stay."""
+    """A streaming state: cached steps (a graph input) and new ones, of which the last remain."""
     axis = _axis(b, x)
     n = b.shape(x)[axis]
     shape = list(b.shape(x))
@@ -105,7 +107,7 @@ def stream(b: Builder, x: int) -> list[int]:
 
 @block(1.5)
 def border(b: Builder, x: int) -> list[int]:
-    """A pad: of H and W or of any axes, by a zero point, the least value or anything."""
+    """A PAD of H and W or of any axes, by a zero point or the lowest value."""
     rank, (low, _) = len(b.shape(x)), DType.of(b.dtype(x)).limits
     b.want_activation(x)
     pads = [b.of(0, 0, 1, 2) for _ in range(2 * rank)]

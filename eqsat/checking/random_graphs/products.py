@@ -1,4 +1,4 @@
-"""Blocks that multiply and accumulate: convolutions, products, pools."""
+"""Blocks of convolutions, matrix products and pools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from eqsat.checking.random_graphs.moving import shuffle
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 
-#: Transposes before and after an operator on NHWC: none, from and to NCHW, height and width swapped.
+#: (transpose before, transpose after) an operator on NHWC.
+#: They are none, from and to NCHW, or swap height and width.
 _LAYOUTS = (
     ((), ()),
     ((), ()),
@@ -19,12 +20,12 @@ _LAYOUTS = (
     ((0, 2, 3, 1), (0, 3, 1, 2)),
     ((0, 2, 1, 3), (0, 2, 1, 3)),
 )
-#: Beyond this a sum of products of INT8 values, or of INT16 and INT8, is not drawn.
+#: Weights of an operator, at most.
 _MOST_WEIGHTS = 1200
 
 
 def _sums(b: Builder, y: int, dtype: str) -> int:
-    """What follows a convolution: a RESCALE per channel or per tensor, an activation or none."""
+    """Adds what follows a convolution: a RESCALE per channel or tensor, perhaps an activation."""
     n = b.shape(y)[-1]
     out = b.narrow(y, 9 if b.dtype(y) == "INT32" else 8, dtype, n if b.chance(0.6) else 1)
     return b.unary(out) if b.chance(0.3) else out
@@ -35,8 +36,10 @@ def _bias(b: Builder, channels: int, dtype: str) -> int:
 
 
 def _fitting(b: Builder, size: int, most: int, below: bool) -> tuple[int, int, int, int, int]:
-    """(kernel, stride, dilation, pad before, pad after) that fit `size` evenly; `below`: pads smaller than the
-    kernel."""
+    """Returns (kernel, stride, dilation, pad before, pad after) that fit `size` without a rest.
+
+    below: whether pads must be smaller than the kernel; the dilation is 1 then. Raises Unfit.
+    """
     for _ in range(20):
         kernel, stride, dilation = b.between(1, most), b.of(1, 1, 2), b.of(1, 1, 1, 2)
         if below:
@@ -54,7 +57,7 @@ def _zero_points(b: Builder, dtype: str) -> dict[str, Any]:
 
 @block(5)
 def convolution(b: Builder, x: int) -> list[int]:
-    """CONV2D or DEPTHWISE_CONV2D, in NHWC or between transposes from and to NCHW, 1x1 more often than not."""
+    """CONV2D or DEPTHWISE_CONV2D, in NHWC or between transposes from and to NCHW."""
     b.want_activation(x)
     dtype, (into, back) = b.dtype(x), b.of(*_LAYOUTS)
     y, zps = b.four(x), _zero_points(b, dtype)
@@ -90,7 +93,7 @@ def convolution(b: Builder, x: int) -> list[int]:
 
 @block(0.7)
 def siblings(b: Builder, x: int) -> list[int]:
-    """Two convolutions over one input, side by side in a concat of channels."""
+    """Two convolutions over one input, concatenated along the channels."""
     b.want(b.dtype(x) == "INT8")
     y = b.four(x)
     _n, _h, _w, c = b.shape(y)
@@ -164,7 +167,7 @@ def linear(b: Builder, x: int) -> list[int]:
 
 @block(2)
 def product(b: Builder, x: int) -> list[int]:
-    """MATMUL with a constant, with x itself transposed, or with a value that fits, transposed or not."""
+    """MATMUL with a constant, a value that fits, or x itself transposed."""
     b.want_activation(x)
     y = b.three(x)
     n, h, c = b.shape(y)

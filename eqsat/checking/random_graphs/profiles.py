@@ -1,4 +1,4 @@
-"""What graphs are like: how large, over which inputs, of which blocks."""
+"""Profiles of random graphs: how large they are, over which inputs, and of which blocks."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ _SMALL_SHAPES: tuple[Shape, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """fewest, most: operators, about. largest: elements of a tensor, at most. shapes, dtypes: of the inputs, each drawn
-    as often as it is named.
+    """A description of random graphs.
 
-    weights: {kind or name of a block: factor of its weight}, 1 for others. some: only some blocks for a graph, so that
-    they meet often.
+    fewest, most: operators of a graph, about. largest: elements of a tensor, at most.
+    shapes, dtypes: of the inputs, each drawn as often as it is listed.
+    weights: {kind or name of a block: factor of its weight}, 1 for others.
+    some: whether each graph prefers a random part of the blocks, so that these meet often.
+    without: operators that are not added.
     """
 
     fewest: int = 5
@@ -53,16 +55,19 @@ class Profile:
     without: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        """Raises ValueError for weights of what there is not."""
+        """Raises ValueError for weights of unknown blocks."""
         _known(self.weights)
 
     def weight(self, block: GraphBlock) -> float:
-        """How often it is drawn, beside others."""
+        """Returns how often a block is drawn, relative to others."""
         return block.weight * self.weights.get(block.kind, 1.0) * self.weights.get(block.name, 1.0)
 
 
 def only(*blocks: str) -> dict[str, float]:
-    """Weights that leave blocks of these kinds and names. Raises ValueError if there are none."""
+    """Returns weights that leave only blocks of these kinds or names.
+
+    Raises ValueError if a name is unknown.
+    """
     _known(blocks)
     return {b.name: 0.0 for b in BLOCKS if b.name not in blocks and b.kind not in blocks}
 
@@ -72,10 +77,10 @@ def _known(names: Iterable[str]) -> None:
         raise ValueError(f"there are no blocks called {', '.join(sorted(unknown))}")
 
 
-#: As networks are.
+#: Graphs like networks.
 NETWORK = Profile()
-#: A few operators on a few elements: what one rule needs to match, and a person can read. Rules are often about what
-#: networks seldom have, so that is drawn oftener.
+#: Graphs of a few operators on a few elements, which people can read.
+#: Operators are frequent that rules are about and that networks seldom have.
 RULE = Profile(
     fewest=3,
     most=9,
@@ -93,7 +98,8 @@ RULE = Profile(
     },
     some=False,
 )
-#: What Vela 5.1 refuses on U55 and U65, of the operators that random graphs have (measured, a block at a time).
+#: Operators that Vela 5.1 refuses on U55 and U65.
+#: Source: random graphs compiled with one block at a time.
 REFUSED = frozenset(
     {
         "argmax",
@@ -114,7 +120,7 @@ PROFILES = {
     "rule": RULE,
     "vela": replace(NETWORK, dtypes=("INT8",), without=REFUSED),
     "int16": replace(NETWORK, dtypes=("INT16",)),
-    # what the families of rules are about
+    # for families of rules
     "moves": replace(NETWORK, weights=only("moving", "unary")),
     "slicing": replace(NETWORK, weights=only("pieces", "unary", "arithmetic", "convolution")),
     "quantized": replace(NETWORK, weights=only("elementwise", "reductions")),
