@@ -1,7 +1,9 @@
-"""Cost models: cycles for candidates of a choice. One file per model; the protocol is in `protocol.py`.
+"""Cost models: cycles for candidates of a choice.
 
-Another package adds a model by an entry point in the group `cost_models.models`, the object being a class that is
-called with (target, pool of Vela workers, price cache) and follows `CostModel`; `NodeModel` leaves one method to write.
+There is one file per model; the protocol is in `protocol.py`.
+Another package adds a model by an entry point in the group `cost_models.models`.
+Its object is a class that is called with (target, pool of Vela workers, price cache).
+The class follows `CostModel`; with `NodeModel` as base it has only one method to write.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from cost_models.node_model import NodeModel
 from cost_models.protocol import CostModel, Fusion, Price, Traffic, Unit
 from eqsat.ground.registry import Registry
 
+#: {name: `module:Class`} of the built-in models.
 BUILT_IN = {
     "op_count": "cost_models.op_count:OpCount",
     "bytes_moved": "cost_models.bytes_moved:BytesMoved",
@@ -19,19 +22,28 @@ BUILT_IN = {
     "vela_groups": "cost_models.vela_groups:VelaGroups",
     "vela_graph": "cost_models.vela_graph:VelaGraph",
 }
+#: The name of the default model.
 DEFAULT = "vela_groups"
 
 
+#: Finds models by name.
 COST_MODELS = Registry("cost model", "cost_models.models", BUILT_IN)
 
 
 def available() -> dict[str, str]:
-    """Name -> `module:Class`. Built-in names win over entry points."""
+    """Returns {name: `module:Class`}.
+
+    Built-in names win over entry points.
+    """
     return COST_MODELS.available()
 
 
 def find(name: str) -> Callable[..., CostModel]:
-    """The class of a model by its name, `module:Class` or `file.py:Class`. Raises UnknownName, a ValueError."""
+    """Returns the class of a model by its name, `module:Class` or `file.py:Class`.
+
+    Raises InputError for an unknown name and for a class that takes other arguments.
+    Raises PluginError if its import fails.
+    """
     model: Callable[..., CostModel] = COST_MODELS.find_callable(name, "target", "pool of Vela workers", "price cache")
     return model
 

@@ -1,6 +1,7 @@
-"""Closed forms of Vela's estimate (`estimator.py`): no Vela at run time, so an unseen op costs microseconds.
+"""Closed forms of Vela's estimate (`estimator.py`): without Vela, a new op costs microseconds.
 
-Of a concrete graph it also sees what Vela fuses: RESCALEs, activations, the copies that CONCAT and RESHAPE need.
+In a concrete graph it also sees fusions of RESCALEs and activations.
+It sees the copies that CONCAT and RESHAPE need, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from eqsat.tensor.graph import TensorGraph
 
 
 class Analytic(NodeModel):
-    """See the module's text."""
+    """Prices single ops and graphs by closed forms."""
 
     def cycles(self, unit: Unit) -> float:
         return 1.0 + standalone(self.target, unit, Setting())[0]
@@ -37,7 +38,7 @@ class Analytic(NodeModel):
         return sum(self.by_node(graph).values())
 
     def by_node(self, graph: TensorGraph) -> dict[int, float]:
-        """Cycles of every op of a concrete graph; what is fused into another op has none."""
+        """Returns {op: cycles} of a concrete graph; an op that is fused into another has 0."""
         unit_graph = UnitGraph(graph)
         in_context = _InContext(unit_graph, fused_ops(unit_graph, self.target.family), self.target)
         out: dict[int, float] = {}
@@ -49,7 +50,7 @@ class Analytic(NodeModel):
 
 
 class _InContext:
-    """Prices the ops of one concrete graph where they are."""
+    """Prices the ops of one concrete graph in their context."""
 
     def __init__(self, graph: UnitGraph, fused: FusedOps, target: Target):
         self.graph, self.fused, self.target = graph, fused, target
@@ -57,7 +58,10 @@ class _InContext:
         self.constants = _constants(graph)
 
     def cycles(self, n: int, ahead: float | None) -> tuple[float, float | None]:
-        """Cycles of `n`, and those that the NPU computes of them (None: all); ahead: the same of the op before it."""
+        """Returns the cycles of `n`, and those of them in which the NPU computes (None: all).
+
+        ahead: the computing cycles of the op before.
+        """
         unit = self.graph.units[n]
         if n in self.constants or n in self.fused.absorbed:
             return 0.0, None
@@ -94,7 +98,10 @@ class _InContext:
         return self.graph.is_unit(i) and len(self.graph.readers[i]) == 1 and not moves
 
     def _is_copied(self, n: int) -> bool:
-        """Whether a slice is a copy: its readers cannot read a part of a tensor themselves, or there are none."""
+        """Whether a slice is a copy.
+
+        It is one if it is an output, or if a reader cannot read a part of a tensor itself.
+        """
         readers = {self.graph.op(r) for r in self.graph.readers[n]}
         return (
             n in self.graph.outputs
@@ -104,7 +111,7 @@ class _InContext:
 
 
 def _constants(graph: UnitGraph) -> set[int]:
-    """Constants, and views and movements of them, which Vela folds."""
+    """Returns the constants, and views and movements of them, which Vela folds."""
     found = {n for n in graph.readers if graph.op(n) == "const"}
     for n in graph.units:
         if graph.is_unit(n, "rescale", "reshape", "transpose") and all(i in found for i in graph.inputs(n)):

@@ -1,9 +1,12 @@
 """The block of the output that Vela 5 lets the NPU compute at a time.
 
-It is settled by two questions, here asked of all candidates at once, as arrays: which blocks have room on chip
-(`shared_memory_block`, `split_memory_block`), and which of those fetches the fewest elements per output (`_fetched`).
-Sources of the formulas (regor/architecture): E55 is ethosu55/ethos_u55.cpp, E85 is ethosu85/ethos_u85.cpp. Shapes are
-(h, w, c), in elements; pairs are (y, x).
+Two questions decide it, asked here of all candidates at once, as arrays:
+- which blocks have room on chip (`shared_memory_block`, `split_memory_block`);
+- which of those fetches the fewest elements per output (`_fetched`).
+
+The formulas are from regor/architecture.
+E55 is ethosu55/ethos_u55.cpp, E85 is ethosu85/ethos_u85.cpp.
+Shapes are (h, w, c), in elements; pairs are (y, x).
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ from numpy.typing import NDArray
 
 from eqsat.target.family import HWC, SharedMemory, SplitMemory
 
-#: One pass takes a kernel's window of up to 8 x 8 elements.
+#: Elements of a kernel's window that one pass takes, in height and in width, at most.
 _WINDOW = 8
-#: Channels of a brick, the unit in which feature maps and accumulators are stored. Bytes of an accumulator.
-_BRICK, _ACCUMULATOR = 16, 4
+#: Channels of a brick, the unit in which feature maps and accumulators are stored.
+_BRICK = 16
+#: Bytes of an accumulator.
+_ACCUMULATOR = 4
 
 
 IntArray = NDArray[np.int64]
@@ -37,7 +42,7 @@ def up(x: IntArray, step: int) -> IntArray: ...
 
 
 def up(x: int | IntArray, step: int) -> int | IntArray:
-    """`x` in whole steps."""
+    """Returns `x` rounded up to a multiple of `step`."""
     return -(-x // step) * step
 
 
@@ -46,15 +51,21 @@ def _in_steps(shape: HWC, steps: HWC) -> HWC:
 
 
 def as_shape(extents: Iterable[int]) -> HWC:
-    """(h, w, c) of three numbers."""
+    """Returns (h, w, c) of three numbers."""
     h, w, c = extents
     return h, w, c
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an operator computes: `kind` is conv, depthwise, product (of matrices), pool, sum (REDUCE_SUM) or
-    elementwise. bits: of an element of the input. scalar: one operand of an elementwise op is a number."""
+    """The computation of an operator.
+
+    kind  : conv, depthwise, product (of matrices), pool, sum (REDUCE_SUM) or elementwise
+    ifm   : shape of the input
+    ofm   : shape of the output
+    bits  : of an element of the input
+    scalar: whether one operand of an elementwise op is a number
+    """
 
     kind: str
     ifm: HWC
@@ -67,7 +78,7 @@ class Work:
 
     @property
     def channelwise(self) -> bool:
-        """Whether a channel of the output needs that channel of the input only."""
+        """Whether a channel of the output needs only that channel of the input."""
         return self.kind in ("depthwise", "pool", "elementwise")
 
     @property
@@ -77,15 +88,21 @@ class Work:
         return (ky - 1) * dy + 1, (kx - 1) * dx + 1
 
     def window(self, axis: int, outputs: IntArray, step: int) -> IntArray:
-        """Input elements of `axis` that a row of `outputs` needs in one pass, in whole steps (E55, E85:
-        GetArchIFMBlockSize)."""
+        """Returns the input elements of `axis` that `outputs` in a row need in one pass.
+
+        They are rounded up to a multiple of `step` (E55, E85: GetArchIFMBlockSize).
+        """
         return up((outputs - 1) * self.stride[axis] + min(self.extent[axis], _WINDOW), step)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockConfig:
-    """Blocks of the input and the output, the micro blocks of the latter, and whether the kernel's elements go before
-    the channels."""
+    """The blocks that an operator is computed in.
+
+    ifm, ofm   : blocks of the input and of the output
+    micro      : the micro block of the output
+    part_kernel: whether the kernel's elements go before the channels
+    """
 
     ifm: HWC
     ofm: HWC
@@ -94,9 +111,11 @@ class BlockConfig:
 
 
 class _Candidates:
-    """Blocks to choose from, as flat arrays in the order that settles ties (depth, height, width): `ofm` has the
-    extents in whole micro blocks up to those of `end`, `ifm` what they read, `depth` channels at a time and in whole
-    `unit`s."""
+    """Blocks to choose from, as flat arrays in the order that decides ties (depth, height, width).
+
+    ofm: blocks of the output, of whole micro blocks, up to the extents of `end`
+    ifm: blocks of the input that these read, in whole `unit`s, `depth` channels at a time
+    """
 
     def __init__(self, work: Work, micro: HWC, end: HWC, unit: HWC, depth: int):
         depths = [
@@ -114,8 +133,10 @@ class _Candidates:
         )
 
     def best(self, fits: NDArray[np.bool_]) -> tuple[HWC, HWC] | None:
-        """(input block, output block) that fetches least of those that fit; None if none does. Of equal ones it is the
-        first, unless small blocks (or those of products) follow it: then the last of these that sees most of the input.
+        """Returns (input block, output block) of those that fit and fetch least; None if none fits.
+
+        Among equal ones the first is taken, unless small blocks (or those of products) follow it.
+        Then the last of these that sees most of the input is taken.
         """
         if not fits.any():
             return None
@@ -130,8 +151,12 @@ class _Candidates:
 
 
 def _fetched(work: Work, ifm: tuple[IntArray, ...], ofm: tuple[IntArray, ...]) -> NDArray[np.float32]:
-    """Elements that come on chip per output of `work`, by block (E55, E85: the criterion of FindBlockConfig): inputs
-    and weights, or the share of a block for ops without reuse. Single precision as there, since ties decide."""
+    """Returns for each block the elements that come on chip per output of `work`.
+
+    They are inputs and weights, or the share of a block for ops without reuse.
+    (E55, E85: the criterion of FindBlockConfig.)
+    Single precision is needed because Vela's ties decide.
+    """
     total, area, block = np.float32(prod(work.ofm)), ifm[0] * ifm[1], (ofm[0] * ofm[1] * ofm[2]).astype(np.float32)
     if work.kind in ("elementwise", "product"):
         fetched = total / block
@@ -145,7 +170,7 @@ def _fetched(work: Work, ifm: tuple[IntArray, ...], ofm: tuple[IntArray, ...]) -
             if work.kind in ("conv", "depthwise")
             else np.float64(0)
         )
-        if not work.channelwise:  # the input once for every slice of the output's depth
+        if not work.channelwise:  # the input is read for every slice of the output's depth
             inputs, weights = inputs * counts[2], weights * (slices * ofm[2].astype(np.float32))
         fetched = ((inputs + weights) / total).astype(np.float32)
     return np.where(
@@ -157,13 +182,18 @@ def _fetched(work: Work, ifm: tuple[IntArray, ...], ofm: tuple[IntArray, ...]) -
 
 
 def _banks(memory: SharedMemory, size: IntArray, bits: int) -> IntArray:
-    """Banks that two buffers of `size` bytes take, elements of `bits` (E55: TryBlockConfig)."""
+    """Returns the banks that two buffers of `size` bytes take (E55: TryBlockConfig).
+
+    bits: of an element.
+    """
     return up(2 * (up(size, 1024) // 1024), memory.granule * (2 if bits == 32 else 1))
 
 
 def _kernel_first(work: Work) -> bool:
-    """Whether the kernel's elements go before the channels: where that fills the MACs better (E55:
-    ChooseKernelMethod)."""
+    """Whether the kernel's elements go before the channels (E55: ChooseKernelMethod).
+
+    They do if that fills the MACs better.
+    """
     c, taps = work.ifm[2], prod(work.kernel)
     deep, few = (32, 4) if work.bits == 8 else (16, 2)
     return work.kind == "conv" and (c <= 8 or c / up(c, 8) * (taps / up(taps, few)) >= c / up(c, deep))
@@ -171,8 +201,11 @@ def _kernel_first(work: Work) -> bool:
 
 @lru_cache(maxsize=65536)
 def shared_memory_block(work: Work, micro: HWC, most: HWC, memory: SharedMemory, table: bool = False) -> BlockConfig:
-    """The blocks in one memory, none larger than `most`. table: a lookup table takes a bank too. Raises ValueError if
-    nothing fits."""
+    """Returns the blocks in one memory, none larger than `most`.
+
+    table: whether a lookup table takes a bank, too.
+    Raises ValueError if nothing fits.
+    """
     size, kernel_first = work.bits // 8, _kernel_first(work)
     depth = _input_depth(work, kernel_first)
     end = as_shape(up(min(o, limit), m) for o, limit, m in zip(work.ofm, most, micro))
@@ -192,15 +225,17 @@ def shared_memory_block(work: Work, micro: HWC, most: HWC, memory: SharedMemory,
 
 
 def told_block(work: Work, micro: HWC, ofm: HWC, part_kernel: bool) -> BlockConfig:
-    """The blocks in one memory where that of the output, and whether the kernel's elements go before the channels, are
-    known."""
+    """Returns the blocks in one memory for a known block of the output.
+
+    part_kernel: whether the kernel's elements go before the channels.
+    """
     h, x = (int(work.window(axis, np.array(ofm[axis]), micro[axis])) for axis in (0, 1))
     depth = ofm[2] if work.channelwise else _input_depth(work, part_kernel)
     return BlockConfig((h, x, depth), ofm, _micro(work, micro), part_kernel)
 
 
 def _input_depth(work: Work, kernel_first: bool) -> int:
-    """Channels of the input that are read at a time."""
+    """Returns the channels of the input that are read at a time."""
     c = work.ifm[2]
     return up(min(c, 16), 4) if work.bits == 16 else up(min(c, 16 if kernel_first else 32), 8)
 
@@ -210,7 +245,7 @@ def _one_row(work: Work, micro: HWC) -> bool:
 
 
 def _micro(work: Work, micro: HWC) -> HWC:
-    """The micro block that is used (ethos_u55_performance.cpp: GetOfmMicroBlock)."""
+    """Returns the micro block that is used (ethos_u55_performance.cpp: GetOfmMicroBlock)."""
     flat = _one_row(work, micro) and work.kind in ("conv", "product") and work.ofm[1] % 2 == 0
     return (1, 4, micro[2]) if flat else micro
 
@@ -219,14 +254,20 @@ def _micro(work: Work, micro: HWC) -> HWC:
 
 
 def _stored(memory: SplitMemory, micro: int, depth: int, bits: int) -> HWC:
-    """Elements that the input is stored in, of `depth` at a time (E85: CalcIfmAUSize)."""
+    """Returns the elements (h, w, c) in whose multiples the input is stored (E85: CalcIfmAUSize).
+
+    depth: channels at a time.
+    """
     h, x, granules = memory.units[micro][np.searchsorted((128, 256), depth * bits)]
     return h, x, granules * 128 // bits
 
 
 @lru_cache(maxsize=65536)
 def split_memory_block(work: Work, micros: tuple[HWC, ...], most: HWC, memory: SplitMemory, macs: int) -> BlockConfig:
-    """The blocks in split memories, none larger than `most`. Raises ValueError if nothing fits."""
+    """Returns the blocks in split memories, none larger than `most`.
+
+    Raises ValueError if nothing fits.
+    """
     usable = (
         range(len(micros))
         if work.bits > 8
@@ -247,7 +288,7 @@ def split_memory_block(work: Work, micros: tuple[HWC, ...], most: HWC, memory: S
     found = _Candidates(work, micro, end, unit, depth)
     inputs = found.ifm[0] * found.ifm[1] * up(min(depth, c), unit[2]) * (work.bits // 8)  # bytes (E85: TryBlockConfig)
     accumulators = found.ofm[0] * found.ofm[1] * up(found.ofm[2], _BRICK) * _ACCUMULATOR
-    for copies in (2, 1):  # two, so that one is filled while the other is worked on
+    for copies in (2, 1):  # two: one is filled while the other is in use
         blocks = found.best((copies * inputs <= memory.inputs) & (copies * accumulators <= memory.accumulators))
         if blocks is not None:
             return BlockConfig((*blocks[0][:2], depth), blocks[1], micro, kernel_first)
@@ -263,8 +304,11 @@ def told_split_block(
     memory: SplitMemory,
     macs: int,
 ) -> BlockConfig:
-    """The blocks in split memories where that of the output, the rows and columns of its micro blocks, and whether the
-    kernel's elements go before the channels, are known."""
+    """Returns the blocks in split memories for a known block of the output.
+
+    micro: rows and columns of its micro blocks.
+    kernel_first: whether the kernel's elements go before the channels.
+    """
     k = next(k for k, m in enumerate(micros) if m[:2] == micro)
     depth = ofm[2] if work.channelwise else _split_depth(work, micros[k], kernel_first, macs)
     unit = _stored(memory, k, depth, work.bits)
@@ -273,16 +317,22 @@ def told_split_block(
 
 
 def _split_depth(work: Work, micro: HWC, kernel_first: bool, macs: int) -> int:
-    """Channels of the input that are read at a time."""
+    """Returns the channels of the input that are read at a time."""
     return 16 if kernel_first else 32 if work.bits == 32 or macs <= 256 and micro[2] == 16 else 64
 
 
 def _by_aspect(
     work: Work, memory: SplitMemory, k: int, micro: HWC, limits: HWC, granule: HWC, depth: int | None, macs: int
 ) -> BlockConfig:
-    """Of one area for every depth (E85: FindDepthwiseConfig, AreaFit) the first that covers the output, or else the one
-    that misses least of it. An area has the output's aspect and is as large as the accumulators, cut down, rows first,
-    until its inputs fit. depth: channels of the input at a time where they are not those of the output."""
+    """Returns the blocks of a depthwise op, pooling or sum (E85: FindDepthwiseConfig, AreaFit).
+
+    There is one area for every depth of the block.
+    It has the output's aspect and is as large as the accumulators allow.
+    It is cut down, rows first, until its inputs fit.
+    The first block that covers the output is taken, or else the one that misses least of it.
+    depth: channels of the input at a time, None if they are those of the output.
+    Raises ValueError if nothing fits.
+    """
     elements, inputs = memory.accumulators // _ACCUMULATOR, memory.inputs * 8 // work.bits
     whole, (gh, gx, _) = _in_steps(work.ofm, granule), granule
     most = as_shape(map(min, whole, limits))

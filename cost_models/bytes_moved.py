@@ -1,6 +1,8 @@
-"""Bytes that an op reads and writes, as memory-bound cost models count them (nncase's is one). A baseline.
+"""Bytes that an op reads and writes; a baseline.
 
-A RESHAPE is free. What fuses is not known here: a RESCALE counts like any other op.
+Memory-bound cost models count them (nncase's is one).
+A RESHAPE is free.
+Fusion is not known here: a RESCALE counts like any other op.
 """
 
 from __future__ import annotations

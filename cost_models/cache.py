@@ -1,7 +1,8 @@
 """Prices that were measured before, in the store (`eqsat/store`).
 
-Keys say everything that a price depends on, versions of tools included (the models make them). A team's store has the
-prices of all that was asked for at once, under the name of all those keys.
+A key contains all that a price depends on, versions of tools included; the models make the keys.
+A team's store keeps the prices of keys that were asked for together as one batch.
+The batch is stored under the name of all these keys.
 """
 
 from __future__ import annotations
@@ -15,20 +16,23 @@ from pathlib import Path
 
 from eqsat.store.store import PRICES, Store, batch_name
 
-#: Bytes of the prices of a batch, unpacked: beyond these it is none of ours.
+#: Bytes of the prices of a batch, unpacked: a larger batch is not one of ours.
 _LARGEST = 64 << 20
 
 
 class PriceCache:
-    """Key -> cycles. Any failure of the store costs only the cache: reads give nothing, writes are dropped. Raises
-    InputError where a place is given that is something else."""
+    """A cache {key: cycles}.
+
+    Any failure of the store costs only the cache: reads find nothing, writes are dropped.
+    The constructor raises InputError if `place` is given and is something else.
+    """
 
     def __init__(self, place: str | Path | None = None) -> None:
         self.store = Store(place)
         self._asked: dict[str, float | None] = {}
 
     def get(self, keys: Sequence[str]) -> dict[str, float]:
-        """The prices that are known."""
+        """Returns the prices that are known."""
         found = {k: v for k, raw in self.store.get(PRICES, keys).items() if (v := _price(raw)) is not None}
         if len(found) < len(set(keys)) and self.store.shared:
             fetched = _batch(self.store.fetch(PRICES, batch_name(set(keys))))
@@ -39,8 +43,10 @@ class PriceCache:
         return found
 
     def put(self, prices: Mapping[str, float]) -> None:
-        """Remembers prices; what is no number of cycles is left out. Where they complete what was asked for last, a
-        team's store gets all of that."""
+        """Remembers prices, without those that are no number of cycles.
+
+        If they complete the keys of the last `get`, the team's store gets all of these.
+        """
         prices = {k: float(v) for k, v in prices.items() if 0 <= v < math.inf}
         self._keep(prices)
         if self.store.shared and any(k in prices for k, v in self._asked.items() if v is None):
@@ -56,7 +62,7 @@ class PriceCache:
 
 
 def _price(raw: bytes) -> float | None:
-    """None for what is no number of cycles."""
+    """Returns the cycles of an entry, None for an entry that is no number of cycles."""
     if len(raw) != 8:
         return None
     cycles = float(struct.unpack("<d", raw)[0])
@@ -64,7 +70,7 @@ def _price(raw: bytes) -> float | None:
 
 
 def _batch(raw: bytes | None) -> dict[str, float]:
-    """The prices of a batch; none of what has another form."""
+    """Returns the prices of a batch, none if it has another form."""
     if raw is None:
         return {}
     unpacking = zlib.decompressobj()

@@ -1,26 +1,32 @@
 """A second opinion on a compiled graph: the cycles of its command stream, command by command.
 
-Vela's total prices the operators of its graph: a TRANSPOSE that becomes 3,138 commands on U55 is one pass over memory
-there. Here every command has its price, the larger of what it computes and of the bytes that each memory moves for it,
-and `per_command` cycles besides. Copies take the bytes and the bandwidths of both memories, beside the commands that do
-not wait for them, as the stream's waits say.
+Vela's total prices the operators of its graph.
+A TRANSPOSE that becomes 3,138 commands on U55 is one pass over memory there.
+Here every command has a price, to which `per_command` cycles are added.
+The price is the larger of the command's computing cycles and the cycles of each memory.
+Copies take the bytes and the bandwidths of both memories.
+They run beside the commands that do not wait for them, by the stream's waits.
 
-What is taken from where:
+Sources of the figures:
 
-- The registers say what is computed, in which blocks, and which bytes lie where. Of Vela's graph and of its table
-  nothing is used.
-- Rates are those that are documented: MACs and output path of a configuration, bandwidths and latencies of the memories
-  (`machine.py`).
-- How long the MAC array and the output path take for a block, and what a short burst wastes, are Vela's formulas
-  (`estimator.py`): nothing else is public, and nothing is known against them.
-- Not Vela's, since those are known to be wrong: an operand that broadcasts is read once a block, not for every element
-  of the result; a command without an activation has none, which 5.1 takes for a TABLE; a RESIZE takes the output path,
-  which 5.1 takes for free; elements of INT16 and INT32 have their bytes, which 5.1 takes for one; the other operand of
-  a wide scalar is read, too; pieces of an operator have their own shapes, where Vela's total takes each for the whole.
-  So the price of a stream does not depend on the version of Vela that is installed.
+- The registers say what is computed, in which blocks, and which bytes lie where.
+  Nothing of Vela's graph or table is used.
+- Rates are documented: MACs and output path of a configuration, bandwidths and latencies of
+  memories (`machine.py`).
+- Cycles of a block, and the waste of short bursts, are Vela's formulas (`estimator.py`).
+  Nothing else is public, and nothing is known against them.
+- These differ from Vela, which is known to be wrong about them:
+  - An operand that broadcasts is read once a block, not for every element of the result.
+  - A command without an activation has none; Vela 5.1 takes it for a TABLE.
+  - A RESIZE takes the output path; Vela 5.1 takes it for free.
+  - Elements of INT16 and INT32 have their bytes; Vela 5.1 counts one.
+  - The other operand of a wide scalar is read, too.
+  - Pieces of an operator have their own shapes; Vela's total takes each for the whole.
 
-It knows nothing of blocks of one command that overlap with those of the next (`Block.dependency`), nor of commands that
-share a memory's bandwidth with a copy: as Vela's total, it adds up.
+So the price of a stream does not depend on the version of Vela that is installed.
+
+Blocks of one command that overlap with those of the next (`Block.dependency`) are not modelled.
+Neither are commands that share a memory's bandwidth with a copy: like Vela's total, it adds up.
 
 >>> price(binary.stream, Target.of("ethos-u55-128")).cycles                     # doctest: +SKIP
 """
@@ -38,22 +44,25 @@ from eqsat.device.operands import Wait
 from eqsat.device.stream import Instruction, decoded, read_header
 from eqsat.target import Target
 
-#: Cycles of a command besides what the formulas say, of which each pays the latency of its memories already. Arm's
-#: models of the hardware show no more than that: `benchmarks/fvp.py` has the fit.
+#: Cycles of a command besides the formulas, which have the latency of its memories already.
+#: Arm's models of the hardware show none; `benchmarks/fvp.py` has the fit.
 PER_COMMAND = 0.0
-#: By the set of commands (`eqsat.target.Family`).
+#: {set of commands (`eqsat.target.Family.commands`): the function that prices its streams}.
 _ISSUED: Mapping[int, Callable[[Machine, Iterable[Instruction]], Iterator[Issued | Wait]]] = {
     1: ethos_u55_commands.issued,
     2: ethos_u85_commands.issued,
 }
-#: Commands that may be under way while the next waits to be issued (ethos_u55.hpp and ethos_u85.hpp:
-#: MaxOutstandingKernelOps).
+#: Commands that may be under way while the next waits to be issued.
+#: (ethos_u55.hpp and ethos_u85.hpp: MaxOutstandingKernelOps.)
 _OUTSTANDING = 2
 
 
 @dataclass(frozen=True, slots=True)
 class KindPrice:
-    """The commands of a kind, and cycles that they take. Of copies only those during which nothing else is done."""
+    """The number of commands of one kind, and their cycles.
+
+    For copies only the cycles count during which nothing else is done.
+    """
 
     commands: int
     cycles: int
@@ -61,9 +70,14 @@ class KindPrice:
 
 @dataclass(frozen=True, slots=True)
 class StreamPrice:
-    """Cycles of a command stream, how many commands it has (waits are none), and both by kind: convolution, pooling,
-    elementwise, resize, copy.
-    The cycles of a chain are those of the kind that it begins with."""
+    """The price of a command stream.
+
+    cycles  : of the whole stream
+    commands: how many it has, without waits
+    by_kind : {convolution, pooling, elementwise, resize or copy: price}
+
+    The cycles of a chain are those of the kind that it begins with.
+    """
 
     cycles: int
     commands: int
@@ -71,7 +85,7 @@ class StreamPrice:
 
     @staticmethod
     def together(prices: Iterable[StreamPrice]) -> StreamPrice:
-        """Of streams that run one after the other."""
+        """Returns the price of streams that run one after the other."""
         every = list(prices)
         kinds: dict[str, KindPrice] = {}
         for kind, p in (item for found in every for item in found.by_kind.items()):
@@ -81,8 +95,12 @@ class StreamPrice:
 
 
 def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> StreamPrice:
-    """Of a stream with the driver's header, as `Binary.stream` is. target: what it was compiled for, whose flags name
-    the memories. Raises DeviceError for a stream that cannot be decoded, or is for another accelerator."""
+    """Returns the price of a command stream with the driver's header (`Binary.stream`).
+
+    target: the target that it was compiled for; its flags name the memories.
+    per_command: cycles added for each command.
+    Raises DeviceError for a stream that cannot be decoded, or is for another accelerator.
+    """
     accelerator = read_header(stream)[0].accelerator
     if accelerator != target.accelerator:
         raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")
@@ -108,8 +126,13 @@ def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> St
 
 @dataclass(slots=True)
 class _Clock:
-    """now: when the next command is read. work, copies: when each command of the two queues ends; a queue does one
-    after the other."""
+    """The schedule of a command stream, in cycles.
+
+    now         : when the next command is read
+    work, copies: when each command of the two queues ends
+
+    A queue does one command after the other.
+    """
 
     now: float = 0.0
     work: list[float] = field(default_factory=list)
@@ -119,7 +142,7 @@ class _Clock:
         queue.append(max([self.now, *queue[-1:]]) + cycles)
 
     def wait(self, queue: list[float], outstanding: int) -> None:
-        """Until at most so many commands of a queue are under way."""
+        """Advances `now` until at most `outstanding` commands of a queue are under way."""
         if len(queue) > outstanding:
             self.now = max(self.now, queue[-1 - outstanding])
 

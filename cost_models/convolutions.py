@@ -1,4 +1,7 @@
-"""Closed forms of convolutions: the work that Vela 5 gives the MAC array for each kind, and in how many operators."""
+"""Closed forms of convolutions.
+
+For each kind they give the work of the MAC array with Vela 5, and the number of operators.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,23 @@ from cost_models.protocol import Unit
 from cost_models.setting import Operation, spatial
 from cost_models.weights import encoded, stored_weights, two_of_four
 
-#: Cycles per element of the RESCALE of a TRANSPOSE_CONV2D, which does not fuse (measured on Vela 5.1).
+#: Cycles per element of the RESCALE of a TRANSPOSE_CONV2D, which does not fuse.
+#: Measured on Vela 5.1.
 _UNFUSED_RESCALE = 2.0
-#: Strides and dilations up to which a convolution is one operator.
-_MAX_STRIDE, _MAX_DILATION = 3, 2
+#: Stride up to which a convolution is one operator.
+_MAX_STRIDE = 3
+#: Dilation up to which a convolution is one operator.
+_MAX_DILATION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """`count` operators that do `work` each. divided: each has its share of the weights, else all of them. depth:
-    channels of the input. rescaled: cycles of a RESCALE that does not fuse."""
+    """A convolution as `count` operators that do `work` each.
+
+    depth   : channels of the input
+    divided : whether each has its share of the weights, otherwise all of them
+    rescaled: cycles of a RESCALE that does not fuse
+    """
 
     work: Work
     depth: int
@@ -31,22 +41,24 @@ class _Parts:
 
 
 def convolution(operation: Operation) -> tuple[float, float]:
-    """Cycles of a convolution with the RESCALE and activation that fuse into it; those that the NPU computes of
-    them."""
+    """Returns the cycles of a convolution, and those in which the NPU computes its first operator.
+
+    They include the RESCALE and activation that fuse into it.
+    """
     unit, setting, machine = operation.unit, operation.setting, operation.machine
     parts = {"conv2d": _plain, "depthwise_conv2d": _depthwise, "transpose_conv2d": _transposed}[unit.op](operation)
     work, table = parts.work, setting.activation == "table"
     block = machine.block(work, table)
     if setting.permutation is not None and len(setting.permutation) == 4 and setting.permutation[0] == 0:
         h, w, c = (work.ofm[p - 1] for p in setting.permutation[1:])
-        work = replace(work, ofm=(h, w, c))  # the block stays that of the result as it was
+        work = replace(work, ofm=(h, w, c))  # the block is still that of the result before
     share = parts.count if parts.divided else 1
     sparse = work.kind == "conv" and two_of_four(parts.depth, stored_weights(unit))
     weights = WeightFetch(encoded(machine, unit, work.kind, block.part_kernel) / share, setting.ahead, sparse=sparse)
     total, npu = estimator.mac_and_npu(
         machine, work, operation.place, block, operation.path, weights, table=table, ahead=setting.ahead or 0.0
     )
-    if parts.count > 1:  # the others fetch their weights during the one before
+    if parts.count > 1:  # each further part fetches its weights during the one before
         weights = replace(weights, ahead=npu, whole=not parts.divided)
         total += (parts.count - 1) * estimator.mac_and_npu(
             machine, work, operation.place, block, operation.path, weights
@@ -55,8 +67,11 @@ def convolution(operation: Operation) -> tuple[float, float]:
 
 
 def _plain(operation: Operation) -> _Parts:
-    """CONV2D: large strides go output by output, large dilations phase by phase; batches of a 1x1 convolution become an
-    area."""
+    """Returns the parts of a CONV2D.
+
+    A large stride takes one operator per output, a large dilation one per phase.
+    The batches of a 1x1 convolution become an area.
+    """
     unit = operation.unit
     n, h, w, _ = unit.result.shape
     oc, kh, kw, c = unit.operands[1].shape
@@ -68,13 +83,13 @@ def _plain(operation: Operation) -> _Parts:
         ofm = (1, ceil(n * h * w / count), oc) if max(sy, sx) > _MAX_STRIDE else (ceil(n * h / dy), w, oc)
         sy = sx = 1
     elif n > 1 and (kh, kw) == (1, 1) and (sy, sx) == (1, 1):
-        rows = n * h if operation.setting.activation == "table" else n * h * w // _side(n * h * w)
+        rows = n * h if operation.setting.activation == "table" else n * h * w // _area_width(n * h * w)
         ifm, ofm = (rows, n * h * w // rows, c), (rows, n * h * w // rows, oc)
     return _Parts(Work("conv", ifm, ofm, (kh, kw), (sy, sx), (dy, dx), operation.bits), c, count)
 
 
 def _depthwise(operation: Operation) -> _Parts:
-    """DEPTHWISE_CONV2D; of one channel it is an ordinary convolution."""
+    """Returns the part of a DEPTHWISE_CONV2D; with one channel it is an ordinary convolution."""
     unit = operation.unit
     n, h, w, oc = unit.result.shape
     kh, kw, c, _ = unit.operands[1].shape
@@ -86,7 +101,7 @@ def _depthwise(operation: Operation) -> _Parts:
 
 
 def _transposed(operation: Operation) -> _Parts:
-    """TRANSPOSE_CONV2D: one convolution for each place within the stride."""
+    """Returns the parts of a TRANSPOSE_CONV2D: one convolution for each place within the stride."""
     unit = operation.unit
     n, h, w, _ = unit.result.shape
     oc, kh, kw, c = unit.operands[1].shape
@@ -97,15 +112,17 @@ def _transposed(operation: Operation) -> _Parts:
 
 
 def _parts(unit: Unit) -> int:
-    """The convolutions that Vela makes of one."""
+    """Returns the number of convolutions that Vela makes of one."""
     _, h, w, _ = unit.result.shape
     strided = h * w if max(unit.attr("stride")) > _MAX_STRIDE else 1
     dilated: int = prod(d if d > _MAX_DILATION else 1 for d in unit.attr("dilation"))
     return strided * dilated
 
 
-def _side(n: int) -> int:
-    """Width of the area that Vela takes `n` batches as, where no TABLE follows: about the root (graphir_optimiser.cpp,
-    RewriteFullyConnected)."""
+def _area_width(n: int) -> int:
+    """Returns the width of the area that Vela makes of `n` batches if no TABLE follows.
+
+    It is about the root (graphir_optimiser.cpp, RewriteFullyConnected).
+    """
     side = max(n // 16, ceil(sqrt(n)))
     return next(w for w in range(side, n + 1) if n % w == 0)

@@ -1,10 +1,14 @@
-"""Closed forms of Vela 5's estimate: MAC blocks, output path, memories. No Vela at run time.
+"""Closed forms of Vela 5's estimate: MAC blocks, output path, memories.
 
-The formulas are those of its C++ compiler (regor), read in the sources that ethos-u-vela publishes:
-architecture/ethosu55/ ethos_u55_performance.cpp and architecture/ethosu85/ethos_u85_performance.cpp;
-compiler/scheduler.cpp for the weights that are fetched ahead. An operator takes the larger of the NPU's cycles and of
-each memory's; the NPU's are those of the slower of MAC array and output path for every block (`blocks.py`), plus one
-block of the other and one of the memories, which do not overlap.
+Vela is not called at run time.
+The formulas are those of its C++ compiler (regor), in the sources that ethos-u-vela publishes:
+- architecture/ethosu55/ethos_u55_performance.cpp;
+- architecture/ethosu85/ethos_u85_performance.cpp;
+- compiler/scheduler.cpp for the weights that are fetched ahead.
+
+An operator takes the larger of the NPU's cycles and of each memory's cycles.
+For every block the NPU takes as long as the slower of MAC array and output path (`blocks.py`).
+One block of the other and the memory transfers of one block are added, since they do not overlap.
 """
 
 from __future__ import annotations
@@ -21,18 +25,23 @@ from eqsat.vela.bursts import burst
 
 #: Bytes of scale and bias per output channel.
 SCALES = 10
-#: Bytes of a lookup table by bytes of an element.
+#: {bytes of an element: bytes of a lookup table}.
 _TABLE = {1: 256, 2: 2048}
 
 
 def wasted(machine: Machine, memory: Memory, reads: bool, rows: bool, bits: int, block: HWC, shape: HWC) -> float:
-    """How many times as much a memory moves as is asked for: a burst that is shorter than the longest takes as long."""
+    """Returns the ratio of the bytes that a memory moves to the bytes that are needed, >= 1.
+
+    A burst that is shorter than the longest takes as long as that.
+    reads: whether it is read or written; rows: whether the tensor is in rows (NHWC), not in bricks.
+    bits: of an element; block: the part that is moved at a time, of a tensor of `shape`.
+    """
     cores = machine.core.cores if machine.joined_writes and not reads else 1
     return memory.burst / min(memory.burst, burst(reads, rows, bits, block, shape, cores))
 
 
 def _units(shape: Sequence[int], unit: Sequence[int]) -> int:
-    """The units, of this shape, that cover a shape."""
+    """Returns how many units of this shape cover `shape`."""
     return prod(ceil(d / u) for d, u in zip(shape, unit))
 
 
@@ -41,17 +50,22 @@ def _within(a: HWC, b: HWC) -> HWC:
 
 
 def stored_depth(channels: int, rows: bool) -> int:
-    """Channels as they are stored: in rows, or in whole bricks."""
+    """Returns the channels as they are stored: in rows, or in whole bricks."""
     return channels if rows else up(channels, 16)
 
 
 @dataclass(frozen=True, slots=True)
 class WeightFetch:
-    """Bytes of a multiply-accumulate op's constants, encoded, and cycles of the op before it, during which they can be
-    fetched.
-    ahead: None where that op is not known. whole: the op shares them with its neighbours and waits for all of them.
-    sparse: at most two of four channels are not zero, which some families skip. source: the memory that the op reads
-    them and the scales from, where that is known; how they came there is not the op's then."""
+    """The constants of a multiply-accumulate op, and when they can be fetched.
+
+    encoded: bytes, encoded
+    ahead  : cycles of the op before, during which they can be fetched (None: not known)
+    whole  : whether the op shares them with its neighbours and waits for all of them
+    sparse : whether at most two of four channels are not zero, which some families skip
+    source : the memory from which the op reads them and the scales (None: not known)
+
+    If `source` is known, the cost of bringing them there is not the op's.
+    """
 
     encoded: float
     ahead: float | None = None
@@ -71,10 +85,11 @@ def mac(
     table: bool = False,
     ahead: float = 0.0,
 ) -> float:
-    """Cycles of what the MAC array does: convolutions, products, poolings and what runs as a 1x1 pooling, sums.
+    """Returns the cycles of an op of the MAC array.
 
-    path: output cycles per element. table: a lookup table follows, fetched during the last `ahead` cycles of the op
-    before.
+    These are convolutions, products, poolings, sums, and ops that run as a 1x1 pooling.
+    path: output cycles per element.
+    table: whether a lookup table follows, fetched during the last `ahead` cycles of the op before.
     """
     return mac_and_npu(machine, work, place, machine.block(work, table), path, weights, out_bits, table, ahead)[0]
 
@@ -91,8 +106,13 @@ def mac_and_npu(
     ahead: float = 0.0,
     besides: tuple[tuple[Memory, float], ...] = (),
 ) -> tuple[float, float]:
-    """The same in given blocks, and the cycles that the NPU computes, during which Vela fetches the constants of the
-    next op. besides: bytes that it moves for operators that are chained to it."""
+    """Returns the cycles of an op of the MAC array in given blocks, and those in which the NPU
+    computes.
+
+    While the NPU computes, Vela fetches the constants of the next op.
+    path, table, ahead: see `mac`.
+    besides: (memory, bytes) that it moves for operators that are chained to it.
+    """
     inside, fed = _within(blocks.ofm, work.ofm), _within(blocks.ifm, work.ifm)
     n = _units(work.ofm, blocks.micro) / _units(inside, blocks.micro)
     waste = (
@@ -133,7 +153,7 @@ def mac_and_npu(
         if staged:
             later = max(0.0, weights.encoded - ready)
             fixed += [(machine.constants, later), (machine.activations, later)]
-            npu += _late(machine, weights, ready, SCALES * work.ofm[2], npu)
+            npu += _weight_delay(machine, weights, ready, SCALES * work.ofm[2], npu)
     if table:
         npu += max(
             0.0, machine.constants.latency + _TABLE.get(work.bits // 8, 2048) / machine.constants.bandwidth - ahead
@@ -142,7 +162,10 @@ def mac_and_npu(
 
 
 def memories(moved: tuple[tuple[Memory, float], ...]) -> float:
-    """Cycles of the memory that takes longest, or of one kind of access to it."""
+    """Returns the cycles of the memory that takes longest, or of one kind of access to it.
+
+    moved: (memory, bytes) of each kind of access.
+    """
     total: dict[Memory, float] = {}
     for memory, count in moved:
         total[memory] = total.get(memory, 0.0) + count
@@ -150,7 +173,7 @@ def memories(moved: tuple[tuple[Memory, float], ...]) -> float:
 
 
 def transfer(source: Memory, sink: Memory, count: float) -> float:
-    """Cycles of a copy of `count` bytes from one memory to another (MemToMemCycles)."""
+    """Returns the cycles of a copy of `count` bytes from one memory to another (MemToMemCycles)."""
     return max(count / source.bandwidth + source.latency, count / sink.bandwidth + sink.write_latency)
 
 
@@ -161,11 +184,13 @@ def _transfer(machine: Machine, count: float) -> float:
 def _staging(
     machine: Machine, weights: WeightFetch, reads: int, depth: int, slice_depth: int, npu: float
 ) -> tuple[bool, float]:
-    """Whether Vela fetches the weights into the memory of the activations, and how many bytes of them before the op
-    starts.
+    """Whether Vela copies the weights into the memory of the activations, and bytes ready at the
+    start.
 
-    compiler/scheduler.cpp decides it by trying schedules; this is calibrated on Vela 5.1 (where only shared weights are
-    taken to be fetched, the worst of 19 networks on U55 is off by 46 %)."""
+    reads: how often the op reads the weights.
+    compiler/scheduler.cpp decides it by trying schedules; this is calibrated on Vela 5.1.
+    If only shared weights are taken to be copied, the worst of 19 networks on U55 is off by 46 %.
+    """
     if machine.constants == machine.activations:
         return False, 0.0
     count = weights.encoded + SCALES * depth
@@ -182,9 +207,11 @@ def _staging(
     return True, share * weights.encoded
 
 
-def _late(machine: Machine, weights: WeightFetch, ready: float, scales: float, npu: float) -> float:
-    """Cycles that the weights come too late: calibrated on Vela 5.1 (without it the worst network on U55 is off by 74
-    %, of 19)."""
+def _weight_delay(machine: Machine, weights: WeightFetch, ready: float, scales: float, npu: float) -> float:
+    """Returns the cycles by which the weights come too late; calibrated on Vela 5.1.
+
+    Without it the worst of 19 networks on U55 is off by 74 %.
+    """
     if weights.ahead is None:
         return 0.0
     if weights.whole:
@@ -198,10 +225,10 @@ def _late(machine: Machine, weights: WeightFetch, ready: float, scales: float, n
 
 
 def _mac_block(machine: Machine, work: Work, blocks: BlockConfig, inside: HWC, fed: HWC) -> float:
-    """Cycles of the MAC array for one block.
+    """Returns the cycles of the MAC array for one block.
 
-    Depth first takes the channels of one kernel element at a time, part kernel four kernel elements (two of INT16) of 8
-    channels.
+    Depth first, it takes the channels of one kernel element at a time.
+    Part kernel, it takes four kernel elements (two of INT16) of 8 channels.
     """
     h, x, d = (ceil(i / u) for i, u in zip(inside, blocks.micro))
     size, plane = max(1, work.bits // 8), ceil(inside[0] / blocks.micro[0]) * ceil(inside[1] / blocks.micro[1])
@@ -245,8 +272,11 @@ def pool(
     out_bits: int = 0,
     ahead: float = 0.0,
 ) -> float:
-    """Cycles of what runs as a 1x1 pooling: RESCALE, CLAMP, TABLE, copies, and transposes where those are pooled. A
-    copy of INT32 counts as two of INT16."""
+    """Returns the cycles of an op that runs as a 1x1 pooling.
+
+    These are RESCALE, CLAMP, TABLE, copies, and transposes if the family's transposes are pooled.
+    A copy of INT32 counts as two of INT16.
+    """
     if path is None:
         path = machine.looked_up if table else machine.plain
     if bits == 32:
@@ -273,9 +303,16 @@ def elementwise(
     stored: HWC | None = None,
     block: HWC | None = None,
 ) -> float:
-    """Cycles of an elementwise op. read: shapes of its operands, none for one of the result's; stored: that of an
-    operand that is a constant, in rows. What broadcasts is read once a block (`eqsat/vela/broadcasts.py`). block: that
-    of the output, where it is known."""
+    """Returns the cycles of an elementwise op.
+
+    out: the shape of the result.
+    path: output cycles per element.
+    bits, out_bits: of an element of the operands and of the result.
+    read: shapes of the operands that are not constant; empty for one operand of the result's shape.
+    stored: the shape of a constant operand, in rows.
+    block: the block of the output, if it is known.
+    An operand that broadcasts is read once a block (`eqsat/vela/broadcasts.py`).
+    """
     full = (*out[:2], stored_depth(out[2], place.write_rows))
     scalar = stored is not None and prod(stored) == 1
     if block is None:
@@ -307,22 +344,33 @@ def elementwise(
 
 
 def elements_in_blocks(shape: HWC, out: HWC, block: HWC) -> int:
-    """Elements that are read of an operand of an elementwise op, what broadcasts once a block of the result."""
+    """Returns the elements that are read of an operand of an elementwise op.
+
+    An operand that broadcasts is read once for each block of the result.
+    """
     return elements_read((1, *shape), (1, *out), Cut((1, *out), (1, *block)))
 
 
 def operand_bytes(
     machine: Machine, memory: Memory, rows: bool, bits: int, block: HWC, shape: HWC, out: HWC, count: int
 ) -> float:
-    """Bytes that a memory moves for so many elements of an operand of an elementwise op, with what bursts waste."""
+    """Returns the bytes that a memory moves for `count` elements of an operand of an elementwise
+    op.
+
+    They include the bytes that short bursts waste.
+    """
     inside = _within(block, shape)
     stored = count / shape[2] * stored_depth(shape[2], rows)
     return stored * bits / 8 * wasted(machine, memory, True, rows, bits, block if shape == out else inside, shape)
 
 
 def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, size: int, place: Place) -> float:
-    """Cycles of MATMUL: a product per batch, or per column a product by one row into scratch memory and a
-    REDUCE_SUM."""
+    """Returns the cycles of MATMUL.
+
+    size: bytes of an element.
+    It is one product per batch if the family multiplies matrices.
+    Otherwise each column takes a product by one row into scratch memory and a REDUCE_SUM.
+    """
     path = machine.plain
     if machine.family.multiplies_matrices:
         return batches * mac(
@@ -331,7 +379,7 @@ def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, 
     whole, narrowed = (batches, rows, depth), (batches, rows, 1)
     axis, most = (0, 32) if batches > 32 else (1, 64)
     parts = next((d for d in (3, 2) if whole[axis] >= 4 * d), 1) if whole[axis] <= most else 1
-    # the blocks are those of a part, so that the sum of one part need not wait for the product of another
+    # blocks of a part: the sum of one part need not wait for the product of another
     fit, fit_out = (as_shape(ceil(d / parts) if k == axis else d for k, d in enumerate(s)) for s in (whole, narrowed))
     block = machine.block(Work("elementwise", fit, fit, bits=8 * size)).ofm
     scratch = replace(place, write=machine.outer, write_rows=True)
@@ -348,7 +396,12 @@ def matmul(machine: Machine, batches: int, rows: int, columns: int, depth: int, 
 
 
 def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place, bits: int, out_bits: int) -> float:
-    """NPU cycles of an elementwise op: of the output path, or a quarter of what it and a memory take for a block."""
+    """Returns the NPU cycles of an elementwise op that runs block by block.
+
+    Each element takes the larger of these:
+    - the cycles of the output path;
+    - a quarter of its share of the cycles of a block, for path and memory.
+    """
     inside = _within(block, shape)
     first = (
         place.read.latency
@@ -369,16 +422,20 @@ def by_block(machine: Machine, shape: HWC, block: HWC, path: float, place: Place
 
 
 def transpose(machine: Machine, shape: HWC, perm: tuple[int, int, int], size: int, place: Place) -> float:
-    """Cycles of one native TRANSPOSE of (h, w, c): a pooling of the result, or of memory alone."""
+    """Returns the cycles of one native TRANSPOSE of (h, w, c).
+
+    In some families it is a pooling of the result, in others a movement in memory alone.
+    size: bytes of an element.
+    """
     out = as_shape(shape[p] for p in perm)
     if machine.family.transposes.pooled:
         bits = 8 * size
         if bits == 32:
             shape, out, bits = (*shape[:2], 2 * shape[2]), (*out[:2], 2 * out[2]), 16
-        work = Work("pool", shape, shape, bits=bits)  # the block is that of what is read
+        work = Work("pool", shape, shape, bits=bits)  # the block is that of the operand
         path = machine.core.byte * (2 if perm in machine.family.transposes.doubled else 1)
         return mac_and_npu(machine, replace(work, ofm=out), place, machine.block(work), path, out_bits=bits)[0]
-    block: HWC = (1, 2, up(min(shape[2], 32), 8))  # of which only the depth matters
+    block: HWC = (1, 2, up(min(shape[2], 32), 8))  # only the depth matters
     read = prod(shape) * size * wasted(machine, place.read, True, True, 8 * size, block, shape)
     write = (
         prod(shape) * size * wasted(machine, place.write, False, True, 8 * size, (1, 2, up(min(out[2], 128), 8)), out)

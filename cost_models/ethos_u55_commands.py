@@ -1,5 +1,8 @@
-"""Cycles of each command of Ethos-U55 and U65, from the shapes, block and memories that its registers say;
-`command_stream.py` tells which formulas are Vela's."""
+"""Cycles of each command of Ethos-U55 and U65.
+
+They are computed from the shapes, block and memories in its registers.
+`command_stream.py` tells which formulas are Vela's.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ from eqsat.device.stream import Instruction
 
 
 def issued(machine: Machine, stream: Iterable[Instruction]) -> Iterator[Issued | Wait]:
-    """Raises DeviceError for commands that are not known."""
+    """Yields the priced commands and the waits of a stream.
+
+    Raises DeviceError for commands that are not known.
+    """
     for c in commands(stream):
         match c:
             case Wait():
@@ -34,7 +40,7 @@ def issued(machine: Machine, stream: Iterable[Instruction]) -> Iterator[Issued |
             case Dma():
                 yield Issued(("copy",), _copy(machine, c))
             case Convolution() | Pooling() | Elementwise():
-                yield Issued((type(c).__name__.lower(),), _cycles(machine, _unplaced(c)))
+                yield Issued((type(c).__name__.lower(),), _cycles(machine, _without_addresses(c)))
 
 
 def _copy(machine: Machine, c: Dma) -> float:
@@ -46,8 +52,11 @@ def _copy(machine: Machine, c: Dma) -> float:
 _Computing = Convolution | Pooling | Elementwise
 
 
-def _unplaced(c: _Computing) -> _Computing:
-    """Without what does not decide its price, so that the thousands of commands of a TRANSPOSE are priced once."""
+def _without_addresses(c: _Computing) -> _Computing:
+    """Returns the command without addresses, which do not change its price.
+
+    So the thousands of commands of a TRANSPOSE are priced once.
+    """
     moved = replace(c, offset=0, ifm=anywhere(c.ifm), output=replace(c.output, map=anywhere(c.output.map)))
     if isinstance(moved, Elementwise) and moved.ifm2 is not None:
         return replace(moved, ifm2=anywhere(moved.ifm2))
@@ -60,7 +69,7 @@ def _cycles(machine: Machine, c: _Computing) -> float:
 
 
 def _array(machine: Machine, c: Convolution | Pooling) -> float:
-    """Of what the MAC array does."""
+    """Returns the cycles of a convolution or pooling command."""
     out = c.output.map
     work = Work(
         _work_kind(c),
@@ -77,12 +86,12 @@ def _array(machine: Machine, c: Convolution | Pooling) -> float:
         encoded = sum(w.length for w in c.weights)
         weights = WeightFetch(encoded, source=memory(machine, c.weights[0].region))
     blocks = told_block(work, machine.core.micro[0], c.block.shape, part_kernel)
-    path = _path(machine, _gathering(machine, c), c.output)
+    path = _path(machine, _accumulator_path(machine, c), c.output)
     return estimator.mac_and_npu(machine, work, _place(machine, c.ifm, out), blocks, path, weights, out.element.bits)[0]
 
 
-def _gathering(machine: Machine, c: Convolution | Pooling) -> float:
-    """Cycles per element of the output path out of the accumulators."""
+def _accumulator_path(machine: Machine, c: Convolution | Pooling) -> float:
+    """Returns the cycles per element of the output path out of the accumulators."""
     if c.block.accumulators == AccFormat.I40:
         return machine.core.mul
     return machine.largest if isinstance(c, Pooling) and c.mode == PoolingMode.MAX else machine.core.byte
@@ -113,7 +122,10 @@ def _elementwise(machine: Machine, c: Elementwise) -> float:
 
 
 def _path(machine: Machine, arithmetic: float, o: Output) -> float:
-    """Cycles per element of the output path. A clamp takes none of its own, which Vela 5.1 sees otherwise."""
+    """Returns the cycles per element of the output path.
+
+    A clamp takes no cycles of its own; Vela 5.1 charges it.
+    """
     return max(arithmetic, machine.core.table) if o.activation.function >= ActivationFunction.TABLE_0 else arithmetic
 
 

@@ -1,9 +1,13 @@
-"""Cycles of each command of Ethos-U85, from the shapes, block and memories that its registers say; `command_stream.py`
-tells which formulas are Vela's.
+"""Cycles of each command of Ethos-U85.
 
-Commands that hand their results on within the NPU are a chain, which costs what its first command does with an output
-path as long as those of all (`EstimateAOCyclesPerElement` in architecture/ethosu85/ethos_u85_performance.cpp), and what
-all of them read and the last one writes. A RESIZE, which Vela gives no formula there, takes the output path's time.
+They are computed from the shapes, block and memories in its registers.
+`command_stream.py` tells which formulas are Vela's.
+
+Commands that hand their results on within the NPU are a chain.
+A chain costs its first command with the output paths of all of its commands added up.
+(`EstimateAOCyclesPerElement` in architecture/ethosu85/ethos_u85_performance.cpp.)
+The reads of all its commands and the writes of the last one count, too.
+A RESIZE, for which Vela has no formula there, takes the output path's time.
 """
 
 from __future__ import annotations
@@ -43,14 +47,17 @@ from eqsat.target.family import HWC, SplitMemory
 _Computing = Convolution | Pooling | Elementwise | Resize
 #: Cycles per element of a division (GetOutputCyclesPerElement).
 _DIVISION = 33.0
-#: The memory of the tables takes a byte a cycle (ethos_u85.cpp: _lutRam).
+#: The memory of lookup tables: a byte a cycle (ethos_u85.cpp: _lutRam).
 _TABLES = Memory(1.0, 0, 1)
-#: What the output path writes at half its rate (GetActivationCyclesPerElement).
+#: Orders that the output path writes at half its rate (GetActivationCyclesPerElement).
 _SLOW = (ActivationTranspose.WHC, ActivationTranspose.WCH, ActivationTranspose.CWH)
 
 
 def issued(machine: Machine, stream: Iterable[Instruction]) -> Iterator[Issued | Wait]:
-    """Raises DeviceError for commands that are not known."""
+    """Yields the priced commands and the waits of a stream.
+
+    Raises DeviceError for commands that are not known.
+    """
     chain: list[_Computing] = []
     for c in commands(stream):
         match c:
@@ -59,7 +66,7 @@ def issued(machine: Machine, stream: Iterable[Instruction]) -> Iterator[Issued |
             case Dma():
                 yield Issued(("copy",), _copy(machine, c))
             case Convolution() | Pooling() | Elementwise() | Resize():
-                chain.append(_unplaced(c))
+                chain.append(_without_addresses(c))
                 if not isinstance(c.output.map, Chained):
                     yield Issued(tuple(type(k).__name__.lower() for k in chain), _cycles(machine, tuple(chain)))
                     chain.clear()
@@ -71,8 +78,8 @@ def _copy(machine: Machine, c: Dma) -> float:
     return estimator.transfer(source, sink, count)
 
 
-def _unplaced(c: _Computing) -> _Computing:
-    """Without what does not decide its price."""
+def _without_addresses(c: _Computing) -> _Computing:
+    """Returns the command without addresses, which do not change its price."""
     written = c.output.map
     output = replace(c.output, map=anywhere(written) if isinstance(written, FeatureMap) else written)
     if isinstance(c, Elementwise):
@@ -88,14 +95,14 @@ def _unplaced(c: _Computing) -> _Computing:
 def _cycles(machine: Machine, chain: tuple[_Computing, ...]) -> float:
     first, written = chain[0], chain[-1].output.map
     path = sum(_path(machine, c) for c in chain)
-    besides = tuple(_taken(machine, m, c) for c in chain[1:] for m in _read(c))
+    besides = tuple(_operand_traffic(machine, m, c) for c in chain[1:] for m in _read(c))
     if isinstance(first, Convolution | Pooling):
         return _array(machine, first, written, path, besides)
     shape, block, operands = first.output.shape, first.block.shape, _read(first)
-    moved = (*(_taken(machine, m, first) for m in operands), *besides)
+    moved = (*(_operand_traffic(machine, m, first) for m in operands), *besides)
     sink = _sink(machine, written)
     if isinstance(written, FeatureMap):
-        moved = (*moved, _moved(machine, written, block, reads=False))
+        moved = (*moved, _tensor_traffic(machine, written, block, reads=False))
     place = Place(memory(machine, operands[0].region) if operands else sink, sink, False, _in_rows(written))
     stored = (*shape[:2], estimator.stored_depth(shape[2], place.write_rows))
     bits = max((m.element.bits for m in operands), default=8)
@@ -110,11 +117,16 @@ def _array(
     path: float,
     besides: tuple[tuple[Memory, float], ...],
 ) -> float:
-    """Of what the MAC array does."""
+    """Returns the cycles of a convolution or pooling command, and of the chain behind it.
+
+    written: the result of the last command of the chain.
+    path: output cycles per element of the whole chain.
+    besides: (memory, bytes) that the other commands of the chain read.
+    """
     read = _window(c)
     shape = (
         size(c.output.map) if isinstance(c.output.map, FeatureMap) else c.output.shape
-    )  # as it is written, like Vela's
+    )  # the shape that is written, like in Vela
     work = Work(
         _work_kind(c),
         size(read),
@@ -148,7 +160,7 @@ def _work_kind(c: Convolution | Pooling) -> str:
 
 
 def _path(machine: Machine, c: _Computing) -> float:
-    """Cycles per element of the output path, with what a command does to its result."""
+    """Returns the cycles per element of the output path, with what a command does to its result."""
     core, out = machine.core, _bits(c.output.map)
     first = c.operands[0] if isinstance(c, Elementwise) else c.ifm if isinstance(c, Resize) else _window(c)
     read = first.element.bits
@@ -162,29 +174,37 @@ def _path(machine: Machine, c: _Computing) -> float:
 
 
 def _window(c: Convolution | Pooling) -> FeatureMap:
-    """What its window sees; accumulators that begin with the only operand of a pooling that does nothing more see
-    that."""
+    """Returns the feature map under the window of a convolution or pooling.
+
+    It is `ifm2` for a pooling without a function, whose accumulators begin with that operand.
+    """
     return c.ifm2 if isinstance(c, Pooling) and c.mode == PoolingMode.NONE and c.ifm2 is not None else c.ifm
 
 
 def _read(c: _Computing) -> tuple[FeatureMap, ...]:
-    """What it reads from memory, but weights."""
+    """Returns the feature maps that a command reads from memory; weights are none."""
     if isinstance(c, Elementwise):
         return tuple(o for o in c.operands if not isinstance(o, Chained | Scalar))
     return (c.ifm if isinstance(c, Resize) else _window(c),)
 
 
-def _taken(machine: Machine, m: FeatureMap, c: _Computing) -> tuple[Memory, float]:
-    """Bytes that what a command reads takes of its memory: an operand that broadcasts once a block of the result."""
+def _operand_traffic(machine: Machine, m: FeatureMap, c: _Computing) -> tuple[Memory, float]:
+    """Returns the memory of an operand, and the bytes that it moves for the command.
+
+    An operand that broadcasts is read once a block of the result.
+    """
     if not isinstance(c, Elementwise):
-        return _moved(machine, m, c.block.shape)
+        return _tensor_traffic(machine, m, c.block.shape)
     place, shape, out, block = memory(machine, m.region), size(m), c.output.shape, c.block.shape
     count = estimator.elements_in_blocks(shape, out, block)
     return place, estimator.operand_bytes(machine, place, rows(m), m.element.bits, block, shape, out, count)
 
 
-def _moved(machine: Machine, m: FeatureMap, block: HWC, reads: bool = True) -> tuple[Memory, float]:
-    """Bytes that a whole tensor takes of its memory, with what bursts waste."""
+def _tensor_traffic(machine: Machine, m: FeatureMap, block: HWC, reads: bool = True) -> tuple[Memory, float]:
+    """Returns the memory of a whole tensor, and the bytes that it moves for it.
+
+    They include the bytes that short bursts waste.
+    """
     place, shape, bits = memory(machine, m.region), size(m), m.element.bits
     stored = prod(shape[:2]) * estimator.stored_depth(shape[2], rows(m))
     return place, stored * bits / 8 * estimator.wasted(machine, place, reads, rows(m), bits, block, shape)
@@ -199,5 +219,5 @@ def _in_rows(m: FeatureMap | Chained | None) -> bool:
 
 
 def _bits(m: FeatureMap | Chained | None) -> int:
-    """Of a result's elements; accumulators that are kept are no result."""
+    """Returns the bits of a result's elements, 8 for accumulators that are kept in the NPU."""
     return 8 if m is None else m.element.bits

@@ -1,7 +1,8 @@
-"""Prices of single ops by the closed forms of `estimator.py`: which operators Vela 5 makes of each.
+"""Prices of single ops by the closed forms of `estimator.py`.
 
-`_FORMS` says by which function; convolutions are in `convolutions.py`, transposes in `transposes.py`. What is not read
-in Vela's sources is marked as measured, on Vela 5.1.
+`_FORMS` names the function for each op, with the operators that Vela 5 makes of it.
+Convolutions are in `convolutions.py`, transposes in `transposes.py`.
+A figure that is not from Vela's sources is marked as measured, on Vela 5.1.
 """
 
 from __future__ import annotations
@@ -25,14 +26,18 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Type
 
-#: A RESHAPE is free or a copy, depending on its surroundings; this small price per byte breaks ties against it.
+#: Cycles per byte of a RESHAPE, which is free or a copy, depending on its surroundings.
+#: This small price breaks ties against it.
 _RESHAPE = 0.02
-#: The same of a CONCAT or SLICE, per element.
+#: Cycles per element of a CONCAT or SLICE, to break ties against it.
 _CUT = 0.02
 
 
 def standalone(target: Target, unit: Unit, setting: Setting) -> tuple[float, float]:
-    """Cycles of one op with the RESCALE and activation that fuse into it; those that the NPU computes of them."""
+    """Returns the cycles of one op, and those in which the NPU computes.
+
+    They include the RESCALE and activation that fuse into it.
+    """
     operation = Operation(target, machine_of(target), unit, setting)
     if unit.op in ("conv2d", "depthwise_conv2d", "transpose_conv2d"):
         return convolution(operation)
@@ -41,13 +46,13 @@ def standalone(target: Target, unit: Unit, setting: Setting) -> tuple[float, flo
 
 
 def copy(target: Target, unit: Unit, place: Place) -> float:
-    """Cycles of a RESHAPE that is a copy."""
+    """Returns the cycles of a RESHAPE that is a copy."""
     bits = 8 * DType.of(unit.result.dtype).size
     return min(_pooled(target, spatial(t.shape), place, bits) for t in (unit.operands[0], unit.result))
 
 
 def part(target: Target, tensor: Type, place: Place) -> float:
-    """A copy into or out of a larger tensor, which keeps its shape."""
+    """Returns the cycles of a copy of `tensor` into or out of a larger one."""
     bits = 8 * DType.of(tensor.dtype).size
     return batches(tensor.shape) * _pooled(target, spatial(tensor.shape[-3:]), place, bits)
 
@@ -63,7 +68,7 @@ def _pooled(
     out_bits: int = 0,
     ahead: float = 0.0,
 ) -> float:
-    """See `estimator.pool`."""
+    """Caches `estimator.pool`."""
     return estimator.pool(machine_of(target), out, place, bits, path, table=table, out_bits=out_bits, ahead=ahead)
 
 
@@ -89,7 +94,7 @@ def _matmul(operation: Operation) -> float:
 
 
 def _matmul_rows(operation: Operation) -> float:
-    """Coarse: what the output path takes for the products, and the MAC array for their sums."""
+    """Returns a coarse estimate: the output path for the products, the MAC array for their sums."""
     depth = ceil(operation.unit.operands[0].shape[-1] / 16) * 16
     return operation.unit.result.elements * depth * (operation.target.core.mul + 16 / operation.target.core.macs)
 
@@ -102,7 +107,7 @@ def _pooling(operation: Operation) -> float:
 
 
 def _reduction(operation: Operation) -> float:
-    """The largest or smallest of an axis, as a pooling."""
+    """Returns the cycles of REDUCE_MAX or REDUCE_MIN, which run as a pooling."""
     outer, n, inner = _around_axis(operation.unit)
     work = Work("pool", (outer, n, inner), (outer, 1, inner), (1, n), bits=operation.bits)
     return estimator.mac(
@@ -111,7 +116,10 @@ def _reduction(operation: Operation) -> float:
 
 
 def _sum(operation: Operation) -> float:
-    """A sum runs along the channels, after a TRANSPOSE where it is of another axis."""
+    """Returns the cycles of REDUCE_SUM.
+
+    A sum runs along the channels, after a TRANSPOSE if it is of another axis.
+    """
     outer, n, inner = _around_axis(operation.unit)
     size = 1 if operation.setting.narrow else operation.size
     moved = swap(operation.machine, (outer, n, inner), size, operation.place) if inner > 1 and n > 1 else 0.0
@@ -128,7 +136,7 @@ def _sum(operation: Operation) -> float:
 
 
 def _around_axis(unit: Unit) -> HWC:
-    """Elements before a reduction's axis, along it, and after it."""
+    """Returns the elements before a reduction's axis, along it, and after it."""
     shape, axis = unit.operands[0].shape, unit.attr("axis")
     return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
@@ -139,7 +147,7 @@ def _rescale(operation: Operation) -> float:
         DType.of(t.dtype).is_wide for t in (unit.operands[0], unit.result)
     ):
         return _element_by_element(operation)
-    # a sum takes the zero point off, a product scales (measured)
+    # a sum subtracts the zero point, a product scales (measured)
     out, plain = spatial(unit.result.shape), operation.machine.plain
     widening = (
         estimator.elementwise(operation.machine, out, max(core.add, plain), operation.place, operation.bits, 32)
@@ -152,7 +160,10 @@ def _rescale(operation: Operation) -> float:
 
 
 def _element_by_element(operation: Operation) -> float:
-    """RESCALE, CLAMP, TABLE, as a 1x1 pooling; of one channel laid out anew."""
+    """Returns the cycles of RESCALE, CLAMP or TABLE as a 1x1 pooling.
+
+    A tensor of one channel is pooled in another shape, with 16 channels.
+    """
     out, op = spatial(operation.unit.result.shape), operation.unit.op
     if out[2] == 1:
         out = (1, ceil(prod(out) / 16), 16)
@@ -170,7 +181,7 @@ def _element_by_element(operation: Operation) -> float:
 
 
 def _copy(operation: Operation) -> float:
-    """PAD, TILE, REVERSE, as a 1x1 pooling."""
+    """Returns the cycles of PAD, TILE or REVERSE as a 1x1 pooling."""
     return _pooled(
         operation.target,
         spatial(operation.unit.result.shape),
@@ -207,7 +218,7 @@ def _elementwise(operation: Operation) -> float:
     )
 
 
-#: What an op is priced by; any other by `_elementwise`.
+#: {op: the function that prices it}; `_elementwise` prices all others.
 _FORMS: dict[str, Callable[[Operation], float]] = {
     **{name: _reduction for name in OPS if name.startswith("reduce_")},
     "reduce_sum": _sum,

@@ -1,5 +1,7 @@
-"""Which ops of a concrete graph Vela makes part of another's operator: RESCALEs, activations, transposes that are
-written at once."""
+"""The ops of a concrete graph that Vela makes part of another op's operator.
+
+These are RESCALEs, activations, and transposes in whose order the op before writes.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ from eqsat.tensor.dtypes import DType
 
 @dataclass(slots=True)
 class FusedOps:
-    """absorbed: ops that cost nothing, as they are part of another. activation: "clamp" or "table" that an op carries.
-    permutation: the one that a convolution is written in."""
+    """The fusions in a graph.
+
+    absorbed   : ops that cost nothing, as they are part of another
+    activation : {op: "clamp" or "table" that it carries}
+    permutation: {convolution: the permutation in which it writes}
+    """
 
     absorbed: set[int] = field(default_factory=set)
     activation: dict[int, str] = field(default_factory=dict)
@@ -24,7 +30,7 @@ class FusedOps:
 
 
 def fused_ops(graph: UnitGraph, family: Family) -> FusedOps:
-    """What fuses in `graph` on a family's accelerators."""
+    """Returns what fuses in `graph` on a family's accelerators."""
     out = FusedOps()
     for n, unit in graph.units.items():
         out.absorbed.update(_operand_scales(graph, n, family))
@@ -39,7 +45,7 @@ def fused_ops(graph: UnitGraph, family: Family) -> FusedOps:
 
 
 def _operand_scales(graph: UnitGraph, n: int, family: Family) -> Iterator[int]:
-    """The RESCALEs to INT32 that fuse into the sum that reads them."""
+    """Yields the RESCALEs to INT32 that fuse into op `n`, a sum that reads them."""
     unit = graph.units[n]
     sources = [graph.through_views(i) for i in graph.inputs(n) if i in graph.units]
     scales = [i for i in sources if graph.is_unit(i, "rescale")]
@@ -56,14 +62,18 @@ def _operand_scales(graph: UnitGraph, n: int, family: Family) -> Iterator[int]:
 
 
 def _summable(scales: Sequence[Unit]) -> bool:
-    """Sums that do not take operands of any scale take them if both are one, or if they differ and the larger is 2^19
-    or 2^14 (measured on Vela 5.1)."""
+    """Whether a sum without `Family.scaled_sums` takes operands of these scales.
+
+    It does if all are 1, or if they differ and the largest is 2^19 or 2^14 (measured on Vela 5.1).
+    """
     values = [s.attr("multiplier")[0] / 2.0 ** s.attr("shift")[0] for s in scales]
     return bool(values) and (all(v == 1 for v in values) or len(set(values)) > 1 and max(values) in (2.0**19, 2.0**14))
 
 
 def _convolution_before(graph: UnitGraph, n: int) -> int | None:
-    """The convolution whose result, rescaled or looked up, only `n` reads."""
+    """Returns the convolution whose result, rescaled or looked up, only `n` reads, None if there is
+    none.
+    """
     i = next((i for i in graph.inputs(n) if i in graph.units), -1)
     while graph.is_unit(i, "rescale", "table") and len(graph.readers[i]) == 1:
         i = graph.inputs(i)[0]
@@ -71,8 +81,10 @@ def _convolution_before(graph: UnitGraph, n: int) -> int | None:
 
 
 def _carrier(graph: UnitGraph, n: int, family: Family) -> int | None:
-    """The op that `n` becomes part of, where it is the only one that reads it: the arithmetic itself, whose RESCALE may
-    lie between."""
+    """Returns the op that `n` becomes part of, None if there is none.
+
+    `n` must be its only reader; its RESCALE may lie between.
+    """
     unit, source = graph.units[n], next((i for i in graph.inputs(n) if i in graph.units), None)
     if source is None or is_noop(unit):
         return None

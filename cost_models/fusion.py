@@ -1,7 +1,7 @@
-"""What Vela fuses, as pairwise terms, shared by the models that price in cycles.
+"""Fusions of Vela as pairwise terms, shared by the models that price in cycles.
 
-All of it was measured on Vela 5.1, by compiling such pairs, on all families; `tests/cost_models/test_vela_groups.py`
-asks the Vela that is there.
+All were measured on Vela 5.1, by compiling such pairs, on all families.
+`tests/cost_models/test_vela_groups.py` checks them with the installed Vela.
 """
 
 from __future__ import annotations
@@ -14,23 +14,34 @@ from eqsat.target import Family
 from eqsat.target.staging import step_cycles
 from eqsat.tensor.dtypes import DType
 
+#: Ops of the MAC array.
 MACS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul", "avg_pool2d", "max_pool2d", "reduce_sum")
+#: Ops of the MAC array that slide a window over a feature map.
 _WINDOWS = ("conv2d", "depthwise_conv2d", "transpose_conv2d", "avg_pool2d", "max_pool2d")
+#: Activations that fuse into the op before.
 ACTIVATIONS = ("clamp", "table")
+#: Arithmetic on two operands.
 SUMS = ("add", "sub", "mul", "maximum", "minimum")
-#: What reads a SLICE of a tensor where it lies, beside RESCALE; a CONCAT copies the part, which its own price has.
-#: MATMUL, TRANSPOSE, a RESHAPE of more than axes of size 1, another SLICE and outputs read a copy.
-#: What a reduction reads is copied by a remedy (`eqsat/vela/defects.py`).
+#: Ops, besides RESCALE, that read a SLICE of a tensor where it lies.
+#: A CONCAT copies the part, which its own price has.
+#: MATMUL, another SLICE and outputs read a copy.
+#: TRANSPOSE and a RESHAPE of more than axes of size 1 read a copy, too (see `_reads_parts`).
+#: A remedy copies the part that a reduction reads (`eqsat/vela/defects.py`).
 _READING_PARTS = frozenset((*_WINDOWS, *ACTIVATIONS, *SUMS, "concat"))
-#: Ops of one operator each, besides the arithmetic, that carry an activation; CONCAT, SLICE and TILE do not.
+#: Ops of one operator each, besides the arithmetic, that carry an activation.
+#: CONCAT, SLICE and TILE carry none.
 _CARRYING = ("transpose", "reverse", "reduce_max", "reduce_min")
-#: Cycles per element, and to start, up to which a native transpose is expected to fuse into its producer without loss,
-#: where any does.
-_FUSABLE_CYCLES, _FUSABLE_START = 1.5, 500
+#: Cycles per element up to which a native transpose is expected to fuse without loss.
+_FUSABLE_CYCLES = 1.5
+#: Cycles that are allowed in addition to _FUSABLE_CYCLES per element.
+_FUSABLE_START = 500
 
 
 def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -> Fusion | None:
-    """The term of `reader` reading `read`, whose operands may come from `producers`."""
+    """Returns the term of `reader` reading `read`, whose operands may come from `producers`.
+
+    Returns None if nothing fuses.
+    """
     op = reader.op
     if is_part(read):
         return Fusion(of_read=1.0) if _reads_parts(reader, family) else None
@@ -48,14 +59,17 @@ def fuses(reader: Unit, read: Unit, producers: Sequence[Unit], family: Family) -
 
 
 def is_part(unit: Unit) -> bool:
-    """Whether it is a SLICE of anything but sums, which its readers read where it lies or copy."""
+    """Whether it is a SLICE that its readers read where it lies, or copy; SLICEs of sums
+    are not.
+    """
     return unit.op == "slice" and not DType.of(unit.result.dtype).is_accumulator
 
 
 def _reads_parts(reader: Unit, family: Family) -> bool:
-    """Whether an operator reads a SLICE where it lies, or costs about a copy less than where it does not.
+    """Whether a reader of a SLICE needs no copy of it, or costs about a copy less on a copy.
 
-    On U85 the copy of a part is written in the order of the TRANSPOSE that reads it, which then costs nothing.
+    On U85 the copy of a part is written in the order of the TRANSPOSE that reads it.
+    The TRANSPOSE then costs nothing.
     """
     if reader.op == "transpose":
         return family.transposes.fused
@@ -66,23 +80,27 @@ def _reads_parts(reader: Unit, family: Family) -> bool:
 
 
 def _rescales_parts(rescale: Unit, family: Family) -> bool:
-    """Whether a RESCALE of a part costs what it costs of a whole.
+    """Whether a RESCALE of a part costs as much as one of a whole tensor of that shape.
 
-    To INT32 it fuses into a sum by one; by another number it computes the whole tensor, except on U85 (Vela 5.2).
+    To INT32 by a factor of one it fuses into a sum.
+    By another factor it computes the whole tensor, except on U85 (Vela 5.2).
     """
     return not DType.of(rescale.result.dtype).is_wide or family.rescales_wide or is_times_one(rescale)
 
 
 def _fused_rescale(reader: Unit, read: Unit) -> Fusion | None:
-    """The RESCALE of a sum of products, or of a sum."""
+    """Returns the term of a RESCALE that reads a sum of products, or a sum."""
     arithmetic = read.op in MACS or read.op in SUMS
     return Fusion(of_reader=1.0) if arithmetic and DType.of(reader.operands[0].dtype).is_accumulator else None
 
 
 def _written_in_place(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
-    """An operand of a CONCAT that is computed: its operator writes it where it belongs, and only the others are copied.
-    A producer that others read too copies after all, which the table of the whole graph tells. The RESCALE of a
-    TRANSPOSE_CONV2D does not fuse: nothing is saved."""
+    """Returns the term of a CONCAT for a computed operand.
+
+    The operator of the operand writes it where it belongs; only the other operands are copied.
+    A producer with other readers copies after all, which the table of the whole graph tells.
+    The RESCALE of a TRANSPOSE_CONV2D does not fuse: nothing is saved.
+    """
     computed = (*MACS, *SUMS)
     fused = any(p.op in computed and p.op != "transpose_conv2d" for p in producers)
     if read.op in computed or read.op in ("rescale", *ACTIVATIONS) and fused:
@@ -91,7 +109,10 @@ def _written_in_place(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fu
 
 
 def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
-    """The RESCALE to INT32 of an operand; of sums of products it is part of what makes them."""
+    """Returns the term of a sum for the RESCALE of its operand to INT32.
+
+    A RESCALE of a sum of products fuses into the op that computes the sum instead.
+    """
     widens = read.op == "rescale" and DType.of(read.result.dtype).is_wide
     if widens and DType.of(read.operands[0].dtype).is_accumulator:
         return None
@@ -99,7 +120,10 @@ def _fused_operand_scale(reader: Unit, read: Unit) -> Fusion | None:
 
 
 def _fused_activation(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
-    """A CLAMP or TABLE, also after the RESCALE that fused. Nothing but the RESCALE fuses into a MATMUL."""
+    """Returns the term of a CLAMP or TABLE, also behind a RESCALE that fuses.
+
+    Only the RESCALE fuses into a MATMUL.
+    """
     if read.op in (*MACS, *_CARRYING):
         return None if _on_a_batch(read) else Fusion(of_reader=1.0)
     if read.op != "rescale" or any(p.op == "matmul" for p in producers):
@@ -112,37 +136,50 @@ def _fused_activation(reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fu
 
 
 def _fused_transpose(reader: Unit, family: Family) -> Fusion | None:
-    """Convolutions, depthwise ones and poolings write one of the native transposes themselves."""
+    """Returns the term of a native transpose of a result of a convolution, depthwise one or
+    pooling.
+
+    Such an op writes its result in the transposed order itself.
+    """
     native = family.transposes.native_of(reader.attr("perms"))
     if native is None:
         return None
     _, h, w, c = reader.operands[0].shape
     if step_cycles(h, w, c, native, 1, family) > _FUSABLE_CYCLES * h * w * c + _FUSABLE_START:
-        return None  # deep or shallow shapes: fused it costs many times as much as by itself
+        return None  # deep or shallow shapes: many times as expensive if fused
     return Fusion(of_reader=0.5 if native in family.transposes.doubled else 1.0)
 
 
 def _on_a_batch(unit: Unit) -> bool:
-    """Whether a convolution or pooling becomes an operator per image, into which no activation fuses, or one by itself
-    where pixels do."""
+    """Whether a convolution or pooling has several images, so that no activation fuses.
+
+    It becomes one operator per image, or one of its own whose rows are pixels of all images.
+    """
     return unit.op in _WINDOWS and unit.result.shape[0] > 1
 
 
 def _splits(unit: Unit) -> bool:
-    """Whether a sum becomes several operators, into which no TABLE fuses: it broadcasts, and has more than three
-    axes."""
+    """Whether a sum becomes several operators, into which no TABLE fuses.
+
+    It does so if it broadcasts and has more than three axes.
+    """
     return math.prod(unit.result.shape[:-3]) > 1 and any(t.shape != unit.result.shape for t in unit.operands)
 
 
 def is_times_one(rescale: Unit) -> bool:
-    """Whether a RESCALE multiplies by one: whatever its zero points, it fuses into a REDUCE_SUM."""
+    """Whether a RESCALE multiplies by one.
+
+    Whatever its zero points, it then fuses into a REDUCE_SUM.
+    """
     return all(m == 1 << s for m, s in zip(rescale.attr("multiplier"), rescale.attr("shift")))
 
 
 def is_noop(unit: Unit) -> bool:
-    """A CLAMP to the dtype's limits. Vela's U55/U65 estimate falls when one follows a convolution, hardware does not
-    get
-    faster: it keeps its full price, so that its removal always wins."""
+    """Whether it is a CLAMP to the dtype's limits.
+
+    Vela's U55/U65 estimate falls if one follows a convolution, but hardware does not get faster.
+    So the CLAMP keeps its full price, and its removal always wins.
+    """
     dtype = DType.of(unit.result.dtype)
     if unit.op != "clamp" or not dtype.is_integral:
         return False

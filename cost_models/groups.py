@@ -1,4 +1,7 @@
-"""A concrete graph cut into fused groups: what Vela may make one operator, or one chain of operators, of."""
+"""A concrete graph cut into fused groups.
+
+Vela may make one operator, or one chain of operators, of a group.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,20 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 
-#: Ops in one group: a longer chain is cut.
+#: Ops in one group, at most: a longer chain is cut.
 _LARGEST = 64
-#: Ops that join the producer that only they read.
+#: Ops that join their producer if they are its only readers.
 _JOINING = ("rescale", *ACTIVATIONS, "reshape")
 
 
 def groups(graph: TensorGraph, family: Family) -> list[list[int]]:
-    """The live ops of `graph` in sets that may fuse, each in topological order.
+    """Returns the live ops of `graph` in groups that may fuse, each in topological order.
 
-    RESCALE, CLAMP, TABLE, RESHAPE (and TRANSPOSE where it fuses) join the producer that only they read; a widening
-    RESCALE joins its reader; transposes with nothing but reshapes between them are one movement to Vela; elementwise
-    ops of one shape may chain.
+    RESCALE, CLAMP, TABLE and RESHAPE join the producer whose only reader they are.
+    So does a TRANSPOSE if it fuses.
+    A widening RESCALE joins its only reader.
+    Transposes with only reshapes between them are one movement to Vela.
+    Elementwise ops of one shape may form a chain.
     """
     readers = graph.readers()
     sets = UnionFind(n for n in readers if OPS[graph.nodes[n].op].kind != "leaf")
@@ -36,7 +41,7 @@ def groups(graph: TensorGraph, family: Family) -> list[list[int]]:
 
 
 def _join(graph: TensorGraph, readers: Mapping[int, list[int]], n: int, i: int, family: Family) -> bool:
-    """Whether `n` may be part of one operator, or of one chain, with `i`, which only it reads."""
+    """Whether `n` may be in one operator or chain with `i`, whose only reader it is."""
     node, source = graph.nodes[n], graph.nodes[i]
     if node.op in _JOINING or source.op == "rescale" and not DType.of(source.dtype).is_activation:
         return True
@@ -47,12 +52,12 @@ def _join(graph: TensorGraph, readers: Mapping[int, list[int]], n: int, i: int, 
 
 
 def _unite(sets: UnionFind, n: int, i: int) -> None:
-    """Unless the group would be longer than the longest."""
+    """Unites two groups, unless the result would have more than _LARGEST ops."""
     if sets[n] != sets[i] and sets.weights[sets[n]] + sets.weights[sets[i]] <= _LARGEST:
         sets.union(n, i)
 
 
 def _is_moved(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -> bool:
-    """Whether `n` is a transpose, or a view of one, that nothing else reads."""
+    """Whether `n` is a transpose, or a view of one, with one reader."""
     n = through_views(graph, readers, n)
     return graph.nodes[n].op == "transpose" and len(readers[n]) == 1

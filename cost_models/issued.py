@@ -1,4 +1,4 @@
-"""What the prices of command streams are made from, whichever family they are for."""
+"""The common part of the prices of command streams of all families."""
 
 from __future__ import annotations
 
@@ -10,35 +10,43 @@ from eqsat.device.operands import FeatureMap
 from eqsat.device.registers import ActivationFormat
 from eqsat.target.family import HWC
 
-#: The NPU's own memory, as a side of a copy.
-_INSIDE = Memory(float("inf"), 0, 1)
+#: The NPU's own memory, as one side of a copy.
+_NPU_MEMORY = Memory(float("inf"), 0, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A command, or several that run as one chain: the kind of each (convolution, pooling, elementwise, resize, copy)
-    and the cycles of all."""
+    """A command, or several that run as one chain.
+
+    kinds : convolution, pooling, elementwise, resize or copy, for each
+    cycles: of all of them
+    """
 
     kinds: tuple[str, ...]
     cycles: float
 
 
 def memory(machine: Machine, region: int | None) -> Memory:
-    """Which a region lies in; None: the NPU's own."""
+    """Returns the memory in which a region lies; region None is the NPU's own memory."""
     if region is None:
-        return _INSIDE
+        return _NPU_MEMORY
     return {READ_ONLY: machine.constants, SCRATCH_FAST: machine.activations}.get(region, machine.outer)
 
 
 def anywhere(m: FeatureMap) -> FeatureMap:
-    """Without its place, which does not decide a price: thousands of commands of a TRANSPOSE are priced once."""
+    """Returns the feature map at address 0.
+
+    Its address does not change a price.
+    So the thousands of commands of a TRANSPOSE are priced once.
+    """
     return replace(m, bases=(0, 0, 0, 0))
 
 
 def size(m: FeatureMap) -> HWC:
+    """Returns (h, w, c) of a feature map."""
     return m.height, m.width, m.depth
 
 
 def rows(m: FeatureMap) -> bool:
-    """Whether it lies in rows, not in bricks."""
+    """Whether a feature map lies in rows, not in bricks."""
     return m.format == ActivationFormat.NHWC

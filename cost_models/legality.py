@@ -1,5 +1,7 @@
-"""What no price may allow: the guards of ExecuTorch's Arm backend on single operators. What Vela refuses shows when it
-is measured."""
+"""Guards on single operators of ExecuTorch's Arm backend: no price may allow what they forbid.
+
+Refusals of Vela show when a unit is measured.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,11 @@ _HIGHEST_RANK = 6
 
 
 def legal_transpose(shape: tuple[int, ...], dtype: str, family: Family) -> bool:
-    """TOSA's limit on the rank, and the guards on TRANSPOSE (executorch backends/arm): the family's dtypes and its
-    limit on the leading axes' product."""
+    """Whether a TRANSPOSE of a tensor is legal.
+
+    It checks TOSA's limit on the rank and the guards of ExecuTorch (backends/arm).
+    These are the family's dtypes and its limit on the product of the leading axes.
+    """
     if DType.of(dtype).only_rescaled or len(shape) > _HIGHEST_RANK:
         return False
     transposes = family.transposes

@@ -1,4 +1,4 @@
-"""A target as the closed forms see it: its accelerator configuration with the memories that its flags name."""
+"""A target for the closed forms: its accelerator configuration with the memories of its flags."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ from eqsat.vela.facts import facts
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """bandwidth: bytes per cycle, `channel` of one kind of access by itself; latencies: cycles; burst: bytes of the
-    longest one."""
+    """A memory, and the figures of its accesses.
+
+    bandwidth    : bytes per cycle
+    latency      : cycles of a read
+    burst        : bytes of the longest burst
+    write_latency: cycles of a write
+    channel      : bytes per cycle of one kind of access by itself
+    """
 
     bandwidth: float
     latency: int
@@ -28,9 +34,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A target as the closed forms see it: where `activations`, the graph's inputs and outputs (`outer`) and
-    `constants` live; tensors of more than `cache` bytes live where the graph's inputs do. joined_writes: a burst has
-    what all cores write side by side."""
+    """A target for the closed forms.
+
+    activations  : the memory of inner tensors
+    outer        : the memory of the graph's inputs and outputs
+    constants    : the memory of constants
+    cache        : tensors of more bytes than this live in `outer`
+    joined_writes: whether a burst has the bytes that all cores write side by side
+    """
 
     family: Family
     core: Core
@@ -47,18 +58,23 @@ class Machine:
 
     @property
     def looked_up(self) -> float:
-        """The same with a TABLE."""
+        """Cycles per element of the output path of bytes, with a TABLE."""
         return max(self.core.byte, self.core.table)
 
     @property
     def largest(self) -> float:
-        """The same of a maximum over a window: on U55 and U65 half of it in every configuration (ethos_u55.cpp and
-        ethos_u65.cpp: outputCycles)."""
+        """Cycles per element of the output path of a maximum over a window.
+
+        On U55 and U65 it is half of `byte` in every configuration.
+        (ethos_u55.cpp and ethos_u65.cpp: outputCycles.)
+        """
         return self.core.byte / 2
 
     def arithmetic(self, op: str, bits: int, out_bits: int = 8) -> float:
-        """Cycles per element of the output path of an op on two operands, by its name in TOSA and the bits of their
-        elements and of the result's."""
+        """Returns the cycles per element of the output path of an op on two operands.
+
+        op: its name in TOSA; bits, out_bits: of an element of the operands and of the result.
+        """
         if bits == 32:
             return self.core.wide
         if op == "mul":
@@ -75,8 +91,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operator reads and writes its feature maps, and which of them are in rows (NHWC) rather than in bricks
-    of 16 channels."""
+    """Memories and formats of an operator's feature maps.
+
+    read, write          : the memories that it reads from and writes to
+    read_rows, write_rows: whether a feature map is in rows (NHWC) rather than in bricks of 16
+        channels
+    """
 
     read: Memory
     write: Memory
@@ -86,8 +106,11 @@ class Place:
 
 @lru_cache
 def machine_of(target: Target) -> Machine:
-    """The machine of a target as the Vela that is installed sees it, memories from the .ini file that its flags name.
-    Raises KeyError for a config that is not in it."""
+    """Returns the machine of a target for the installed version of Vela.
+
+    The memories are those of the .ini file that the target's flags name.
+    Raises KeyError for a config that is not in the file.
+    """
     flags = dict(f.removeprefix("--").split("=", 1) for f in target.flags if "=" in f)
     ini = configparser.ConfigParser()
     ini.read(_ini(flags.get("config", "Arm/vela.ini")))
@@ -101,8 +124,8 @@ def machine_of(target: Target) -> Machine:
             system.getint(f"{name}_{k}", 1) for k in ("ports_used", "read_latency", "burst_length")
         )
         bandwidth = target.family.port * float(system[f"{name}_clock_scale"]) * ports
-        # ChannelBW (ethos_u85_performance.cpp): four fifths of the reads under way, at four fifths of what they could
-        # fetch
+        # ChannelBW (ethos_u85_performance.cpp): four fifths of the outstanding reads,
+        # at four fifths of their bandwidth
         channel = (
             burst * system.getint(f"{name}_max_reads", 1) * ports * 0.64 / max(1, latency)
             if target.family.bounded_channels
@@ -123,8 +146,10 @@ def machine_of(target: Target) -> Machine:
 
 
 def hardware_of(target: Target) -> Machine:
-    """The same without what differs between versions of Vela: a stream costs the same whichever of them is
-    installed."""
+    """Returns the machine of a target without what differs between versions of Vela.
+
+    So a command stream costs the same whichever version is installed.
+    """
     return replace(machine_of(target), joined_writes=target.family.joined_writes)
 
 

@@ -1,8 +1,9 @@
-"""Cycles measured on a device, laid beside what a cost model says of the same, and the price of a command that they
-bear out.
+"""Cycles measured on a device beside the price by a cost model, and the price of a command from
+both.
 
-The fit is `measured = share * priced + price * commands`, least squares of the relative errors, with a share for each
-family and one price. It counts only if it is positive whichever model is left out.
+The fit is `measured = share * priced + price * commands`, by least squares of the relative errors.
+There is a share for each family and one price of a command.
+The price counts only if it stays positive whichever model is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Cycles of what is called `name`: priced, without anything for its `commands`, and measured."""
+    """Cycles of one model, called `name`.
+
+    commands: how many its stream has
+    priced  : cycles by the cost model, without a price for commands
+    measured: cycles on the device
+    """
 
     name: str
     family: str
@@ -26,7 +32,12 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """shares: by family; price: cycles per command; errors: relative, of each measurement."""
+    """The result of a fit.
+
+    shares: {family: factor of the priced cycles}
+    price : cycles per command
+    errors: the relative error of each measurement
+    """
 
     shares: dict[str, float]
     price: float
@@ -38,7 +49,10 @@ class Fit:
 
 
 def fit(given: Sequence[Measurement]) -> Fit:
-    """Raises ValueError where there are not more measurements than figures to find."""
+    """Fits the shares and the price to measurements.
+
+    Raises ValueError if there are not more measurements than figures to find.
+    """
     families = sorted({m.family for m in given})
     if len(given) <= len(families) + 1:
         raise ValueError(f"{len(given)} measurements for {len(families) + 1} figures: measure more")
@@ -49,12 +63,14 @@ def fit(given: Sequence[Measurement]) -> Fit:
 
 
 def without_each(given: Sequence[Measurement]) -> dict[str, Fit]:
-    """{name: the fit without it}; those that leave too few are left out."""
+    """Returns {name: the fit without it}, without names whose absence leaves too few
+    measurements.
+    """
     parts = {name: [m for m in given if m.name != name] for name in sorted({m.name for m in given})}
     return {name: fit(part) for name, part in parts.items() if len(part) > len({m.family for m in part}) + 1}
 
 
 def per_command(given: Sequence[Measurement]) -> float:
-    """The price that the measurements bear out: 0 where its sign hangs on one of them."""
+    """Returns the fitted cycles per command, 0 if its sign depends on one model."""
     found = fit(given).price
     return found if min([found, *(f.price for f in without_each(given).values())]) > 0 else 0.0

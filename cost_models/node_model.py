@@ -1,11 +1,12 @@
-"""`NodeModel`: everything of a cost model but the price of one unit.
+"""`NodeModel`: all of a cost model but the price of one unit.
 
     class Mine(NodeModel):
         def cycles(self, unit: Unit) -> float:
             return unit.result.bytes
 
-is a whole model. Movements are settled as the cheapest chain by the model's own prices; a graph costs the sum of its
-nodes and of the pairwise terms.
+This is a whole model.
+Movements are settled as the cheapest chain by the model's own prices.
+A graph costs the sum of its nodes and of the pairwise terms.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ from eqsat.tensor.types import Attrs, Steps, Type
 
 
 class NodeModel:
-    """Prices units one by one. `pool`, `cache`: Vela workers and prices on disk, for models that measure."""
+    """Prices units one by one.
+
+    pool : Vela workers, for models that measure
+    cache: prices on disk, for models that measure
+    """
 
     granularity: Granularity = "node"
     in_cycles: bool = True
@@ -37,11 +42,14 @@ class NodeModel:
         self.target, self.pool, self.cache = target, pool, cache
 
     def cycles(self, unit: Unit) -> float:
-        """The cost of a single op by itself, >= 0, inf if it may not be used. Legality is checked before."""
+        """Returns the cost of a single op by itself, >= 0; inf if it may not be used.
+
+        Whether the unit is legal is checked before.
+        """
         raise NotImplementedError
 
     def traffic(self, unit: Unit) -> Traffic | None:
-        """Bytes that the unit moves, if the model knows."""
+        """Returns the bytes that the unit moves, None if the model does not know."""
         return None
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
@@ -62,8 +70,10 @@ class NodeModel:
         return out
 
     def _settle(self, unit: Unit, move: Move) -> tuple[float, Steps]:
-        """The cheapest way to write a movement: chains of native transposes, or the one that Vela decomposes by
-        itself."""
+        """Returns (cost, steps) of the cheapest way to write a movement.
+
+        Candidates are chains of native transposes, and the one that Vela decomposes by itself.
+        """
         sizes, perm = reordering(move)
         chains = [*ways(sizes, perm, DType.of(unit.result.dtype).size, self.target.family), ((sizes, perm),)]
         best: tuple[float, Steps] = math.inf, written(move, chains[-1])
@@ -88,7 +98,7 @@ class NodeModel:
 
 
 def chain(steps: Sequence[tuple[str, Attrs]], start: Type) -> list[Unit]:
-    """One unit per step of a chain."""
+    """Returns one unit per step of a chain that begins with a tensor of type `start`."""
     out = []
     for op, attrs in steps:
         result = infer(op, attrs, [start])

@@ -1,12 +1,14 @@
-"""The number of transposes, ties broken by the number of ops: what optimizers count that cannot ask for cycles. A
-baseline."""
+"""The number of transposes, ties broken by the number of ops.
+
+This is what optimizers count that have no cycles; it is a baseline.
+"""
 
 from __future__ import annotations
 
 from cost_models.node_model import NodeModel
 from cost_models.protocol import Unit
 
-#: What an op counts that is no TRANSPOSE: a graph would need this many of them to weigh as much as one transpose.
+#: The price of an op that is no TRANSPOSE: so many of them weigh as much as one transpose.
 _TIE = 1 / 4096
 
 

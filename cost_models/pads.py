@@ -1,4 +1,4 @@
-"""What stands in for the surroundings of a part of a graph that Vela compiles by itself."""
+"""Stand-ins for the surroundings of a part of a graph that Vela compiles by itself."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from eqsat.tensor.types import Type
 
 
 def has_pad(tensor: Type) -> bool:
-    """Whether a tensor can be cut: it has a dtype that CLAMP takes."""
+    """Whether a tensor can be cut: CLAMP takes its dtype."""
     return DType.of(tensor.dtype).is_activation
 
 
 def add_pad(graph: TensorGraph, x: int, cut: int) -> int:
-    """A CLAMP that Vela cannot recognise as a no-op; `cut` makes two pads of one tensor differ."""
+    """Adds a CLAMP that Vela cannot recognise as a no-op, and returns its node.
+
+    cut: subtracted from the dtype's limit; it makes two pads of one tensor differ.
+    """
     dtype = graph.nodes[x].dtype
     return graph.add_with("clamp", [x], makers.clamp(dtype, high=DType.of(dtype).limits[1] - cut))
 
 
 def add_stop(graph: TensorGraph, x: int) -> int:
-    """A movement of `x` at which Vela's reordering of reshapes before transposes ends (see `windows.reordered`); x
-    itself if it is too small."""
+    """Adds a movement of `x` that ends Vela's reordering of reshapes before transposes.
+
+    `windows.reordered` describes the reordering.
+    Returns its node, or x itself if it has too few elements.
+    """
     elements = graph.type(x).elements
     first = next((d for d in (2, 3, 5, 7, 11, 13) if elements % d == 0 and elements > d), None)
     if first is None:

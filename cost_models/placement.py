@@ -1,5 +1,7 @@
-"""Where a graph's tensors live and in which format, as Vela 5 chooses: rows (NHWC) or bricks of 16 channels
-(NHCWB16)."""
+"""Memories and formats of a graph's tensors, by the choices of Vela 5.
+
+A format is rows (NHWC) or bricks of 16 channels (NHCWB16).
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,18 @@ _BRICK = 16
 
 
 class Placement:
-    """The tensors of one graph. absorbed: ops that are fused into their producer or reader, so that what they read is
-    not stored."""
+    """The tensors of one graph.
+
+    absorbed: ops that are fused into their producer or reader, so that the tensors between are not
+        stored.
+    """
 
     def __init__(self, graph: UnitGraph, absorbed: Set[int], target: Target):
         self.graph, self.absorbed, self.machine = graph, absorbed, machine_of(target)
         self._rows: dict[int, bool] = {}
 
     def place(self, n: int) -> Place:
-        """Where op `n` reads and writes."""
+        """Returns where op `n` reads and writes."""
         sources = [s for i in self.graph.inputs(n) if self.graph.op(s := self.source(i)) != "const"]
         outer = [s for s in sources if self._memory(s) == self.machine.outer]
         read = self._memory((outer or sources or [n])[0])
@@ -36,13 +41,16 @@ class Placement:
         )
 
     def source(self, n: int) -> int:
-        """The op or input that stores the values of `n`: what a view, a slice or a fused op reads."""
+        """Returns the op or input that stores the values of `n`.
+
+        It is found upwards through views, slices and fused ops.
+        """
         while self.graph.is_unit(n) and (n in self.absorbed or self.graph.is_unit(n, "slice") or self._is_view(n)):
             n = self.graph.inputs(n)[0]
         return n
 
     def result(self, n: int) -> int:
-        """The last of the ops that are fused into `n`."""
+        """Returns the last of the ops that are fused into `n`, or `n` itself."""
         while (
             n not in self.graph.outputs
             and (reader := self.graph.single_reader(n)) is not None
@@ -57,8 +65,10 @@ class Placement:
         return not DType.of(self.graph.type(self.result(n)).dtype).is_wide
 
     def rows(self, n: int) -> bool:
-        """Whether the tensor that `n` stores is in rows: graph inputs and outputs, and neighbours of ops that need or
-        show other shapes."""
+        """Whether the tensor that `n` stores is in rows.
+
+        Graph inputs and outputs are, and tensors next to ops that need rows or change shapes.
+        """
         n = self.source(n)
         if n not in self._rows:
             self._rows[n] = self._find_rows(n)
@@ -76,14 +86,19 @@ class Placement:
         return False
 
     def _memory(self, n: int) -> Memory:
-        """Graph inputs and outputs, and what the cache has no room for, are outside of it."""
+        """Returns the memory of a tensor.
+
+        Graph inputs, outputs, and tensors larger than the cache are in `Machine.outer`.
+        """
         tensor = self.graph.type(n)
         size = tensor.elements * DType.of(tensor.dtype).size
         outside = self.graph.op(n) == "input" or self._is_output(n) or size > self.machine.cache
         return self.machine.outer if outside else self.machine.activations
 
     def _is_output(self, n: int) -> bool:
-        """Whether `n` is stored as an output of the graph, or of a view of it that only one op reads."""
+        """Whether `n` is stored as an output of the graph, or of a chain of views of it with one
+        reader each.
+        """
         n = self.result(n)
         while (
             n not in self.graph.outputs
@@ -95,7 +110,7 @@ class Placement:
         return n in self.graph.outputs
 
     def _is_view(self, n: int) -> bool:
-        """A RESHAPE, or a TRANSPOSE of single elements."""
+        """Whether it is a RESHAPE, or a TRANSPOSE that moves only unit axes."""
         unit = self.graph.units[n]
         if unit.op == "transpose":
             moved = [p for p in unit.attr("perms") if unit.operands[0].shape[p] > 1]
@@ -103,20 +118,24 @@ class Placement:
         return unit.op == "reshape"
 
     def _in_rows(self, n: int) -> bool:
-        """Ops that Vela gives rows to read and write."""
+        """Whether Vela makes an op read and write rows."""
         return self.graph.is_unit(n, "matmul") or (
             self.graph.is_unit(n, "transpose") and not self.machine.family.transposes.pooled
         )
 
     def _reshapes(self, n: int) -> bool:
-        """A RESHAPE that changes the last two axes, or a convolution of several batches, which become an area."""
+        """Whether it is a RESHAPE that changes the last two axes, or a convolution of several
+        batches.
+
+        Several batches become an area.
+        """
         unit = self.graph.units[n]
         if unit.op == "conv2d":
             return unit.operands[0].shape[0] > 1
         return unit.op == "reshape" and _last_two(unit.operands[0].shape) != _last_two(unit.result.shape)
 
     def _cuts(self, n: int) -> bool:
-        """A concat or slice of channels that is not of whole bricks."""
+        """Whether it is a concat or slice of channels that are not whole bricks."""
         unit = self.graph.units[n]
         if unit.op == "concat":
             by_channel = unit.attr("axis") == len(unit.result.shape) - 1

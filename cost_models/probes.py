@@ -1,4 +1,4 @@
-"""A unit as a graph of its own, as Vela is to see it: between pads, with the RESCALEs that fuse into it."""
+"""A unit as a graph of its own for Vela: between pads, with the RESCALEs that fuse into it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,31 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, Const, Type, attrs_of
 from eqsat.vela import rows
 
-#: What is added up in a probe, and the dtype of the sums.
+#: The dtype of the operands of a sum in a probe.
 _NARROW = "INT8"
+#: The dtype of the sums in a probe.
 _WIDE = DType.of(_NARROW).accumulator
-#: The RESCALEs in a probe: after sums (Vela fuses it), and before them (times one, which fuses on every target).
-_NARROWING, _WIDENING = makers.rescale(_NARROW, shift=38), makers.rescale(_WIDE)
+#: The RESCALE after sums in a probe, which Vela fuses.
+_NARROWING = makers.rescale(_NARROW, shift=38)
+#: The RESCALE before sums in a probe: times one, which fuses on every target.
+_WIDENING = makers.rescale(_WIDE)
 
 
 def _mac_narrowing(operand: DType) -> Attrs:
-    """The RESCALE that fuses into a multiply-accumulate op, from its sums to its operand's dtype. Of INT48 TOSA has
-    16-bit multipliers only."""
+    """Returns the RESCALE that fuses into a multiply-accumulate op, from its sums to its operand's
+    dtype.
+
+    For INT48 TOSA has 16-bit multipliers only.
+    """
     scale32 = DType.of(operand.accumulator).bits <= 32
     return makers.rescale(operand.name, shift=(30 if scale32 else 14) + operand.bits, scale32=scale32)
 
 
 def canonical(unit: Unit) -> Unit:
-    """The unit that stands for all of its price: numbers that do not change the cost of a pointwise op are put away."""
+    """Returns the unit that stands for all units of its price.
+
+    Numbers that do not change the cost of a pointwise op are replaced by fixed ones.
+    """
     if len(unit.steps) != 1 or unit.op not in ("rescale", *ACTIVATIONS, *SUMS) or is_noop(unit):
         return unit
     attrs = dict(unit.steps[0][1])
@@ -53,8 +62,11 @@ def canonical(unit: Unit) -> Unit:
 
 
 def with_narrow_constant(unit: Unit, constant: Type) -> Unit:
-    """A sum whose constant operand, of as many elements as `constant`, is INT8 before a RESCALE to INT32, which the
-    probe adds."""
+    """Returns a sum with its constant operand in INT8, before a RESCALE to INT32.
+
+    constant: the type of the constant; operands with as many elements are replaced.
+    The probe adds the RESCALE.
+    """
     constants = (
         _placeholder(t, _NARROW) if t.elements == constant.elements else k
         for t, k in zip(unit.operands, unit.constants)
@@ -67,19 +79,27 @@ def _placeholder(t: Type, dtype: str) -> Const:
 
 
 def is_wide_sum(unit: Unit) -> bool:
-    """A sum of INT32 operands, as quantized networks have them between RESCALEs."""
+    """Whether it is a sum of INT32 operands, which quantized networks have between RESCALEs."""
     return unit.op in SUMS and all(DType.of(t.dtype).is_wide for t in (*unit.operands, unit.result))
 
 
 def probe(unit: Unit) -> tuple[TensorGraph, frozenset[str]]:
-    """The unit between pads, and the pads' tensor names. Units on dtypes without CLAMP go bare; sums, products and
-    REDUCE_SUMs of INT32 between RESCALEs. Raises GraphError if there is no such graph."""
+    """Returns the unit between pads as a graph, and the names of the pads' tensors.
+
+    A unit on dtypes without CLAMP has no pads.
+    Sums, products and REDUCE_SUMs of INT32 are between RESCALEs.
+    Raises GraphError if there is no such graph.
+    """
     return _Probe(unit).build()
 
 
 class _Probe:
-    """wide: the operands are INT8 and widened. narrowing: the RESCALE of the result, if it takes one. padded: the ends
-    have pads."""
+    """A probe under construction.
+
+    wide     : whether the operands are INT8 and widened
+    narrowing: the RESCALE of the result, None if it takes none
+    padded   : whether the ends have pads
+    """
 
     def __init__(self, unit: Unit):
         self.unit, self.graph = unit, TensorGraph()

@@ -1,9 +1,12 @@
-"""What a cost model is given and what it answers.
+"""The protocol of cost models: units go in, prices come out.
 
-A model prices *units*: one candidate each, a TOSA op (or a chain that moves data) with everything that its cost can
-depend on by itself. What depends on the neighbours is a pairwise term (`fusion`), so that extractors can weigh both.
-`total` is the model's opinion of a concrete graph; it is what `benchmarks.cost_models` holds against Vela's own total.
-`NodeModel` (`node_model.py`) leaves a model with one method to write.
+A model prices *units*.
+A unit is one candidate: a TOSA op, or a chain that moves data, with all that its own cost depends
+    on.
+Costs that depend on neighbours are pairwise terms (`fusion`), so that extractors can weigh both.
+`total` is the model's price of a concrete graph.
+`benchmarks.cost_models` compares it with Vela's own total.
+`NodeModel` (`node_model.py`) leaves a model one method to write.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Const, Steps, Type
 
+#: The extent of a price: a node, a fused group of nodes, or a whole graph.
 Granularity = Literal["node", "group", "graph"]
 
 
@@ -24,13 +28,17 @@ Granularity = Literal["node", "group", "graph"]
 class Unit:
     """One candidate: a chain of TOSA ops on `operands`, giving `result`.
 
-    steps: the ops with their attributes (scales, zero points, kernels...). The first reads `operands`, each other the
-    one before. Nearly
-        always it is one op; a data movement may take several, and has none as long as `move` says what is to be done:
-        pricing settles it.
-    operands, result: shapes in elements, outermost axis first, feature maps as NHWC; dtypes as TOSA names them.
-    constants: the value of each operand that is constant, else None; may be shorter than `operands`.
-    from_input: a movement that reads an input of the graph, which lies in rows (NHWC) and not in bricks of 16 channels.
+    steps: the ops with their attributes (scales, zero points, kernels...).
+    The first step reads `operands`, each other step the one before.
+    Nearly always there is one step; a data movement may have several.
+    It has none while only `move` says what is to be done; pricing then settles the steps.
+
+    operands, result: shapes in elements, outermost axis first, feature maps as NHWC; TOSA's dtypes.
+    constants: the value of each operand that is constant, else None; may be shorter than
+        `operands`.
+    move: the movement, if the unit is one.
+    from_input: whether it is a movement that reads an input of the graph.
+    An input lies in rows (NHWC) and not in bricks of 16 channels.
     """
 
     steps: Steps
@@ -42,11 +50,17 @@ class Unit:
 
     @property
     def op(self) -> str:
-        """The name of its op; "transpose" for a movement of several or not yet settled."""
+        """The name of its op.
+
+        It is "transpose" for a movement that has several steps or none yet.
+        """
         return self.steps[0][0] if len(self.steps) == 1 else "transpose"
 
     def attr(self, name: str) -> Any:
-        """An attribute of the first step. Raises KeyError."""
+        """Returns an attribute of the first step.
+
+        Raises KeyError.
+        """
         return dict(self.steps[0][1])[name]
 
     def is_constant(self, operand: int) -> bool:
@@ -55,9 +69,13 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """What Vela saves when a reader meets the right neighbour, as shares (0 none, 1 all) of the reader's and of the
-    read unit's own price.
-    A negative share makes it more expensive."""
+    """The saving when Vela fuses a reader with the unit that it reads.
+
+    of_reader: share of the reader's own price that is saved (0 none, 1 all)
+    of_read  : share of the read unit's own price that is saved
+
+    A negative share makes the unit more expensive.
+    """
 
     of_reader: float = 0.0
     of_read: float = 0.0
@@ -65,7 +83,11 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes that a unit reads and writes: activations, and the constants that stay in flash (U55) or DRAM (U65)."""
+    """Bytes that a unit reads and writes.
+
+    activations: feature maps
+    constants  : the constants that stay in flash (U55) or DRAM (U65)
+    """
 
     activations: float = 0.0
     constants: float = 0.0
@@ -73,16 +95,16 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The answer for one unit.
+    """The price of one unit.
 
-    cycles: of the NPU, >= 0, with nothing fused from outside; inf: Vela refuses it, or a guard forbids it. (Where the
-    model is not
-        `in_cycles`, whatever it counts.)
-    steps: the ops that have this price: the unit's own, or those that a movement was settled as.
-    traffic: bytes moved, if the model knows.
-    copied: of what begins with a view, the cycles where the view is a copy, because the operand is read in another
-    shape too (None:
-        never, or not known).
+    cycles : of the NPU, >= 0, without fusion with other units; inf if Vela or a guard forbids it
+    steps  : the ops that have this price: the unit's own, or those that a movement was settled as
+    traffic: bytes moved, if the model knows
+    copied : for a unit that begins with a view, cycles of the copy that the view may need
+
+    A model that is not `in_cycles` counts something else in `cycles`.
+    A view is a copy if its operand is also read in another shape.
+    `copied` is None if that never happens, or is not known.
     """
 
     cycles: float
@@ -92,10 +114,11 @@ class Price:
 
 
 class CostModel(Protocol):
-    """Prices candidates, and graphs. It is made with (target, pool of Vela workers, price cache).
+    """Prices candidates and graphs; it is made with (target, pool of Vela workers, price cache).
 
-    granularity: what a price is of, single nodes, fused groups of them, or whole graphs (then `price` only guides the
-    extraction and `total` decides). in_cycles: prices are cycles; else they only rank (counts, bytes).
+    granularity: what one price is for.
+    With "graph" the prices of units only guide the extraction, and `total` decides.
+    in_cycles: whether prices are cycles; otherwise they only rank (counts, bytes).
     """
 
     target: Target
@@ -103,14 +126,20 @@ class CostModel(Protocol):
     in_cycles: bool
 
     def price(self, units: Sequence[Unit]) -> list[Price]:
-        """The cost of each unit by itself, in the order of `units`; settles the steps of movements."""
+        """Returns the price of each unit by itself, in the order of `units`.
+
+        Settles the steps of movements.
+        """
         ...
 
     def fusion(self, reader: Unit, read: Unit, producers: Sequence[Unit]) -> Fusion | None:
-        """The pairwise term of `reader` reading the result of `read`, which may itself read results of `producers`;
-        None: no term."""
+        """Returns the pairwise term of `reader` reading the result of `read`, None if there is
+        none.
+
+        producers: units whose results `read` may read.
+        """
         ...
 
     def total(self, graph: TensorGraph) -> float:
-        """The cost of a whole graph; inf if it cannot run."""
+        """Returns the cost of a whole graph; inf if it cannot run."""
         ...

@@ -1,4 +1,4 @@
-"""What the closed forms are given: an op, the machine that does it, and what its cost depends on besides."""
+"""The input of the closed forms: an op, its machine, and all else that its cost depends on."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from eqsat.tensor.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a cost depends on besides the op.
+    """The surroundings of an op that its cost depends on.
 
-    place: where it reads and writes (None: inner tensors).
-    activation: "clamp" or "table" that it carries.
-    narrow: its operands are INT8, from RESCALEs that fuse.
-    constant: the shape of an operand that is constant.
-    ahead: cycles of the op before it (None: not known), during which weights can be fetched.
-    narrows: the RESCALE of its result fuses.
-    permutation: the one that it writes its result in.
+    place      : memories of its operands and result (None: those of inner tensors)
+    activation : "clamp" or "table" that is fused into it
+    narrow     : whether its operands are INT8, from RESCALEs that fuse
+    constant   : the shape of an operand that is constant
+    ahead      : cycles of the op before it, during which weights can be fetched (None: not known)
+    narrows    : whether the RESCALE of its result fuses
+    permutation: the permutation in which it writes its result
     """
 
     place: Place | None = None
@@ -54,12 +54,12 @@ class Operation:
 
     @property
     def bits(self) -> int:
-        """Bits of an element of the first operand, as it is stored."""
+        """Bits of a stored element of the first operand."""
         return 8 * self.size
 
     @property
     def out_bits(self) -> int:
-        """Bits of an element of the result, as it is stored."""
+        """Bits of a stored element of the result."""
         return 8 * DType.of(self.unit.result.dtype).size
 
     @property
@@ -70,11 +70,11 @@ class Operation:
 
 
 def spatial(shape: tuple[int, ...]) -> HWC:
-    """A shape as (h, w, c): leading axes count as height."""
+    """Returns a shape as (h, w, c); leading axes count as height."""
     shape = (1, 1, 1, *shape)
     return prod(shape[:-2]), shape[-2], shape[-1]
 
 
 def batches(shape: tuple[int, ...]) -> int:
-    """Of an op that Vela does batch by batch."""
+    """Returns the number of batches of an op that Vela computes batch by batch."""
     return prod(shape[:-3])

@@ -1,4 +1,4 @@
-"""Closed forms of TRANSPOSE: a native one, or the swaps of axes that Vela 5 decomposes any other into."""
+"""Closed forms of TRANSPOSE: a native one, or the swaps of axes that Vela 5 makes of any other."""
 
 from __future__ import annotations
 
@@ -14,13 +14,19 @@ from eqsat.tensor.types import Type
 
 
 def swap(machine: Machine, shape: HWC, size: int, place: Place) -> float:
-    """Cycles of swapping the last two axes of (h, w, c), elements of `size` bytes."""
+    """Returns the cycles of swapping the last two axes of (h, w, c).
+
+    size: bytes of an element.
+    """
     return estimator.transpose(machine, shape, (0, 2, 1), size, place)
 
 
 @lru_cache(maxsize=65536)
 def transpose(target: Target, t: Type, perm: tuple[int, ...], size: int, place: Place) -> float:
-    """Cycles of a TRANSPOSE of `t` by `perm`, elements of `size` bytes."""
+    """Returns the cycles of a TRANSPOSE of `t` by `perm`.
+
+    size: bytes of an element.
+    """
     machine = machine_of(target)
     natives = machine.family.transposes.native
     written = _native_as_written(t, perm)
@@ -41,8 +47,10 @@ def transpose(target: Target, t: Type, perm: tuple[int, ...], size: int, place: 
 
 
 def _native_as_written(t: Type, perm: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The permutation of (H, W, C) that `perm` is, if it leaves other axes, of one element, where they are; None if it
-    does not."""
+    """Returns the permutation of (H, W, C) that `perm` is.
+
+    Returns None if `perm` moves any axis in front of these, or such an axis has several elements.
+    """
     outer = len(perm) - 3
     if not 0 <= outer <= 1 or prod(t.shape[:outer]) != 1 or perm[:outer] != tuple(range(outer)):
         return None
@@ -50,7 +58,7 @@ def _native_as_written(t: Type, perm: tuple[int, ...]) -> tuple[int, ...] | None
 
 
 def _merged(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(sizes, permutation) with unit axes left out, and axes that stay neighbours as one."""
+    """Returns (sizes, permutation) without unit axes; axes that stay neighbours are merged."""
     axes = [a for a in range(len(perm)) if shape[a] > 1]
     groups: list[list[int]] = []
     for p in (p for p in perm if shape[p] > 1):

@@ -1,4 +1,4 @@
-"""A concrete graph by its units, for models that look at neighbours."""
+"""The units of a concrete graph, for models that look at neighbours."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from eqsat.tensor.types import Type
 
 
 class UnitGraph:
-    """units: {node: unit} of the live ops, in topological order. readers: {node: the nodes that read it, once per
-    operand}."""
+    """A concrete graph and its units.
+
+    units  : {node: unit} of the live ops, in topological order
+    readers: {node: the nodes that read it, once per operand}
+    outputs: the outputs of the graph
+    """
 
     def __init__(self, graph: TensorGraph):
         self.graph, self.units, self.readers = graph, units_of(graph), graph.readers()
@@ -32,28 +36,31 @@ class UnitGraph:
         return n in self.units and (not ops or self.units[n].op in ops)
 
     def single_reader(self, n: int) -> int | None:
-        """The only reader of `n`, None if it has none or several."""
+        """Returns the only reader of `n`, None if it has none or several."""
         readers = self.readers[n]
         return readers[0] if len(readers) == 1 else None
 
     def through_views(self, n: int) -> int:
-        """See `through_views`."""
+        """Calls the function `through_views` for this graph."""
         return through_views(self.graph, self.readers, n)
 
     def producers(self, n: int) -> list[Unit]:
-        """The units that `n` reads."""
+        """Returns the units that `n` reads."""
         return [self.units[i] for i in self.inputs(n) if i in self.units]
 
 
 def through_views(graph: TensorGraph, readers: Mapping[int, Sequence[int]], n: int) -> int:
-    """`n`, or if it is a reshape that only one op reads, what it is a view of."""
+    """Returns the first node above `n` that is not a view.
+
+    A view is a reshape with one reader; `n` itself is returned if it is none.
+    """
     while graph.nodes[n].op == "reshape" and len(readers[n]) == 1:
         n = graph.nodes[n].inputs[0]
     return n
 
 
 def units_of(graph: TensorGraph) -> dict[int, Unit]:
-    """The unit of each live op of a concrete graph."""
+    """Returns {node: unit} of the live ops of a concrete graph."""
     out = {}
     for n in graph.live():
         node = graph.nodes[n]

@@ -1,4 +1,4 @@
-"""Prices of what has no probe: coarse closed forms of what memory and output path take."""
+"""Prices of units without a probe: coarse closed forms of memory and output path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PRODUCTS = 64
 
 
 def unmeasured(unit: Unit, target: Target) -> float:
-    """Cycles of a unit."""
+    """Returns the estimated cycles of a unit."""
     elements, kind = unit.result.elements, OPS[unit.op].kind
     moved = sum(t.bytes for t in (*unit.operands, unit.result)) / machine_of(target).activations.bandwidth
     if unit.op == "transpose":  # of a dtype that is not probed
@@ -38,6 +38,6 @@ def unmeasured(unit: Unit, target: Target) -> float:
 
 
 def copied(unit: Unit, target: Target) -> float:
-    """Cycles of what runs as a 1x1 pooling over the result."""
+    """Returns the cycles of an op that runs as a 1x1 pooling over the result."""
     moved = (unit.operands[0].bytes + unit.result.bytes) / machine_of(target).activations.bandwidth
     return _NEXT_TO_NOTHING + max(target.family.copy * target.core.byte * unit.result.elements, moved)

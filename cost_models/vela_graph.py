@@ -1,5 +1,7 @@
-"""The oracle: a graph compiled whole. Nothing smaller than a graph has a price of its own, so an extraction is guided
-by the groups'."""
+"""The oracle: a graph compiled as a whole.
+
+Only a graph has a price of its own here, so the prices of groups guide an extraction.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from eqsat.vela.compile import compile_graph
 
 
 class VelaGraph(VelaGroups):
-    """Prices candidates as `VelaGroups` does, and whole graphs by their corrected totals."""
+    """Prices candidates like `VelaGroups`, and whole graphs by their corrected totals."""
 
     granularity: Granularity = "graph"
 

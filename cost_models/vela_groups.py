@@ -1,14 +1,17 @@
-"""The default model: fused groups measured by Vela in context, remembered on disk; what fuses between units as pairwise
-terms.
+"""The default model: fused groups measured by Vela in context, with pairwise terms for fusion.
 
-A unit is compiled between pads, CLAMPs with a second reader that cannot fuse with them, and only the rows that are not
-pads
-count: so it sees the inner tensor formats, not those of graph inputs and outputs (a movement that reads an input is
-measured on an input). Multiply-accumulate ops carry the RESCALE that fuses into them, sums, products and REDUCE_SUMs
-the RESCALEs before and after, so that their own price is that of the fused group, and the pairwise terms take the
-RESCALEs' prices off. Scales, zero points, tables and the values of summands do not change what an op costs by itself:
-units that differ in nothing else share a price. Units whose ends have no pad (INT32, BOOL) are estimated by a closed
-form (`unmeasured.py`).
+Measured prices are remembered on disk.
+A unit is compiled between pads; a pad is a CLAMP with a second reader, so that it cannot fuse.
+Only the rows of Vela's table that are not pads count.
+So a unit has the formats of inner tensors, not those of graph inputs and outputs.
+(A movement that reads an input is measured on an input.)
+
+Multiply-accumulate ops carry the RESCALE that fuses into them.
+Sums, products and REDUCE_SUMs carry the RESCALEs before and after.
+So their own price is that of the fused group, and the pairwise terms subtract the RESCALEs' prices.
+Scales, zero points, tables and the values of summands do not change what an op costs by itself.
+Units that differ only in these share a price.
+Units whose ends have no pad (INT32, BOOL) are estimated by a closed form (`unmeasured.py`).
 
 A whole graph is cut into its real groups, each measured with its real neighbours (`windows.py`).
 """
@@ -49,7 +52,9 @@ from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import facts
 from eqsat.vela.facts import version as vela_version
 
+#: Ops on single elements that are measured.
 _POINTWISE = ("rescale", *ACTIVATIONS)
+#: Ops that are measured, besides transposes and reshapes.
 _MEASURED = frozenset(name for name, op in OPS.items() if op.tosa and op.kind in ("axial", "concat", "mac")).union(
     MACS, _POINTWISE, SUMS, ["matmul_rows"]
 )
@@ -58,7 +63,10 @@ _TIME_LIMIT = 60
 
 
 class _Reordering(NamedTuple):
-    """What the price of a movement depends on: axes of `sizes`, of which result axis i is operand axis perm[i]."""
+    """The parts of a movement that its price depends on.
+
+    sizes, perm: result axis i is operand axis perm[i], of sizes[perm[i]] elements.
+    """
 
     sizes: Shape
     perm: tuple[int, ...]
@@ -67,8 +75,10 @@ class _Reordering(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """What the price of a sum with an INT8 constant depends on: its steps and operands, and the constant before its
-    RESCALE."""
+    """The parts of a sum with an INT8 constant that its price depends on.
+
+    constant: the type of the constant before its RESCALE.
+    """
 
     steps: Steps
     operands: tuple[Type, ...]
@@ -77,19 +87,23 @@ class _Sum(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Measurement:
-    """A unit that is measured, and the key of its price. viewed: what it begins with is a view."""
+    """A unit that is measured.
+
+    key   : the key of its price
+    viewed: whether it begins with a view
+    """
 
     key: str
     unit: Unit
     viewed: bool
 
     def probe(self) -> _Probe | None:
-        """What is compiled; None where there is no such graph."""
+        """Returns the graph to compile, None if there is no such graph."""
         try:
             graph, pads = probe(self.unit)
         except GraphError:
             return None
-        if self.viewed:  # the copy that the second reader causes is charged where there is one
+        if self.viewed:  # the copy for the second reader is charged apart from this
             pads |= {f"{p}_copy" for p in pads}
         return _Probe(dumps(graph), pads)
 
@@ -102,7 +116,11 @@ class _Probe(NamedTuple):
 
 
 class VelaGroups:
-    """See the module's text. `pool`: Vela workers; `cache`: prices on disk."""
+    """Prices fused groups that Vela compiles; the module's text says how.
+
+    pool : Vela workers
+    cache: prices on disk
+    """
 
     granularity: Granularity = "group"
     in_cycles: bool = True
@@ -111,7 +129,7 @@ class VelaGroups:
         self.target, self.pool, self.cache = target, pool, cache
         self._known: dict[str, float] = {}
         self._ratios: dict[_Sum, float] = {}
-        self._about: bytes | None = None
+        self._context_bytes: bytes | None = None
 
     # ---- single units -----------------------------------------------------------------------------
 
@@ -136,7 +154,7 @@ class VelaGroups:
         return [_with_copy(p, unit, copies) for unit, p in zip(units, out, strict=True)]
 
     def _chains(self, moves: Sequence[_Reordering]) -> list[tuple[float, TransposeSteps]]:
-        """The cheapest legal chain of each reordering, measured."""
+        """Returns (cycles, steps) of the cheapest legal chain of each reordering, measured."""
         family = self.target.family
         options = [
             [
@@ -158,9 +176,11 @@ class VelaGroups:
         ]
 
     def _copies(self, units: Sequence[Unit], prices: Sequence[Price]) -> dict[Type, float]:
-        """Cycles of a copy, by the operand of what begins with a view and by the result of a SLICE.
+        """Returns the cycles of copies.
 
-        A view is one where its operand has another reader, as it has in a probe."""
+        Keys are the operand of a unit that begins with a view, and the result of a SLICE.
+        In a probe the operand has another reader, so that the view is a copy.
+        """
         views: dict[Type, Unit] = {}
         for unit, price in zip(units, prices, strict=True):
             if is_part(unit):
@@ -175,7 +195,7 @@ class VelaGroups:
         return {t: known[m.key] if m and m.key in known else copied(views[t], self.target) for t, m in measured.items()}
 
     def _cycles(self, units: Sequence[Unit]) -> list[float]:
-        """Cycles of units that have steps."""
+        """Returns the cycles of units that have steps."""
         measured: dict[Unit, _Measurement | None] = {}
         canonicals = [canonical(unit) for unit in units]
         for unit in canonicals:
@@ -194,13 +214,13 @@ class VelaGroups:
         return out
 
     def _measurement(self, unit: Unit) -> _Measurement | None:
-        """How a unit is measured; None for one that is not."""
+        """Returns how a unit is measured, None if it is not."""
         if not unit.operands:
             return None
         operand = unit.operands[0]
         moved = any(op == "transpose" for op, _ in unit.steps)
         if unit.op == "resize" and facts().free_resize:
-            return None  # an estimate of ours is nearer
+            return None  # our own estimate is closer
         if (
             is_part(unit)
             or not (moved or unit.op in _MEASURED | {"reshape"})
@@ -215,7 +235,7 @@ class VelaGroups:
         return _Measurement(hashlib.blake2b(form + self._context(), digest_size=16).hexdigest(), unit, viewed)
 
     def _measure(self, measurements: Iterable[_Measurement]) -> dict[str, float]:
-        """Cycles by key, but of what there is no graph for."""
+        """Returns {key: cycles}, without measurements that have no graph."""
         by_key = {m.key: m for m in measurements}
         probes = {k: p for k in self._unknown(by_key) if (p := by_key[k].probe())}
         distinct = list(dict.fromkeys(probes.values()))
@@ -224,7 +244,7 @@ class VelaGroups:
         return {k: self._known[k] for k in by_key if k in self._known}
 
     def _compiled(self, p: _Probe) -> float:
-        """Corrected cycles of what is in a probe, inf where Vela refuses it."""
+        """Returns the corrected cycles of a probe without its pads, inf if Vela refuses it."""
         try:
             rows = compile_tosa(p.buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
         except WorkerError:
@@ -232,27 +252,30 @@ class VelaGroups:
         return float(sum(int(r["corrected"]) for r in rows if r["name"] not in p.pads))
 
     def _recall(self, keys: Sequence[str], measure: Callable[[str], float]) -> dict[str, float]:
-        """Prices by key: remembered here, on disk, or measured by the pool."""
+        """Returns {key: cycles}, remembered here or on disk, or measured by the pool."""
         missing = self._unknown(keys)
         self._remember(dict(zip(missing, self.pool.map(measure, missing), strict=True)))
         return {k: self._known[k] for k in keys}
 
     def _unknown(self, keys: Iterable[str]) -> list[str]:
-        """Those that have no price here, nor on disk."""
+        """Returns the keys that have no price here, nor on disk."""
         distinct = list(dict.fromkeys(keys))
         self._known.update(self.cache.get([k for k in distinct if k not in self._known]))
         return [k for k in distinct if k not in self._known]
 
     def _remember(self, measured: Mapping[str, float]) -> None:
-        """What Vela refuses is asked again in the next process."""
+        """Remembers measured prices here, and on disk.
+
+        A refusal (inf) is not kept on disk: the next process asks again.
+        """
         self.cache.put({k: v for k, v in measured.items() if v < math.inf})
         self._known.update(measured)
 
     def _context(self) -> bytes:
-        """What else a price depends on."""
-        if self._about is None:
-            self._about = repr((self.target.flags, vela_version(), _measuring())).encode()
-        return self._about
+        """Returns all else that a price depends on: flags, Vela's version, our own code."""
+        if self._context_bytes is None:
+            self._context_bytes = repr((self.target.flags, vela_version(), _measuring())).encode()
+        return self._context_bytes
 
     # ---- neighbours -------------------------------------------------------------------------------
 
@@ -263,16 +286,19 @@ class VelaGroups:
         return found
 
     def _narrow_constant_ratio(self, reader: Unit, constant: Type) -> float:
-        """Cycles of a sum whose constant operand is INT8 and rescaled, over those with an INT32 constant, which its
-        price has: beside INT32 no RESCALE fuses (Vela 5.2, a sum of [1, 16, 16, 32] and [1, 1, 1, 32]: 0.375 on U55,
-        0.25 on U65, 0.196 on U85)."""
+        """Returns the factor of a sum's price if its constant operand is INT8 and rescaled.
+
+        The price itself is that of an INT32 constant, beside which no RESCALE fuses.
+        With Vela 5.2 a sum of [1, 16, 16, 32] and [1, 1, 1, 32] has 0.375 on U55, 0.25 on U65,
+        0.196 on U85.
+        """
         form = _Sum(reader.steps, reader.operands, constant)
         if form not in self._ratios:
             self._measure_ratios({form: reader})
         return self._ratios[form]
 
     def _measure_possible_ratios(self, units: Sequence[Unit]) -> None:
-        """Those that `fusion` may ask for, all at once."""
+        """Measures all ratios that `fusion` may ask for at once."""
         constants = {u.result for u in units if u.is_constant(0) and u.op == "rescale"}
         forms = {
             _Sum(u.steps, u.operands, c): u
@@ -319,13 +345,16 @@ def _begins_with_view(price: Price) -> bool:
 
 
 def _flattened(t: Type) -> Unit:
-    """A view of a tensor as a row, or of a row as a column."""
+    """Returns a view of a tensor as a row, or of a row as a column."""
     shape = (t.elements,) if len(t.shape) > 1 else (t.elements, 1)
     return Unit((("reshape", attrs_of({"shape": shape})),), (t,), replace(t, shape=shape))
 
 
 def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
-    """The price with that of a copy: what a SLICE costs those that need one, and what a view may be."""
+    """Returns the price with that of a copy.
+
+    A SLICE gets the cycles of the copy as its price; a view gets them as `copied`.
+    """
     if is_part(unit) and price.cycles < math.inf:
         return replace(price, cycles=copies[unit.result])
     return replace(price, copied=copies.get(unit.operands[0])) if _begins_with_view(price) else price
@@ -333,7 +362,10 @@ def _with_copy(price: Price, unit: Unit, copies: Mapping[Type, float]) -> Price:
 
 @cache
 def _measuring() -> str:
-    """Of the code that makes probes and reads Vela's table: what other code made of a key is no price of this one's."""
+    """Returns a digest of the code that makes probes and reads Vela's table.
+
+    Prices that other code measured have other keys.
+    """
     ours = ("fusion", "groups", "pads", "probes", "vela_groups", "windows")
     others = (broadcasts, bursts, facts_by_version, flatbuffer, makers, pieces, regor, rows, staging)
     files = (*(Path(__file__).with_name(f"{name}.py") for name in ours), *(Path(str(m.__file__)) for m in others))

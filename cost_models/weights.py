@@ -1,5 +1,7 @@
-"""Bytes that Vela 5 encodes the weights of a convolution in: near their entropy, with the zeros that fill up the
-hardware's order."""
+"""Bytes of the encoded weights of a convolution in Vela 5.
+
+They are near the entropy of the weights, with the zeros that fill up the hardware's order.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,13 @@ from cost_models.protocol import Unit
 from eqsat.tensor import sparsity
 from eqsat.tensor.types import Const
 
-#: Calibrated on Vela 5.1 (the convolutions of 19 networks): how much longer than the entropy its code is, bytes of a
-#: stream's frame, and the bits of a trained or random INT8 weight (for weights that are not known).
-_OVERHEAD, _FRAME, _BITS = 1.055, 32, 7.5
+#: The ratio of the encoded size to the entropy.
+#: Calibrated on Vela 5.1 with the convolutions of 19 networks, and so are the next two.
+_OVERHEAD = 1.055
+#: Bytes of the frame of a stream of weights.
+_FRAME = 32
+#: Bits of entropy of a trained or random INT8 weight, for weights that are not known.
+_BITS = 7.5
 
 
 def stored_weights(unit: Unit) -> Const | None:
@@ -24,8 +30,12 @@ def stored_weights(unit: Unit) -> Const | None:
 
 
 def encoded(machine: Machine, unit: Unit, kind: str, part_kernel: bool) -> float:
-    """Bytes of the weights of `unit`, which is done as `kind` (blocks.Work). Where there is a second format of plain
-    bytes, it is whichever is decoded and fetched faster (ethos_u85_performance.cpp, WeightDecodeCycles)."""
+    """Returns the bytes of the weights of `unit`, which is computed as `kind` (blocks.Work).
+
+    A family may have a second format of plain bytes.
+    Then the format counts that is decoded and fetched faster.
+    (ethos_u85_performance.cpp, WeightDecodeCycles.)
+    """
     weights, known = unit.operands[1], stored_weights(unit)
     bits, zeros = _information(known) if known is not None else (_BITS, 0.0)
     size, (part_depth, depth) = weights.elements, machine.family.filled_depth
@@ -39,7 +49,7 @@ def encoded(machine: Machine, unit: Unit, kind: str, part_kernel: bool) -> float
         filled = up(taps, 4) * up(channels, part_depth) / (taps * channels)
     else:
         filled = up(channels, depth) / channels
-    coded = _FRAME + size * _OVERHEAD * (bits + _mixing(filled)) / 8 * weights.bytes / size
+    coded = _FRAME + size * _OVERHEAD * (bits + _padding_bits(filled)) / 8 * weights.bytes / size
     if not machine.family.plain_weights or kind == "depthwise":
         return coded
     plain = _FRAME + weights.bytes * (up(taps, 5) * up(channels, 16) / (taps * channels) if part_kernel else filled)
@@ -51,22 +61,29 @@ def encoded(machine: Machine, unit: Unit, kind: str, part_kernel: bool) -> float
     return coded if slow < fast else plain
 
 
-def _mixing(filled: float) -> float:
-    """Bits per weight that distinguish it from the zeros which fill up `filled` places per weight."""
+def _padding_bits(filled: float) -> float:
+    """Returns the bits per weight that distinguish weights from the zeros that fill up.
+
+    filled: places per weight.
+    """
     share = 1 / filled
     return 0.0 if share == 1 else -(share * log2(share) + (1 - share) * log2(1 - share)) / share
 
 
 @lru_cache(maxsize=4096)
 def _information(c: Const) -> tuple[float, float]:
-    """Bits of entropy per weight, and the share of zeros."""
+    """Returns the bits of entropy per weight, and the share of zeros."""
     _, counts = np.unique(c.data, return_counts=True)
     share = counts / counts.sum()
     return float(-(share * np.log2(share)).sum()), float(np.mean(c.data == 0))
 
 
 def two_of_four(channels: int, known: Const | None) -> bool:
-    """Whether at most two of four channels of the weights are not zero: those that are missing count as zeros."""
+    """Whether at most two of every four channels of the weights are not zero.
+
+    channels: of the input; missing channels count as zeros.
+    known: the weights, None if they are not known.
+    """
     return channels <= 2 or known is not None and channels % 4 == 0 and _sparse(known)
 
 

@@ -1,12 +1,16 @@
-"""Each fused group of a concrete graph (`groups.py`), to be compiled with its real neighbours.
+"""Each fused group of a concrete graph (`groups.py`) with its real neighbours, to be compiled.
 
 A group's window adds the ops within two reads.
-Where a window cuts a tensor, a CLAMP with a second reader stands in, which cannot fuse and has the inner format of
-tensors.
-INT32 and INT48 values are never cut: Vela fuses the RESCALEs around them, and has no CLAMP for them. Before the first
-op of the graph nothing stands in, since Vela would fetch its weights meanwhile. Of Vela's table only the rows that come
-from the group's own ops count, so the windows of a graph add up to its total. What they cannot show are decisions over
-longer distances: which tensors share the SRAM, and when weights are fetched ahead (both matter on U65).
+If a window cuts a tensor, a pad takes the place of the rest.
+A pad is a CLAMP with a second reader, which cannot fuse and has the format of inner tensors.
+INT32 and INT48 values are never cut: Vela fuses the RESCALEs around them, and no CLAMP takes them.
+There is no pad before the first op of the graph, since Vela would fetch its weights meanwhile.
+
+Only the rows of Vela's table that come from the group's own ops count.
+So the windows of a graph add up to its total.
+A window cannot show decisions over longer distances, which matter on U65:
+- which tensors share the SRAM;
+- when weights are fetched ahead.
 """
 
 from __future__ import annotations
@@ -28,7 +32,9 @@ RADIUS = 2
 
 
 def _reorderable(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -> bool:
-    """A RESHAPE of unit axes whose only reader is a TRANSPOSE."""
+    """Whether `n` is a RESHAPE that only adds or drops unit axes, and its only reader is a
+    TRANSPOSE.
+    """
     node = graph.nodes[n]
     if node.op != "reshape" or n in graph.outputs or [graph.nodes[r].op for r in readers[n]] != ["transpose"]:
         return False
@@ -36,11 +42,11 @@ def _reorderable(graph: TensorGraph, readers: Mapping[int, list[int]], n: int) -
 
 
 def reordered(graph: TensorGraph) -> set[int]:
-    """The reshapes that Vela moves after the transpose that reads them.
+    """Returns the reshapes that Vela moves after the transpose that reads them.
 
-    It walks from the outputs to the producers and does not go on beyond one that it moved (graph_optimiser.hpp,
-    RewriteGraph: the transpose in front has been visited), so only the last ones of a graph are, and a window must not
-    show more.
+    Vela walks from the outputs to the producers and stops at a reshape that it moved.
+    (graph_optimiser.hpp, RewriteGraph: the transpose in front has been visited.)
+    So it moves only the last ones of a graph, and in a window it must not move more.
     """
     readers, moved, seen = graph.readers(), set(), set()
     stack = list(graph.outputs)
@@ -58,9 +64,13 @@ def reordered(graph: TensorGraph) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A group with its surroundings, as nodes of the whole graph. stops: those through which Vela must not come to
-    reorder movements.
-    key: equal for windows that cost the same."""
+    """A group with its surroundings, as nodes of the whole graph.
+
+    group: the nodes of the group
+    nodes: the nodes of the window, the group included
+    stops: nodes through which Vela must not come to reorder movements
+    key  : equal for windows of equal cost
+    """
 
     group: tuple[int, ...]
     nodes: tuple[int, ...]
@@ -106,7 +116,10 @@ class Windows:
         return Window(tuple(group), nodes, stops, key.hexdigest())
 
     def _leads_to_kept(self, n: int, inside: Mapping[int, int]) -> bool:
-        """Whether a walk from `n` to the producers meets a reshape that stays before one that is moved."""
+        """Whether a walk from `n` to the producers meets a reshape that stays.
+
+        The walk ends at reshapes that are moved.
+        """
         seen, stack = {n}, [n]
         while stack:
             k = stack.pop()
@@ -137,7 +150,7 @@ class Windows:
         return tuple(sorted(seen))
 
     def _whole(self, edge: list[int], seen: set[int]) -> list[int]:
-        """`edge` and what hangs on it by tensors that must not be cut."""
+        """Returns `edge` and all nodes joined to it by tensors that must not be cut."""
         out, known = list(edge), {*seen, *edge}
         for n in out:
             for k, tensor in self._neighbours(n):
@@ -147,8 +160,11 @@ class Windows:
         return out
 
     def _without_pads(self, nodes: Sequence[int], group: Set[int]) -> tuple[int, ...]:
-        """`nodes` without those behind the group that read what is computed outside, and what must not be cut from
-        them."""
+        """Returns the nodes of a window that needs no pads before its group.
+
+        Nodes that the group does not need are dropped if they read values from outside.
+        Nodes that must not be cut from dropped ones are dropped, too.
+        """
         needed, dropped = set(group), {-1}
         for n in reversed(nodes):
             if n in needed:
@@ -168,7 +184,7 @@ class Windows:
         return not self._can_be_cut(n) and n not in self.outputs and any(r not in kept for r in self.readers[n])
 
     def _neighbours(self, n: int) -> Iterator[tuple[int, int]]:
-        """(node, tensor between) for the producers and readers of `n`, constants left out."""
+        """Yields (node, tensor between) for the producers and readers of `n`, without constants."""
         yield from ((i, i) for i in self.graph.nodes[n].inputs if self.graph.nodes[i].op != "const")
         yield from ((r, n) for r in self.readers[n])
 
@@ -176,7 +192,7 @@ class Windows:
         return has_pad(self.graph.type(tensor)) and self.graph.nodes[tensor].op != "opaque"
 
     def probe(self, window: Window) -> tuple[bytes, frozenset[str]]:
-        """The window as a flatbuffer, and the names of the tensors that its group's ops yield."""
+        """Returns the window as a flatbuffer, and the names of the results of its group's ops."""
         copy = _Copy(self.graph)
         for n in window.nodes:
             copy.add(n)
@@ -191,7 +207,9 @@ class Windows:
         return n in self.outputs or any(r not in window.nodes for r in self.readers[n])
 
     def _ends(self, copy: _Copy, n: int, window: Window) -> list[int]:
-        """What stands for the readers outside of the window."""
+        """Returns the outputs that stand for the readers of `n` outside of the window, with pads if
+        possible.
+        """
         x = copy.number[n]
         if n in self.outputs or not has_pad(self.graph.type(n)):
             return [x]
@@ -200,7 +218,11 @@ class Windows:
 
 
 class _Copy:
-    """Nodes of a graph in one of their own, pads for what they read outside. number: {node: node of `out`}."""
+    """A copy of nodes of a graph, with pads for the tensors that they read from outside.
+
+    out   : the graph of the copies
+    number: {node of the graph: its node in `out`}
+    """
 
     def __init__(self, graph: TensorGraph):
         self.graph, self.out = graph, TensorGraph()
@@ -211,12 +233,12 @@ class _Copy:
         node = self.graph.nodes[n]
         for i in node.inputs:
             if i not in self.number:
-                self.number[i] = self._taken(i)
+                self.number[i] = self._added(i)
         operands = [self.number[i] for i in node.inputs]
-        self.number[n] = self._taken(n) if node.op == "input" else self.out.add_with(node.op, operands, node.attrs)
+        self.number[n] = self._added(n) if node.op == "input" else self.out.add_with(node.op, operands, node.attrs)
 
-    def _taken(self, n: int) -> int:
-        """The value of `n` from outside."""
+    def _added(self, n: int) -> int:
+        """Adds the value of `n` as a constant or input, with a pad if it can have one."""
         node = self.graph.nodes[n]
         if node.op == "const":
             return self.out.add_const(node.attr("value").data, node.dtype, node.shape)
@@ -227,12 +249,16 @@ class _Copy:
         return x
 
     def finish(self, results: list[int]) -> dict[int, str]:
-        """Names of the outputs."""
+        """Sets the outputs and returns {node: output name}."""
         self.out.outputs = results + self._second_pads
         self.out.output_names = [f"out{i}" for i in range(len(self.out.outputs))]
         return dict(zip(self.out.outputs, self.out.output_names, strict=True))
 
 
 def group_cycles(rows: Sequence[Mapping[str, str]], names: frozenset[str]) -> float:
-    """Corrected cycles of the rows of Vela's table that come from the ops which yield `names`."""
+    """Returns the corrected cycles of the rows of Vela's table that come from the ops called
+    `names`.
+
+    An op is called by the name of its result.
+    """
     return float(sum(int(r["corrected"]) for r in rows if r["source"] in names))

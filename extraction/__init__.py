@@ -1,11 +1,11 @@
-"""Extraction: choose one e-node per e-class so that the whole costs least.
+"""Extraction: choose one e-node per e-class so that the cost of the whole choice is least.
 
     from extraction import ChoiceGraph, extract
     g = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], roots=[0])
     extract(g).cost          # 3, proved optimal
 
-Knows nothing of tensors. It needs numpy and networkx, and highspy, clingo or ortools for the exact extractors that
-use them.
+The package knows nothing of tensors.
+It needs numpy and networkx; the exact extractors also need highspy, clingo or ortools.
 """
 
 from .api import available, extract, find

@@ -1,4 +1,6 @@
-"""A solver at work, in a process of its own (`process.py`). While it runs it sends messages:
+"""A solver at work, in a process of its own (`process.py`).
+
+While it runs it sends messages:
 
 {"begun": true}               everything is loaded: from now on it searches
 {"choice": {"class": node}}   an incumbent
@@ -21,12 +23,15 @@ Message = dict[str, Any]
 
 
 def solver_as_json(solver: Solver) -> dict[str, Any]:
-    """A solver's class and options, as `solver_of` takes them."""
+    """Returns a solver's class and options, the argument of `solver_of`."""
     return {"class": place_of(type(solver)), "options": asdict(solver)}
 
 
 def solver_of(data: dict[str, Any]) -> Solver:
-    """The solver of `solver_as_json`. Raises UnknownName if its module is not there."""
+    """Returns the solver of `solver_as_json`.
+
+    Raises InputError if its module is not there.
+    """
     solver: Solver = load(data["class"])(**data["options"])
     return solver
 
@@ -39,7 +44,11 @@ def solve(
     warm_start: Mapping[str, int] | None,
     send: Callable[[Message], None],
 ) -> str:
-    """How a solver, as JSON, ended on a graph, as JSON. time_limit: seconds from now."""
+    """Runs a solver, as JSON, on a graph, as JSON, and returns how it ended.
+
+    time_limit: seconds from now.
+    send: called with each message.
+    """
     deadline = time.perf_counter() + time_limit
     loaded, read = solver_of(solver), from_json(graph)
     send({"begun": True})
@@ -53,7 +62,7 @@ def solve(
 
 
 class Messages:
-    """A SolverReport that sends what it is given."""
+    """A SolverReport that sends what is reported."""
 
     def __init__(self, send: Callable[[Message], None]):
         self._send = send

@@ -1,7 +1,8 @@
-"""`extract`: one door to every extractor, the built-in ones and those of others.
+"""`extract`: one entry point for every extractor, built-in or from another package.
 
-Another package adds an extractor by an entry point in the group `extraction.extractors`: its name is the method, its
-object an `Extractor` (`protocol`). One that is in no package is named `module:Name` or `file.py:Name` (`registry`).
+Another package adds an extractor by an entry point in the group `extraction.extractors`.
+The entry point's name is the method, its object an `Extractor` (`protocol`).
+An extractor outside of a package is named `module:Name` or `file.py:Name` (`registry`).
 """
 
 from __future__ import annotations
@@ -18,16 +19,24 @@ BUILT_IN = {
     name: f"extraction.{name}:extract"
     for name in ("portfolio", "dag_greedy", "tree_greedy", "ilp", "asp", "cpsat", "lns")
 }
+#: Finds extractors by name.
 EXTRACTORS = Registry("extractor", "extraction.extractors", BUILT_IN)
 
 
 def available() -> dict[str, str]:
-    """Method name -> `module:Name` of its extractor. Built-in names win over entry points."""
+    """Returns {method name: `module:Name` of its extractor}.
+
+    Built-in names win over entry points.
+    """
     return EXTRACTORS.available()
 
 
 def find(method: str) -> Extractor:
-    """The extractor of a method's name, `module:Name` or `file.py:Name`. Raises InputError, PluginError."""
+    """Returns the extractor called `method`: a name of `available`, `module:Name` or
+    `file.py:Name`.
+
+    Raises InputError if there is none or it takes other arguments, PluginError if its import fails.
+    """
     found: Extractor = EXTRACTORS.find_callable(
         method, "graph", time_limit="seconds", seed="number", warm_start="choice or None"
     )
@@ -41,11 +50,14 @@ def extract(
     seed: int = 0,
     warm_start: Choice | Extraction | None = None,
 ) -> Extraction:
-    """The cheapest choice that `method`, see `find`, finds within `time_limit` seconds.
+    """Returns the cheapest choice that the extractor `method` (see `find`) finds.
 
-    `warm_start` is a choice to improve on. Raises Infeasible if it is proved that there is no
-    choice, NoChoiceFound if time ran out before one was found (only with forbidden pairs), and
-    InputError for an unknown method.
+    time_limit: seconds.
+    seed: decides all random steps.
+    warm_start: a choice to improve on.
+    Raises Infeasible if it is proved that there is no choice.
+    Raises NoChoiceFound if none was found, which happens only with forbidden pairs.
+    Raises InputError for an unknown method.
     """
     if isinstance(warm_start, Extraction):
         warm_start = warm_start.choice

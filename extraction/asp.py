@@ -2,9 +2,11 @@
 
     { x(n) } :- reads of n are active.     active(c) :- x(n), n in c.     at most one x per class
 
-In a stable model everything active is founded on something active before it, so acyclicity comes
-with the semantics: no levels, no big constants. Roots are required, the price is minimised. What follows
-from the structure of the graph (see `structure`) is stated besides, because it makes cores small.
+In a stable model every active atom is founded on atoms that are active before it.
+So the semantics gives acyclicity without levels or big constants.
+Roots are required, the price is minimised.
+Constraints that follow from the structure of the graph (see `structure`) are stated too, because
+they make cores small.
 """
 
 from __future__ import annotations
@@ -26,17 +28,22 @@ if TYPE_CHECKING:
     from clingo.backend import Backend
     from clingo.solving import Model
 
+#: An atom of the program, and what it adds to the scaled price of a model in which it is true.
 Weighted = tuple[int, int]
-"""An atom of the program, and what it adds to the scaled price of a model in which it is true."""
 
+#: Options of clingo for core-guided search.
+#: Cores of the most expensive atoms come first, and each is shrunk; the bound rises to a proof.
 SHRUNK_CORES = ("--opt-strategy=usc,oll,stratify", "--opt-usc-shrink=inv")
-"""Core-guided search: unsatisfiable cores, the most expensive first, each shrunk; raises the bound to a proof."""
 
 
 @dataclass(frozen=True)
 class Asp:
-    """clingo with these options. ordered: the program also states which components an active one needs (`structure`);
-    it helps where most are needed, as in graphs of one value in many layouts, and burdens the search where few are."""
+    """clingo with these options.
+
+    ordered: the program also states which components an active one needs (`structure`).
+    This helps if most components are needed, as in graphs of one value in many layouts.
+    It burdens the search if few are needed.
+    """
 
     options: tuple[str, ...] = SHRUNK_CORES
     ordered: bool = False
@@ -45,10 +52,10 @@ class Asp:
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
         encoding = Encoding(graph, self.options, seed, self.ordered)
-        # Equal prices are allowed: the proof must not hinge on how the warm start was rounded.
+        # Equal prices are allowed: the proof must not depend on the rounding of the warm start.
         at_most = None if warm_start is None else encoding.cost(warm_start)
         ending = encoding.solve(report, deadline, at_most=at_most)
-        # The proof is of rounded prices: what it is worth is in the bound reported.
+        # The proof is of rounded prices: the reported bound takes the rounding into account.
         return "limit" if ending == "optimal" else ending
 
 
@@ -56,7 +63,10 @@ extract = exact.extractor("asp", Asp())
 
 
 class Encoding:
-    """`graph`, which must be in normal form, as a ground program in a clingo Control. ordered: see `Asp`."""
+    """`graph`, which must be in normal form, as a ground program in a clingo Control.
+
+    ordered: see `Asp`.
+    """
 
     def __init__(self, graph: ChoiceGraph, options: Sequence[str], seed: int, ordered: bool = False):
         import clingo
@@ -81,7 +91,10 @@ class Encoding:
         backend.add_minimize(0, [(x, w) for x, w in weights if w])
 
     def _choices(self, backend: Backend) -> None:
-        """At most one e-node of a class, chosen only where all that it reads is active; the roots are."""
+        """Adds at most one e-node per class, chosen only if all classes that it reads are active.
+
+        Roots must be active.
+        """
         graph = self.graph
         for n, x in enumerate(self.node):
             backend.add_rule([x], [self.active[d] for d in sorted(set(graph.children(n)))], choice=True)
@@ -96,7 +109,7 @@ class Encoding:
             backend.add_rule([], [-self.active[r]])
 
     def _needed(self, backend: Backend) -> None:
-        """A class whose activity could pay is active only if something chosen reads it."""
+        """A tainted class may be active only if a chosen e-node reads it."""
         tainted = exact.tainted(self.graph) - set(self.graph.roots)
         needed = {d: backend.add_atom() for d in tainted}
         for n in range(self.graph.n_nodes):
@@ -106,7 +119,7 @@ class Encoding:
             backend.add_rule([], [self.active[d], -atom])
 
     def _prices(self, backend: Backend) -> list[Weighted]:
-        """Weighted atoms that add up to the prices of the choice."""
+        """Returns weighted atoms that add up to the prices of the choice."""
         weights: list[Weighted] = []
         rest = self.price[:]
         active: list[int] = []
@@ -121,7 +134,7 @@ class Encoding:
         return weights + [w for c in range(self.graph.n_classes) for w in self._class_price(backend, c, rest)]
 
     def _component(self, backend: Backend, component: Component) -> int:
-        """An atom for "the component is active": one of its entries is chosen."""
+        """Returns an atom for "the component is active": one of its entries is chosen."""
         active = backend.add_atom()
         for n in component.entries:
             backend.add_rule([active], [self.node[n]])
@@ -130,10 +143,12 @@ class Encoding:
         return active
 
     def _entries(self, backend: Backend, component: Component, active: int, rest: list[int]) -> list[Weighted]:
-        """Weighted atoms for the least price of the component's entries, which is taken off `rest`.
+        """Returns weighted atoms for the least price of the component's entries, and takes it off
+        `rest`.
 
-        It is counted on "the component is active", and again on "two of its entries are chosen" and so on: one atom for
-        what else would take a core over all its classes.
+        One atom counts it if the component is active.
+        For each k > 1 another atom counts it if k entries are chosen.
+        Without these atoms a core would need one atom for each class of the component.
         """
         least = min(self.price[n] for n in component.entries)
         if least <= 0:
@@ -147,10 +162,11 @@ class Encoding:
         return weights
 
     def _class_price(self, backend: Backend, c: int, price: Sequence[int]) -> list[Weighted]:
-        """Weighted atoms that add up to the price of c's choice: the least price on "c is active", then the difference
-        from each price level to the next on "the choice costs so much".
+        """Returns weighted atoms that add up to the price of c's choice.
 
-        Unsatisfiable cores over one atom for a class are far smaller than over all its e-nodes.
+        The least price is on "c is active".
+        Each step from one price level to the next is on "the choice costs at least the next level".
+        Cores over one atom for a class are far smaller than cores over all its e-nodes.
         """
         nodes = self.graph.class_nodes(c)
         levels = sorted({price[n] for n in nodes})
@@ -164,7 +180,10 @@ class Encoding:
         return weights
 
     def _surcharges(self, backend: Backend) -> list[Weighted]:
-        """Weighted atoms that add up to the surcharges of the choice; forbidden pairs become constraints."""
+        """Returns weighted atoms that add up to the surcharges of the choice.
+
+        Forbidden pairs become constraints.
+        """
         weights = []
         for level in self.surcharge_levels:
             readers, read = (self._any(backend, nodes) for nodes in (level.readers, level.read))
@@ -176,7 +195,7 @@ class Encoding:
         return weights
 
     def _any(self, backend: Backend, nodes: Sequence[int]) -> int:
-        """An atom for "one of `nodes` is chosen"."""
+        """Returns an atom for "one of `nodes` is chosen"."""
         if len(nodes) == 1:
             return self.node[nodes[0]]
         atom = backend.add_atom()
@@ -185,11 +204,11 @@ class Encoding:
         return atom
 
     def choice(self, model: Model) -> dict[int, int]:
-        """The choice that a model stands for."""
+        """Returns the choice that a model stands for."""
         return {int(self.graph.node_class[n]): n for n, x in enumerate(self.node) if model.is_true(x)}
 
     def cost(self, choice: Choice) -> int:
-        """The scaled price of a choice."""
+        """Returns the scaled price of a choice."""
         chosen = set(choice.values())
         return sum(self.price[n] for n in chosen) + sum(
             self._scaled(level)
@@ -198,15 +217,21 @@ class Encoding:
         )
 
     def _scaled(self, level: SurchargeLevel) -> int:
-        """The scaled price of a level; levels add up to the rounded surcharge, as `Scale` counts it."""
+        """Returns the scaled price of a level.
+
+        The levels of a surcharge add up to the rounded surcharge, which `Scale` counts.
+        """
         return self.scale.round(level.high) - self.scale.round(level.low)
 
     def solve(
         self, report: SolverReport, deadline: float, *, assumptions: Iterable[int] = (), at_most: int | None = None
     ) -> Ending:
-        """Minimise until proved ("optimal"), impossible ("infeasible") or late ("limit").
+        """Minimises until proved ("optimal"), impossible ("infeasible") or `deadline` ("limit").
 
-        Scaled prices above `at_most` count as impossible. Choices and lower bounds go to `report`.
+        deadline: on the clock of time.perf_counter.
+        assumptions: literals that every model must satisfy.
+        at_most: scaled prices above this count as impossible.
+        Choices and lower bounds go to `report`.
         """
         mode: Any = self.control.configuration.solve
         mode.opt_mode = "opt" if at_most is None else f"opt,{at_most}"

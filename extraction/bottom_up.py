@@ -1,7 +1,9 @@
 """Bottom-up choice in order of price: the frame that both greedy extractors fill in.
 
-Knuth's generalisation of Dijkstra's algorithm ("A generalization of Dijkstra's algorithm", 1977): an
-e-node is priced once all that it reads is decided; the cheapest priced e-node decides its class.
+It is Knuth's generalisation of Dijkstra's algorithm.
+("A generalization of Dijkstra's algorithm", 1977.)
+An e-node gets its price once all classes that it reads are decided.
+The cheapest e-node with a price decides its class.
 Every class is decided once, after its children, so the choice is acyclic by construction.
 """
 
@@ -18,7 +20,7 @@ Rank = Callable[[int], float]
 
 
 def readers_of(graph: ChoiceGraph, prices: Prices) -> list[list[int]]:
-    """For every class the allowed e-nodes that read it, each once."""
+    """Returns for every class the allowed e-nodes that read it, each once."""
     readers: list[list[int]] = [[] for _ in range(graph.n_classes)]
     for n, reads in enumerate(prices.reads):
         if n not in graph.forbidden:
@@ -35,10 +37,12 @@ def bottom_up(
     decided: Callable[[int, dict[int, int], float], None],
     rank: Rank = float,
 ) -> dict[int, int]:
-    """Choices for every class that can be extracted.
+    """Returns choices for every class that can be extracted.
 
-    `price(n, choice)` is asked once, when all that n reads is decided (inf: n may not be used);
-    `decided(c, choice, price)` is called at each decision, choice[c] being the newest; ties go to the lowest `rank(n)`.
+    price(n, choice): called once, when all classes that n reads are decided; inf: n may not be
+    used.
+    decided(c, choice, price): called at each decision; choice[c] is the newest.
+    rank(n): the lowest one wins between equal prices.
     """
     choice: dict[int, int] = {}
     waiting = [len(reads) for reads in prices.reads]

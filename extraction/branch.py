@@ -8,19 +8,20 @@ from . import exact
 from .graph import ChoiceGraph
 from .stopping import is_over
 
+#: E-nodes above which branch and bound is not tried.
 MAX_NODES = 120
-"""Above this many e-nodes it is not tried."""
 
+#: Decisions after which it gives up: about a tenth of a second.
 MAX_STEPS = 20_000
-"""Decisions after which it gives up: about a tenth of a second."""
 
 
 class GiveUp(Exception):
-    """The step limit was reached."""
+    """The step limit or the deadline was reached."""
 
 
 def solve(graph: ChoiceGraph, upper_bound: float = math.inf, deadline: float = math.inf) -> dict[int, int] | None:
-    """The cheapest choice below `upper_bound` of a graph in normal form; None: there is none.
+    """Returns the cheapest choice below `upper_bound` of a graph in normal form, None if there is
+    none.
 
     Raises GiveUp after MAX_STEPS decisions or at `deadline` (`stopping.clock`).
     """
@@ -30,6 +31,13 @@ def solve(graph: ChoiceGraph, upper_bound: float = math.inf, deadline: float = m
 
 
 class _BranchAndBound:
+    """Depth-first search over the active classes, the ones with the fewest e-nodes first.
+
+    floor     : [class]: the least price of its e-nodes
+    open_floor: the sum of the floors of active undecided classes
+    credit    : the sum of the negative floors of inactive classes
+    """
+
     def __init__(self, graph: ChoiceGraph, upper_bound: float, deadline: float):
         self.graph = graph
         self.limit = upper_bound
@@ -44,7 +52,7 @@ class _BranchAndBound:
         self.credit = sum(min(0.0, f) for f in self.floor)
         self.choice: dict[int, int] = {}
         self.active: set[int] = set(graph.roots)
-        # Any class may still turn out to pay: `credit` counts the negative floors of inactive ones.
+        # An inactive class may still become active and lower the cost by its negative floor.
         self.open_floor = 0.0
         for c in graph.roots:
             self._open(c)
@@ -58,7 +66,11 @@ class _BranchAndBound:
         self.credit += min(0.0, self.floor[c])
 
     def run(self, agenda: list[int], paid: float) -> None:
-        """Decide the classes of `agenda`, active and undecided, and all that they activate."""
+        """Decides the classes of `agenda`, which are active and undecided, and all that they
+        activate.
+
+        paid: the cost of the decisions so far.
+        """
         self.steps += 1
         if self.steps > MAX_STEPS or is_over(self.deadline):
             raise GiveUp
@@ -87,7 +99,7 @@ class _BranchAndBound:
         self.open_floor += self.floor[c]
 
     def _surcharge(self, c: int, n: int) -> float:
-        """What the choice of n adds between it and the classes decided before."""
+        """Returns the surcharges between e-node n and the classes decided before."""
         if not self.surcharges:
             return 0.0
         total = 0.0

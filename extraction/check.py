@@ -1,6 +1,6 @@
-"""The independent checker: is it a valid choice, and what does it cost?
+"""The independent checker: whether a choice is valid, and what it costs.
 
-It shares no code with any extractor, so that no extractor can mark its own homework.
+It shares no code with any extractor, so that a bug of an extractor cannot hide itself here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ Choice = Mapping[int, int]
 
 
 def check(graph: ChoiceGraph, choice: Choice) -> float | int:
-    """The cost of `choice`, once it is proved valid (see `graph` for what a cost is).
+    """Returns the cost of `choice` after checking that it is valid (see `graph` for costs).
 
-    Raises InvalidExtraction, naming the class, if a reached class has no choice, an e-node of
-    another class or a forbidden one; if a forbidden pair meets; or if the choice is cyclic. Entries
-    for classes that the roots do not reach are ignored.
+    Raises InvalidExtraction, naming the class, in these cases:
+
+    - a reached class has no choice, an e-node of another class, or a forbidden e-node;
+    - both e-nodes of a forbidden pair are chosen;
+    - the choice is cyclic.
+
+    Entries for classes that the roots do not reach are ignored.
     """
     order = _topological(graph, choice)
     for c in order:
@@ -32,17 +36,27 @@ def check(graph: ChoiceGraph, choice: Choice) -> float | int:
 
 
 def reachable(graph: ChoiceGraph, choice: Choice) -> dict[int, int]:
-    """`choice` cut down to the classes that the roots reach through it, readers before what they read."""
+    """Returns `choice` cut down to the classes that the roots reach through it.
+
+    Readers come before the classes that they read.
+    Raises InvalidExtraction if such a class has no valid e-node, or on a cycle.
+    """
     return {c: choice[c] for c in _topological(graph, choice)}
 
 
 def dag_cost(graph: ChoiceGraph, choice: Choice) -> float | int:
-    """Sum of the costs of the chosen e-nodes, each once: extraction-gym's DAG cost (no pair terms)."""
+    """Returns the sum of the costs of the chosen e-nodes, each counted once.
+
+    This is extraction-gym's DAG cost; pair terms do not count.
+    """
     return graph.total(sum(float(graph.cost[choice[c]]) for c in _topological(graph, choice)))
 
 
 def tree_cost(graph: ChoiceGraph, choice: Choice) -> float | int:
-    """Sum over the roots of the choice unfolded into trees, shared parts as often as they occur."""
+    """Returns the cost of the choice unfolded into trees, summed over the roots.
+
+    Shared parts count as often as they occur.
+    """
     tree: dict[int, float] = {}
     for c in reversed(_topological(graph, choice)):
         n = choice[c]
@@ -51,7 +65,10 @@ def tree_cost(graph: ChoiceGraph, choice: Choice) -> float | int:
 
 
 def _topological(graph: ChoiceGraph, choice: Choice) -> list[int]:
-    """The reached classes, readers first. Raises InvalidExtraction as `check` says."""
+    """Returns the reached classes, readers first.
+
+    Raises InvalidExtraction for a class without a valid e-node, and for a cycle.
+    """
     done: list[int] = []
     state: dict[int, bool] = {}  # False: on the path, True: finished
     for root in graph.roots:

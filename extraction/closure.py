@@ -1,4 +1,4 @@
-"""What every derivation of a class needs: the classes that are active whenever it is."""
+"""The classes that are in every derivation of a class, and so are active whenever it is."""
 
 from __future__ import annotations
 
@@ -10,22 +10,27 @@ from numpy.typing import NDArray
 
 from .normal_form import NormalForm
 
+#: Classes above which no bit sets are made: they are quadratic in memory.
+#: A class then counts as needing only itself.
 CLOSURE_CLASSES = 25_000
-"""Above this many classes the bit sets (quadratic) would take too much memory; reads alone are used."""
 
+#: Visits per class after which the fixpoint iteration gives up (dense cycles).
 ROUNDS = 50
-"""Visits per class after which the fixpoint is given up (dense cycles)."""
 
+#: Members up to which a bit set is walked; a larger one is unpacked whole.
 FEW = 24
-"""Up to so many members a bit set is walked; a larger one is unpacked whole."""
 
 
 class Closure:
-    """For each class of a NormalForm the bit set of classes in every derivation of it, itself included.
+    """For each class of a NormalForm the bit set of classes in every derivation of it, itself
+    included.
 
-    The greatest solution of need(c) = {c} + intersection over e-nodes n of c of the union of need(d)
-    over the reads d of n. By induction on the height of a derivation each contains need(c). Removing
-    e-nodes or implied reads from the form keeps it true; anything else calls for a new Closure.
+    need(c) is {c} and the intersection, over the e-nodes n of c, of the union of need(d) over n's
+    reads.
+    The greatest solution is computed.
+    By induction on the height of a derivation, each derivation of c contains need(c).
+    Removing e-nodes or implied reads from the form keeps this true; other changes need a new
+    Closure.
     """
 
     def __init__(self, form: NormalForm):
@@ -46,10 +51,10 @@ class Closure:
                     above[d].add(c)
         queue = deque(c for c in self.classes if any(not form.reads[n] for n in form.members[c]))
         queued = set(queue)
-        fuel = ROUNDS * len(self.classes)
+        visits_left = ROUNDS * len(self.classes)
         while queue:
-            fuel -= 1
-            if fuel < 0:
+            visits_left -= 1
+            if visits_left < 0:
                 return
             c = queue.popleft()
             queued.discard(c)
@@ -66,29 +71,29 @@ class Closure:
         return bool(self.bits[c] >> self.index[d] & 1)
 
     def of_reads(self, form: NormalForm, n: int) -> int:
-        """All that the reads of e-node n need."""
+        """Returns the bit set of all classes that the reads of e-node n need."""
         bits = 0
         for d in form.reads[n]:
             bits |= self.bits[d]
         return bits
 
     def mask(self, classes: Iterable[int]) -> int:
-        """The bit set of `classes`."""
+        """Returns the bit set of `classes`."""
         bits = 0
         for c in classes:
             bits |= 1 << self.index[c]
         return bits
 
     def members(self, bits: int) -> set[int]:
-        """The classes of a bit set."""
+        """Returns the classes of a bit set."""
         return {self.classes[i] for i in np.flatnonzero(self._flags(bits))}
 
     def weigh_with(self, weights: dict[int, float]) -> None:
-        """Set what `weight` adds up; classes without a weight count nothing."""
+        """Sets the weights that `weight` adds up; classes without a weight count 0."""
         self._weights = np.array([weights.get(c, 0.0) for c in self.classes])
 
     def weight(self, bits: int) -> float:
-        """The sum of the weights over a bit set."""
+        """Returns the sum of the weights over a bit set."""
         if bits.bit_count() > FEW:
             return float(self._flags(bits) @ self._weights)
         total = 0.0
@@ -105,8 +110,11 @@ class Closure:
 
 
 def _common(form: NormalForm, c: int, need: dict[int, int], own: int) -> int | None:
-    """What every derivation of class c needs by what is known of others, `own` included; None as long as it has no
-    derivation."""
+    """Returns the bit set of the classes that every derivation of class c needs, `own` included.
+
+    need: the sets of other classes that are known so far.
+    Returns None while c has no derivation.
+    """
     common = -1
     for n in form.members[c]:
         if not form.reads[n] <= need.keys():

@@ -1,4 +1,4 @@
-"""Strongly connected components of the class graph: where cycles can be."""
+"""Strongly connected components of the class graph: every cycle lies within one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import networkx as nx
 
 
 def strong_components(successors: Mapping[int, Iterable[int]]) -> list[list[int]]:
-    """Strongly connected components, each after all that it can reach."""
+    """Returns the strongly connected components, each after all that it can reach."""
     condensed = nx.condensation(nx.DiGraph(successors))
     return [sorted(condensed.nodes[c]["members"]) for c in reversed(list(nx.topological_sort(condensed)))]
 
 
 def cyclic_component_of(successors: Mapping[int, Iterable[int]]) -> dict[int, int]:
-    """Class -> number of its component, for the classes that lie on some cycle (self-loops too)."""
+    """Returns {class: number of its component} for the classes that lie on a cycle.
+
+    A class that reads itself is on a cycle, too.
+    """
     number: dict[int, int] = {}
     for i, component in enumerate(strong_components(successors)):
         if len(component) > 1 or component[0] in successors.get(component[0], ()):

@@ -1,7 +1,8 @@
 """`cpsat`: extraction as a constraint program, solved by CP-SAT of OR-tools (an optional extra).
 
-The same rows as `ilp` over whole-number prices. Acyclicity by integer levels inside each strongly
-connected component, each edge of a choice enforced by its own literal: no big constants.
+It has the basic constraints of `ilp` over whole-number prices.
+Acyclicity is by integer levels within each strongly connected component.
+Each edge of a choice is enforced by its own literal, so no big constants are needed.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from .graph import ChoiceGraph
 from .protocol import Ending, SolverReport
 from .scaling import Scale
 
+#: Largest scaled price: CP-SAT sums in 64 bits; this leaves room for millions of terms.
 LARGEST = 2**40
-"""CP-SAT sums in 64 bits; this leaves room for millions of terms."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,10 @@ extract = exact.extractor("cpsat", CpSat())
 
 
 class ConstraintProgram:
-    """`graph`, which must be in normal form, as a model of CP-SAT: a literal for each e-node, and one for each class
-    that it is active."""
+    """`graph`, which must be in normal form, as a model of CP-SAT.
+
+    It has a literal for each e-node, and one for each class that is true if the class is active.
+    """
 
     def __init__(self, graph: ChoiceGraph):
         from ortools.sat.python import cp_model
@@ -72,8 +75,12 @@ class ConstraintProgram:
         self._minimize()
 
     def _classes(self) -> None:
-        """Each class at most one e-node, the roots one; what a choice reads is active, what could pay only if something
-        reads it."""
+        """Adds the constraints of classes.
+
+        An active class has exactly one e-node, any other none.
+        Roots are active, and so are all classes that a chosen e-node reads.
+        An active tainted class is read by a chosen e-node.
+        """
         readers: dict[int, list[Any]] = {}
         for c in range(self.graph.n_classes):
             self.model.add(sum(self.chosen[n] for n in self.graph.class_nodes(c)) == self.active[c])
@@ -87,7 +94,7 @@ class ConstraintProgram:
             self.model.add_bool_or([self.active[d].negated(), *readers.get(d, [])])
 
     def _levels(self) -> None:
-        """No cycles: within a component, what is read has a higher level than its reader."""
+        """Forbids cycles: within a component a class has a higher level than its readers."""
         component = cyclic_component_of(exact.successors(self.graph))
         size: dict[int, int] = {}
         for i in component.values():
@@ -102,7 +109,7 @@ class ConstraintProgram:
                     self.model.add(level[d] >= level[p] + 1).only_enforce_if(self.chosen[n])
 
     def _minimize(self) -> None:
-        """The scaled prices and surcharges; forbidden pairs do not meet."""
+        """Minimises the scaled prices and surcharges; forbids the forbidden pairs."""
         terms = [(x, self.scale.round(float(price))) for x, price in zip(self.chosen, self.graph.cost, strict=True)]
         for (n, m), surcharge in self.graph.pair_costs.items():
             both = self.model.new_bool_var("")
@@ -113,11 +120,11 @@ class ConstraintProgram:
         self.model.minimize(sum(weight * literal for literal, weight in terms if weight))
 
     def hint(self, choice: Choice) -> None:
-        """Start from `choice`."""
+        """Makes `choice` the warm start."""
         chosen = set(choice.values())
         for n, literal in enumerate(self.chosen):
             self.model.add_hint(literal, n in chosen)
 
     def choice(self, value: Any) -> dict[int, int]:
-        """The choice of a solution; `value` gives that of a literal."""
+        """Returns the choice of a solution; value(literal) tells whether a literal is true."""
         return {self.owner[n]: n for n, literal in enumerate(self.chosen) if value(literal)}

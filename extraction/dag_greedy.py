@@ -1,7 +1,9 @@
-"""`dag_greedy`: bottom-up choice by the cost of all that an e-node needs, each part once.
+"""`dag_greedy`: bottom-up choice by the cost of all that an e-node needs, shared parts counted
+once.
 
-Like extraction-gym's faster-greedy-dag, but in order of price, several times over with other tie
-orders, and each result then improved from the roots' point of view (`local_search`).
+It resembles extraction-gym's faster-greedy-dag, but visits e-nodes in order of price.
+It runs several times with different tie orders.
+Each result is then improved from the roots' point of view (`local_search`).
 """
 
 from __future__ import annotations
@@ -25,11 +27,13 @@ from .result import Extraction
 from .stopping import clock, is_over
 from .tree_greedy import require_roots, tree_pass
 
+#: Greedy passes with different orders of ties.
 RESTARTS = 4
-RESTART_NODES = 20_000  # above this many e-nodes one restart costs seconds, so there is only the first
+#: E-nodes above which only the first pass is made: a pass takes seconds there.
+RESTART_NODES = 20_000
+#: Classes up to which each has a bit set of all that it needs; together these take 600 MB.
+#: Above this the first choice is that of `tree_greedy`.
 SET_CLASSES = 100_000
-"""Classes up to which each has a bit set of all that it needs, which together are quadratic: 600 MB. Above it the
-first choice is that of `tree_greedy`."""
 
 
 def extract(
@@ -41,11 +45,12 @@ def extract(
     restarts: int = RESTARTS,
     starts: Sequence[Choice] = (),
 ) -> Extraction:
-    """Best of `warm_start`, and of `restarts` greedy passes (at least one) and of the choices `starts`, each improved
-    locally. Large graphs go by `parts`.
+    """Returns the best of `warm_start`, `restarts` greedy passes and the choices `starts`.
 
-    Deterministic for a seed as long as the time limit does not cut it short. Raises Infeasible,
-    NoChoiceFound.
+    At least one pass is made; passes and `starts` are improved locally.
+    Large graphs are extracted by `parts`.
+    Deterministic for a seed unless `time_limit` (seconds of computing) ends it early.
+    Raises Infeasible, NoChoiceFound.
     """
     if graph.n_nodes > parts.WHOLE and not starts:
         whole = partial(extract_whole, restarts=restarts)
@@ -64,7 +69,7 @@ def extract_whole(
     restarts: int = RESTARTS,
     starts: Sequence[Choice] = (),
 ) -> Extraction:
-    """As `extract`, in one part."""
+    """Extracts like `extract`, but never by parts."""
     start = time.perf_counter()
     deadline = clock() + time_limit
     prices = Prices(graph)
@@ -101,7 +106,7 @@ def extract_whole(
             continue
         improve(choice)
         for given in starts if not i else ():
-            improve({**choice, **given})  # what it does not reach it may still change to
+            improve({**choice, **given})  # other classes keep the greedy picks
     if warm_start is not None:
         offer(warm_start)
     if not best:
@@ -113,20 +118,27 @@ def extract_whole(
 def improved_until(
     graph: ChoiceGraph, choice: Choice, enough: Callable[[Choice], bool], *, time_limit: float = 10.0, seed: int = 0
 ) -> dict[int, int]:
-    """A choice improved locally until it is `enough`, or as far as that goes. Raises Infeasible, NoChoiceFound."""
+    """Returns a choice improved locally until `enough` holds or no local change helps.
+
+    time_limit: seconds of computing.
+    Raises Infeasible, NoChoiceFound.
+    """
     prices = Prices(graph)
     readers = readers_of(graph, prices)
-    others = greedy_pass(graph, prices, readers)  # what classes that the choice does not reach are changed to
+    others = greedy_pass(graph, prices, readers)  # picks for classes that the choice does not reach
     search = LocalSearch(graph, prices, readers, {**others, **choice})
     search.descend(clock() + time_limit, random.Random(seed), enough=enough)
     return search.active()
 
 
 def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank: Rank = float) -> dict[int, int]:
-    """One bottom-up pass: a choice for every class that can be extracted."""
+    """Makes one bottom-up pass and returns a choice for every class that can be extracted.
+
+    Raises Infeasible, NoChoiceFound.
+    """
     closure: dict[int, int] = {}  # class -> bit set of the classes below it, itself included
     total: dict[int, float] = {}  # class -> cost of that set
-    own = np.zeros(graph.n_classes)  # class -> its own part of it
+    own = np.zeros(graph.n_classes)  # class -> the share of its e-node in that cost
 
     def price(n: int, choice: dict[int, int]) -> float:
         below = sorted(prices.reads[n], key=lambda d: -total[d])
@@ -155,7 +167,7 @@ def greedy_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], ra
 
 
 def _weigh(bits: int, own: NDArray[np.float64]) -> float:
-    """The sum of `own` over a bit set."""
+    """Returns the sum of `own` over a bit set."""
     if bits & (bits - 1) == 0:
         return float(own[bits.bit_length() - 1])
     flags = np.frombuffer(bits.to_bytes((len(own) + 7) // 8, "little"), dtype=np.uint8)

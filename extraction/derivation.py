@@ -1,4 +1,8 @@
-"""Which classes have a derivation: an e-node all of whose classes have one, down to e-nodes that read nothing."""
+"""Derivable classes.
+
+A class is derivable if one of its e-nodes reads only derivable classes.
+An e-node that reads nothing makes its class derivable.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,12 @@ from .graph import ChoiceGraph
 
 
 def derived(nodes: Iterable[tuple[int, Collection[int]]]) -> set[int]:
-    """Classes that have one by these e-nodes, each (its class, the classes that it reads); in linear time."""
+    """Returns the classes that have a derivation by these e-nodes, in linear time.
+
+    nodes: (its class, the classes that it reads) of each e-node.
+    """
     owner: list[int] = []
-    missing: list[int] = []  # by e-node: how many of its classes are not derived yet
+    missing: list[int] = []  # [e-node]: how many classes that it reads are not derived yet
     readers: defaultdict[int, list[int]] = defaultdict(list)
     queue: list[int] = []
     for n, (cls, reads) in enumerate(nodes):
@@ -36,7 +43,7 @@ def derived(nodes: Iterable[tuple[int, Collection[int]]]) -> set[int]:
 
 
 def derivable(graph: ChoiceGraph, without: Iterable[int] = ()) -> bool:
-    """Whether all roots have a derivation without some e-nodes, and without those that are forbidden."""
+    """Whether all roots have a derivation without the e-nodes `without` and the forbidden ones."""
     banned, owner = graph.forbidden.union(without), graph.node_class.tolist()
     allowed = ((owner[n], graph.children(n)) for n in range(graph.n_nodes) if n not in banned)
     return derived(allowed).issuperset(graph.roots)

@@ -10,9 +10,9 @@ class InvalidGraph(ExtractionError, ValueError):
 
 
 class InvalidExtraction(ExtractionError, ValueError):
-    """A choice that is not an extraction: a class without a node, a forbidden node, a cycle.
+    """The choice is not an extraction: a class without an e-node, a forbidden e-node, a cycle.
 
-    `class_id` is the e-class at fault, or None where no single class is.
+    class_id: the e-class at fault, or None if no single class is.
     """
 
     def __init__(self, message: str, class_id: int | None = None):
@@ -27,8 +27,8 @@ class Infeasible(ExtractionError):
 class NoChoiceFound(ExtractionError):
     """The extractor gave up before it found a choice; one may exist.
 
-    Only possible with forbidden pairs: without them greedy extraction always finds a choice or
-    proves that there is none.
+    This is only possible with forbidden pairs.
+    Without them greedy extraction always finds a choice or proves that there is none.
     """
 
 

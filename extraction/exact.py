@@ -1,4 +1,4 @@
-"""What the exact extractors share: greedy first, then reductions, then solvers in worker processes."""
+"""The common part of the exact extractors: greedy first, then reductions, then solver processes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,20 @@ from .reduce import Reduced, reduce
 from .result import Extraction, closes
 from .stopping import clock
 
+#: Part of the time limit that greedy extraction may use.
+#: It limits its own work to a few seconds (`local_search.WORK`), so only tight limits cut it short.
+#: It may then find less than `dag_greedy` alone.
 GREEDY_SHARE = 0.5
-"""Part of the time limit that greedy extraction may use. It bounds its own work, a few seconds at most
-(see `local_search.WORK`), so only tight limits cut it short, and then it may find less than alone."""
 
+#: Part of the time limit for greedy extraction on the reduced graph.
 AGAIN_SHARE = 0.2
-"""Part of the time limit for greedy extraction on the reduced graph."""
 
 
 def extractor(name: str, solver: Solver) -> Extractor:
-    """The extractor called `name` that leaves to one solver what greedy extraction and reductions leave open."""
+    """Returns the extractor called `name`.
+
+    One solver gets what greedy extraction and reductions leave open.
+    """
 
     def extract(
         graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
@@ -49,9 +53,9 @@ def extractor(name: str, solver: Solver) -> Extractor:
 
 
 class ExactSearch:
-    """One extraction under way: the incumbent, the reduced graph, and what is known of it.
+    """One extraction under way: the incumbent, the reduced graph, and the state of the race.
 
-    Works in whole numbers where the costs have a unit: `graph`, `cost`, `trace` and `lower_bound` count units.
+    If the costs have a unit, `graph`, `cost`, `trace` and `lower_bound` count whole units.
     """
 
     def __init__(self, graph: ChoiceGraph, time_limit: float, name: str):
@@ -69,7 +73,10 @@ class ExactSearch:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Ctrl-C ends what is inside, if there is a choice by then; else it is raised."""
+        """Within it Ctrl-C ends the search if there is a choice already.
+
+        Otherwise KeyboardInterrupt is raised.
+        """
         try:
             yield
         except KeyboardInterrupt:
@@ -79,11 +86,15 @@ class ExactSearch:
 
     @property
     def worked(self) -> float:
-        """Seconds of computing here, without the solvers'."""
+        """Seconds of computing in this thread, without those of the solvers."""
         return clock() - self._clock
 
     def start(self, seed: int, warm_start: Choice | None) -> State:
-        """Greedy extraction, reduction, and the incumbent carried over to the reduced graph, whose state is given."""
+        """Runs greedy extraction and reductions, and carries the incumbent over to the reduced
+        graph.
+
+        Returns the state of the reduced graph.
+        """
         self._greedy(seed, warm_start, restarts=1)
         self.reduced = reduce(self.graph, self.cost, self.time_limit - self.worked)
         small = self.reduced.graph
@@ -93,7 +104,7 @@ class ExactSearch:
             state.bound = state.cost
             return state
         if self.graph.n_nodes <= RESTART_NODES:
-            # The rest of what `dag_greedy` does; most graphs are solved before it would be needed.
+            # The other passes of `dag_greedy`; most graphs are solved before these are needed.
             self._greedy(seed, warm_start, restarts=RESTARTS)
         state.bound = floor(small)
         limit = AGAIN_SHARE * self.time_limit
@@ -131,20 +142,23 @@ class ExactSearch:
 
     @property
     def lower_bound(self) -> float:
-        """The best bound on the cost in the original graph."""
+        """The best lower bound on the cost in the original graph."""
         if self.reduced is None or self.state is None:
             return float("-inf")
         return self.state.bound + self.reduced.offset
 
     @property
     def proved(self) -> bool:
-        """Whether the incumbent is proved optimal, or that there is none."""
+        """Whether the incumbent is proved optimal, or it is proved that there is no choice."""
         if self.state is None:
             return False
         return self.state.infeasible or bool(self.choice) and closes(self.lower_bound, self.cost, self.graph.integral)
 
     def result(self) -> Extraction:
-        """The outcome. Raises Infeasible, NoChoiceFound."""
+        """Returns the extraction.
+
+        Raises Infeasible, NoChoiceFound.
+        """
         if not self.choice:
             if self.state is not None and self.state.infeasible:
                 raise Infeasible("a solver proved that no choice avoids all forbidden pairs")
@@ -166,8 +180,13 @@ class ExactSearch:
 
 
 def carried(reduced: Reduced, choice: Choice, time_limit: float) -> Choice:
-    """A choice of the reduced graph as near to one of the original as greedy extraction finds it: reductions may have
-    dropped e-nodes of it that others replace at no more cost. Raises NoChoiceFound."""
+    """Returns a choice of the reduced graph that is near to a choice of the original.
+
+    Reductions may have dropped e-nodes of it that others replace at no more cost.
+    So greedy extraction looks for a choice with few other e-nodes, which is not always the nearest
+    one.
+    Raises NoChoiceFound.
+    """
     graph, kept = reduced.graph, set(choice.values())
     away = 1.0 + float(np.abs(graph.cost).sum())
     far = np.array([0.0 if n in kept else away for n in reduced.nodes])
@@ -175,24 +194,30 @@ def carried(reduced: Reduced, choice: Choice, time_limit: float) -> Choice:
 
 
 def floor(graph: ChoiceGraph) -> float:
-    """A lower bound at no cost: each root at its least price, any other class at that if negative."""
+    """Returns a lower bound on the cost, in linear time.
+
+    Each root counts its least price, any other class its least price if that is negative.
+    """
     least = [float(graph.cost[graph.class_start[c] : graph.class_start[c + 1]].min()) for c in range(graph.n_classes)]
     roots = set(graph.roots)
     return sum(x if c in roots else min(0.0, x) for c, x in enumerate(least))
 
 
 def tainted(graph: ChoiceGraph) -> set[int]:
-    """The classes of a normal-form graph that can reach a negative price."""
+    """Returns the classes of a normal-form graph from which a negative price can be reached."""
     return NormalForm.of(graph).tainted() if (graph.cost < 0).any() else set()
 
 
 def successors(graph: ChoiceGraph) -> dict[int, set[int]]:
-    """Class -> classes that its e-nodes read."""
+    """Returns {class: the classes that its e-nodes read}."""
     return {c: {d for n in graph.class_nodes(c) for d in graph.children(n)} for c in range(graph.n_classes)}
 
 
 def surcharges(graph: ChoiceGraph) -> dict[tuple[int, int], dict[int, float]]:
-    """(reader, class) -> its e-nodes that the reader pays for (inf: may not read)."""
+    """Returns {(reader, class): {e-node of the class: surcharge that the reader pays for it}}.
+
+    A surcharge is inf if the reader may not read the e-node.
+    """
     found: dict[tuple[int, int], dict[int, float]] = {}
     owner = graph.node_class.tolist()
     for (n, m), delta in graph.pair_costs.items():

@@ -1,7 +1,8 @@
 """Reading egglog's frozen e-graph: `from_frozen(egraph.freeze(), roots=["$x"])`.
 
-Takes what `egglog.bindings.EGraph.freeze()` returns, without importing egglog: `.functions` by name,
-each with input_sorts, output_sort, is_let_binding and rows of inputs, output and subsumed.
+The input is what `egglog.bindings.EGraph.freeze()` returns; egglog is not imported.
+Its `.functions` maps a name to a function with input_sorts, output_sort, is_let_binding and rows.
+A row has inputs, output and subsumed.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 from .errors import InvalidGraph
 from .graph import ChoiceGraph
 
+#: Sorts whose values are data and not e-classes; they cost nothing.
 PRIMITIVE_SORTS = frozenset({"i64", "f64", "bool", "String", "Unit", "BigInt", "BigRat", "Rational"})
-"""Values of these are data, not e-classes; they cost nothing."""
 
 
 def from_frozen(
@@ -22,11 +23,13 @@ def from_frozen(
     cost: Callable[[str], float] = lambda function: 1.0,
     primitive_sorts: frozenset[str] = PRIMITIVE_SORTS,
 ) -> tuple[ChoiceGraph, list[tuple[str, Any]]]:
-    """The graph, and for every e-node its (function, row).
+    """Returns the graph, and for every e-node its (function, row).
 
-    `roots` names let bindings; `cost` prices a function's e-nodes (`set_cost` values are not part of
-    a frozen e-graph); subsumed rows are forbidden. Containers count as e-classes unless named in
-    `primitive_sorts`, and then as data. Raises InvalidGraph on an unknown root.
+    roots: names of let bindings.
+    cost: prices the e-nodes of a function; `set_cost` values are not part of a frozen e-graph.
+    primitive_sorts: sorts whose values are data; containers count as e-classes unless named here.
+    Subsumed rows are forbidden.
+    Raises InvalidGraph on an unknown root.
     """
     table = _Table(cost, primitive_sorts)
     bound: dict[str, int] = {}
@@ -53,7 +56,7 @@ def from_frozen(
 
 
 class _Table:
-    """Classes by sort and value, as they are met; per class its e-nodes and their (function, row)."""
+    """Classes numbered by sort and value as they occur, with their e-nodes and (function, row)."""
 
     def __init__(self, cost: Callable[[str], float], primitive_sorts: frozenset[str]):
         self.cost, self.primitive_sorts = cost, primitive_sorts
@@ -69,7 +72,7 @@ class _Table:
         return self.number[sort, value]
 
     def add(self, c: int, function: str, sorts: Sequence[str], row: Any) -> None:
-        """An e-node of class c."""
+        """Adds an e-node to class c."""
         operands = zip(sorts, row.inputs)
         children = [self.class_of(sort, value) for sort, value in operands if sort not in self.primitive_sorts]
         self.rows[c].append((self.cost(function), children))

@@ -1,16 +1,17 @@
-"""ChoiceGraph: e-classes, their candidate e-nodes, and what each candidate costs.
+"""ChoiceGraph: e-classes, their candidate e-nodes, and the cost of each candidate.
 
     g = ChoiceGraph.build([[(2, [1]), (5, [])], [(1, [])]], roots=[0])
     extract(g).choice        # {0: 0, 1: 2}, cost 3
 
-The cost of a choice (one e-node for every e-class that the roots reach through it) is the sum of
+A choice has one e-node for every e-class that the roots reach through it.
+The cost of a choice is the sum of
 
 * the cost of every chosen e-node, once, however many e-nodes read it;
-* except in a *per-reader* class, where it is paid once for every active e-node that reads the class,
-  and once more if the class is a root (the outside world is a reader too);
+* except in a *per-reader* class, where it is paid once for every active e-node that reads the
+  class, and once more if the class is a root (the outside world is a reader too);
 * the delta of every pair (n, m) with n and m both chosen and n reading the class of m.
 
-Costs carry no unit of their own: they are whatever the caller counts (cycles, bytes, area).
+Costs have no unit of their own: the caller decides what they count (cycles, bytes, area).
 """
 
 from __future__ import annotations
@@ -26,27 +27,36 @@ from numpy.typing import NDArray
 
 from .errors import InvalidGraph
 
+#: An e-node: its cost, and the classes that it reads.
 Row = tuple[float, Sequence[int]]
-"""An e-node: its cost, and the classes that it reads."""
 
-UNIT_DIGITS, MOST_UNITS = 7, 2.0**40
-"""Decimal places of costs, and units in a cost, up to which `in_units` goes: sums of so many units are exact in
-floats."""
+#: Decimal places of costs that `in_units` tries at most.
+UNIT_DIGITS = 7
 
+#: Units in one cost at most: sums of so many units are exact in floats.
+MOST_UNITS = 2.0**40
+
+#: Relative rounding error of single precision, 2**-24.
 SINGLE = 6e-8
-"""Relative rounding error of single precision, 2**-24."""
 
 
 @dataclass(frozen=True, eq=False)
 class ChoiceGraph:
     """Immutable choice graph in flat arrays; make one with `build`.
 
-    class_start : int64[n_classes + 1]; e-nodes of class c are class_start[c] .. class_start[c+1]-1
-    node_class  : int64[n_nodes]
-    cost        : float64[n_nodes]; finite, any sign
-    child_start : int64[n_nodes + 1]; child classes of n are child_index[child_start[n]:child_start[n+1]]
-    roots       : the classes that must be extracted, distinct
-    pair_costs  : {(n, m): delta}, n reading the class of m
+    class_start    : int64[n_classes + 1]; e-nodes of class c are class_start[c] ..
+        class_start[c+1]-1
+    node_class     : int64[n_nodes]
+    cost           : float64[n_nodes]; finite, any sign
+    child_start    : int64[n_nodes + 1]
+    child_index    : int64; the classes that n reads are
+        child_index[child_start[n]:child_start[n+1]]
+    roots          : the classes that must be extracted, distinct
+    pair_costs     : {(n, m): delta}, n reading the class of m
+    forbidden      : e-nodes that must not be chosen
+    forbidden_pairs: {(n, m)}: n reads the class of m, and the two must not both be chosen
+    per_reader     : classes whose cost is paid once for every reader
+    names          : a label for each e-node, or None
     """
 
     class_start: NDArray[np.int64]
@@ -72,11 +82,13 @@ class ChoiceGraph:
         per_reader: Collection[int] | None = None,
         names: Sequence[str] | None = None,
     ) -> ChoiceGraph:
-        """A graph from rows: class i gets the e-nodes `classes[i]`, each `(cost, child classes)`.
+        """Returns a graph from rows: class i gets the e-nodes `classes[i]`, each `(cost, child
+            classes)`.
 
-        E-nodes are numbered class by class in the order given. An e-node of infinite cost is a
-        forbidden one. Pairs of which the first does not read the class of the second never apply
-        and are dropped. Raises InvalidGraph on unknown ids, NaN or minus infinity, or no root.
+        E-nodes are numbered class by class in the order given.
+        An e-node of infinite cost is a forbidden one.
+        Pairs of which the first does not read the class of the second never apply and are dropped.
+        Raises InvalidGraph on unknown ids, NaN or minus infinity, or no root.
         """
         rows = [list(row) for row in classes]
         flat = [node for row in rows for node in row]
@@ -99,7 +111,10 @@ class ChoiceGraph:
     def _with_pairs(
         self, pair_costs: Mapping[tuple[int, int], float], forbidden: Collection[tuple[int, int]]
     ) -> ChoiceGraph:
-        """With those pairs that apply. Raises InvalidGraph."""
+        """Returns the graph with the pairs that apply.
+
+        Raises InvalidGraph.
+        """
         applies = self._pair_filter()
         return replace(
             self,
@@ -126,7 +141,10 @@ class ChoiceGraph:
             raise InvalidGraph(f"{len(self.names)} names for {self.n_nodes} e-nodes")
 
     def _pair_filter(self) -> Callable[[int, int, float], bool]:
-        """Whether a pair (n, m) of this delta applies. Raises InvalidGraph."""
+        """Returns a function that tells whether a pair (n, m) with a delta applies.
+
+        The function raises InvalidGraph for unknown e-nodes and for a delta that is not finite.
+        """
 
         def reads(n: int, m: int, delta: float) -> bool:
             if not (0 <= n < self.n_nodes and 0 <= m < self.n_nodes):
@@ -146,11 +164,11 @@ class ChoiceGraph:
         return len(self.node_class)
 
     def children(self, n: int) -> tuple[int, ...]:
-        """The classes that e-node n reads, in operand order, repeats included."""
+        """Returns the classes that e-node n reads, in operand order, repeats included."""
         return self._children[n]
 
     def class_nodes(self, c: int) -> range:
-        """The numbers of the e-nodes of class c."""
+        """Returns the numbers of the e-nodes of class c."""
         return range(int(self.class_start[c]), int(self.class_start[c + 1]))
 
     @cached_property
@@ -164,11 +182,13 @@ class ChoiceGraph:
         return bool((self.cost == np.round(self.cost)).all()) and all(d == round(d) for d in self.pair_costs.values())
 
     def in_units(self) -> tuple[ChoiceGraph, float]:
-        """The graph with whole-number costs, and the unit that they count: (self, 1.0) if there is none.
+        """Returns the graph with whole-number costs, and the unit that they count.
 
-        The unit is the largest number, a multiple of a power of ten, of which all costs and deltas are multiples.
-        Decimals stored in single precision, as measured costs often are, count as the decimals. Between two whole
-        numbers lies no total, so solvers can prove an optimum in this graph where floats leave a doubt.
+        Returns (self, 1.0) if there is no such unit.
+        The unit is the largest multiple of a power of ten that divides all costs and deltas.
+        Measured costs are often decimals stored in single precision; they count as these decimals.
+        No total lies between two neighbouring whole numbers.
+        So solvers can prove an optimum in this graph where float costs leave a doubt.
         """
         prices = np.concatenate([self.cost, np.fromiter(self.pair_costs.values(), float, len(self.pair_costs))])
         for digits in range(UNIT_DIGITS + 1):
@@ -185,14 +205,14 @@ class ChoiceGraph:
         return self, 1.0
 
     def total(self, value: float) -> float | int:
-        """`value` as a cost of this graph: an int where all costs are whole numbers."""
+        """Returns `value` as a cost of this graph: an int if all costs are whole numbers."""
         return round(value) if self.integral and math.isfinite(value) else value
 
     def name(self, n: int) -> str:
-        """The label of e-node n, or its number."""
+        """Returns the label of e-node n, or its number."""
         return self.names[n] if self.names is not None else f"#{n}"
 
 
 def _starts(lengths: Iterable[int]) -> NDArray[np.int64]:
-    """Where each of several runs of these lengths begins, and where the last ends."""
+    """Returns where each of several runs of these lengths begins, and where the last one ends."""
     return np.cumsum([0, *lengths], dtype=np.int64)

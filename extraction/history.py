@@ -1,7 +1,8 @@
-"""Whether a race is worth going on with, judged by what came of it so far.
+"""Whether a race is worth continuing, judged by its progress so far.
 
-It ends by the seconds in which its solvers could compute (`race.WorkClock`), so that a busy machine makes it longer and
-not worse. What is found by then depends on the machine; what is proved before does not.
+It ends by the seconds in which its solvers could compute (`race.WorkClock`).
+So a busy machine makes a race longer and not worse.
+The best choice at the end depends on the machine; proofs before the end do not.
 """
 
 from __future__ import annotations
@@ -9,21 +10,29 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-QUIET, QUIET_OF_LIMIT = 0.5, 0.2
-"""A race ends after this part of the time used so far without news, if that is at least so much of the time limit."""
+#: A race ends after this part of the time used so far without news.
+QUIET = 0.5
 
-VISIBLE, CLOSE_OF_LIMIT = 0.003, 0.1
-"""Part of the cost by which a choice must be better, or a bound higher, to be news: prices are farther from what a
-compiled graph takes. Where no more than that is left to gain, a race ends after the second part of its time limit
-without a better choice."""
+#: A race goes on without news for at least this part of its time limit.
+QUIET_OF_LIMIT = 0.2
+
+#: Part of the cost by which a choice must be better, or a bound higher, to be news.
+#: Prices differ by more than that from the cycles of a compiled graph.
+VISIBLE = 0.003
+
+#: Part of the time limit after which a race without a better choice ends if at most VISIBLE is left
+#: to gain.
+CLOSE_OF_LIMIT = 0.1
 
 
 @dataclass
 class History:
-    """Of one race. All times are seconds since the extraction began, all costs those of the graph that is raced on.
+    """The progress of one race.
 
-    limit  : the time limit
-    offset : to add to a cost to get that of the whole graph
+    Times are seconds since the extraction began; costs are those of the graph that is raced on.
+
+    limit : the time limit
+    offset: added to a cost it gives the cost in the whole graph
     """
 
     limit: float
@@ -35,8 +44,11 @@ class History:
     _news: float = field(default=0.0, init=False)
 
     def ends(self, cost: float, bound: float, now: float, begun: int = 0) -> bool:
-        """Takes in the best cost and bound at `now`, and how many solvers have begun, which is news, too; whether no
-        more is to be expected. Never before there is a choice."""
+        """Records the best cost and bound at `now`; returns whether no more progress is expected.
+
+        begun: how many solvers have begun; a new one counts as news.
+        Returns False while there is no choice.
+        """
         if cost == math.inf:
             return False
         visible = VISIBLE * abs(cost + self.offset)

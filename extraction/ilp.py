@@ -1,16 +1,18 @@
 """`ilp`: extraction as an integer program, solved by HiGHS (highspy).
 
-One binary x[n] for each e-node; "class c is active" is the sum of its x.
+There is one binary x[n] for each e-node; "class c is active" is the sum of its x.
 
-* each class at most one e-node, each root exactly one;
-* if a choice in class p reads class d, d is active: one row per (p, d), which is stronger than one
-  per e-node;
-* acyclicity: inside each strongly connected component a level for each class, readers below;
-* a level of a surcharge (see `structure`): its readers must find an e-node without it, or pay it;
-* rows that follow from these for whole numbers but not for fractions: an active component has an entry and what that
-  reads, and two classes are not each read from the other;
-* where negative prices could reward useless activity (see `normal_form`), a class may only be active
-  if something active reads it; with acyclicity that means: if a root reaches it.
+* Each class has at most one e-node, each root exactly one.
+* If a choice in class p reads class d, d is active.
+  There is one row for each (p, d), which is stronger than one for each e-node.
+* Acyclicity: within each strongly connected component a level for each class, readers below.
+* A level of a surcharge (see `structure`): its readers need an e-node without it, or pay it.
+* Rows that follow from these for whole numbers but not for fractions.
+  An active component has an entry, and the components that the entry reads are active.
+  Two classes are not each read from the other.
+* Negative prices could reward unneeded activity (see `normal_form`).
+  A tainted class may only be active if something active reads it.
+  With acyclicity this means that a root reaches it.
 """
 
 from __future__ import annotations
@@ -69,13 +71,14 @@ class Ilp:
         return "limit"
 
 
+#: Options of HiGHS: silent, one thread, and no gap beyond rounding errors.
 _OPTIONS = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
 
 extract = exact.extractor("ilp", Ilp())
 
 
 class Rows:
-    """A sparse row-wise linear program being written down."""
+    """The rows of a sparse linear program under construction."""
 
     def __init__(self) -> None:
         self.lower: list[float] = []
@@ -85,7 +88,10 @@ class Rows:
         self.value: list[float] = []
 
     def add(self, terms: dict[int, float], lower: float, upper: float) -> None:
-        """lower <= sum of coefficient * column <= upper."""
+        """Adds the row lower <= sum of coefficient * column <= upper.
+
+        terms: {column: coefficient}.
+        """
         self.index.extend(terms)
         self.value.extend(terms.values())
         self.start.append(len(self.index))
@@ -94,7 +100,7 @@ class Rows:
 
 
 class LinearProgram:
-    """The columns and rows of `graph`, which must be in normal form."""
+    """Columns and rows for `graph`, which must be in normal form."""
 
     def __init__(self, graph: ChoiceGraph):
         self.graph = graph
@@ -107,13 +113,13 @@ class LinearProgram:
         self._levels()
 
     def column(self, cost: float, upper: float) -> int:
-        """A new continuous column from 0 to `upper`."""
+        """Adds a continuous column from 0 to `upper` and returns its number."""
         self.cost.append(cost)
         self.upper.append(upper)
         return len(self.cost) - 1
 
     def active(self, c: int, sign: float = 1.0) -> dict[int, float]:
-        """The terms of "class c is active"."""
+        """Returns the terms of "class c is active"."""
         return dict.fromkeys(self.graph.class_nodes(c), sign)
 
     def _classes(self) -> None:
@@ -162,10 +168,11 @@ class LinearProgram:
         for (p, d), nodes in self.reading.items():
             back = self.reading.get((d, p))
             if back and p != d:
-                # what p reads from d is computed without p
+                # if p reads d, the choice of d does not read p
                 self._at_most(dict.fromkeys(nodes, 1.0), {n: x for n, x in self.active(d).items() if n not in back})
 
     def _at_most(self, less: dict[int, float], more: dict[int, float]) -> None:
+        """Adds the row less <= more; both are {column: coefficient}."""
         terms = {column: -x for column, x in more.items()}
         for column, x in less.items():
             terms[column] = terms.get(column, 0.0) + x
@@ -187,7 +194,7 @@ class LinearProgram:
                 self.rows.add({level[p]: 1.0, level[d]: -1.0, **dict.fromkeys(nodes, k)}, -float("inf"), k - 1.0)
 
     def as_highs(self) -> Any:
-        """The program as HiGHS takes it."""
+        """Returns the program as a HighsLp."""
         import highspy
 
         lp: Any = highspy.HighsLp()
@@ -205,12 +212,15 @@ class LinearProgram:
         return lp
 
     def choice(self, values: Sequence[float]) -> dict[int, int]:
-        """The choice that a solution's columns stand for."""
+        """Returns the choice that a solution's columns stand for."""
         chosen = np.flatnonzero(np.asarray(values)[: self.graph.n_nodes] > 0.5)
         return {int(self.graph.node_class[n]): int(n) for n in chosen}
 
     def columns_of(self, choice: Choice) -> list[float]:
-        """Values of the e-node columns; HiGHS completes the others by a linear program."""
+        """Returns the e-node columns of a choice.
+
+        HiGHS completes the others by a linear program.
+        """
         values = [0.0] * len(self.cost)
         for n in choice.values():
             values[n] = 1.0

@@ -1,6 +1,6 @@
 """Reading and writing choice graphs: our own JSON, extraction-gym's JSON, egglog's, plain rows.
 
-Our format (`save`, `load`; gzip where the name ends in .gz) keeps everything, one object:
+Our format keeps everything (`save`, `load`; gzip if the name ends in .gz); it is one object:
 
     {"format": "choice-graph", "version": 1,
      "classes": [[[cost, [child class, ...]], ...], ...],    e-nodes, class by class
@@ -9,9 +9,11 @@ Our format (`save`, `load`; gzip where the name ends in .gz) keeps everything, o
      "forbidden": [n, ...], "forbidden_pairs": [[n, m], ...], "per_reader": [class, ...],
      "names": [label, ...] or null}
 
-extraction-gym's format (github.com/egraphs-good/extraction-gym; also what egglog's
-`EGraph._serialize().to_json()` writes) has nodes `{id: {op, cost, eclass, children}}`, children being
-ids of e-nodes that stand for their classes, and `root_eclasses`. Pair terms do not fit in it.
+extraction-gym's format is that of github.com/egraphs-good/extraction-gym.
+egglog's `EGraph._serialize().to_json()` writes it, too.
+It has nodes `{id: {op, cost, eclass, children}}` and `root_eclasses`.
+Children are ids of e-nodes that stand for their classes.
+Pair terms do not fit in it.
 """
 
 from __future__ import annotations
@@ -29,14 +31,21 @@ from eqsat.ground.packed import UnpackError, pack_json, unpack_json
 from .errors import InvalidGraph
 from .graph import ChoiceGraph
 
-FORMAT, VERSION = "choice-graph", 1
+#: The "format" of our JSON.
+FORMAT = "choice-graph"
+
+#: The "version" of our JSON.
+VERSION = 1
 
 from_rows = ChoiceGraph.build
 
 
 @contextmanager
-def _refusing(what: str) -> Iterator[None]:
-    """What malformed data raises, as InvalidGraph."""
+def _as_invalid_graph(what: str) -> Iterator[None]:
+    """Within it errors of malformed data become InvalidGraph.
+
+    what: the kind of data, for the message.
+    """
     try:
         yield
     except InvalidGraph:
@@ -46,7 +55,7 @@ def _refusing(what: str) -> Iterator[None]:
 
 
 def to_json(graph: ChoiceGraph) -> dict[str, Any]:
-    """`graph` as an object of our format."""
+    """Returns `graph` as an object of our format."""
     cost = [graph.total(x) for x in graph.cost.tolist()]
     return {
         "format": FORMAT,
@@ -61,9 +70,12 @@ def to_json(graph: ChoiceGraph) -> dict[str, Any]:
     }
 
 
-@_refusing(FORMAT)
+@_as_invalid_graph(FORMAT)
 def from_json(data: Mapping[str, Any]) -> ChoiceGraph:
-    """The graph of an object of our format. Raises InvalidGraph on another format or version, and on a damaged one."""
+    """Returns the graph of an object of our format.
+
+    Raises InvalidGraph on another format or version, and on malformed data.
+    """
     if not isinstance(data, Mapping) or data.get("format") != FORMAT or data.get("version") != VERSION:
         found = (data.get("format"), data.get("version")) if isinstance(data, Mapping) else type(data).__name__
         raise InvalidGraph(f"not a {FORMAT} of version {VERSION}: {found}")
@@ -79,13 +91,16 @@ def from_json(data: Mapping[str, Any]) -> ChoiceGraph:
 
 
 def save(graph: ChoiceGraph, path: str | Path) -> None:
-    """Write `graph` in our format."""
+    """Writes `graph` in our format."""
     _write(path, to_json(graph))
 
 
 def load(path: str | Path) -> ChoiceGraph:
-    """Read a graph in our format. Raises InvalidGraph on another format or version, and on a damaged file; OSError if
-    there is none."""
+    """Reads a graph in our format.
+
+    Raises InvalidGraph on another format or version, and on a damaged file; OSError if there is
+    none.
+    """
     return from_json(read_json(path))
 
 
@@ -98,23 +113,28 @@ class GymIds:
 
 
 def read_gym(path: str | Path) -> ChoiceGraph:
-    """Read an extraction-gym file; labels are the ops. Raises InvalidGraph."""
+    """Reads an extraction-gym file; labels are the ops.
+
+    Raises InvalidGraph, OSError.
+    """
     return parse_gym(read_json(path))[0]
 
 
-@_refusing("extraction-gym file")
+@_as_invalid_graph("extraction-gym file")
 def parse_gym(
     data: Mapping[str, Any],
     cost: Callable[[Mapping[str, Any]], float] = lambda node: node.get("cost", 1.0),
     roots: list[str] | None = None,
     skip_missing_roots: bool = False,
 ) -> tuple[ChoiceGraph, GymIds]:
-    """The graph of an extraction-gym (or egglog) object, and the identifiers of its parts.
+    """Returns the graph of an extraction-gym (or egglog) object, and the identifiers of its parts.
 
-    `cost` prices an e-node from its JSON object: egglog's files carry no cost for primitives, and
-    not those of `set_cost`. `roots` names the root classes where the file does not.
-    `skip_missing_roots`: pass over roots that no e-node is in (files written after a union may name
-    the class that was merged away). Raises InvalidGraph on a child or root that does not exist, and on malformed data.
+    cost: prices an e-node from its JSON object.
+    (Files of egglog have no costs of primitives, nor those of `set_cost`.)
+    roots: the root classes, if the file does not name them.
+    skip_missing_roots: pass over roots without e-nodes.
+    (A file written after a union may name the class that was merged away.)
+    Raises InvalidGraph on a child or root that does not exist, and on malformed data.
     """
     nodes = data["nodes"]
     number = {c: i for i, c in enumerate(dict.fromkeys(node["eclass"] for node in nodes.values()))}
@@ -138,10 +158,10 @@ def parse_gym(
 
 
 def write_gym(graph: ChoiceGraph, path: str | Path) -> None:
-    """Write `graph` as an extraction-gym file; a forbidden e-node gets an infinite cost.
+    """Writes `graph` as an extraction-gym file; a forbidden e-node gets an infinite cost.
 
-    Raises InvalidGraph where the format cannot hold it: pair terms, per-reader classes, a class
-    without e-nodes that is read.
+    Raises InvalidGraph if the format cannot hold the graph.
+    It has no pair terms, no per-reader classes, and no class without e-nodes that is read.
     """
     if graph.pair_costs or graph.forbidden_pairs or graph.per_reader:
         raise InvalidGraph("extraction-gym's format has no pair terms and no per-reader classes; use save")
@@ -162,8 +182,11 @@ def write_gym(graph: ChoiceGraph, path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """The content of a JSON file, gzip'd or not. Raises InvalidGraph if it is damaged, or unpacks to more than it may;
-    OSError if there is none."""
+    """Returns the content of a JSON file, gzip'd or not.
+
+    Raises InvalidGraph if it is damaged or unpacks to more than is allowed; OSError if there is
+    none.
+    """
     try:
         return unpack_json(Path(path).read_bytes())
     except UnpackError as e:

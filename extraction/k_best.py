@@ -1,8 +1,10 @@
-"""`k_best`: several good choices that differ, for callers that can judge them better than the prices do.
+"""`k_best`: several good choices that differ, for callers that can judge them better than prices
+do.
 
-Around the best choice every alternative e-node is forced in turn and the rest adapted by local search,
-then again around what was found, with its own e-node still forced. From what stays within
-`max_ratio` the set is picked for distance from each other and for price.
+Around the best choice every alternative e-node is forced in turn.
+Local search adapts the rest.
+This is repeated around each choice found, with its own e-node still forced.
+Choices within `max_ratio` are picked by distance from each other and by price.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from .prices import Prices
 from .result import Extraction
 from .stopping import clock, is_over
 
+#: Part of the time limit for the best choice.
 BEST_SHARE = 0.6
-"""Part of the time limit for the best choice."""
 
+#: Candidates collected for each choice asked for.
+#: They are enough to pick from, and end the search without a clock.
 POOL = 25
-"""Candidates collected for each choice asked for; enough to pick from, and an end without a clock."""
 
 
 def k_best(
@@ -37,12 +40,13 @@ def k_best(
     max_ratio: float = 1.1,
     warm_start: Choice | None = None,
 ) -> list[Extraction]:
-    """Up to `k` distinct choices, best first, none of more than `max_ratio` times the cost of the best.
+    """Returns up to `k` distinct choices, best first, none above `max_ratio` times the best cost.
 
-    The first is the portfolio's, with its bound. All are valid (`check`); choices that differ only
-    in classes that the roots do not reach count as one. For a best cost <= 0 only equal costs are
-    within the ratio. Raises Infeasible, NoChoiceFound as the portfolio does, ExtractionError for
-    k < 1 or max_ratio < 1.
+    The first is the portfolio's, with its bound; all are valid (`check`).
+    Choices that differ only in classes that the roots do not reach count as one.
+    For a best cost <= 0 only equal costs are within the ratio.
+    time_limit: seconds.
+    Raises Infeasible, NoChoiceFound like the portfolio, ExtractionError for k < 1 or max_ratio < 1.
     """
     if k < 1 or max_ratio < 1:
         raise ExtractionError(f"k_best needs k >= 1 and max_ratio >= 1, not {k} and {max_ratio}")
@@ -63,7 +67,7 @@ def k_best(
 def _alternatives(
     graph: ChoiceGraph, best: Extraction, size: int, deadline: float, rng: random.Random, max_ratio: float
 ) -> list[tuple[dict[int, int], float]]:
-    """Choices with one e-node forced, first around the best, then around those found."""
+    """Returns choices with one e-node forced, around the best one and then around those found."""
     prices = Prices(graph)
     readers = readers_of(graph, prices)
     try:
@@ -97,7 +101,7 @@ def _alternatives(
 def _force(
     search: LocalSearch, c: int, n: int, deadline: float, rng: random.Random
 ) -> tuple[dict[int, int], float] | None:
-    """The choice of `search` with n for c and the rest adapted; None where that does not work out."""
+    """Returns the choice of `search` with n for c and the rest adapted, None if there is none."""
     graph = search.graph
     if n in graph.forbidden or any(d not in search.choice for d in search.prices.reads[n]):
         return None
@@ -114,7 +118,10 @@ def _force(
 def _pick(
     best: Extraction, pool: list[tuple[dict[int, int], float]], k: int, max_ratio: float
 ) -> list[tuple[dict[int, int], float]]:
-    """k - 1 of `pool`, one after the other the farthest from those picked, expensive ones counted as nearer."""
+    """Returns k - 1 of `pool`, picked one by one as the farthest from those picked before.
+
+    Expensive choices count as nearer.
+    """
     room = float(best.cost) * (max_ratio - 1) or 1.0
     distance = [len(set(best.choice.values()) ^ set(choice.values())) for choice, _ in pool]
     picked: list[tuple[dict[int, int], float]] = []

@@ -1,7 +1,8 @@
-"""`lns`: anytime neighbourhood search. Free a ball of classes, keep the rest, solve that exactly, repeat.
+"""`lns`: anytime neighbourhood search: free a ball of classes, keep the rest, solve, repeat.
 
-A neighbourhood is a ChoiceGraph of its own (see `neighbourhood`): reduced, and solved by clingo if anything is left, in
-time that does not depend on the size of the whole.
+A neighbourhood is a ChoiceGraph of its own (see `neighbourhood`).
+It is reduced, and clingo solves what remains.
+The time for that does not depend on the size of the whole graph.
 """
 
 from __future__ import annotations
@@ -20,19 +21,24 @@ from .neighbourhood import Neighbours
 from .protocol import Ending, SolverReport
 from .reduce import reduce
 
+#: Options of clingo: core-guided search, the most expensive cores first.
 OPTIONS = ("--opt-strategy=usc,oll,stratify",)
+#: Classes with a choice to make in the first neighbourhoods.
 FIRST_SIZE = 20
-"""Classes with a choice to make in the first neighbourhoods."""
 
+#: Seconds for one neighbourhood; the next ones are smaller if it was not enough.
 PATIENCE = 1.0
-"""Seconds for one neighbourhood; fewer classes are freed if it was not enough."""
 
-GROW, SHRINK = 1.1, 0.8
+#: Factor of the size after a neighbourhood that took less than a quarter of its time.
+GROW = 1.1
+
+#: Factor of the size after a neighbourhood that ran out of time.
+SHRINK = 0.8
 
 
 @dataclass(frozen=True)
 class Lns:
-    """Searches until time is up; proves nothing."""
+    """Neighbourhood search until time is up; it proves nothing."""
 
     def solve(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
@@ -66,7 +72,7 @@ extract = exact.extractor("lns", Lns())
 
 
 def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) -> tuple[Choice | None, bool]:
-    """The best choice found, and whether it is the best there is."""
+    """Returns the best choice found, and whether it is optimal."""
     reduced = reduce(graph, upper_bound, deadline - time.perf_counter())
     if reduced.solved:
         return reduced.lift({0: 0}), True
@@ -76,7 +82,10 @@ def _solved(graph: ChoiceGraph, upper_bound: float, deadline: float, seed: int) 
 
 
 class _Last:
-    """A SolverReport that keeps the last choice; a bound of a neighbourhood means nothing for the whole."""
+    """A SolverReport that keeps the last choice.
+
+    The bound of a neighbourhood means nothing for the whole graph.
+    """
 
     def __init__(self) -> None:
         self.last: Choice | None = None

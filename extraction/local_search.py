@@ -1,9 +1,10 @@
-"""Local search on a choice: change one class at a time, counting exactly what dies and what is born.
+"""Local search on a choice: change one class at a time, counting exactly what changes.
 
-Taking an e-node away frees the part of the choice that nothing else reads (its maximum fanout-free
-cone), putting one in activates what was not yet active; reference counts give both in time
-proportional to what changes, as in "exact area" recovery in technology mapping (Mishchenko,
-Chatterjee, Brayton, "Improvements to technology mapping for LUT-based FPGAs", 2007).
+Removing an e-node frees the part that nothing else reads (its maximum fanout-free cone).
+Inserting one activates the classes that were not yet active.
+Reference counts give the cost of both in time proportional to the change.
+This is the "exact area" recovery of technology mapping.
+(Mishchenko, Chatterjee, Brayton, "Improvements to technology mapping for LUT-based FPGAs", 2007.)
 """
 
 from __future__ import annotations
@@ -17,15 +18,21 @@ from .graph import ChoiceGraph
 from .prices import Prices
 from .stopping import is_over
 
+#: Visits of e-nodes after which `descend` stops: about a second.
 WORK = 2_000_000
-"""Visits of e-nodes after which `descend` stops: about a second."""
 
+#: Classes between looks at the clock; a look takes as long as a class.
 LOOK = 64
-"""Classes after which it looks at the clock again, which takes as long as a class."""
 
 
 class LocalSearch:
-    """A choice under reference counts. `choice` also holds picks for classes that are not active."""
+    """A choice under reference counts.
+
+    choice: also has picks for classes that are not active.
+    cost: of the active classes, by `Prices`.
+    locked: classes that `descend` does not change.
+    work: visits of e-nodes so far.
+    """
 
     def __init__(self, graph: ChoiceGraph, prices: Prices, readers: list[list[int]], choice: Choice):
         self.graph = graph
@@ -35,7 +42,7 @@ class LocalSearch:
         self.references = [0] * graph.n_classes
         self.owner = graph.node_class.tolist()
         self.cost = 0.0
-        self.locked: set[int] = set()  # classes that `descend` leaves alone
+        self.locked: set[int] = set()  # classes that `descend` does not change
         self.work = 0
         for r in graph.roots:
             self.references[r] += 1
@@ -49,10 +56,10 @@ class LocalSearch:
         rounds: int = 20,
         enough: Callable[[Choice], bool] | None = None,
     ) -> None:
-        """Improve until no single change and no joint one helps, a choice is `enough`, `rounds` or WORK are done, or
-        `deadline` has passed.
+        """Improves the choice by single changes and joint ones; sideways moves are taken at random.
 
-        `deadline` is on `stopping.clock`. Sideways moves are taken at random.
+        Ends when no change helps, a choice is `enough`, or `rounds`, WORK or the time is used up.
+        deadline: on `stopping.clock`.
         """
         self.work = 0
         for _ in range(rounds):
@@ -76,11 +83,11 @@ class LocalSearch:
                 return
 
     def _improve(self, c: int, rng: random.Random) -> None:
-        """Go through the e-nodes of a class, each in the place of the one before it, and end at the cheapest."""
+        """Tries each e-node of class c in turn and ends at the cheapest."""
         nodes = self.graph.class_nodes(c)
         if len(nodes) == 1:
             return
-        best, least, now = self.choice[c], 0.0, 0.0  # what it costs more than the first choice
+        best, least, now = self.choice[c], 0.0, 0.0  # costs relative to the first choice
         slack = 1e-12 * max(1.0, abs(self.cost))
         for n in nodes:
             old = self.choice[c]
@@ -98,11 +105,11 @@ class LocalSearch:
             self.switch(c, best)
 
     def _improve_jointly(self, deadline: float) -> None:
-        """For each class that is not active, change all active classes that can read it so that they do, and keep what
-        is cheaper.
+        """For each inactive class, switches all active classes that can read it, and keeps
+        improvements.
 
-        A part that costs too much for one reader may be cheap for several, as one product for all steps of a
-        recurrence.
+        A part that is too expensive for one reader may be cheap for several.
+        An example is one product for all steps of a recurrence.
         """
         slack = 1e-9 * max(1.0, abs(self.cost))
         for shared in range(self.graph.n_classes):
@@ -125,7 +132,7 @@ class LocalSearch:
                     self.switch(c, old)
 
     def _readers_to_be(self, shared: int) -> dict[int, int]:
-        """{active class: its first e-node that reads a class}, of those that may be chosen."""
+        """Returns {active class: its first allowed e-node that reads the class `shared`}."""
         joint: dict[int, int] = {}
         for n in self.readers[shared]:
             c = self.owner[n]
@@ -135,18 +142,21 @@ class LocalSearch:
         return joint
 
     def active(self) -> dict[int, int]:
-        """The choice of the classes that the roots reach."""
+        """Returns the choice of the classes that the roots reach."""
         return {c: self.choice[c] for c, k in enumerate(self.references) if k}
 
     def switch(self, c: int, n: int) -> float:
-        """Make n the choice of active class c; the change of the total (inf: a forbidden pair)."""
+        """Makes n the choice of the active class c.
+
+        Returns the change of the total, inf for a forbidden pair.
+        """
         old = self.choice[c]
         change = 0.0
         paired = self.prices.paired
         for r in self.readers[c] if paired else ():
             if r in paired and c in paired[r] and self.references[self.owner[r]] and self.choice[self.owner[r]] == r:
                 change += _difference(paired[r][c].get(n, 0.0), paired[r][c].get(old, 0.0))
-        # New before old: what both need must not be counted as freed and bought again.
+        # The new one before the old one: classes that both need must stay active in between.
         change += self._activate(n, c)
         change -= self._release(old)
         if not math.isinf(change):
@@ -162,8 +172,12 @@ class LocalSearch:
         return self._counted(n, -1)
 
     def _counted(self, n: int, step: int) -> float:
-        """What e-node n costs with all that becomes active (step 1) or stops being active (-1) by it alone, whose
-        references change by the step."""
+        """Adds `step` to the references of the classes that e-node n reads, and of all that changes
+        with them.
+
+        step: 1 or -1.
+        Returns the price of n and of all classes that become active, or stop being active, by it.
+        """
         node, reads, paired = self.prices.node, self.prices.reads, self.prices.paired
         references, choice, turned = self.references, self.choice, 1 if step > 0 else 0
         price = 0.0
@@ -171,7 +185,7 @@ class LocalSearch:
         add = stack.append
         for n in stack:
             if n in paired:
-                edges = 0.0  # as `Prices.edges`, which is half of the time if it is called
+                edges = 0.0  # `Prices.edges` inlined: calling it takes half of the time
                 for d, prices in paired[n].items():
                     m = choice[d]
                     if m in prices:

@@ -1,8 +1,13 @@
-"""A neighbourhood of a choice as a small ChoiceGraph of its own: some classes are free, what else is chosen stays.
+"""A neighbourhood of a choice as a small ChoiceGraph: some classes are free, the rest of the choice
+    stays.
 
-What stays is paid already and comes in only where it must: as the price of pairs that cross the border, and, against
-cycles, as a free e-node that reads the free classes it depends on. What is chosen for the sake of free classes only may
-go, so it is inside, with its one e-node.
+The part that stays is paid for already.
+It enters the small graph only where it must.
+Pairs across the border change the prices of e-nodes inside.
+Against cycles, a free e-node stands for a class that stays and reads the free classes on which that
+class depends.
+Classes that are active only for the sake of free classes may become inactive.
+So they are inside, each with its chosen e-node.
 """
 
 from __future__ import annotations
@@ -17,30 +22,35 @@ from .graph import ChoiceGraph
 
 @dataclass(frozen=True)
 class Part:
-    """graph: the neighbourhood. nodes: its e-nodes in the whole graph, -1 for what stands for things that stay."""
+    """A neighbourhood.
+
+    graph: the neighbourhood as a ChoiceGraph
+    nodes: its e-nodes in the whole graph, -1 for placeholders of the part that is kept
+    """
 
     graph: ChoiceGraph
     nodes: tuple[int, ...]
 
     def of(self, choice: Choice) -> dict[int, int]:
-        """The neighbourhood's share of a choice of the whole graph."""
+        """Returns the neighbourhood's share of a choice of the whole graph."""
         chosen = set(choice.values())
         return {int(self.graph.node_class[i]): i for i, n in enumerate(self.nodes) if n < 0 or n in chosen}
 
     def put_into(self, whole: ChoiceGraph, choice: Choice, share: Choice) -> dict[int, int]:
-        """`choice` with its share in the neighbourhood replaced."""
+        """Returns `choice` with its share in the neighbourhood replaced."""
         new = [self.nodes[i] for i in share.values() if self.nodes[i] >= 0]
         return reachable(whole, {**choice, **{int(whole.node_class[n]): n for n in new}})
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """A choice cut in two.
+    """A choice cut into the classes that stay and the free ones.
 
-    stays    : classes that are active whatever is chosen for the free ones
-    inside   : class -> its e-nodes to choose from: all of a free one, the chosen one of what is active for the sake of
-    free ones only required : free classes that what stays, or a root, reads
-    depends  : class that stays -> the free classes that it depends on
+    stays   : classes that are active whatever is chosen for the free ones
+    inside  : class -> the e-nodes to choose from; all e-nodes of a free class, the chosen one of a
+        class that is active only for the sake of free ones
+    required: free classes that are roots, or that a class that stays reads
+    depends : class that stays -> the free classes on which it depends
     """
 
     stays: set[int]
@@ -68,7 +78,10 @@ class Neighbours:
             self.surcharges.setdefault(n, {})[m] = float("inf")
 
     def ball(self, choice: Choice, size: int) -> set[int]:
-        """Classes around a random active one, `size` of them active and with a choice to make."""
+        """Returns classes around a random active one.
+
+        size: active classes among them with more than one e-node.
+        """
         start = self.rng.choice([c for c in choice if self.open[c]] or list(choice))
         ball, queue, count = {start}, deque([start]), 1
         while queue and count < size:
@@ -83,15 +96,17 @@ class Neighbours:
         return ball
 
     def part(self, choice: Choice, free: set[int]) -> Part:
-        """The neighbourhood of `choice`, which must list readers before what they read, with the classes `free` to
-        choose anew."""
+        """Returns the neighbourhood of `choice` in which the classes `free` are chosen anew.
+
+        choice: lists readers before the classes that they read.
+        """
         cut = self._cut(choice, free)
         price = self._prices(choice, cut)
         usable = {
             c: [n for n in nodes if price[n] < float("inf") and self._readable(n, cut)]
             for c, nodes in cut.inside.items()
         }
-        # what stays stands for itself as a free e-node, if e-nodes inside read it and it depends on free classes
+        # a class gets a free e-node if it stays, depends on free classes and is read inside
         border = sorted({d for n in price for d in self.graph.children(n) if cut.depends.get(d)})
         number = {c: i for i, c in enumerate([*usable, *border])}
         rows = [[(price[n], self._numbered(n, number)) for n in nodes] for nodes in usable.values()]
@@ -103,7 +118,7 @@ class Neighbours:
         return Part(graph, (*nodes, *(-1 for _ in border)))
 
     def _numbered(self, n: int, number: dict[int, int]) -> list[int]:
-        """What e-node n reads, of the classes that have a number."""
+        """Returns the numbers of the classes that e-node n reads, of those that have one."""
         return sorted({number[d] for d in self.graph.children(n) if d in number})
 
     def _cut(self, choice: Choice, free: set[int]) -> _Cut:
@@ -125,11 +140,11 @@ class Neighbours:
         return _Cut(stays, inside, required, depends)
 
     def _readable(self, n: int, cut: _Cut) -> bool:
-        """Whether all that e-node n reads is inside or stays."""
+        """Whether all classes that e-node n reads are inside or stay."""
         return all(d in cut.inside or d in cut.stays for d in self.graph.children(n))
 
     def _prices(self, choice: Choice, cut: _Cut) -> dict[int, float]:
-        """The e-nodes inside, with their surcharges across the border."""
+        """Returns the prices of the e-nodes inside, with their surcharges across the border."""
         price = {n: float(self.graph.cost[n]) for nodes in cut.inside.values() for n in nodes}
         chosen = {choice[c] for c in cut.stays}
         for c in cut.stays:
@@ -141,7 +156,10 @@ class Neighbours:
         return price
 
     def _pairs(self, number: dict[int, int]) -> tuple[dict[tuple[int, int], float], list[tuple[int, int]]]:
-        """The surcharges between e-nodes inside, by their numbers there, and the pairs that are forbidden."""
+        """Returns the surcharges between e-nodes inside, and the forbidden pairs.
+
+        number: {e-node of the whole graph: its number inside}.
+        """
         pairs: dict[tuple[int, int], float] = {}
         forbidden: list[tuple[int, int]] = []
         for n in number:

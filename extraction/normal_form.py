@@ -1,14 +1,18 @@
 """The normal form that reductions rewrite and exact solvers solve.
 
-Same optima as the ChoiceGraph it came from, up to the constant `offset`, in a simpler language:
+It has the optima of its ChoiceGraph, up to the constant `offset`, and fewer concepts:
 
-* no forbidden e-nodes, no per-reader classes: a per-reader price becomes a pair term of each reader;
-* for every e-node n and class d that it reads, the pair terms over the e-nodes of d have minimum 0:
-  the minimum moved into the price of n, which pays it whatever d's choice. What remains is a
-  *surcharge* >= 0, or inf for a forbidden pair. E-node prices may become negative by that.
+* There are no forbidden e-nodes.
+* There are no per-reader classes: a per-reader price becomes a pair term of each reader.
+* For every e-node n and class d that it reads, the pair terms over d's e-nodes have minimum 0.
 
-Because surcharges are >= 0, only classes from which an e-node of negative price can be reached
-(`tainted`) can make it pay to activate more than is needed.
+The minimum moves into the price of n, which pays it whatever is chosen for d.
+The remaining pair term is a *surcharge* >= 0, or inf for a forbidden pair.
+E-node prices may become negative by that.
+
+Surcharges are >= 0.
+So unneeded activity can pay only in classes from which an e-node of negative price can be reached.
+Such classes are *tainted*.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ from dataclasses import dataclass, field
 from .errors import Infeasible
 from .graph import ChoiceGraph
 
-Surcharges = dict[int, dict[int, float]]  # class read -> its e-node -> surcharge > 0
+#: {class that is read: {its e-node: surcharge > 0}}
+Surcharges = dict[int, dict[int, float]]
 
 
 @dataclass
@@ -31,8 +36,9 @@ class NormalForm:
     reads   : e-node -> the classes that it still has to read
     price   : e-node -> price
     pairs   : e-node -> its surcharges
-    required: classes that every choice activates; the roots, and those found since
-    fixed   : class that is gone -> its choice, should it be reached
+    required: classes that every choice activates: the roots, and those found since
+    offset  : added to a cost of the form it gives the cost in the graph
+    fixed   : class that is gone -> its choice, if it is reached
     """
 
     members: list[list[int]]
@@ -73,11 +79,11 @@ class NormalForm:
         return self
 
     def nodes(self) -> list[int]:
-        """All remaining e-nodes."""
+        """Returns all remaining e-nodes."""
         return [n for nodes in self.members for n in nodes]
 
     def readers(self) -> dict[int, list[int]]:
-        """Class -> remaining e-nodes that read it."""
+        """Returns {class: the remaining e-nodes that read it}."""
         readers: dict[int, list[int]] = {c: [] for c, nodes in enumerate(self.members) if nodes}
         for n in self.nodes():
             for d in self.reads[n]:
@@ -85,7 +91,11 @@ class NormalForm:
         return readers
 
     def settle(self) -> bool:
-        """Restore the minimum of 0 after e-nodes went; drops e-nodes that may read nothing. Changed?"""
+        """Restores the minimum of 0 of all surcharges after e-nodes were removed.
+
+        Drops e-nodes that have a class of which they may read nothing.
+        Returns whether anything changed.
+        """
         changed = False
         alive = set(self.nodes()) if self.pairs else set()
         for n in list(self.pairs):
@@ -102,14 +112,16 @@ class NormalForm:
         return changed
 
     def _settled(self, n: int, terms: Surcharges, alive: set[int]) -> Surcharges | None:
-        """What remains of n's surcharges once their minimum is in its price; None if it may read nothing of some
-        class."""
+        """Moves the minimum of n's surcharges into its price and returns what remains of them.
+
+        Returns None if n may read nothing of some class.
+        """
         kept: Surcharges = {}
         for d, by_node in terms.items():
             if d not in self.reads[n]:
                 continue
             if len(by_node) < len(self.members[d]) and by_node.keys() <= alive and min(by_node.values()) > 0.0:
-                kept[d] = by_node  # settled: one of d is free, and none of the others went
+                kept[d] = by_node  # settled: one of d is free, and none of the others was removed
                 continue
             least = min((by_node.get(m, 0.0) for m in self.members[d]), default=0.0)
             if least == math.inf:
@@ -122,11 +134,11 @@ class NormalForm:
         return kept
 
     def remove(self, n: int) -> None:
-        """Take e-node n out of its class."""
+        """Takes e-node n out of its class."""
         self.members[self.owner[n]].remove(n)
 
     def fix(self, c: int) -> None:
-        """Settle class c, which has one e-node left: it is chosen if c is reached, and c is gone."""
+        """Fixes class c to its one e-node; the class is gone then."""
         self.fixed[c] = self.members[c][0]
         self.members[c] = []
 
@@ -134,16 +146,16 @@ class NormalForm:
         return not self.members[c] and c in self.fixed
 
     def raise_price(self, n: int, surcharge: float) -> None:
-        """`surcharge` is due wherever e-node n is chosen; inf: n is gone."""
+        """Adds `surcharge` to the price of e-node n; inf removes n."""
         if surcharge < math.inf:
             self.price[n] += surcharge
         elif n in self.members[self.owner[n]]:
             self.remove(n)
 
     def decide(self, n: int, d: int, m: int) -> bool:
-        """Drop the read of class d from e-node n, d's choice being m for good; pays the surcharge.
+        """Drops the read of class d by e-node n, whose choice is m for good; n pays the surcharge.
 
-        False if n may not read m: then n is gone.
+        Returns False if n may not read m; then n is removed.
         """
         self.reads[n].discard(d)
         surcharge = self.pairs.get(n, {}).pop(d, {}).get(m, 0.0)
@@ -154,7 +166,7 @@ class NormalForm:
         return True
 
     def tainted(self) -> set[int]:
-        """The classes from which an e-node of negative price can be reached."""
+        """Returns the classes from which an e-node of negative price can be reached."""
         found = {self.owner[n] for n in self.nodes() if self.price[n] < 0}
         if found:
             readers, stack = self.readers(), list(found)

@@ -1,16 +1,23 @@
-"""Large graphs by parts: where a single class joins what is below it to the rest, the part below is extracted by
-itself, and equal parts once.
+"""Extraction of large graphs by parts.
 
     found = extract(graph, portfolio, "portfolio", time_limit=600)     # portfolio: any extractor
 
-A class cuts a graph if each way from a root to what is below it, and each way back, goes through it, and each of its
-e-nodes reads below it alone or above it alone. So nothing above changes which choice below is the cheapest: above, one
-e-node of its cost stands for the part. Where every derivation above needs that class, it costs nothing there and its
-cost is added, so that equal parts stay equal whatever is below them. What cuts an undirected graph (Hopcroft and
-Tarjan, "Algorithm 447: efficient algorithms for graph manipulation", 1973) is found in linear time.
+If a single class joins the classes below it to the rest, the part below is extracted separately.
+Equal parts are extracted once.
 
-Bounds of parts add up. A part that may be left out costs between its bound and its cost, which widens the gap of the
-whole by that of the part.
+A class cuts a graph if every path between the roots and the classes below goes through it.
+Each of its e-nodes must also read only classes below, or only other classes.
+Then nothing above changes which choice below is the cheapest.
+In the graph above, one e-node with the cost of that choice stands for the part.
+If every derivation above needs that class, the e-node is free there, and the cost is added at the
+end.
+So equal parts stay equal even if the parts below them differ.
+The cut classes of an undirected graph are found in linear time.
+(Hopcroft and Tarjan, "Algorithm 447: efficient algorithms for graph manipulation", 1973.)
+
+The bounds of the parts add up.
+A part that a choice may leave out costs between its bound and its cost.
+This widens the gap of the whole by the gap of the part.
 """
 
 from __future__ import annotations
@@ -30,22 +37,28 @@ from .graph import ChoiceGraph
 from .protocol import Extractor
 from .result import Extraction, closes
 
+#: E-nodes up to which a graph is extracted as a whole.
 WHOLE = 100_000
-"""E-nodes up to which a graph is extracted as a whole."""
 
+#: E-nodes that a part has at least, so that it is worth solvers of its own.
 LEAST = 2_000
-"""E-nodes below a cut, so that a part is worth its own solvers."""
 
-_FOUND_NEEDED = 8
-"""Cuts of one part, up to which it is found out which of them every derivation needs."""
+#: Cuts of one part up to which it is determined which of them every derivation needs.
+_MOST_CHECKED_CUTS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """graph: an e-node of cost 0 stands for each part below; the root is class 0, but for the topmost part, which has
-    the roots of the whole. nodes: its e-nodes in the whole graph, -1 for what stands for a part. below: such an e-node
-    -> the class that cuts there; needed: those without which the part has no derivation. digest: equal where graphs
-    are."""
+    """A part of a graph, extracted separately.
+
+    graph : the part; an e-node of cost 0 stands for each part below
+    nodes : its e-nodes in the whole graph, -1 for an e-node that stands for a part
+    below : {e-node that stands for a part: the class that cuts there}
+    needed: those of `below` without which this part has no derivation
+    digest: equal for equal parts
+
+    The root is class 0; the topmost part has the roots of the whole graph.
+    """
 
     graph: ChoiceGraph
     nodes: tuple[int, ...]
@@ -67,8 +80,12 @@ def extract(
     seed: int = 0,
     warm_start: Choice | None = None,
 ) -> Extraction:
-    """The choice that an extractor called `name` makes by parts, each with its share of the time. Raises Infeasible,
-    NoChoiceFound."""
+    """Returns the choice that an extractor called `name` makes by parts, each with its share of the
+    time.
+
+    time_limit: seconds for the whole graph.
+    Raises Infeasible, NoChoiceFound.
+    """
     begin = time.perf_counter()
     parts = cut(graph, LEAST)
     if len(parts) == 1:
@@ -77,7 +94,7 @@ def extract(
     known: dict[tuple[bytes, tuple[float, ...]], Extraction | None] = {}
     found: dict[int, Extraction | None] = {}
     cost: dict[int, float] = {}  # inf: the part has no choice
-    gap = 0.0  # by how much all that is chosen may cost too much
+    gap = 0.0  # the most by which the chosen parts exceed the optimum
     for top, part in parts.items():
         needed = sum(cost[part.below[n]] for n in part.needed)
         optional = tuple(cost[part.below[n]] for n in part.optional)
@@ -103,7 +120,7 @@ def extract(
 
 
 def _extracted(graph: ChoiceGraph, extractor: Extractor, time_limit: float, seed: int) -> Extraction | None:
-    """None: it is proved that there is no choice."""
+    """Returns the extraction of a part, or None if it is proved that there is no choice."""
     try:
         return extractor(graph, time_limit=time_limit, seed=seed, warm_start=None).unless_interrupted()
     except Infeasible:
@@ -111,7 +128,10 @@ def _extracted(graph: ChoiceGraph, extractor: Extractor, time_limit: float, seed
 
 
 def _priced(part: Part, optional: Sequence[float]) -> ChoiceGraph:
-    """The part's graph with what the parts cost that it can do without; those that have no choice are forbidden."""
+    """Returns the part's graph with the costs of the optional parts below it.
+
+    Parts below that have no choice are forbidden.
+    """
     prices = dict(zip(part.optional, optional, strict=True))
     cost = part.graph.cost.copy()
     cost[part.optional] = [0.0 if x == math.inf else x for x in optional]
@@ -120,7 +140,7 @@ def _priced(part: Part, optional: Sequence[float]) -> ChoiceGraph:
 
 
 def _joined(graph: ChoiceGraph, parts: Mapping[int, Part], found: Mapping[int, Extraction | None]) -> dict[int, int]:
-    """The choice of the whole graph that the choices of the parts are."""
+    """Returns the choice of the whole graph that the choices of the parts make up."""
     choice: dict[int, int] = {}
     todo = [graph.n_classes]
     while todo:
@@ -136,25 +156,33 @@ def _joined(graph: ChoiceGraph, parts: Mapping[int, Part], found: Mapping[int, E
 
 
 def cut(graph: ChoiceGraph, least: int) -> dict[int, Part]:
-    """{class that cuts: the part below it}, each after all that are below it; the topmost part is that of a class which
-    is not there, the number of classes."""
+    """Returns {class that cuts: the part below it}, each after all parts below it.
+
+    least: e-nodes that a part has at least.
+    The key of the topmost part is the number of classes, which is no class.
+    """
     tree = _Tree(graph)
     cuts = _Cuts(graph, tree, least)
     return {top: cuts.part(top) for top in cuts.tops}
 
 
 class _Tree:
-    """Depth-first search from the roots, in both directions of reading: order[i] is the i-th class to be found, before
-    all of them the world, which reads the roots. What was found from a class on lies in order[place[c]:end[c]]; low[c]:
-    the earliest place that anything in there is joined to."""
+    """Depth-first search from the roots along reads in both directions.
+
+    order   : the classes in the order of discovery, preceded by a virtual root that reads the roots
+    place[c]: position of c in `order`
+    end[c]  : the subtree of c is order[place[c]:end[c]]
+    above[c]: parent of c
+    low[c]  : least place of any class that is adjacent to the subtree of c
+    """
 
     def __init__(self, graph: ChoiceGraph):
-        world = graph.n_classes
+        virtual_root = graph.n_classes
         start, near = _neighbours(graph)
-        self.place, self.low, self.end, self.above = ([-1] * (world + 1) for _ in range(4))
+        self.place, self.low, self.end, self.above = ([-1] * (virtual_root + 1) for _ in range(4))
         self.order: list[int] = []
         at = start[:-1]
-        stack = [world]
+        stack = [virtual_root]
         while stack:
             c = stack[-1]
             if self.place[c] < 0:
@@ -174,49 +202,55 @@ class _Tree:
             elif d != self.above[c]:
                 self.low[c] = min(self.low[c], self.place[d])
 
-    def hangs(self, c: int) -> bool:
-        """Whether nothing but the class above joins c, and what was found from it on, to the rest."""
+    def is_separated(self, c: int) -> bool:
+        """Whether only the parent of c joins the subtree of c to the rest."""
         return self.low[c] >= self.place[self.above[c]]
 
 
 def _neighbours(graph: ChoiceGraph) -> tuple[list[int], list[int]]:
-    """Classes that read each class or are read by it: those of c are near[start[c]:start[c + 1]]. The world reads the
-    roots."""
-    world = graph.n_classes
+    """Returns the classes that read each class or are read by it, in flat arrays (start, near).
+
+    The neighbours of c are near[start[c]:start[c + 1]].
+    The virtual root reads the roots.
+    """
+    virtual_root = graph.n_classes
     readers = np.repeat(graph.node_class, np.diff(graph.child_start))
     usable = np.ones(graph.n_nodes, bool)
     usable[list(graph.forbidden)] = False
     kept = np.repeat(usable, np.diff(graph.child_start)) & (readers != graph.child_index)
-    one = np.concatenate([readers[kept], np.full(len(graph.roots), world)])
+    one = np.concatenate([readers[kept], np.full(len(graph.roots), virtual_root)])
     other = np.concatenate([graph.child_index[kept], np.array(graph.roots, np.int64)])
-    both = np.unique(np.concatenate([one * (world + 1) + other, other * (world + 1) + one]))
-    start = np.searchsorted(both // (world + 1), np.arange(world + 2))
-    return start.tolist(), (both % (world + 1)).tolist()
+    both = np.unique(np.concatenate([one * (virtual_root + 1) + other, other * (virtual_root + 1) + one]))
+    start = np.searchsorted(both // (virtual_root + 1), np.arange(virtual_root + 2))
+    return start.tolist(), (both % (virtual_root + 1)).tolist()
 
 
 class _Cuts:
-    """Where a graph is cut. below: class that cuts -> its e-nodes that read below it; tops: these classes, the lowest
-    first, and the world."""
+    """The places where a graph is cut.
+
+    below: {class that cuts: its e-nodes that read below it}
+    tops : the classes that cut, the lowest first, then the virtual root
+    """
 
     def __init__(self, graph: ChoiceGraph, tree: _Tree, least: int):
-        self.graph, self.tree, world = graph, tree, graph.n_classes
+        self.graph, self.tree, virtual_root = graph, tree, graph.n_classes
         self.below: dict[int, list[int]] = {}
         self._spans: dict[int, list[tuple[int, int]]] = {}
-        self._readers: dict[int, list[int]] = {}  # e-node -> those that have a pair with it
+        self._readers: dict[int, list[int]] = {}  # e-node -> the e-nodes that have a pair with it
         for n, m in (*graph.pair_costs, *graph.forbidden_pairs):
             self._readers.setdefault(m, []).append(n)
-        weight = [0] * (world + 1)  # e-nodes from a class on, without those of parts
-        hanging = [0] * (world + 1)  # of these, what hangs from it
+        weight = [0] * (virtual_root + 1)  # of the class's subtree, without parts cut off
+        separated = [0] * (virtual_root + 1)  # of subtrees that only the class joins to the rest
         for c in reversed(tree.order[1:]):
             weight[c] += len(graph.class_nodes(c))
-            if hanging[c] >= least and self._cuts(c):
-                weight[c] -= hanging[c]
+            if separated[c] >= least and self._cuts(c):
+                weight[c] -= separated[c]
             above = tree.above[c]
             weight[above] += weight[c]
-            if tree.hangs(c):
-                hanging[above] += weight[c]
+            if tree.is_separated(c):
+                separated[above] += weight[c]
                 self._spans.setdefault(above, []).append((tree.place[c], tree.end[c]))
-        self.tops = [*self.below, world]
+        self.tops = [*self.below, virtual_root]
         self._part_of = self._assigned()
         self._members: dict[int, list[int]] = {top: [] for top in self.tops}
         for c in tree.order[1:]:
@@ -224,7 +258,7 @@ class _Cuts:
         self._pairs = self._assigned_pairs()
 
     def _cuts(self, c: int) -> bool:
-        """Whether the graph is cut at class c; then `below` has it."""
+        """Whether the graph is cut at class c; if so, adds it to `below`."""
         graph = self.graph
         if c in graph.roots or c in graph.per_reader:
             return False
@@ -241,23 +275,23 @@ class _Cuts:
         return True
 
     def _paired(self, nodes: Iterable[int]) -> list[int]:
-        """The classes whose e-nodes have pairs with these."""
+        """Returns the classes whose e-nodes have pairs with these e-nodes."""
         return [int(self.graph.node_class[r]) for n in nodes for r in self._readers.get(n, ())]
 
     def _is_inside(self, c: int, d: int) -> bool:
-        """Whether class d hangs from class c."""
+        """Whether only class c joins class d to the rest."""
         return any(a <= self.tree.place[d] < b for a, b in self._spans.get(c, ()))
 
     def _assigned(self) -> dict[int, int]:
-        """Class -> the part that it is in; one that cuts is in the part above."""
+        """Returns {class: its part}; a class that cuts belongs to the part above."""
         part_of = {self.graph.n_classes: self.graph.n_classes}
         for c in self.tree.order[1:]:
             above = self.tree.above[c]
-            part_of[c] = above if above in self.below and self.tree.hangs(c) else part_of[above]
+            part_of[c] = above if above in self.below and self.tree.is_separated(c) else part_of[above]
         return part_of
 
     def _assigned_pairs(self) -> dict[int, list[tuple[int, int]]]:
-        """By part the pairs whose reader is in it."""
+        """Returns {part: the pairs whose reader is in it}."""
         lower = {n: c for c, nodes in self.below.items() for n in nodes}
         pairs: dict[int, list[tuple[int, int]]] = {top: [] for top in self.tops}
         for n, m in (*self.graph.pair_costs, *self.graph.forbidden_pairs):
@@ -267,9 +301,9 @@ class _Cuts:
         return pairs
 
     def part(self, top: int) -> Part:
-        """The part that hangs from a class that cuts, or, from the world, the topmost one."""
-        graph, world = self.graph, self.graph.n_classes
-        classes = [*([top] if top < world else []), *sorted(self._members[top])]
+        """Returns the part below a class that cuts, or the topmost one for the virtual root."""
+        graph, virtual_root = self.graph, self.graph.n_classes
+        classes = [*([top] if top < virtual_root else []), *sorted(self._members[top])]
         position = {c: i for i, c in enumerate(classes)}
         rows: list[list[tuple[float, list[int]]]] = []
         nodes: list[int] = []
@@ -287,17 +321,17 @@ class _Cuts:
         pairs = [(number[n], number[m], n, m) for n, m in self._pairs[top] if n in number and m in number]
         small = ChoiceGraph.build(
             rows,
-            [position[r] for r in graph.roots] if top == world else [0],
+            [position[r] for r in graph.roots] if top == virtual_root else [0],
             {(a, b): graph.pair_costs[n, m] for a, b, n, m in pairs if (n, m) in graph.pair_costs},
             forbidden_pairs=[(a, b) for a, b, n, m in pairs if (n, m) in graph.forbidden_pairs],
             per_reader=[position[c] for c in classes if c in graph.per_reader],
         )
-        asked = below if len(below) <= _FOUND_NEEDED else {}
+        asked = below if len(below) <= _MOST_CHECKED_CUTS else {}
         needed = frozenset(n for n in asked if not derivable(small, [n]))
         return Part(small, tuple(nodes), below, needed, _digest(small, (*below, -1, *sorted(needed))))
 
     def _nodes(self, c: int, top: int) -> tuple[list[int], list[int]]:
-        """The e-nodes of a class in a part, and those for which one stands there: they are in the part below."""
+        """Returns the e-nodes of class c that are in a part, and those of the part below c."""
         lower = self.below.get(c, [])
         if c == top:
             return lower, []
@@ -306,7 +340,7 @@ class _Cuts:
 
 
 def _digest(graph: ChoiceGraph, more: Iterable[int]) -> bytes:
-    """Equal for equal graphs about which `more` is equal."""
+    """Returns a digest that is equal for equal graphs with equal `more`."""
     hashed = hashlib.blake2b(digest_size=16)
     for array in (graph.class_start, graph.cost, graph.child_start, graph.child_index):
         hashed.update(array.tobytes() + b"|")

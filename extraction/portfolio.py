@@ -1,13 +1,19 @@
 """`portfolio`, the default: greedy, reduce, then exact solvers against each other and against time.
 
-Small remains are solved here, by branch and bound. Otherwise solvers race in processes of their own. Core-guided
-clingo proves most graphs, in one of two ways: with the order of components stated it runs through; with shrunk cores
-until late, when disjoint cores take over. Beside them HiGHS runs for a first heat, then neighbourhood search.
-Three processes share two cores, because no graph tells beforehand who will be first. Large graphs, of
-which few are proved in time, have the first clingo and neighbourhood search from the start, one for
-each of two cores. Graphs of more than 100,000 e-nodes are cut into parts where that is possible (`parts`). The race
-ends before its time where its history says that no more is to be had (`history`). Never worse than `dag_greedy`, as
-long as that ends within its share of the time limit.
+Small graphs that remain are solved here, by branch and bound.
+For larger ones solvers race in processes of their own.
+Core-guided clingo proves most graphs, in one of two ways.
+One states the order of components and runs to the end.
+The other shrinks cores; late in the race one with disjoint cores takes over.
+Beside them HiGHS runs first, then neighbourhood search.
+Three solvers share two cores: which is fastest cannot be predicted from the graph.
+
+Few large graphs are proved in time.
+They have the first clingo and neighbourhood search from the start, one for each of two cores.
+Graphs of more than 100,000 e-nodes are cut into parts if that is possible (`parts`).
+
+The race ends early if its history predicts no more progress (`history`).
+The result is never worse than that of `dag_greedy` if that ends within its share of the time limit.
 """
 
 from __future__ import annotations
@@ -24,30 +30,37 @@ from .race import Entrant, State, race
 from .result import Extraction
 from .stopping import clock
 
+#: For graphs that few components decide, such as one value in many layouts; shrinks no cores.
 ORDERED = Asp(("--opt-strategy=usc,oll,stratify", "--configuration=jumpy"), ordered=True)
-"""For graphs that hang on few components, such as one value in many layouts; does not shrink cores."""
 
+#: Shrinks cores.
 SHRUNK = Asp()
+#: Finds disjoint cores first: on some graphs it proves faster.
 DISJOINT = Asp(("--opt-strategy=usc,oll,disjoint,stratify",))
-"""Disjoint cores first: on some graphs the quicker prover."""
 
-FIRST_HEAT, FIRST_HEAT_SECONDS = 0.25, 5.0
-"""Part of the time, up to so many seconds, after which neighbourhood search takes over from HiGHS."""
+#: Part of the time after which neighbourhood search takes over from HiGHS.
+FIRST_HEAT = 0.25
 
+#: Seconds after which neighbourhood search takes over from HiGHS, at most.
+FIRST_HEAT_SECONDS = 5.0
+
+#: Part of the time after which disjoint cores take over from shrunk ones.
 SECOND_WAY = 0.6
-"""Part of the time after which disjoint cores take over from shrunk ones."""
 
+#: How many times its working seconds a race may take on a busy machine.
 PATIENCE = 20.0
-"""How many times its seconds a race may take on a machine that does other things, too."""
 
+#: E-nodes after the reductions from which neighbourhood search runs from the start.
 LARGE = 10_000
-"""E-nodes after the reductions from which neighbourhood search gets all the time."""
 
 
 def extract(
     graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
 ) -> Extraction:
-    """The best that all of them find, of large graphs by `parts`. Raises Infeasible, NoChoiceFound."""
+    """Returns the best choice that all of them find, for large graphs by `parts`.
+
+    Raises Infeasible, NoChoiceFound.
+    """
     if graph.n_nodes > parts.WHOLE:
         return parts.extract(graph, extract_whole, "portfolio", time_limit=time_limit, seed=seed, warm_start=warm_start)
     return extract_whole(graph, time_limit=time_limit, seed=seed, warm_start=warm_start)
@@ -56,7 +69,7 @@ def extract(
 def extract_whole(
     graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
 ) -> Extraction:
-    """As `extract`, in one part."""
+    """Extracts like `extract`, but never by parts."""
     run = ExactSearch(graph, time_limit, "portfolio")
     with run.interruptible():
         state = run.start(seed, warm_start)
@@ -75,7 +88,10 @@ def extract_whole(
 
 
 def schedule(n_nodes: int, left: float) -> list[Entrant]:
-    """Who runs when on a reduced graph of `n_nodes` e-nodes, for which so many seconds are left."""
+    """Returns which solver runs when on a reduced graph of `n_nodes` e-nodes.
+
+    left: seconds that are left for the race.
+    """
     if n_nodes >= LARGE:
         return [Entrant(ORDERED, 0.0, left), Entrant(Lns(), 0.0, left)]
     heat = min(FIRST_HEAT_SECONDS, FIRST_HEAT * left)
@@ -90,7 +106,7 @@ def schedule(n_nodes: int, left: float) -> list[Entrant]:
 
 
 def _branch(state: State, deadline: float) -> None:
-    """Solve small remains without a process."""
+    """Solves a small graph without a process."""
     if state.graph.n_nodes > branch.MAX_NODES:
         return
     try:

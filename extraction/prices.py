@@ -1,7 +1,8 @@
-"""What one more active e-node adds to the total: node prices and edge prices of a ChoiceGraph.
+"""Node prices and edge prices of a ChoiceGraph: what one more active e-node adds to the total.
 
 The total of a choice is the sum of `node[n]` over its e-nodes and of `edge(n, m)` over its reads.
-A per-reader class moves its price from the node to the edges; pair deltas are edges already.
+The price of a per-reader class moves from its e-nodes to the edges.
+Deltas of pairs are edge prices already.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from .graph import ChoiceGraph
 class Prices:
     """Node and edge prices of `graph`, as plain lists and dicts for tight Python loops.
 
-    paired: {e-node: {class that it reads: {e-node of that: price of the read}}}, inf where it may not be read; what is
-    not there is free.
+    node  : [e-node]: its price
+    reads : [e-node]: the classes that it reads, each once
+    paired: {e-node: {class that it reads: {e-node of that class: price of the read}}}
+
+    A price is inf where e-nodes may not be chosen together; reads that are not in `paired` are
+    free.
     """
 
     def __init__(self, graph: ChoiceGraph):
@@ -47,7 +52,7 @@ class Prices:
                 self.paired[n] = found
 
     def edges(self, n: int, choice: dict[int, int] | list[int]) -> float:
-        """The price of all that n reads under `choice`; inf if it may not."""
+        """Returns the price of all reads of n under `choice`; inf if one is forbidden."""
         price = 0.0
         for d, prices in self.paired.get(n, {}).items():
             price += prices.get(choice[d], 0.0)

@@ -1,10 +1,11 @@
-"""What an extractor is, what a solver is, and what a solver reports while it runs.
+"""Protocols of extractors, of solvers, and of the reports that a solver makes while it runs.
 
-An *extractor* is what a user names: a function from a ChoiceGraph to an Extraction. The exact ones share greedy
-extraction and reductions (`exact`) and leave the rest to *solvers*, which run in processes of their own and against
-each other (`race`). A solver is a frozen
-dataclass: its fields are its options, plain values that JSON holds, by which the process makes it anew. A package of
-its own may have one:
+An *extractor* is what a user names: a function from a ChoiceGraph to an Extraction.
+The exact extractors share greedy extraction and reductions (`exact`).
+They leave the remaining graph to *solvers*, which race in processes of their own (`race`).
+A solver is a frozen dataclass whose fields are its options, plain values that JSON holds.
+The process makes the solver anew from these fields.
+Another package defines a solver and its extractor like this:
 
     @dataclass(frozen=True)
     class Mine:
@@ -25,20 +26,25 @@ from .check import Choice
 from .graph import ChoiceGraph
 from .result import Extraction
 
+#: How a solver ends.
+#: optimal: the last choice that it reported is optimal.
+#: infeasible: there is no choice.
+#: limit: nothing is proved beyond the reported choices and bounds.
 Ending = Literal["optimal", "infeasible", "limit"]
-"""How a solver ends: the last choice that it reported is optimal; there is no choice; or neither is proved beyond
-what it reported."""
 
 
 class SolverReport(Protocol):
-    """Takes what a solver finds, while it runs. Nothing of it is believed unchecked but the bounds."""
+    """Receives choices and bounds from a solver while it runs.
+
+    Choices are checked; bounds are trusted.
+    """
 
     def choice(self, choice: dict[int, int]) -> None:
-        """An incumbent, {class: e-node}."""
+        """Reports an incumbent, {class: e-node}."""
         ...
 
     def bound(self, value: float) -> None:
-        """A proved lower bound on the cost of every choice."""
+        """Reports a proved lower bound on the cost of every choice."""
         ...
 
 
@@ -50,9 +56,11 @@ class Solver(Protocol):
     def solve(
         self, graph: ChoiceGraph, report: SolverReport, *, deadline: float, seed: int, warm_start: Choice | None
     ) -> Ending:
-        """Search until proved or until `deadline`, on the clock of time.perf_counter.
+        """Searches until the optimum is proved or until `deadline`, on the clock of
+        time.perf_counter.
 
-        `warm_start` is a valid choice to improve on. Raises ImportError if a library is not installed.
+        warm_start: a valid choice to improve on.
+        Raises ImportError if a library is not installed.
         """
         ...
 
@@ -61,9 +69,11 @@ class Extractor(Protocol):
     """A method of `extract`."""
 
     def __call__(self, graph: ChoiceGraph, *, time_limit: float, seed: int, warm_start: Choice | None) -> Extraction:
-        """The cheapest choice found within `time_limit` seconds, of any graph.
+        """Returns the cheapest choice found within `time_limit` seconds, for any graph.
 
-        `warm_start` is a choice to improve on. Raises Infeasible if it is proved that there is none, NoChoiceFound if
-        the extractor gave up before it found one, SolverUnavailable if it cannot work at all.
+        warm_start: a choice to improve on.
+        Raises Infeasible if it is proved that there is no choice.
+        Raises NoChoiceFound if the extractor gave up before it found one.
+        Raises SolverUnavailable if it cannot work at all.
         """
         ...

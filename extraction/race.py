@@ -1,7 +1,6 @@
-"""Run solvers against each other in processes of their own; any of them may crash, hang or be missing.
+"""Runs solvers against each other in processes of their own; any may crash, hang or be missing.
 
-Everything a solver says is checked here: a choice counts only after `check`, and never at the cost
-that the solver claims.
+Choices from solvers are checked here: the cost is that of `check`, never the solver's own.
 """
 
 from __future__ import annotations
@@ -27,22 +26,27 @@ from .protocol import Solver
 from .result import closes
 from .stopping import stop_asked
 
-GRACE, GRACE_SHARE = 0.3, 0.03
-"""Seconds, and part of its time, beyond its limit that a solver has to stop before it is killed."""
+#: Seconds beyond its limit that a solver has to stop before it is killed.
+GRACE = 0.3
 
+#: Part of its limit that a solver has in addition to GRACE.
+GRACE_SHARE = 0.03
+
+#: Seconds between checks of whether a race should end while no solver sends a message.
 POLL = 0.1
-"""Seconds between looks at whether a race is to end though no solver says anything."""
 
 
 @dataclass
 class State:
-    """What is known of one graph so far; shared by successive races.
+    """The known facts about one graph; shared by successive races.
 
-    choice, cost : the incumbent (None, inf: there is none)
-    bound        : no choice costs less
-    infeasible   : it is proved that there is no choice
-    reported     : any solver has reported a choice or a bound
-    failures     : solver, as text -> why it was of no use
+    choice    : the incumbent, or None
+    cost      : its cost, or inf
+    bound     : no choice costs less
+    infeasible: whether it is proved that there is no choice
+    reported  : whether any solver has reported a choice or a bound
+    failures  : {solver as text: reason of its failure}
+    on_better : called with each new incumbent and its cost
     """
 
     graph: ChoiceGraph
@@ -57,11 +61,14 @@ class State:
 
     @property
     def proved(self) -> bool:
-        """Whether nothing is left to find out."""
+        """Whether the incumbent is proved optimal, or it is proved that there is no choice."""
         return self.infeasible or (self.choice is not None and closes(self.bound, self.cost, self.integral))
 
     def offer(self, choice: Choice) -> bool:
-        """Take `choice` if it is valid and better. Raises InvalidExtraction."""
+        """Takes `choice` as the incumbent if it is valid and better; returns whether it was taken.
+
+        Raises InvalidExtraction.
+        """
         cost = check(self.graph, choice)
         if cost >= self.cost:
             return False
@@ -70,13 +77,15 @@ class State:
         return True
 
 
+#: Messages of all processes, each with the process that sent it.
 Inbox = queue.Queue["tuple[SolverProcess, dict[str, Any]]"]
-"""Messages of all processes, with who sent them."""
 
 
 def _import_path(solver: Solver) -> str:
-    """Where a process finds this package and the solver's module, which may be a file of the user's that only this
-    process knows of."""
+    """Returns the PYTHONPATH on which a process finds this package and the solver's module.
+
+    The module may be a user's file that only this process knows.
+    """
     module = sys.modules[type(solver).__module__]
     depth = module.__name__.count(".") + hasattr(module, "__path__")
     file = Path(module.__file__ or "").resolve()
@@ -85,7 +94,10 @@ def _import_path(solver: Solver) -> str:
 
 
 class SolverProcess:
-    """One solver at work on one graph; pid: its process. Raises OSError where no process can be started."""
+    """One solver at work on one graph; `pid` is its process.
+
+    The constructor raises OSError if no process can be started.
+    """
 
     def __init__(
         self,
@@ -115,13 +127,16 @@ class SolverProcess:
         self._process.close()  # some solvers hang or crash in their destructors
 
     def stop(self) -> None:
-        """Kill the process, if it still runs."""
+        """Kills the process, if it still runs."""
         self._process.kill()
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A solver, and when it runs: seconds in which solvers could work (`WorkClock`), of the race."""
+    """A solver, and when it runs in a race.
+
+    start, stop: seconds in which solvers could work (`WorkClock`).
+    """
 
     solver: Solver
     start: float
@@ -131,7 +146,8 @@ class Entrant:
 class WorkClock:
     """Seconds that solvers would have taken on a machine that does nothing else.
 
-    Those in which they wait for a core do not count, unless for each other, nor those in which none is at work.
+    Seconds in which they wait for a core do not count, unless they wait for each other.
+    Seconds in which no solver is at work do not count either.
     """
 
     def __init__(self) -> None:
@@ -140,7 +156,10 @@ class WorkClock:
         self._starved: dict[int, float] = {}
 
     def tick(self, pids: Sequence[int], now: float) -> None:
-        """Goes on to `now`, when processes with these numbers are at work."""
+        """Advances to `now`.
+
+        pids: the processes that have been at work since the last tick.
+        """
         passed, self._last = now - self._last, now
         starved = {pid: starved_seconds(pid) for pid in pids}
         waited = sum(s - self._starved.get(pid, 0.0) for pid, s in starved.items())
@@ -157,20 +176,24 @@ def race(
     ends: Callable[[float, float, float, int], bool] = lambda cost, bound, worked, begun: False,
     patience: float = 1.0,
 ) -> None:
-    """Run the entrants, each in its time, until one proves the optimum, all are done, the caller wants no more
-    (`stopping`) or `ends` says so, with the best cost and bound, the seconds that they could work, and how many have
-    begun to.
+    """Runs the entrants, each in its time; improves `state` in place.
 
-    `ends` is not asked before one has: a process loads its solver first, which takes a busy machine seconds.
-    patience: how many times its seconds a solver has by the clock on the wall, for a machine that is busy; it is told
-    of these and ended by those.
-    Each starts from the best choice known by then. Improves `state` in place; Ctrl-C stops the
-    processes and is raised again.
+    Ends when the optimum is proved, all are done, the caller wants it (`stopping`) or `ends` is
+    true.
+    Each entrant starts from the best choice known by then.
+    Ctrl-C stops the processes and is raised again.
+
+    ends(cost, bound, worked, begun): whether to end.
+    It gets the best cost and bound, the seconds that solvers could work, and how many have begun.
+    It is not called before one has begun: loading a solver takes seconds on a busy machine.
+
+    patience: how many times its working seconds a solver may take in wall time, on a busy machine.
+    The solver is told the longer limit and ended by the working seconds.
     """
     inbox: Inbox = queue.Queue()
     graph_json = to_json(state.graph)
     waiting = sorted(entrants, key=lambda e: e.start)
-    running: dict[SolverProcess, float] = {}  # until when
+    running: dict[SolverProcess, float] = {}  # process -> when it is stopped
     begun: set[SolverProcess] = set()
     clock = WorkClock()
     try:
@@ -183,7 +206,7 @@ def race(
             if begun and ends(state.cost, state.bound, clock.seconds, len(begun)):
                 break
             while waiting and (waiting[0].start <= clock.seconds or not running):
-                # Nobody at work is no reason to wait: the next one starts early.
+                # If no solver is at work, the next one starts early.
                 entrant = waiting.pop(0)
                 for p in _started(entrant, patience * (entrant.stop - clock.seconds), state, graph_json, inbox, seed):
                     running[p] = entrant.stop
@@ -208,7 +231,10 @@ def race(
 def _started(
     entrant: Entrant, left: float, state: State, graph_json: dict[str, Any], inbox: Inbox, seed: int
 ) -> set[SolverProcess]:
-    """The entrant's process, if any seconds are left for it and a process can be started."""
+    """Returns the entrant's process in a set, which is empty if no process could be started.
+
+    left: wall seconds for the solver; none is started for 0 or less.
+    """
     if left <= 0:
         return set()
     try:
@@ -219,7 +245,7 @@ def _started(
 
 
 def _receive(state: State, process: SolverProcess, message: dict[str, Any]) -> bool:
-    """Take in one message; whether the process goes on and is still believed."""
+    """Takes in one message; returns whether the process goes on."""
     solver = str(process.solver)
     if "choice" in message:
         try:

@@ -3,7 +3,8 @@
     reduced = reduce(graph, upper_bound=cost_at_hand)
     choice = reduced.lift(solve(reduced.graph))     # costs reduced.offset + that of the solution
 
-mcm_8 of extraction-gym goes from 16,206 e-nodes to a few hundred. The rules are in `reductions`.
+mcm_8 of extraction-gym goes from 16,206 e-nodes to a few hundred.
+The rules are in `reductions`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .graph import ChoiceGraph
 from .normal_form import NormalForm
 from .stopping import clock, is_over
 
+#: Passes over all reductions, at most.
 MAX_PASSES = 40
 
 
@@ -26,10 +28,10 @@ MAX_PASSES = 40
 class Reduced:
     """A reduced graph in normal form (see `normal_form`); its e-node prices may be negative.
 
-    graph  : no forbidden e-nodes, no per-reader classes, pair deltas >= 0
-    offset : to add to a cost of `graph` to get that of the original
-    nodes  : e-node of `graph` -> e-node of the original
-    fixed  : class of the original -> its choice, should it be reached
+    graph : no forbidden e-nodes, no per-reader classes, pair deltas >= 0
+    offset: added to a cost of `graph` it gives the cost of the original
+    nodes : e-node of `graph` -> e-node of the original
+    fixed : class of the original -> its choice, if it is reached
     """
 
     original: ChoiceGraph
@@ -44,7 +46,7 @@ class Reduced:
         return self.graph.n_nodes == 1 and self.graph.n_classes == 1
 
     def lift(self, choice: Choice) -> dict[int, int]:
-        """The choice of the original graph that a choice of the reduced one stands for."""
+        """Returns the choice of the original graph that a choice of the reduced one stands for."""
         whole = dict(self.fixed)
         for n in choice.values():
             original = self.nodes[n]
@@ -54,10 +56,11 @@ class Reduced:
 
 
 def reduce(graph: ChoiceGraph, upper_bound: float = math.inf, time_limit: float = math.inf) -> Reduced:
-    """Apply all reductions to a fixpoint, or until `time_limit` seconds of computing have passed.
+    """Applies all reductions until nothing changes, or `time_limit` seconds of computing have
+    passed.
 
-    `upper_bound` is the cost of a choice at hand: choices that cost more may be lost. Raises
-    Infeasible if no choice exists.
+    upper_bound: the cost of a known choice; choices that cost more may be lost.
+    Raises Infeasible if no choice exists.
     """
     deadline = clock() + time_limit
     form = NormalForm.of(graph)
@@ -88,9 +91,10 @@ def reduce(graph: ChoiceGraph, upper_bound: float = math.inf, time_limit: float 
 
 
 def export(graph: ChoiceGraph, form: NormalForm) -> Reduced:
-    """The remaining form as a ChoiceGraph with dense numbers.
+    """Returns the remaining form as a ChoiceGraph with dense numbers.
 
-    Where nothing remains there is one class of one free e-node, -1 in `nodes`: a graph needs a root.
+    If nothing remains, the graph has one class of one free e-node, -1 in `nodes`.
+    A ChoiceGraph needs a root.
     """
     classes = [c for c, nodes in enumerate(form.members) if nodes]
     if not classes:
@@ -111,7 +115,7 @@ def export(graph: ChoiceGraph, form: NormalForm) -> Reduced:
 
 
 def _surcharges(form: NormalForm) -> Iterator[tuple[int, int, float]]:
-    """(reader, e-node that is read, surcharge) for each pair that has one."""
+    """Yields (reader, e-node that is read, surcharge) for each pair that has a surcharge."""
     for n, by_class in form.pairs.items():
         for by_node in by_class.values():
             yield from ((n, m, surcharge) for m, surcharge in by_node.items())

@@ -1,6 +1,7 @@
-"""Reductions of a NormalForm. Each keeps at least one optimal choice; each tells whether it did anything.
+"""Reductions of a NormalForm.
 
-Surcharges and negative prices narrow what is allowed; every function says how.
+Each keeps at least one optimal choice and returns whether it changed anything.
+Surcharges and negative prices restrict the reductions; every function says how.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from .components import cyclic_component_of
 from .derivation import derived
 from .normal_form import NormalForm
 
+#: Comparisons of one pass of `drop_dominated`, at most: huge classes take quadratic time.
 DOMINANCE_BUDGET = 2_000_000
-"""Comparisons of one pass of `drop_dominated`: bounds the quadratic work in huge classes."""
 
+#: Reads that contracting a class may add, at most.
 GROWTH = 4
-"""How many reads contracting a class may add."""
 
 
 def drop_underivable(form: NormalForm) -> bool:
-    """Drop e-nodes that have no acyclic derivation from leaves, or that read a class that has none."""
+    """Drops e-nodes that read a class without an acyclic derivation from leaves."""
     found = derived((form.owner[n], form.reads[n]) for n in form.nodes())
     changed = False
     for c, nodes in enumerate(form.members):
@@ -31,7 +32,7 @@ def drop_underivable(form: NormalForm) -> bool:
 
 
 def drop_unreachable(form: NormalForm) -> bool:
-    """Drop classes that nothing can reach from the classes that must be active."""
+    """Drops classes that cannot be reached from the classes that must be active."""
     seen = set(form.required)
     stack = list(seen)
     while stack:
@@ -49,10 +50,11 @@ def drop_unreachable(form: NormalForm) -> bool:
 
 
 def drop_implied(form: NormalForm, closure: Closure) -> bool:
-    """Use what every derivation needs: cyclic e-nodes go, implied reads go, implied classes must be.
+    """Uses the classes that every derivation needs.
 
-    An e-node whose children need its own class is cyclic. A read of d is implied if another child
-    needs d anyway; it stays if it carries surcharges.
+    An e-node is cyclic, and dropped, if its reads need its own class.
+    A read of class d is dropped if another read needs d anyway, unless it carries surcharges.
+    All classes that a required class needs become required.
     """
     changed = False
     for c, nodes in enumerate(form.members):
@@ -78,11 +80,11 @@ def drop_implied(form: NormalForm, closure: Closure) -> bool:
 
 
 def drop_dominated(form: NormalForm, closure: Closure) -> bool:
-    """Drop e-nodes for which another of the class costs no more and needs nothing more.
+    """Drops e-nodes for which another one of the class costs no more and needs nothing more.
 
-    "Needs nothing more": what the other reads is needed by what this one reads. With surcharges the
-    other must not pay more, reading or being read, whatever else is chosen; and this one may not
-    read a tainted class that the other does not, because activating it might pay.
+    An e-node m needs nothing more than n if the reads of n need all that m reads.
+    With surcharges m must not pay more than n, reading or being read, whatever else is chosen.
+    Also n may not read a tainted class that m does not read, because activating it might pay.
     """
     changed = False
     budget = DOMINANCE_BUDGET
@@ -107,7 +109,7 @@ def drop_dominated(form: NormalForm, closure: Closure) -> bool:
 
 
 def _surcharged_by(form: NormalForm) -> dict[int, dict[int, float]]:
-    """E-node -> the readers that pay a surcharge for reading it."""
+    """Returns {e-node: {reader: surcharge that the reader pays for it}}."""
     found: dict[int, dict[int, float]] = {}
     alive = set(form.nodes()) if form.pairs else set()
     for r, terms in form.pairs.items():
@@ -119,7 +121,7 @@ def _surcharged_by(form: NormalForm) -> dict[int, dict[int, float]]:
 
 
 def _pays_no_more(form: NormalForm, m: int, n: int, surcharged: dict[int, dict[int, float]], tainted: set[int]) -> bool:
-    """Whether m never pays more surcharges than n and leaves no tainted class of n's unread."""
+    """Whether m never pays more surcharges than n and reads all tainted classes that n reads."""
     instead = surcharged.get(n, {})
     if any(w > instead.get(r, 0.0) for r, w in surcharged.get(m, {}).items()):
         return False
@@ -133,9 +135,11 @@ def _pays_no_more(form: NormalForm, m: int, n: int, surcharged: dict[int, dict[i
 
 
 def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> bool:
-    """Drop e-nodes with which every choice costs more than `upper_bound`, a cost already at hand.
+    """Drops e-nodes with which every choice costs more than `upper_bound`, the cost of a known
+    choice.
 
-    Counts for every class that the e-node needs the least price there. Not with negative prices.
+    Counts the least price of every class that the e-node needs.
+    Does nothing if there are negative prices.
     """
     if any(form.price[n] < 0 for n in form.nodes()):
         return False
@@ -161,10 +165,12 @@ def drop_above(form: NormalForm, closure: Closure, upper_bound: float) -> bool:
 
 
 def contract(form: NormalForm) -> bool:
-    """Contract classes with one e-node into their readers, where that counts its price once.
+    """Contracts classes with one e-node into their readers, if the price is then still counted
+    once.
 
-    That is so if the price is 0 and it pays no surcharges, or if all readers are in one class, of
-    which at most one is active. Being read it can carry no surcharge: the only choice is the minimum.
+    That is so if the e-node is free and pays no surcharges.
+    It is also so if all readers are in one class, of which at most one e-node is active.
+    Nobody pays a surcharge for the only e-node of a class: it has the minimum, which is 0.
     """
     changed = False
     readers = form.readers()
@@ -192,7 +198,7 @@ def contract(form: NormalForm) -> bool:
 
 
 def _contractible(form: NormalForm, n: int, readers: list[int]) -> bool:
-    """Whether the only e-node of its class can become part of the e-nodes that read it, without much growth."""
+    """Whether the only e-node of a class can become part of its readers without much growth."""
     one_reader_class = len({form.owner[r] for r in readers}) == 1
     free = form.price[n] == 0 and n not in form.pairs
     small = (len(readers) - 1) * (len(form.reads[n]) - 1) <= GROWTH
@@ -201,7 +207,7 @@ def _contractible(form: NormalForm, n: int, readers: list[int]) -> bool:
 
 
 def _take_over_surcharges(form: NormalForm, r: int, n: int) -> None:
-    """E-node r pays from now on also what n pays."""
+    """E-node r pays the surcharges of n in addition to its own."""
     for d, by_node in form.pairs.get(n, {}).items():
         terms = form.pairs.setdefault(r, {}).setdefault(d, {})
         for m, w in by_node.items():
@@ -209,7 +215,10 @@ def _take_over_surcharges(form: NormalForm, r: int, n: int) -> None:
 
 
 def raise_prices(form: NormalForm) -> bool:
-    """Move the least price of a class up into its readers if they are all in one class, or out of it all."""
+    """Moves the least price of a class into its readers if these are all in one class.
+
+    The least price of a required class moves into the offset.
+    """
     changed = False
     readers = form.readers()
     for c, nodes in enumerate(form.members):
@@ -230,10 +239,10 @@ def raise_prices(form: NormalForm) -> bool:
 
 
 def fix_required(form: NormalForm) -> bool:
-    """Fix classes that must be active and have one e-node left; their reads must be active too.
+    """Fixes required classes with one e-node left; the classes that it reads become required.
 
-    A class on a cycle stays: its reads still order what they reach. Reads of other classes that must
-    be active are dropped where they can close no cycle and carry no surcharge.
+    A class on a cycle is not fixed: its reads still order the classes that they reach.
+    Reads of other required classes are dropped if they close no cycle and carry no surcharge.
     """
     successors = {c: {d for n in nodes for d in form.reads[n]} for c, nodes in enumerate(form.members) if nodes}
     cycle = cyclic_component_of(successors)
@@ -248,7 +257,7 @@ def fix_required(form: NormalForm) -> bool:
 
 
 def _fix(form: NormalForm, c: int, on_cycle: bool) -> bool:
-    """Fix the class c, which must be active, to its one e-node. Changed?"""
+    """Fixes the required class c to its one e-node; returns whether anything changed."""
     n = form.members[c][0]
     if not all(form.decide(n, d, form.fixed[d]) for d in form.reads[n].copy() if form.is_fixed(d)):
         return True
@@ -266,7 +275,10 @@ def _fix(form: NormalForm, c: int, on_cycle: bool) -> bool:
 
 
 def _drop_decided_reads(form: NormalForm, n: int, cycle: dict[int, int]) -> bool:
-    """Drop reads of e-node n that are fixed, or of classes that must be active anyway. Changed?"""
+    """Drops reads by e-node n of fixed classes, and of classes that are required anyway.
+
+    Returns whether anything changed.
+    """
     c, changed = form.owner[n], False
     for d in list(form.reads[n]):
         if form.is_fixed(d):

@@ -1,28 +1,29 @@
-"""What an extractor hands back."""
+"""The result of an extractor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+#: Relative gap below which a bound proves a cost that has no unit.
+#: Costs in units are compared exactly instead (`closes`, `ChoiceGraph.in_units`).
 OPTIMAL_TOLERANCE = 1e-9
-"""Relative gap below which a bound proves a cost that has no unit; costs in units are compared exactly
-instead (see `closes`, `ChoiceGraph.in_units`)."""
 
+#: Relative error of a solver's float bound; it counts up to half a unit.
 BOUND_NOISE = 1e-6
-"""Relative error of a solver's float bound, counted up to half a unit."""
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """A valid choice, its cost, and what is known about better ones.
+    """A valid choice, its cost, and a bound on the cost of better ones.
 
-    choice      : {class id: e-node number} for the classes reached from the roots; acyclic
-    cost        : as `check(graph, choice)` gives it
-    lower_bound : no valid choice costs less (up to OPTIMAL_TOLERANCE); -inf where nothing is known
-    status      : "optimal" (the bound meets the cost) or "feasible"
-    trace       : (seconds since the start, cost) of each incumbent
-    seconds     : wall time
-    interrupted : Ctrl-C ended the search, and the choice is the best until then
+    choice     : {class id: e-node number} for the classes reached from the roots; acyclic
+    cost       : `check(graph, choice)`
+    lower_bound: no valid choice costs less (up to OPTIMAL_TOLERANCE); -inf if nothing is known
+    status     : "optimal" (the bound meets the cost) or "feasible"
+    trace      : (seconds since the start, cost) of each incumbent
+    seconds    : wall time
+    extractor  : name of the method
+    interrupted: whether Ctrl-C ended the search; the choice is the best until then
     """
 
     choice: dict[int, int]
@@ -35,14 +36,17 @@ class Extraction:
     interrupted: bool = False
 
     def unless_interrupted(self) -> Extraction:
-        """Itself, for callers that Ctrl-C is to stop as well. Raises KeyboardInterrupt if `interrupted`."""
+        """Returns itself; for callers that Ctrl-C should stop as well.
+
+        Raises KeyboardInterrupt if `interrupted`.
+        """
         if self.interrupted:
             raise KeyboardInterrupt
         return self
 
     @property
     def gap(self) -> float:
-        """(cost - lower_bound) / |cost|: 0 when proved, at most 1 for costs >= 0 with a bound."""
+        """(cost - lower_bound) / |cost|: 0 if proved, at most 1 for costs >= 0 with a bound."""
         if self.status == "optimal":
             return 0.0
         return (self.cost - self.lower_bound) / max(abs(self.cost), 1e-12)

@@ -1,4 +1,4 @@
-"""Prices as whole numbers, for solvers that count in nothing else."""
+"""Prices as whole numbers, for solvers that take only these."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import numpy as np
 
 from .graph import ChoiceGraph
 
+#: Largest scaled price: clingo keeps a weight in a signed 32-bit integer.
 LARGEST = 2**31 - 1
-"""clingo keeps a weight in a signed 32-bit integer."""
 
 
 class Scale:
     """Rounds prices to multiples of 1 / `factor`.
 
-    The factor is the least power of ten that represents all prices to a relative 1e-7 of the largest
-    (measured costs are often decimal fractions stored in single precision), or the largest that fits
-    the weights. `slack` is the most that rounding can add to any choice, in scaled units.
+    The factor is the least power of ten that represents all prices to 1e-7 of the largest one.
+    (Measured costs are often decimal fractions stored in single precision.)
+    If no such factor fits the weights, it is the largest that does.
+    slack: the most that rounding can add to any choice, in scaled units.
     """
 
     def __init__(self, graph: ChoiceGraph, largest: int = LARGEST):
@@ -29,7 +30,7 @@ class Scale:
         ):
             factor *= 10
         self.factor = factor
-        worst: dict[tuple[int, ...], float] = {}  # one e-node for each class, one pair for each two
+        worst: dict[tuple[int, ...], float] = {}  # by class, and by two classes
         owner = graph.node_class.tolist()
         groups = [(c,) for c in owner] + [(owner[n], owner[m]) for n, m in graph.pair_costs]
         for group, price in zip(groups, prices.tolist()):
@@ -37,9 +38,9 @@ class Scale:
         self.slack = sum(worst.values())
 
     def round(self, price: float) -> int:
-        """`price` in scaled units."""
+        """Returns `price` in scaled units."""
         return round(price * self.factor)
 
     def bound(self, value: float) -> float:
-        """A lower bound on prices from one on scaled units."""
+        """Returns a lower bound on prices from a lower bound in scaled units."""
         return (value - self.slack) / self.factor

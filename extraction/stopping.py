@@ -1,10 +1,11 @@
-"""How a caller ends extractions early, wherever they are under way: with the best choice so far.
+"""How a caller ends extractions early, wherever they are under way, with the best choice so far.
 
     with stopping(event.is_set):
         found = extract(graph)
 
-A context and no argument, so that extractors of others, which know nothing of it, are extractors still; those that are
-built on ours end as ours do. It counts for what this thread does. Processes of solvers are ended from here (`race`).
+It is a context and not an argument, so that extractors of other packages need not know of it.
+Extractors built on these modules end early, too.
+It applies to extractions in this thread; solver processes are ended from here (`race`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ _asked: ContextVar[Callable[[], bool]] = ContextVar("asked", default=lambda: Fal
 
 @contextmanager
 def stopping(asked: Callable[[], bool]) -> Iterator[None]:
-    """Within it extractions end, as if their time were up, once `asked()` is true. It is called often."""
+    """Within it extractions end, as if their time were up, once `asked()` is true.
+
+    `asked` is called often.
+    """
     token = _asked.set(asked)
     try:
         yield
@@ -28,16 +32,19 @@ def stopping(asked: Callable[[], bool]) -> Iterator[None]:
 
 
 def stop_asked() -> bool:
-    """Whether the caller wants no more."""
+    """Whether the caller wants the extraction to end now."""
     return _asked.get()()
 
 
 def clock() -> float:
-    """Seconds for which this thread has computed: what limits searches within it, so that on a busy machine they take
-    longer and find the same."""
+    """Returns the seconds for which this thread has computed.
+
+    Searches in this thread are limited by it, so that on a busy machine they take longer and find
+    the same.
+    """
     return time.thread_time()
 
 
 def is_over(deadline: float) -> bool:
-    """Whether `deadline`, on `clock`, has passed or the caller wants no more."""
+    """Whether `deadline`, on `clock`, has passed or the caller wants the extraction to end now."""
     return clock() > deadline or stop_asked()

@@ -1,9 +1,11 @@
-"""What solvers are given about a graph in normal form beyond its definition: its components, and surcharges by levels.
+"""Structure of a graph in normal form, for solvers: components, and surcharges by levels.
 
-A *component* is a strongly connected component of the class graph: the classes that can be computed from each other,
-such as one value in several layouts. Whatever is chosen, the first class of a component to be computed is computed by
-an *entry*, an e-node that reads nothing of the component. Relaxations do not see that by themselves: half of each of
-two classes, each read from the other, would do.
+A *component* is a strongly connected component of the class graph.
+Its classes can be computed from each other, such as one value in several layouts.
+The first class of an active component is computed by an *entry*: an e-node that reads no class of
+the component.
+Linear relaxations do not see that by themselves.
+Half of each of two classes, each read from the other, would satisfy them.
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ from .graph import ChoiceGraph
 class Component:
     """A strongly connected component of two or more classes, or a single class.
 
-    classes  : its classes
-    entries  : its e-nodes that read no class of it; if the component is active, one of them is chosen
-    avoiding : component that entries read -> the entries that do not read it; if this component is active, so is that
-    one, or one of these
-               entries is chosen
+    classes : its classes
+    entries : its e-nodes that read no class of it; if the component is active, one of them is
+        chosen
+    avoiding: {component that entries read: the entries that do not read it}
+
+    If this component is active, so is each component in `avoiding`, or one of its entries is
+    chosen.
     """
 
     classes: tuple[int, ...]
@@ -32,7 +36,7 @@ class Component:
 
 
 def components(graph: ChoiceGraph) -> list[Component]:
-    """All components, each after those that it can reach."""
+    """Returns all components, each after those that it can reach."""
     strong = strong_components(exact.successors(graph))
     number = {c: i for i, classes in enumerate(strong) for c in classes}
     found = []
@@ -48,12 +52,15 @@ def components(graph: ChoiceGraph) -> list[Component]:
 
 @dataclass(frozen=True)
 class SurchargeLevel:
-    """Part of a surcharge: `high - low` is paid if one of `readers`, all of one class, and one of `read`, all of
-    another, are chosen.
+    """One level of the surcharges between two classes.
 
-    free : the other e-nodes of the class that is read
-    low  : what the surcharge has come to by lower levels
-    high : what it comes to with this one; inf if the two may not be chosen together
+    `high - low` is paid if one of `readers` and one of `read` are both chosen.
+
+    readers: e-nodes of one class
+    read   : e-nodes of another class
+    free   : the other e-nodes of the class that is read
+    low    : the surcharge up to the lower levels
+    high   : the surcharge with this level; inf if the two may not be chosen together
     """
 
     readers: tuple[int, ...]
@@ -64,9 +71,10 @@ class SurchargeLevel:
 
 
 def surcharge_levels(graph: ChoiceGraph) -> list[SurchargeLevel]:
-    """The surcharges of a graph by levels: what a reader pays for an e-node is the sum of the levels that name both.
+    """Returns the surcharges of a graph by levels.
 
-    Readers of one class whose levels are alike share them, because at most one of them is chosen.
+    The surcharge of a reader for an e-node is the sum of the levels that name both.
+    Readers of one class with equal levels share them, because at most one of them is chosen.
     """
     owner = graph.node_class.tolist()
     groups: dict[tuple[int, int, tuple[int, ...], float, float], list[int]] = {}

@@ -1,6 +1,7 @@
-"""`tree_greedy`: the choice whose tree cost is least (sharing is not seen).
+"""`tree_greedy`: the choice of least tree cost, in which a shared part counts for each reader.
 
-Tree-optimal for costs >= 0 without pair terms; with them a heuristic like any other. Fast: one pass.
+It is optimal in tree cost for costs >= 0 without pair terms; with them it is a heuristic.
+One pass is fast.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from .result import Extraction
 def extract(
     graph: ChoiceGraph, *, time_limit: float = 10.0, seed: int = 0, warm_start: Choice | None = None
 ) -> Extraction:
-    """One greedy pass; limit, seed and warm start are not needed. Raises Infeasible, NoChoiceFound."""
+    """Makes one greedy pass; ignores `time_limit`, `seed` and `warm_start`.
+
+    Raises Infeasible, NoChoiceFound.
+    """
     start = time.perf_counter()
     prices = Prices(graph)
     choice = reachable(graph, tree_pass(graph, prices, readers_of(graph, prices)))
@@ -27,7 +31,10 @@ def extract(
 
 
 def tree_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank: Rank = float) -> dict[int, int]:
-    """A choice for every class that can be extracted."""
+    """Returns a choice for every class that can be extracted.
+
+    Raises Infeasible, NoChoiceFound.
+    """
     tree: dict[int, float] = {}
 
     def price(n: int, choice: dict[int, int]) -> float:
@@ -39,7 +46,10 @@ def tree_pass(graph: ChoiceGraph, prices: Prices, readers: list[list[int]], rank
 
 
 def require_roots(graph: ChoiceGraph, choice: Choice) -> None:
-    """Raises Infeasible, or NoChoiceFound where forbidden pairs leave it open, if a root is missing."""
+    """Checks that every root has a choice.
+
+    Raises Infeasible if a root has none, NoChoiceFound if forbidden pairs may be the reason.
+    """
     for r in graph.roots:
         if r not in choice:
             if graph.forbidden_pairs:

@@ -1,9 +1,10 @@
-"""The cheapest choice within budgets: of every sum of weights over the chosen e-nodes, no more than is allowed. An
-integer program (`ilp`).
+"""The cheapest choice within budgets, by an integer program (`ilp`).
 
     within(graph, [Budget(bytes_of, 4096)])     # None: none was found
 
-Reductions that compare costs alone do not hold here, so only what can never be chosen is left out before.
+A budget limits the sum of weights over the chosen e-nodes.
+Reductions that compare only costs do not hold with budgets.
+So only e-nodes that can never be chosen are dropped before.
 """
 
 from __future__ import annotations
@@ -25,14 +26,20 @@ from .reduce import export
 from .result import Extraction
 from .stopping import clock, is_over
 
-GAP, NODES = 0.003, 20
-"""The search ends where it is this part of the cost from its bound, or after so many nodes of branch and bound: alike
-on every machine."""
+#: Relative gap of cost and bound at which the search ends.
+GAP = 0.003
+
+#: Nodes of branch and bound after which the search ends: the same on every machine.
+NODES = 20
 
 
 @dataclass(frozen=True)
 class Budget:
-    """weights: of every e-node of a graph; most: what those of a choice may sum up to."""
+    """An upper limit on the sum of weights over a choice.
+
+    weights: float64[n_nodes], the weight of every e-node of a graph
+    most   : the largest allowed sum
+    """
 
     weights: NDArray[np.float64]
     most: float
@@ -41,10 +48,13 @@ class Budget:
 def within(
     graph: ChoiceGraph, budgets: Sequence[Budget], *, time_limit: float = 10.0, gap: float = GAP
 ) -> Extraction | None:
-    """The cheapest choice that was found; None if none was, or there is none. The time limit, in seconds of computing,
-    is for what GAP and NODES do not foresee.
+    """Returns the cheapest choice that was found; None if none was found or none exists.
 
-    Raises Infeasible if no choice exists even without budgets, ImportError if highspy is not installed.
+    time_limit: seconds of computing; it is only for cases in which `gap` and NODES do not end the
+        search.
+    gap: relative gap of cost and bound at which the search ends.
+    Raises Infeasible if no choice exists even without budgets.
+    Raises ImportError if highspy is not installed.
     """
     import highspy
 

@@ -1,1 +1,1 @@
-"""Tools of every room that know nothing of graphs: files, processes, names, versions, packed data, drawings."""
+"""Tools that know nothing of graphs: files, processes, names, versions, packed data, drawings."""

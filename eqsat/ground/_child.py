@@ -1,14 +1,16 @@
-"""The other side of `process.py`: a script that calls the functions which its parent names.
+"""The child's side of `process.py`: a script that calls the functions which its parent names.
 
     python -P _child.py NAME BYTES_OF_STACK
 
-A message is a head of two sizes, JSON, and the byte strings that the JSON refers to; nothing is pickled. A request is
-{"function": "module:name", "args": [...], "streams": bool}. Answers are any number of {"message": x} from a function
-that streams, then {"value": x} or {"error": text, "place": "file.py:line"}. Only the standard library is imported
-before a function asks for more.
+A message is a head of two sizes, JSON, and the byte strings that the JSON refers to.
+Nothing is pickled.
+A request is {"function": "module:name", "args": [...], "streams": bool}.
+A function that streams answers with any number of {"message": x}.
+The last answer is {"value": x} or {"error": text, "place": "file.py:line"}.
+Only the standard library is imported before a function asks for more.
 
-Functions run in a thread with a stack of the given size, while this one waits for the next request: when there is none
-because the parent is gone, the process ends at once, with whatever it started in its session.
+Functions run in a thread with a stack of the given size, while the main thread reads requests.
+If the parent is gone, the process ends at once, with all that it started in its session.
 """
 
 from __future__ import annotations
@@ -25,15 +27,21 @@ import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+#: The head of a message: bytes of the JSON, and the number of byte strings.
 _HEAD = struct.Struct("<QI")
+#: The size of one byte string.
 _SIZE = struct.Struct("<Q")
 #: The only key of an object that stands for a byte string; its value is the string's number.
 _BYTES = "\0bytes"
+#: Characters of the text of an error, at most.
 _LONGEST_ERROR = 800
 
 
 def pack(value: Any) -> bytes:
-    """A message of what JSON holds and byte strings. Raises TypeError for anything else."""
+    """Returns a message of JSON values and byte strings.
+
+    Raises TypeError for anything else.
+    """
     blobs: list[bytes] = []
 
     def refer(x: object) -> dict[str, int]:
@@ -48,7 +56,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(read: Callable[[int], bytes]) -> Any:
-    """The next message from `read`, which gives exactly as many bytes as it is asked for."""
+    """Returns the next message; `read(n)` must return exactly n bytes."""
     length, count = _HEAD.unpack(read(_HEAD.size))
     sizes = [_SIZE.unpack(read(_SIZE.size))[0] for _ in range(count)]
     text = read(length)
@@ -99,7 +107,7 @@ def main() -> None:
 
     threading.stack_size(int(sys.argv[2]))
     threading.Thread(target=_serve, args=(requests, sink), daemon=True).start()
-    threading.stack_size(0)  # threads that functions start have the usual one
+    threading.stack_size(0)  # threads that functions start have the default size
     while True:
         requests.put(unpack(read))
 

@@ -1,13 +1,16 @@
-"""Graphs as SVG: boxes with text in rows, edges from the top down. For pages that work without a network, and without
-scripts.
+"""Graphs as SVG: boxes with text in rows, edges from the top down.
+
+They are for pages that work without a network and without scripts.
 
 >>> picture = draw({0: Box([Text("conv2d")]), 1: Box([Text("clamp")], "new")}, [Edge(0, 1)], Look())
 >>> picture.height, svg(picture).count("<rect")
 (91.0, 2)
 
-A box is in the row of its longest path from above, in a row by the mean place of its neighbours (Sugiyama's heuristic),
-networkx finding the rows. Of layout libraries none served: Graphviz and ELK want a binary or node, igraph and grandalf
-are under copyleft licences and the latter has had no release since 2023; ours is a page of code.
+The row of a box is its longest path from above; networkx finds the rows.
+The order within a row is by the mean place of the neighbours (Sugiyama's heuristic).
+No layout library fits.
+Graphviz and ELK need a binary or node, igraph and grandalf are under copyleft licences.
+The last release of grandalf is of 2023.
 """
 
 from __future__ import annotations
@@ -20,12 +23,16 @@ import networkx as nx
 
 #: Passes over all rows, down and up in turn, that order the boxes of each.
 _SWEEPS = 4
+#: {box: (x, y) of its left upper corner, in pixels}.
 Places = dict[int, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A line of a box. kind: its class in the style sheet."""
+    """A line of a box.
+
+    kind: its class in the style sheet.
+    """
 
     text: str
     kind: str = ""
@@ -33,8 +40,13 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """kind: its classes in the style sheet. note: shown when the pointer rests on it. aside: text beside it, on the
-    right. data: what a page's script finds it by, as attributes `data-...`."""
+    """A box of text.
+
+    kind : its classes in the style sheet
+    note : text that is shown while the pointer is on it
+    aside: text beside it, on the right
+    data : attributes `data-...` by which a page's script finds it
+    """
 
     lines: Sequence[Text]
     kind: str = ""
@@ -45,7 +57,11 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """kind: its class in the style sheet. A weak edge decides about rows only where no other does."""
+    """An edge between two boxes.
+
+    kind: its class in the style sheet
+    weak: whether it decides about rows only if no other edge does
+    """
 
     source: int
     target: int
@@ -55,9 +71,16 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Sizes in pixels. width: of a box. line: between baselines of its text; first: of the first one below its top;
-    last: of the bottom below the last one. gap_x, gap_y: between boxes, and around all. aside: room for text beside
-    boxes. centred: text within boxes."""
+    """Sizes in pixels.
+
+    width       : of a box
+    line        : between baselines of its text
+    first       : from the top of a box to its first baseline
+    last        : from the last baseline to the bottom
+    gap_x, gap_y: between boxes, and around all
+    aside       : room for text beside boxes
+    centred     : whether text is centred within boxes
+    """
 
     width: int = 132
     line: int = 12
@@ -74,7 +97,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """SVG elements and their size."""
+    """SVG elements and their size in pixels."""
 
     elements: str
     width: float
@@ -82,7 +105,7 @@ class Picture:
 
 
 def draw(boxes: Mapping[int, Box], edges: Iterable[Edge], look: Look) -> Picture:
-    """Boxes by number, and what connects them."""
+    """Returns the picture of boxes, by number, and of the edges between them."""
     edges = list(edges)
     place = layout(boxes, edges, look)
     width = max((x for x, _ in place.values()), default=0.0) + look.width + look.aside + look.gap_x
@@ -92,7 +115,10 @@ def draw(boxes: Mapping[int, Box], edges: Iterable[Edge], look: Look) -> Picture
 
 
 def beside(pictures: Sequence[Picture], gap: float) -> Picture:
-    """Pictures side by side."""
+    """Returns pictures side by side.
+
+    gap: pixels between them.
+    """
     left, out = 0.0, []
     for p in pictures:
         out.append(f'<g transform="translate({left:.0f} 0)">{p.elements}</g>')
@@ -101,7 +127,10 @@ def beside(pictures: Sequence[Picture], gap: float) -> Picture:
 
 
 def captioned(picture: Picture, above: str = "", below: str = "", room: int = 30) -> Picture:
-    """A picture with a line of text above it, in its middle, or below it."""
+    """Returns a picture with a centred line of text above it, or a line below it.
+
+    room: pixels for the text above.
+    """
     shift = room if above else 0
     head = f'<text class="caption" x="{picture.width / 2:.0f}" y="20">{escape(above)}</text>' if above else ""
     height = picture.height + shift
@@ -114,7 +143,10 @@ def captioned(picture: Picture, above: str = "", below: str = "", room: int = 30
 
 
 def svg(picture: Picture, style: str = "", kind: str = "") -> str:
-    """The picture as an `<svg>` element. style: its own style sheet; kind: its class in the page's."""
+    """Returns the picture as an `<svg>` element.
+
+    style: its own style sheet; kind: its class in the page's style sheet.
+    """
     size = f'width="{picture.width:.0f}" height="{picture.height:.0f}" viewBox="0 0 {picture.width:.0f} {picture.height:.0f}"'
     sheet = f"<style>{style}</style>" if style else ""
     return f'<svg xmlns="http://www.w3.org/2000/svg"{_class(kind)} {size}>{sheet}{picture.elements}</svg>'
@@ -153,7 +185,7 @@ def _box(box: Box, x: float, y: float, look: Look) -> str:
 
 
 def layout(boxes: Mapping[int, Box], edges: Sequence[Edge], look: Look) -> Places:
-    """Left upper corners."""
+    """Returns the left upper corners of the boxes."""
     graph = _acyclic(boxes, edges)
     rows = _rows(graph)
     at = {k: float(i) for row in rows for i, k in enumerate(row)}
@@ -171,7 +203,7 @@ def layout(boxes: Mapping[int, Box], edges: Sequence[Edge], look: Look) -> Place
 
 
 def _acyclic(boxes: Mapping[int, Box], edges: Sequence[Edge]) -> nx.DiGraph:
-    """The edges that rows are made by: all that close no cycle, the others first."""
+    """Returns a graph of all edges that close no cycle; weak edges are added last."""
     graph = nx.DiGraph()
     graph.add_nodes_from(boxes)
     graph.add_edges_from((e.source, e.target) for e in edges if not e.weak)
@@ -182,7 +214,10 @@ def _acyclic(boxes: Mapping[int, Box], edges: Sequence[Edge]) -> nx.DiGraph:
 
 
 def _rows(graph: nx.DiGraph) -> list[list[int]]:
-    """By the longest path from above; what nothing is above, and what hangs on it alone, goes down to its readers."""
+    """Returns the rows of boxes, by the longest path from above.
+
+    A box without a box above it goes down to the row above its readers.
+    """
     rows = [list(row) for row in nx.topological_generations(graph)]
     number = {k: i for i, row in enumerate(rows) for k in row}
     for k in rows[0] if rows else ():

@@ -1,4 +1,7 @@
-"""Reading what users name, writing what they asked for: named errors, and outputs that are whole or absent."""
+"""Reading files that users name, and writing files that they ask for.
+
+Errors are named, and outputs are complete or absent.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,32 @@ class InputError(ValueError):
 
 
 class PluginError(InputError):
-    """A cost model, an extractor, a function of a rule or a module with one of them that is the user's own failed: the
-    message says which, where and how, and the cause is what it raised, if it raised."""
+    """A user's own module failed: a cost model, an extractor or a function of a rule.
+
+    The message says which, where and how; the cause is the exception, if there was one.
+    """
 
 
 class OutputError(InputError):
-    """What was asked for cannot be written, such as to a full disk; the message names the place."""
+    """An output cannot be written, such as to a full disk; the message names the place."""
 
 
-#: Held by whoever begins something beside an output or puts it into its place, and for good by `abandon`.
+#: The lock of all that begin an output or put it into its place; `abandon` keeps it for good.
 _PLACING = threading.RLock()
+#: Temporary files and directories of outputs that are not in their places yet.
 _unfinished: set[Path] = set()
+#: Outputs that were put into their places.
 _placed: list[Path] = []
+#: How many `placing` are active, one within the other.
 _depth = 0
 
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """A new name in the directory of `path`, for what is to replace it; what has this name at the end is removed."""
+    """Yields a new name in the directory of `path` for the file that is to replace it.
+
+    A file or directory that still has this name at the end is removed.
+    """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     with _PLACING:
         _unfinished.add(temporary)
@@ -46,7 +57,10 @@ def beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def placing(path: Path) -> Iterator[None]:
-    """In here `path` is replaced by what was made beside it; `abandon` waits until it is."""
+    """Within it `path` is replaced by the file that was made beside it.
+
+    `abandon` waits until it is done.
+    """
     global _depth
     with _PLACING:
         _depth += 1
@@ -58,13 +72,16 @@ def placing(path: Path) -> Iterator[None]:
 
 
 def is_placing() -> bool:
-    """Whether something is just being put in its place."""
+    """Whether an output is being put into its place."""
     return _depth > 0
 
 
 def abandon() -> list[Path]:
-    """Removes what is unfinished, lets nobody begin or place anything from now on, and says what was placed. For a
-    process that is about to end without unwinding."""
+    """Removes unfinished outputs and returns the finished ones.
+
+    No output can be begun or placed after that.
+    It is for a process that is about to end without unwinding.
+    """
     _PLACING.acquire()
     for temporary in list(_unfinished):
         _remove(temporary)
@@ -79,8 +96,12 @@ def _remove(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Writes `data` to `path` by renaming a finished neighbour: an old file stays whole until then. A device or a pipe,
-    such as /dev/null, is written to as it is. Raises OutputError."""
+    """Writes `data` to `path` by renaming a finished neighbour.
+
+    An old file stays complete until then.
+    A device or a pipe, such as /dev/null, is written to directly.
+    Raises OutputError.
+    """
     try:
         if _is_special(path):
             path.write_bytes(data)
@@ -97,12 +118,15 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether it is there and no file, which a new file would replace."""
+    """Whether it exists and is no regular file, which a new file would replace."""
     return path.exists() and not path.is_file()
 
 
 def check_output(path: Path) -> None:
-    """Refuses an output place before the long work starts: nothing could be begun beside it. Raises InputError."""
+    """Refuses an output place before the long work starts, if nothing can be written beside it.
+
+    Raises InputError.
+    """
     if path.is_dir():
         raise InputError(f"{path} is a directory: give a file name with -o")
     if _is_special(path):
@@ -111,7 +135,11 @@ def check_output(path: Path) -> None:
 
 
 def check_directory(directory: Path, option: str = "") -> None:
-    """Refuses a directory in which nothing can be made; option: what it was given with. Raises InputError."""
+    """Refuses a directory in which nothing can be made.
+
+    option: the option that named it, for the message.
+    Raises InputError.
+    """
     remedy = f"choose another place{option and f' with {option}'}"
     if not directory.is_dir():
         raise InputError(f"the directory {directory} does not exist: make it first or {remedy}")
@@ -123,11 +151,15 @@ def check_directory(directory: Path, option: str = "") -> None:
 
 
 def is_file_name(name: object) -> bool:
-    """Whether a name that comes out of a file is that of a file in one directory."""
+    """Whether a name that was read from a file is that of a file in one directory."""
     return isinstance(name, str) and name not in ("", ".", "..") and not set("/\\\0") & set(name)
 
 
 def read_bytes(path: Path) -> bytes:
+    """Returns the content of a file.
+
+    Raises InputError.
+    """
     try:
         return path.read_bytes()
     except (OSError, ValueError) as e:  # ValueError: a name that no file can have

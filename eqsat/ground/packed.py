@@ -1,10 +1,11 @@
-"""Packed data from files that anybody may have written: a small file does not stand for an endless one.
+"""Packed data from files of unknown origin: a small file cannot unpack to an endless one.
 
 >>> unpack_json(pack_json([1, 2]))
 [1, 2]
 
-What is unpacked may have so many bytes per packed byte, and so many in any case. What packs better, such as zeros, is
-written without compression, so that everything that is written here can be read here.
+Unpacked data may have a limited number of bytes per packed byte, and a minimum in any case.
+Data that packs better, such as zeros, is written without compression.
+So all that is written here can be read here.
 """
 
 from __future__ import annotations
@@ -20,21 +21,26 @@ from typing import Any
 
 import numpy as np
 
-#: Bytes per packed byte: of gzip files, of which saved runs have 3 to 16, of xz files, of which outlines have 26 to 40,
-#: and of arrays.
-_GZIP, _XZ, _NPZ = 50, 100, 50
-#: Bytes that any file may unpack to. Of JSON less, as its values take up to 24 times the bytes of their text.
-_LEAST_JSON, _LEAST_ARRAYS = 4 << 20, 64 << 20
-#: Bytes that lzma may take for its own; those of its default preset are 9 MiB.
+#: Bytes per packed byte of a gzip file, at most; saved runs have 3 to 16.
+_GZIP = 50
+#: Bytes per packed byte of an xz file, at most; outlines have 26 to 40.
+_XZ = 100
+#: Bytes per packed byte of an .npz, at most.
+_NPZ = 50
+#: Bytes that any JSON may unpack to: its values take up to 24 times the bytes of their text.
+_LEAST_JSON = 4 << 20
+#: Bytes that any .npz may unpack to.
+_LEAST_ARRAYS = 64 << 20
+#: Bytes of memory that lzma may use; its default preset uses 9 MiB.
 _XZ_MEMORY = 128 << 20
 
 
 class UnpackError(ValueError):
-    """Packed data that is damaged, or unpacks to more than it may; the message says which."""
+    """Packed data that is damaged, or unpacks to more than is allowed; the message says which."""
 
 
 def pack_json(value: Any, xz: bool = False) -> bytes:
-    """JSON, by gzip or by xz."""
+    """Returns a value as JSON, packed by gzip, or by xz."""
     text = json.dumps(value, separators=(",", ":")).encode()
     packed = lzma.compress(text) if xz else gzip.compress(text, 6, mtime=0)
     if len(text) <= _most(packed, _XZ if xz else _GZIP, _LEAST_JSON):
@@ -43,7 +49,10 @@ def pack_json(value: Any, xz: bool = False) -> bytes:
 
 
 def unpack_json(data: bytes) -> Any:
-    """The value of JSON, packed by gzip, by xz or not at all. Raises UnpackError."""
+    """Returns the value of JSON that is packed by gzip, by xz or not at all.
+
+    Raises UnpackError.
+    """
     try:
         if data[:2] == b"\x1f\x8b":
             data = _gunzip(data)
@@ -57,7 +66,7 @@ def unpack_json(data: bytes) -> Any:
 
 
 def pack_arrays(arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
-    """Arrays by name, as an .npz."""
+    """Returns arrays by name as an .npz."""
     out = io.BytesIO()
     np.savez_compressed(out, **arrays)
     if sum(a.nbytes for a in arrays.values()) > _most(out.getvalue(), _NPZ, _LEAST_ARRAYS):
@@ -67,19 +76,25 @@ def pack_arrays(arrays: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
 
 
 def unpack_arrays(data: bytes, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, np.ndarray[Any, Any]]:
-    """Arrays by name of an .npz without pickles, those whose names are wanted. Raises UnpackError."""
+    """Returns {name: array} of an .npz without pickles, for the names that `wanted` accepts.
+
+    Raises UnpackError.
+    """
     try:
         check_zip(data)
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files if wanted(name)}
     except UnpackError:
         raise
-    except Exception as e:  # noqa: BLE001 - what a damaged file raises, from zipfile to numpy, has no end
+    except Exception as e:  # noqa: BLE001 - a damaged file can raise anything, from zipfile to numpy
         raise UnpackError(f"no .npz of arrays: {type(e).__name__}: {e}") from e
 
 
 def check_zip(data: bytes) -> None:
-    """Refuses an archive whose files say that they unpack to more than they may. Raises UnpackError, BadZipFile."""
+    """Refuses an archive that would unpack to more than is allowed, by its own directory.
+
+    Raises UnpackError, BadZipFile.
+    """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         _check(sum(entry.file_size for entry in archive.infolist()), _most(data, _NPZ, _LEAST_ARRAYS))
 
@@ -103,7 +118,7 @@ def _unxz(data: bytes) -> bytes:
 
 
 def _most(packed: bytes, ratio: int, least: int) -> int:
-    """Bytes that packed data may unpack to."""
+    """Returns the bytes that packed data may unpack to."""
     return max(least, ratio * len(packed))
 
 

@@ -1,17 +1,24 @@
-r"""Functions called in a process of their own, where they may crash, leak, hang or print without hurting the caller.
+r"""Functions called in a process of their own, so that they cannot harm the caller.
+
+They may crash, leak, hang or print there.
 
 >>> with Process("example") as process:
 ...     process.call("math:factorial", 5), process.call("builtins:bytes", [1, 2])
 (120, b'\x01\x02')
 
-The one protocol for solvers that race, Vela, the reference model, cells of a benchmark and files that are fuzzed.
-Arguments and results are what JSON holds, and
-byte strings; nothing is pickled (`_child.py` has the format). A function may stream messages while it runs.
+All processes use this protocol.
+Racing solvers, Vela, the reference model, cells of a benchmark and fuzzing run in such processes.
+Arguments and results are JSON values and byte strings; nothing is pickled.
+`_child.py` describes the format.
+A function may stream messages while it runs.
 
-Why no library: Pebble 5.2 (ProcessPool, spawned workers) was tried. It imports the user's script again in each worker,
-so that a script without a main guard ends in BrokenProcessPool. It pickles, gives no results before the last, and knows
-no limit of memory or of processor time. A worker hung in native code outlives its deadline by the 3 s that SIGTERM is
-given.
+No library is used: Pebble 5.2 (ProcessPool, spawned workers) was tried.
+- It imports the user's script again in each worker.
+  A script without a main guard then ends in BrokenProcessPool.
+- It pickles.
+- It gives no results before the last one.
+- It has no limit of memory or of processor time.
+- A worker that hangs in native code outlives its deadline by the 3 s that SIGTERM is given.
 """
 
 from __future__ import annotations
@@ -32,17 +39,24 @@ from typing import Any, Self
 
 from ._child import pack, unpack
 
-#: Bytes: deep recursion in native code, such as Vela's on a graph of thousands of operators, overflows the usual 8 MB.
+#: Bytes of a worker's stack.
+#: Deep recursion in native code overflows the usual 8 MB.
+#: Vela's does so on a graph of thousands of operators.
 STACK = 512 << 20
-#: Seconds between looks at what a process uses, where that is limited.
+#: Seconds between checks of what a process uses, if that is limited.
 _POLL = 0.2
+#: The script that a process runs.
 _CHILD = Path(__file__).with_name("_child.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one call: wall seconds, MiB of resident memory of the process and all that it starts, seconds of its processor
-    time."""
+    """Limits of one call.
+
+    seconds    : wall time
+    mib        : MiB of resident memory of the process and all that it starts
+    cpu_seconds: processor time of the process
+    """
 
     seconds: float = math.inf
     mib: float = math.inf
@@ -50,10 +64,12 @@ class Limits:
 
 
 class WorkerError(RuntimeError):
-    """A call that failed: `refused` if the function raised (it would again; `place` says where), else the process did
-    not survive it.
+    """A call that failed.
 
-    killed: somebody else ended the process, such as a system without memory. stopped: it passed a limit.
+    refused: the function raised and would do so again; otherwise the process died
+    killed : the process was killed from outside, such as by a system without memory
+    stopped: the call passed a limit
+    place  : file and line of the exception, if the function raised
     """
 
     def __init__(
@@ -64,28 +80,32 @@ class WorkerError(RuntimeError):
 
 
 class _LimitPassed(Exception):
-    """What was passed, in words."""
+    """The limit that was passed, in words."""
 
 
 class Process:
-    """One process, started on first use and again after a failure or `recycle` calls. Not for calls from two threads at
-    once.
+    """One process, started on first use and again after a failure or `recycle` calls.
 
-    name: the first argument of its command line, for those who look for it. env: variables that differ from this
-    process's.
+    It must not be called from two threads at once.
+    name: the first argument of its command line, to recognise it in a list of processes.
+    stack: bytes of the stack of the thread that runs functions.
+    env: environment variables that differ from this process's.
     """
 
     def __init__(
         self, name: str, *, stack: int = STACK, recycle: float = math.inf, env: Mapping[str, str] | None = None
     ) -> None:
         self.name, self.stack, self.recycle, self.env = name, stack, recycle, dict(env or {})
-        #: MiB that the last call used at most, where its memory was limited: looked at every 0.2 s.
+        #: MiB that the last call used at most, if its memory was limited; checked every 0.2 s.
         self.peak_mib = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         self._calls = 0
 
     def start(self) -> subprocess.Popen[bytes]:
-        """The process, started unless it runs. Raises OSError."""
+        """Returns the process, and starts it unless it runs.
+
+        Raises OSError.
+        """
         if self._process is None or self._process.poll() is not None or self._calls >= self.recycle:
             self.close()
             self._calls = 0
@@ -109,10 +129,11 @@ class Process:
         limits: Limits = Limits(),  # noqa: B008 - frozen
         on_message: Callable[[Any], None] | None = None,
     ) -> Any:
-        """What the function returns; it is named "module:name", or one that can be named so. Raises WorkerError,
-        OSError, and TypeError for arguments that cannot be sent.
+        """Calls a function and returns its result.
 
-        on_message: called with all that the function passes to its argument `send`.
+        function: "module:name", or a function that can be named so.
+        on_message: called with each value that the function passes to its argument `send`.
+        Raises WorkerError, OSError, and TypeError for arguments that cannot be sent.
         """
         name = function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
         what = name.partition(":")[2]
@@ -143,7 +164,10 @@ class Process:
         return answer["value"]
 
     def kill(self) -> None:
-        """Ends the process and what it started in its session, so that a call under way in another thread fails now."""
+        """Ends the process and all that it started in its session.
+
+        A call that is under way in another thread fails then.
+        """
         process = self._process
         if process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -169,7 +193,10 @@ class Process:
 
 
 class _CallPipes:
-    """The pipes of a process during one call. Raises _LimitPassed, and EOFError where the process is gone."""
+    """The pipes of a process during one call.
+
+    Methods raise _LimitPassed, and EOFError if the process is gone.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], limits: Limits):
         assert process.stdin and process.stdout
@@ -197,7 +224,7 @@ class _CallPipes:
         return bytes(out)
 
     def _wait(self, reads: list[int], writes: list[int]) -> None:
-        """Until one of them is ready."""
+        """Waits until one of the pipes is ready."""
         while True:
             self._check()
             left = self._end - time.monotonic()
@@ -236,8 +263,11 @@ def _resident_mib(pid: int) -> float:
 
 
 def starved_seconds(pid: int) -> float:
-    """Seconds for which a process was ready to compute and did not get to, 0 where nobody tells (Linux does, in
-    /proc/PID/schedstat: the second of its numbers, nanoseconds; the kernel's Documentation/scheduler/sched-stats.rst).
+    """Returns the seconds for which a process was ready to compute but had no core.
+
+    On Linux it is the second number of /proc/PID/schedstat, in nanoseconds.
+    (The kernel's Documentation/scheduler/sched-stats.rst.)
+    Returns 0 if the system does not tell.
     """
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) * 1e-9
@@ -246,7 +276,7 @@ def starved_seconds(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Seconds that a process has computed, 0 where there is none."""
+    """Returns the processor time of a process in seconds, 0 if there is no such process."""
     import psutil
 
     try:

@@ -1,12 +1,17 @@
-"""What users name by a string, and one way to find it: extractors, cost models, rules and models.
+"""Objects that users name by a string: extractors, cost models, rules and models.
 
->>> extractors = Registry("extractor", "extraction.extractors", {"ilp": "extraction.ilp:extract"})
->>> extractors.find("ilp").__module__
-'extraction.ilp'
+>>> built_in = {"dag_greedy": "extraction.dag_greedy:extract"}
+>>> extractors = Registry("extractor", "extraction.extractors", built_in)
+>>> extractors.find("dag_greedy").__module__
+'extraction.dag_greedy'
 
-A name is that of something built in, an entry point of an installed package, `module:Name` or `file.py:Name`. Modules
-are found from the working directory too, as `python -m` would, and a file finds its neighbours, as `python file.py`
-would.
+A name is one of these:
+- that of a built-in object;
+- that of an entry point of an installed package;
+- `module:Name` or `file.py:Name`.
+
+Modules are also found from the working directory, like with `python -m`.
+A file finds its neighbours, like with `python file.py`.
 """
 
 from __future__ import annotations
@@ -31,21 +36,31 @@ from eqsat.ground.files import InputError, PluginError
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """One kind of what users name. what: the kind, in messages; group: of entry points; built_in: name ->
-    `module:Name`."""
+    """One kind of objects that users name.
+
+    what    : the kind, for messages
+    group   : of entry points
+    built_in: {name: `module:Name`}
+    """
 
     what: str
     group: str
     built_in: Mapping[str, str]
 
     def available(self) -> dict[str, str]:
-        """Name -> `module:Name`. Built-in names win over entry points."""
+        """Returns {name: `module:Name`}.
+
+        Built-in names win over entry points.
+        """
         named = {e.name: f"{e.module}:{e.attr}" if e.attr else e.module for e in entry_points(group=self.group)}
         return {**named, **self.built_in}
 
     def place(self, name: str) -> str:
-        """`module:Name` or `file.py:Name` of a name; a module that is looked into as a whole has no Name. Raises
-        InputError."""
+        """Returns `module:Name` or `file.py:Name` for a name.
+
+        There is no Name for a module that is used as a whole.
+        Raises InputError.
+        """
         known = self.available()
         if name in known:
             return known[name]
@@ -57,12 +72,18 @@ class Registry:
         return name
 
     def find(self, name: str) -> Any:
-        """The object, or the module, of a name. Raises InputError, PluginError."""
+        """Returns the object, or the module, of a name.
+
+        Raises InputError, PluginError.
+        """
         return load(self.place(name))
 
     def find_callable(self, name: str, *parameters: str, **keywords: str) -> Any:
-        """The object, which takes these arguments; only their number and the keywords matter. Raises InputError where
-        it does not."""
+        """Returns the object of a name, which must take these arguments.
+
+        Only their number and the keywords matter.
+        Raises InputError if it does not take them, PluginError if its import fails.
+        """
         found = self.find(name)
         form = ", ".join([*parameters, *(f"{k}={v}" for k, v in keywords.items())])
         if not callable(found):
@@ -71,14 +92,16 @@ class Registry:
             inspect.signature(found).bind(*parameters, **keywords)
         except TypeError as e:
             raise InputError(f"{name} is no {self.what}: it is called as ({form}), and that says: {e}") from e
-        except ValueError:  # native code that does not tell what it takes
+        except ValueError:  # native code without a signature
             pass
         return found
 
 
 def load(place: str) -> Any:
-    """The object of `module:Name` or `file.py:Name`, or the module where there is no Name. Raises InputError,
-    PluginError."""
+    """Returns the object of `module:Name` or `file.py:Name`, or the module if there is no Name.
+
+    Raises InputError, PluginError.
+    """
     module_place, attribute = split(place)
     module = _module(module_place)
     if not attribute:
@@ -89,7 +112,7 @@ def load(place: str) -> Any:
 
 
 def split(place: str) -> tuple[str, str]:
-    """(module or file, name in it or "")."""
+    """Returns (module or file, name in it or "")."""
     if place.endswith(".py") or ":" not in place:
         return place, ""
     module, _, attribute = place.rpartition(":")
@@ -97,12 +120,12 @@ def split(place: str) -> tuple[str, str]:
 
 
 def place_of(kind: type) -> str:
-    """What `load` takes for a class, also in another process."""
+    """Returns the place of a class for `load`, also in another process."""
     files = [place for place, (_, module) in _files.items() if module.__name__ == kind.__module__]
     return f"{files[0] if files else kind.__module__}:{kind.__qualname__}"
 
 
-#: Files that were imported: what they said then, and their modules.
+#: {path of a file that was imported: (its content then, its module)}.
 _files: dict[str, tuple[bytes, ModuleType]] = {}
 
 
@@ -125,21 +148,24 @@ def _importable(name: str) -> ModuleType:
 
 
 def _is_module(name: str) -> bool:
-    """Whether there is a module of this name. Raises PluginError where its package cannot be imported."""
-    _see(os.getcwd())
+    """Whether there is a module of this name.
+
+    Raises PluginError if its package cannot be imported.
+    """
+    _add_to_path(os.getcwd())
     try:
         return name in sys.modules or (bool(name) and importlib.util.find_spec(name) is not None)
-    except (ModuleNotFoundError, ValueError):  # its package is none, or the name is no name
+    except (ModuleNotFoundError, ValueError):  # no such package, or not a module name
         return False
     except Exception as e:  # noqa: BLE001 - the package is a user's, too
         raise PluginError(f"cannot import the package of {name}: {type(e).__name__}: {e}") from e
 
 
 def _file(place: str) -> ModuleType:
-    """The module of a file; executed again where the file has changed."""
+    """Returns the module of a file; executes it again if the file has changed."""
     path = os.path.abspath(place)
-    _see(os.getcwd())
-    _see(os.path.dirname(path))
+    _add_to_path(os.getcwd())
+    _add_to_path(os.path.dirname(path))
     try:
         source = Path(path).read_bytes()
     except FileNotFoundError:
@@ -147,7 +173,7 @@ def _file(place: str) -> ModuleType:
     if path in _files and _files[path][0] == source:
         return _files[path][1]
     stem = re.sub(r"\W", "_", Path(path).stem)
-    name = f"{stem}_{hashlib.sha256(path.encode()).hexdigest()[:8]}"  # that no other file and no package has
+    name = f"{stem}_{hashlib.sha256(path.encode()).hexdigest()[:8]}"  # unique among all modules
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -157,6 +183,6 @@ def _file(place: str) -> ModuleType:
     return module
 
 
-def _see(directory: str) -> None:
+def _add_to_path(directory: str) -> None:
     if directory not in sys.path:
         sys.path.append(directory)

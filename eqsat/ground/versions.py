@@ -1,5 +1,7 @@
-"""Versions that a result depends on: of eqsat, as its sources and their commit say, and of the packages that it uses,
-as they are installed."""
+"""Versions that a result depends on.
+
+That of eqsat is from its sources and their commit, those of other packages are the installed ones.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,25 @@ from pathlib import Path
 
 from eqsat import __version__
 
+#: The version of a package that is not installed.
 ABSENT = "absent"
+#: The directory of the checkout, if the sources are in one.
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Version by package name, ABSENT for one that is not installed. A clone of eqsat that nobody installed knows its
-    own too."""
+    """Returns {package: version}, ABSENT for a package that is not installed.
+
+    A clone of eqsat that is not installed knows its own version, too.
+    """
     return {p: __version__ if p == "eqsat" else _installed(p) for p in packages}
 
 
 def commit() -> str:
-    """The commit of the checkout that these sources are, with "-dirty" where they differ from it; ABSENT where they are
-    none, as within a package directory that lies in somebody else's checkout."""
+    """Returns the commit of the checkout of these sources, with "-dirty" if they differ from it.
+
+    Returns ABSENT if they are no checkout of their own.
+    """
     if _git("rev-parse", "--show-toplevel") != str(_ROOT):
         return ABSENT
     return _git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")

@@ -1,9 +1,9 @@
-"""Worker processes for Vela and the TOSA reference model: native code, which can crash, leak or hang there without
-hurting the caller.
+"""Worker processes for Vela and the TOSA reference model.
 
-Every failure is a `WorkerError`. The protocol is that of `eqsat/ground/process.py`. Vela leaks about 9 kB for each
-compile, so a worker is replaced after some thousands; its recursion overflows a stack of 8 MB on deep graphs, so a
-worker has a large one.
+Their native code can crash, leak or hang there without hurting the caller.
+Every failure is a `WorkerError`; `eqsat/ground/process.py` has the protocol.
+Vela leaks about 9 kB for each compile, so a worker is replaced after some thousands of calls.
+Vela's recursion overflows a stack of 8 MB on deep graphs, so a worker has a large one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from eqsat.ground.process import Limits, Process, WorkerError
 
 _Value = TypeVar("_Value")
 
+#: Calls after which a worker is replaced.
 _RECYCLE = 4000
-#: With an empty search path the reference model finds no gdb, which it would start for a backtrace at every refusal
-#: (over 1 s each).
+#: Environment of workers.
+#: With an empty search path the reference model finds no gdb.
+#: It would start gdb for a backtrace at every refusal (over 1 s each).
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PATH": os.devnull}
-#: Calls that go on beside the caller, at most; they wait most of the time, for workers or for another process.
+#: Calls that run beside the caller, at most.
+#: Most of the time they wait, for workers or for another process.
 _BESIDE = 8
 
 
@@ -37,8 +40,10 @@ class Worker(Process):
 
 
 class Pool:
-    """A fixed number of workers behind threads; use as a context manager. A call whose worker was killed is made once
-    more."""
+    """A fixed number of workers behind threads; use it as a context manager.
+
+    A call whose worker was killed is made once more.
+    """
 
     def __init__(self, size: int | None = None):
         self.size = size or max(1, min(os.cpu_count() or 1, 4))
@@ -53,7 +58,10 @@ class Pool:
         self._check: Callable[[], None] = lambda: None
 
     def call(self, function: Callable[..., Any], *args: Any, limits: Limits) -> Any:
-        """As `Process.call`, in whichever worker is free. Raises WorkerError, and what `checking` says."""
+        """Calls a function in a free worker; see `Process.call`.
+
+        Raises WorkerError, and the exceptions of `checking`.
+        """
         if not self._is_beside():
             self._check()
         worker = self._idle.get()
@@ -72,13 +80,15 @@ class Pool:
         return worker.call(function, *args, limits=limits)
 
     def map(self, fn: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """`fn` over `items`, at most `size` at a time; exceptions propagate."""
+        """Returns `fn` of all `items`, at most `size` at a time; exceptions propagate."""
         return list(self._threads.map(partial(self._not_checked, fn) if self._is_beside() else fn, items))
 
     @contextmanager
     def checking(self, check: Callable[[], None]) -> Iterator[None]:
-        """Within it `check` runs before each call, from whichever thread but for what was begun by `start`; what it
-        raises is raised in place of the call."""
+        """Within it `check` runs before each call; its exception takes the place of the call.
+
+        It runs in every thread, but not for work that was begun by `start`.
+        """
         self._check = check
         try:
             yield
@@ -86,7 +96,7 @@ class Pool:
             self._check = lambda: None
 
     def start(self, fn: Callable[..., _Value], *args: Any) -> Future[_Value]:
-        """`fn` of the arguments in a thread of its own, while the caller does something else."""
+        """Calls `fn` in a thread of its own, while the caller does something else."""
         return self._beside.submit(self._not_checked, fn, *args)
 
     def _is_beside(self) -> bool:

@@ -1,5 +1,7 @@
-"""What is not computed twice: prices and answers, content-addressed, on disk and, where a team wants it, shared.
+"""Prices and answers that are not computed twice.
 
-An entry is bytes under a kind and a name that says everything the bytes depend on. It is data and never code, and is
-checked when it is read. Whatever happens to a store costs time and never a result.
+They are content-addressed, on disk and, for a team that wants it, shared.
+An entry is bytes under a kind and a name; the name contains all that the bytes depend on.
+An entry is data and never code, and is checked when it is read.
+A failure of a store costs time and never a result.
 """

@@ -13,26 +13,33 @@ from pathlib import Path
 from eqsat.ground.files import InputError
 from eqsat.store.setting import check_file
 
-#: Bytes of one entry: more is none of ours.
+#: Bytes of one entry, at most; a larger one is not one of ours.
 LARGEST = 64 << 20
 #: Bytes of the checksum of an entry.
 MARK = 16
-#: Part of a limit that is dropped at once when it is passed, so that this is rare.
+#: Part of a limit that is dropped at once when it is exceeded, so that this is rare.
 _SPARE = 0.1
-#: Microseconds for which a use is not noted again: reading stays reading.
+#: Microseconds during which a use is not recorded again, so that reading rarely writes.
 _FRESH = 6 * 3600 * 10**6
-#: How often, and after how many seconds, a file that another process is making is tried again.
-_TRIES, _PAUSE = 20, 0.05
-#: Keys of one query: SQLite takes 999 parameters, or more.
+#: Attempts to open a file that another process is making.
+_TRIES = 20
+#: Seconds between these attempts.
+_PAUSE = 0.05
+#: Keys of one query, at most: SQLite takes 999 parameters, or more.
 _AT_ONCE = 500
-#: What sqlite3 raises; its messages quote a damaged schema, which may be no text.
+#: Exceptions of sqlite3.
+#: Its messages quote a damaged schema, which may be no text.
 FAILURES: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
 _TABLE = "create table if not exists entries (key text primary key, value blob not null, mark blob not null, used integer not null)"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Entries of one kind: how many are kept, and of how many bytes in all (0: bytes are not counted)."""
+    """One kind of entries.
+
+    entries: how many are kept
+    bytes  : total size that is kept (0: bytes are not counted)
+    """
 
     name: str
     entries: int
@@ -42,35 +49,44 @@ class Kind:
         return f"{self.name}:{name}"
 
     def range(self, prefix: str = "") -> tuple[str, str]:
-        """The first key of the names that begin so, and what no longer is one."""
+        """Returns the first key of the names with this prefix, and the first key after them."""
         start = self.key(prefix)
         return start, start[:-1] + chr(ord(start[-1]) + 1)
 
 
 def mark(key: str, value: bytes) -> bytes:
-    """The checksum of an entry: of its key, too, so that one in another's place is none."""
+    """Returns the checksum of an entry.
+
+    It covers the key, so that an entry under another key is not valid.
+    """
     return hashlib.blake2b(key.encode(errors="replace") + b"\0" + value, digest_size=MARK).digest()
 
 
 def is_valid(key: object, value: object, checksum: object) -> bool:
-    """Whether a row is an entry as it was written."""
+    """Whether a row is an entry that is unchanged since it was written."""
     return isinstance(key, str) and isinstance(value, bytes) and len(value) <= LARGEST and checksum == mark(key, value)
 
 
 class LocalStore:
-    """Bytes by key. Any failure of the disk costs only the store: reads give nothing, writes are dropped, and `failure`
-    says why."""
+    """A store of bytes by key, in an SQLite file.
+
+    Any failure of the disk costs only the store: reads find nothing, writes are dropped.
+    failure: the first failure in words, "" if there is none.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self.failure = path, ""
         self._db: sqlite3.Connection | None = None
-        with self._noting(OSError, InputError):
+        with self._keeping_failure(OSError, InputError):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = self._open()
 
     @contextlib.contextmanager
-    def _noting(self, *more: type[Exception]) -> Iterator[None]:
-        """What fails within costs only the store; the first failure is kept."""
+    def _keeping_failure(self, *more: type[Exception]) -> Iterator[None]:
+        """Within it failures of SQLite, and those in `more`, are kept in `failure` and not raised.
+
+        Only the first failure is kept.
+        """
         failures: tuple[type[Exception], ...] = (*FAILURES, *more)
         try:
             yield
@@ -82,10 +98,10 @@ class LocalStore:
             check_file(self.path)
             try:
                 return self._connect()
-            except sqlite3.OperationalError as e:  # in use or not writable: not ours to throw away
+            except sqlite3.OperationalError as e:  # in use or not writable: it must not be removed
                 if "locked" not in str(e) or not left:
                     raise
-                time.sleep(_PAUSE)  # another process turns it to WAL, which does not wait by itself
+                time.sleep(_PAUSE)  # another process switches it to WAL, which does not wait
             except (sqlite3.DatabaseError, UnicodeDecodeError):
                 self.path.unlink(missing_ok=True)  # damaged: everything can be computed again
         return self._connect()
@@ -96,7 +112,7 @@ class LocalStore:
             db.text_factory = lambda raw: raw.decode(errors="replace")  # a damaged key is no key
             db.execute("pragma trusted_schema=off")
             db.execute("pragma journal_mode=wal")
-            db.execute("pragma synchronous=normal")  # what a crash of the machine loses is computed again
+            db.execute("pragma synchronous=normal")  # entries lost in a crash are computed again
             db.execute(_TABLE)
             db.execute("select count(*) from entries").fetchone()
         except BaseException:
@@ -105,7 +121,7 @@ class LocalStore:
         return db
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        """The entries that are there; notes their use, and drops what is damaged."""
+        """Returns the entries that exist; records their use, and drops damaged ones."""
         found: dict[str, bytes] = {}
         for i in range(0, len(keys), _AT_ONCE):
             part = keys[i : i + _AT_ONCE]
@@ -113,7 +129,7 @@ class LocalStore:
         return found
 
     def range(self, first: str, end: str) -> dict[str, bytes]:
-        """All from one key to before another, in their order."""
+        """Returns all entries with first <= key < end, in the order of keys."""
         return dict(sorted(self._read("key >= ? and key < ?", (first, end)).items()))
 
     def _read(self, where: str, parameters: Sequence[str]) -> dict[str, bytes]:
@@ -139,20 +155,22 @@ class LocalStore:
         return found
 
     def put(self, entries: Mapping[str, bytes], kind: Kind) -> None:
-        """Remembers entries of one kind, and forgets those of it that were not used for the longest time beyond its
-        limits."""
+        """Stores entries of one kind.
+
+        If the kind is over its limits, its least recently used entries are dropped.
+        """
         if self._db is None or not entries:
             return
         now = time.time_ns() // 1000
         rows = [(k, v, mark(k, v), now) for k, v in entries.items() if len(v) <= LARGEST]
-        with self._noting(), self._db:
+        with self._keeping_failure(), self._db:
             self._db.executemany("insert or replace into entries values (?, ?, ?, ?)", rows)
             self._keep(self._db, *kind.range(), kind.entries, kind.bytes)
 
     def keep(self, first: str, end: str, entries: int) -> None:
-        """Forgets all in a range of keys but those that were used last."""
+        """Drops all entries with first <= key < end but the `entries` that were used last."""
         if self._db is not None:
-            with self._noting(), self._db:
+            with self._keeping_failure(), self._db:
                 self._keep(self._db, first, end, entries, 0, 0.0)
 
     @staticmethod
@@ -171,7 +189,7 @@ class LocalStore:
             )
 
     def size(self, kind: Kind) -> tuple[int, int]:
-        """(entries of a kind, bytes of their values)."""
+        """Returns (entries of a kind, bytes of their values)."""
         found = (0, 0)
         with contextlib.suppress(*FAILURES):
             if self._db is not None:
@@ -181,13 +199,13 @@ class LocalStore:
         return found
 
     def bytes(self) -> int:
-        """On disk, with what SQLite has beside the file."""
+        """Returns the bytes on disk, with the files that SQLite has beside the store."""
         with contextlib.suppress(OSError):
             return sum(p.stat().st_size for p in self.path.parent.glob(f"{self.path.name}*"))
         return 0
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Drops all entries."""
         if self._db is not None:
             with contextlib.suppress(*FAILURES):
                 with self._db:
@@ -196,9 +214,9 @@ class LocalStore:
                 self._db.execute("pragma wal_checkpoint(truncate)")
 
     def seal(self) -> None:
-        """Makes the file one that is whole without those that SQLite has beside it."""
+        """Makes the file complete without the files that SQLite has beside it."""
         if self._db is not None:
-            with self._noting():
+            with self._keeping_failure():
                 self._db.execute("pragma journal_mode=delete")
 
     def close(self) -> None:

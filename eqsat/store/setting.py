@@ -1,7 +1,10 @@
-"""Where the store is: one setting, `EQSAT_CACHE`, `--cache`, `tool.eqsat.cache` or `Options(cache=...)`.
+"""The place of the store.
+
+It is one setting: `EQSAT_CACHE`, `--cache`, `tool.eqsat.cache` or `Options(cache=...)`.
 
 DIRECTORY, or FILE.sqlite       on this machine
-URL                             a shared store besides the user's own: file://, https://, s3://, ... of fsspec
+URL                             a shared store besides the user's own: file://, https://, s3://, ...
+of fsspec
 DIRECTORY,URL                   both
 DIRECTORY,read-only:URL         the shared store is never written to
 """
@@ -19,15 +22,24 @@ from eqsat.ground.files import InputError
 
 #: The environment variable of the setting.
 VARIABLE = "EQSAT_CACHE"
+#: The prefix of a URL to which nothing is written.
 _READ_ONLY = "read-only:"
-_FILE, _SUFFIX = "store.sqlite", ".sqlite"
-#: How every SQLite database begins that is not empty (sqlite.org/fileformat.html).
+#: The name of the store in a directory.
+_FILE = "store.sqlite"
+#: The suffix of a place that is a file.
+_SUFFIX = ".sqlite"
+#: The first bytes of every SQLite database that is not empty (sqlite.org/fileformat.html).
 _MAGIC = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """file: the store on this machine. url: the shared one, "" without. read_only: that is only read."""
+    """The places of the store.
+
+    file     : the store on this machine
+    url      : the shared store, "" if there is none
+    read_only: whether the shared store is only read
+    """
 
     file: Path
     url: str = ""
@@ -35,8 +47,11 @@ class Setting:
 
     @staticmethod
     def of(text: str | Path | None = None) -> Setting:
-        """Of a setting; None: of the environment's, else the user's cache directory. Raises InputError for what is
-        none."""
+        """Returns the setting that `text` describes.
+
+        None means that of the environment, else the user's cache directory.
+        Raises InputError for a text that is no setting.
+        """
         given = str(text or os.environ.get(VARIABLE) or "")
         local: list[str] = []
         shared: list[str] = []
@@ -52,7 +67,10 @@ class Setting:
         return Setting(file, url.removeprefix(_READ_ONLY), url.startswith(_READ_ONLY))
 
     def check(self) -> None:
-        """Raises InputError where the file is something else, or nothing can be reached by such a URL."""
+        """Checks that the file is a store, or absent, and that the URL's protocol is known.
+
+        Raises InputError.
+        """
         check_file(self.file)
         if self.url:
             import fsspec
@@ -69,7 +87,10 @@ class Setting:
 
 
 def check_file(path: Path) -> None:
-    """Refuses a file that is something else: it is neither written to nor replaced. Raises InputError."""
+    """Refuses a file that is something else: it is neither written to nor replaced.
+
+    Raises InputError.
+    """
     with suppress(OSError), path.open("rb") as f:
         if (head := f.read(len(_MAGIC))) and head != _MAGIC:
             raise InputError(f"{path} is no store of eqsat: choose another place for the cache, or remove it")

@@ -1,7 +1,10 @@
-"""A store that a team shares: a folder, an HTTP server or a bucket, whatever fsspec reaches.
+"""A store that a team shares: a folder, an HTTP server or a bucket that fsspec reaches.
 
-An entry is a file that is written once, whole: `KIND/NAME`, its bytes after a checksum of name and bytes. Nothing is
-listed and nothing is locked. What is damaged is passed over; a store that fails once is not used again by this process.
+An entry is a file `KIND/NAME` that is written once.
+It has a checksum of name and bytes, followed by the bytes.
+Nothing is listed and nothing is locked.
+Damaged entries are ignored.
+A store that fails once is not used again by this process.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any, TypeVar
 from eqsat.ground.files import write_atomically
 from eqsat.store.local import LARGEST, MARK, is_valid, mark
 
-#: What an entry begins with; another format has another one.
+#: The first bytes of an entry; they change with the format.
 _HEAD = b"eqsat 1\n"
 #: Seconds for one entry, after which the store counts as unreachable.
 _SECONDS = 20.0
@@ -24,14 +27,17 @@ T = TypeVar("T")
 
 
 class SharedStore:
-    """Entries by name at a URL. failure: why it is not used any more, "" while it is."""
+    """Entries by name at a URL.
+
+    failure: why the store is not used any more, "" while it is.
+    """
 
     def __init__(self, url: str, read_only: bool) -> None:
         self.url, self.read_only, self.failure = url.rstrip("/"), read_only, ""
         self._lock = threading.Lock()
 
     def get(self, name: str) -> bytes | None:
-        """The bytes of an entry; None where there is none, or none that is whole."""
+        """Returns the bytes of an entry, None if it does not exist or is damaged."""
         raw = self._attempt(lambda: self._read(name))
         if raw is None or not raw.startswith(_HEAD):
             return None
@@ -45,7 +51,8 @@ class SharedStore:
 
     def _read(self, name: str) -> bytes | None:
         fs, path = self._file(name)
-        streamed = {"block_size": 0} if "http" in fs.protocol else {}  # one request, and no look at the size before
+        # block_size 0 is one request, without another one for the size before
+        streamed = {"block_size": 0} if "http" in fs.protocol else {}
         parts, left = [], len(_HEAD) + MARK + LARGEST
         try:
             with fs.open(path, "rb", **streamed) as f:
@@ -71,7 +78,10 @@ class SharedStore:
         return fs, str(path)
 
     def _attempt(self, work: Callable[[], T]) -> T | None:
-        """What comes of work that may fail or never end; None where it does."""
+        """Returns the result of work that may fail or never end; None if it does.
+
+        A failure is kept in `failure`.
+        """
         if self.failure:
             return None
         done: list[T] = []
@@ -80,7 +90,7 @@ class SharedStore:
         def run() -> None:
             try:
                 done.append(work())
-            except Exception as e:  # noqa: BLE001 - every protocol has errors of its own, and none may cost more than time
+            except Exception as e:  # noqa: BLE001 - every protocol has its own errors; a failure may cost only time
                 failed.append(f"{type(e).__name__}: {e}".splitlines()[0])
 
         thread = threading.Thread(target=run, daemon=True)
@@ -95,5 +105,8 @@ class SharedStore:
 
 @cache
 def shared_store(url: str, read_only: bool) -> SharedStore:
-    """The one of this process: what failed once is not asked again."""
+    """Returns the one SharedStore of this process for a URL.
+
+    So a store that failed once is not asked again.
+    """
     return SharedStore(url, read_only)

@@ -1,4 +1,4 @@
-"""The store as everybody uses it: what is on this machine, and behind it what a team shares."""
+"""The store for all users: the one on this machine, and behind it the one that a team shares."""
 
 from __future__ import annotations
 
@@ -13,18 +13,28 @@ from eqsat.store.local import FAILURES, LARGEST, Kind, LocalStore, is_valid
 from eqsat.store.setting import Setting, check_file
 from eqsat.store.shared import shared_store
 
+#: Prices of units, by `cost_models.cache`.
 PRICES = Kind("price", 400_000)
+#: Answers to whole graphs.
 ANSWERS = Kind("answer", 4_000, 256 << 20)
+#: All kinds of entries.
 KINDS = (PRICES, ANSWERS)
 #: Entries that are copied at once.
 _BATCH = 2_000
 
 
 class Store:
-    """Entries of all kinds by name, and what was fetched from elsewhere among them."""
+    """Entries of all kinds by name.
+
+    local : the store on this machine
+    shared: the team's store, or None
+    """
 
     def __init__(self, place: str | Path | None = None) -> None:
-        """place: see `setting.py`. Raises InputError where one is given that cannot be used."""
+        """Opens the store at `place`; `setting.py` says which places there are.
+
+        Raises InputError if `place` is given and cannot be used.
+        """
         self.setting = Setting.of(place)
         if place:
             self.setting.check()
@@ -34,7 +44,7 @@ class Store:
 
     @property
     def warnings(self) -> list[str]:
-        """What the user is told of, a line each."""
+        """Warnings for the user, one line each."""
         out = []
         if self.local.failure:
             out.append(f"prices are measured anew each time: {self.local.path}: {self.local.failure}")
@@ -43,29 +53,29 @@ class Store:
         return out
 
     def get(self, kind: Kind, names: Sequence[str]) -> dict[str, bytes]:
-        """What this machine has."""
+        """Returns {name: bytes} of the entries that this machine has."""
         found = self.local.get([kind.key(n) for n in names])
         return {key.partition(":")[2]: value for key, value in found.items()}
 
     def put(self, kind: Kind, entries: Mapping[str, bytes]) -> None:
-        """Remembers entries on this machine."""
+        """Stores entries on this machine."""
         self.local.put({kind.key(n): v for n, v in entries.items()}, kind)
 
     def family(self, kind: Kind, prefix: str) -> dict[str, bytes]:
-        """All on this machine whose names begin so, by the rest of them."""
+        """Returns {rest of the name: bytes} of the entries on this machine with a prefix."""
         start = len(kind.key(prefix))
         return {key[start:]: value for key, value in self.local.range(*kind.range(prefix)).items()}
 
     def keep(self, kind: Kind, prefix: str, most: int) -> None:
-        """Forgets all whose names begin so but those that were used last."""
+        """Drops all entries with a prefix on this machine but the `most` that were used last."""
         self.local.keep(*kind.range(prefix), most)
 
     def fetch(self, kind: Kind, name: str) -> bytes | None:
-        """What the team's store has under a name."""
+        """Returns the bytes of an entry of the team's store, None if it has none."""
         return self.shared.get(f"{kind.name}/{name}") if self.shared else None
 
     def publish(self, kind: Kind, name: str, value: bytes) -> None:
-        """Gives the team's store an entry."""
+        """Writes an entry to the team's store."""
         if self.shared:
             self.shared.put(f"{kind.name}/{name}", value)
 
@@ -74,7 +84,7 @@ class Store:
 
 
 def batch_name(names: Iterable[str]) -> str:
-    """The name of what is known under several names at once."""
+    """Returns the name of the batch of entries with these names."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(names):
         digest.update(name.encode() + b"\0")
@@ -82,7 +92,10 @@ def batch_name(names: Iterable[str]) -> str:
 
 
 def exported(store: LocalStore, path: Path) -> int:
-    """Writes all entries to one file and gives their number. Raises OutputError."""
+    """Writes all entries to one file and returns their number.
+
+    Raises OutputError.
+    """
     count = 0
     try:
         with beside(path) as temporary:
@@ -100,8 +113,11 @@ def exported(store: LocalStore, path: Path) -> int:
 
 
 def imported(store: LocalStore, path: Path) -> tuple[int, int]:
-    """Takes over the entries of such a file, each checked: (taken, refused). Raises InputError for another file, and
-    where it is damaged, after what could be read was taken."""
+    """Takes over the entries of such a file, each checked, and returns (taken, refused).
+
+    Raises InputError for another file.
+    Raises InputError for a damaged file, too, after taking over the entries that could be read.
+    """
     if not path.is_file() or not path.stat().st_size:
         raise InputError(f"cannot read {path}: give a file that `eqsat cache export` wrote")
     check_file(path)
@@ -116,7 +132,10 @@ def imported(store: LocalStore, path: Path) -> tuple[int, int]:
 
 @contextmanager
 def _rows(path: Path) -> Iterator[Iterator[tuple[object, object, object]]]:
-    """The rows of a file, which is only read, and whose schema is not trusted. Raises sqlite3.Error."""
+    """Yields the rows of a file, which is only read, and whose schema is not trusted.
+
+    Raises sqlite3.Error.
+    """
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
         db.text_factory = lambda raw: raw.decode(errors="replace")
         db.execute("pragma trusted_schema=off")
@@ -126,7 +145,7 @@ def _rows(path: Path) -> Iterator[Iterator[tuple[object, object, object]]]:
 
 
 def _copied(rows: Iterable[tuple[object, object, object]], store: LocalStore) -> tuple[int, int]:
-    """(entries that a store took, rows that are none)."""
+    """Copies rows into a store and returns (entries that it took, rows that are not valid)."""
     by_kind: dict[Kind, dict[str, bytes]] = {kind: {} for kind in KINDS}
     kinds = {kind.name: kind for kind in KINDS}
     taken = refused = 0

@@ -1,4 +1,4 @@
-"""What a graph is compiled for: families of accelerators, their configurations and native transposes."""
+"""Targets of compilation: families of accelerators, their configurations and native transposes."""
 
 from eqsat.target.accelerators import ACCELERATORS, Target, TargetError
 from eqsat.target.families import FAMILIES

@@ -1,4 +1,4 @@
-"""What a graph is compiled for: the Vela flags that ExecuTorch's EthosUCompileSpec hands over."""
+"""The target of a compilation: the Vela flags of ExecuTorch's EthosUCompileSpec."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from eqsat.target.family import Core, Family
 if TYPE_CHECKING:  # ExecuTorch takes seconds to import
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
+#: {accelerator configuration: its family}.
 _FAMILY = {accelerator: family for family in FAMILIES for accelerator in family.cores}
 #: Every accelerator configuration of Vela (`vela --help`).
 ACCELERATORS = tuple(_FAMILY)
@@ -39,10 +40,11 @@ class Target:
         memory_mode: str | None = None,
         config: str | None = None,
     ) -> Target:
-        """Target by accelerator name, with ExecuTorch's default system config, memory mode and config file; a Target is
-        one already.
+        """Returns the target of an accelerator name; a Target is returned unchanged.
 
-        Equal to that of an `EthosUCompileSpec` made of the same, without ExecuTorch, which takes seconds to import.
+        Without options it has ExecuTorch's default system config, memory mode and config file.
+        It equals the target of an `EthosUCompileSpec` with these options.
+        (ExecuTorch, which takes seconds to import, is not needed.)
         Raises TargetError for a name that Vela does not know.
         """
         if isinstance(name, Target):
@@ -67,22 +69,28 @@ class Target:
 
     @staticmethod
     def from_compile_spec(spec: EthosUCompileSpec) -> Target:
-        """Target of an `EthosUCompileSpec`."""
+        """Returns the target of an `EthosUCompileSpec`.
+
+        Raises TargetError.
+        """
         return Target.from_flags(spec.compiler_flags)
 
     @staticmethod
     def from_flags(flags: Sequence[str]) -> Target:
-        """Target from Vela command-line flags; `--accelerator-config` must be among them."""
+        """Returns the target of Vela command-line flags, which must have `--accelerator-config`.
+
+        Raises TargetError.
+        """
         for f in flags:
             if m := re.fullmatch(r"--accelerator-config=(\S+)", f):
                 Target.check_name(m[1])
-                # output paths are not part of what a graph is compiled for
+                # output paths are not part of a target
                 kept = tuple(f for f in flags if f.startswith("--") and not f.startswith(("--output-dir", "--verbose")))
                 return Target(m[1].lower(), kept)
         raise TargetError(f"no --accelerator-config among the Vela flags {list(flags)}")
 
     def with_flags(self, flags: Sequence[str]) -> Target:
-        """The same with more flags."""
+        """Returns the target with more flags."""
         return Target(self.accelerator, (*self.flags, *flags)) if flags else self
 
     def sets(self, option: str) -> bool:

@@ -1,10 +1,13 @@
-"""The families of accelerators, each a record of traits (`family.py`), as Vela 5 sees them.
+"""The families of accelerators for Vela 5, each a record of traits (`family.py`).
 
-Read in the sources of its C++ compiler (regor): architecture/ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp,
-ethosu85/ethos_u85.cpp and the *_performance.cpp beside them. What is marked "measured" was measured with Vela 5.1.
-`tests/vela/test_facts.py` asks the Vela that is there for the native transposes; totals by these figures are held
-against it in `tests/cost_models/test_analytic.py`. The guards on TRANSPOSE are those of ExecuTorch 1.5 (backends/arm,
-operator support).
+The figures are from the sources of Vela's C++ compiler (regor), in its directory architecture:
+- ethosu55/ethos_u55.cpp, ethosu65/ethos_u65.cpp, ethosu85/ethos_u85.cpp;
+- the *_performance.cpp beside them.
+
+Figures marked "measured" were measured with Vela 5.1.
+`tests/vela/test_facts.py` checks the native transposes with the installed Vela.
+`tests/cost_models/test_analytic.py` checks totals by these figures with it.
+The guards on TRANSPOSE are those of ExecuTorch 1.5 (backends/arm, operator support).
 """
 
 from __future__ import annotations
@@ -13,7 +16,12 @@ from dataclasses import replace
 
 from eqsat.target.family import HWC, Core, Family, SharedMemory, SplitMemory, Transposes
 
-_SMALL, _MIDDLE, _LARGE = SharedMemory(16, 2), SharedMemory(24, 4), SharedMemory(48, 8)
+#: Memory of ethos-u55-32 and -64.
+_SMALL = SharedMemory(16, 2)
+#: Memory of ethos-u55-128.
+_MIDDLE = SharedMemory(24, 4)
+#: Memory of ethos-u55-256 and of U65.
+_LARGE = SharedMemory(48, 8)
 
 U55 = Family(
     name="u55",
@@ -81,10 +89,14 @@ def _split(
     pooling: tuple[int, ...],
     products: tuple[int, ...],
 ) -> SplitMemory:
-    """From KiB."""
+    """Returns a SplitMemory.
+
+    inputs, accumulators: KiB.
+    """
     return SplitMemory(inputs * 1024, accumulators * 1024, units, pooling, products)
 
 
+# Shapes (h, w, granules) of stored inputs by micro block; `SplitMemory.units` explains them.
 _SQUARE, _FLAT = ((2, 2, 1), (1, 2, 2), (1, 1, 4)), ((1, 4, 1), (1, 2, 2), (1, 1, 4))
 _DEEP, _DEEP_FLAT = ((2, 4, 1), (2, 2, 2), (1, 2, 4)), ((2, 4, 1), (1, 4, 2), (1, 2, 4))
 _DEEPEST, _DEEPEST_FLAT = ((4, 4, 1), (2, 4, 2), (2, 2, 4)), ((4, 4, 1), (2, 4, 2), (1, 4, 4))
@@ -176,5 +188,5 @@ U85 = Family(
     memory_mode="Sram_Only",
 )
 
-#: Every family that there is. A new one is a record above and its place here.
+#: All families; a new one is a record above and an entry here.
 FAMILIES = (U55, U65, U85)

@@ -1,7 +1,8 @@
-"""What tells one family of accelerators from another, as records of traits. The families themselves are in
-`families.py`.
+"""Records of traits that distinguish the families of accelerators.
 
-Everybody who treats families differently asks a trait, never a name, so that a new family is a new record.
+The families themselves are in `families.py`.
+Code that treats families differently asks a trait, never a name.
+So a new family is a new record.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: (h, w, c), in elements.
+#: A shape or block (h, w, c), in elements.
 HWC = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class SharedMemory:
-    """One memory for inputs, outputs, accumulators and tables: banks of 1024 bytes, and how many of them are given out
-    at a time. For 32-bit elements and accumulators it is twice as many."""
+    """One memory for inputs, outputs, accumulators and tables.
+
+    banks  : how many banks of 1024 bytes it has
+    granule: how many banks are allocated at a time
+
+    For 32-bit elements and accumulators twice as many banks are allocated at a time.
+    """
 
     banks: int
     granule: int
@@ -24,9 +30,15 @@ class SharedMemory:
 
 @dataclass(frozen=True, slots=True)
 class SplitMemory:
-    """A memory for inputs and one for accumulators, in bytes. units: per micro block the (h, w, granules of 128 bits)
-    that inputs of up to 128, 256 and more bits of depth are stored in. pooling, products: which micro blocks depthwise
-    ops and poolings take, and which convolutions and products of INT8."""
+    """A memory for inputs and one for accumulators.
+
+    inputs, accumulators: bytes
+    units   : [micro block]: three shapes (h, w, granules of 128 bits) in which inputs are stored
+    pooling : the micro blocks that depthwise ops and poolings of INT8 use
+    products: the micro blocks that convolutions and products of INT8 use
+
+    The shapes in `units` are for inputs of up to 128, up to 256 and more bits of depth.
+    """
 
     inputs: int
     accumulators: int
@@ -37,11 +49,23 @@ class SplitMemory:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """One accelerator configuration. micro: blocks (h, w, c) of the output, by choice. Cycles per element of the output
-    path:
-    byte, add (INT8 sum), mul (INT8 product), wide (sum or product of INT32), product (to INT32), table (with a TABLE
-    after it).
-    cores: how many work on one operator. pooling: passes per byte of a pooled element."""
+    """One accelerator configuration.
+
+    macs   : multiply-accumulate units
+    micro  : micro blocks (h, w, c) of the output
+    memory : its memory on chip
+    cores  : how many cores work on one operator
+    pooling: passes per byte of a pooled element
+
+    These are cycles per element of the output path:
+
+    byte   : bytes
+    add    : sum of INT8
+    mul    : product of INT8
+    wide   : sum or product of INT32
+    product: product to INT32
+    table  : bytes with a TABLE behind
+    """
 
     macs: int
     micro: tuple[HWC, ...]
@@ -58,16 +82,18 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class Transposes:
-    """How a TRANSPOSE is done.
+    """How a family computes a TRANSPOSE.
 
-    native: the permutations of (H, W, C) that one operator does; any other becomes several.
-    pooled: it runs as a pooling that writes in another order, in bricks of 16 channels; else by memory alone, in rows.
-    fused: convolutions, products and poolings write a native one themselves.
-    doubled: the natives for which the output path takes twice as long.
-    start, per_byte, least_bytes: cycles of one whose shape wastes nothing are start + elements * per_byte * bytes of an
-    element, which
-        count as least_bytes at least.
-    dtypes: those that it takes (None: all). most_leading: the largest product of all axes but the last two (None: any).
+    native: the permutations of (H, W, C) that one operator does; any other becomes several
+    pooled: whether it runs as a pooling that writes in another order, in bricks of 16 channels;
+        otherwise it runs by memory alone, in rows
+    fused: whether convolutions, products and poolings write a native one themselves
+    doubled: the natives for which the output path takes twice as long
+    start, per_byte, least_bytes: cycles of one whose shape wastes nothing, see below
+    dtypes: the dtypes that it takes (None: all)
+    most_leading: the largest product of all axes but the last two (None: any)
+
+    A transpose takes start + elements * per_byte * max(bytes of an element, least_bytes) cycles.
     """
 
     native: tuple[tuple[int, int, int], ...]
@@ -81,7 +107,7 @@ class Transposes:
     most_leading: int | None = None
 
     def native_of(self, perms: tuple[int, ...]) -> tuple[int, int, int] | None:
-        """The native permutation of (H, W, C) that one of NHWC is, None if it is none."""
+        """Returns the native permutation of (H, W, C) that one of NHWC is, None if it is none."""
         hwc = tuple(p - 1 for p in perms[1:])
         return next((p for p in self.native if p == hwc), None) if perms[:1] == (0,) else None
 
@@ -90,32 +116,41 @@ class Transposes:
 class Family:
     """A family of accelerators.
 
-    name: as in "ethos-u55-128", between the hyphens.
-    cores: its configurations, by accelerator name.
-    transposes: how it reorders data.
-    port: bytes that an AXI port moves per cycle at a clock scale of one.
-    bounded_channels: one kind of access to a memory has a bandwidth of its own, by the accesses that may be under way.
-    joined_writes: a burst has what all cores write side by side, whatever the version of Vela.
-    copy: how many times as long as the output path of bytes a RESCALE, CLAMP, TABLE or copy takes that does not fuse (a
-    1x1 pooling).
-    largest_block: of an output, in elements.
-    mac_depth: channels of the input that the MAC array takes in a cycle, depth first (None: those of a block in four
-    cycles).
-    split_outputs: several cores compute each its part of an output; else they work on the same.
-    filled_depth: multiples of channels that encoded weights are filled up to, part kernel and depth first.
-    plain_weights: weights may also be stored as plain bytes.
-    sparse_weights: weights of which at most two in four channels are not zero take half the time.
-    chained: elementwise ops of one shape run as one chain, where only the next reads the one before.
-    scaled_sums: ADD and SUB take operands of any scale; else of some (`cost_models/analytic.py`).
-    blocked_elementwise: an elementwise op runs block by block and reads a constant operand anew for every output.
-    rescales_wide: a RESCALE from or to INT32 is one operator; else a sum and a product.
-    multiplies_matrices: MATMUL is one operator per batch; else a product and a sum per column.
-    products_outside: where it is not, the products wait in the memory outside, not in SRAM.
-    summed_by_convolution: a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones.
-    planes_in_rows: elementwise ops keep tensors of one channel in rows (NHWC), not in bricks.
-    commands: which set of commands its binaries are made of: 1 that of U55 and U65, 2 that of U85 (`eqsat/device`).
-    system_config, memory_mode: what ExecuTorch compiles for unless it is told (executorch 1.5,
-    backends/arm/ethosu/compile_spec.py).
+    name: the middle part of "ethos-u55-128"
+    cores: {accelerator name: its configuration}
+    transposes: how it reorders data
+    port: bytes that an AXI port moves per cycle at a clock scale of one
+    bounded_channels: whether one kind of access to a memory has a bandwidth of its own, by the
+        accesses that may be outstanding
+    joined_writes: whether a burst has what all cores write side by side, in every version of Vela
+    copy: ratio of the cycles of a 1x1 pooling to those of the output path of bytes; a RESCALE,
+        CLAMP, TABLE or copy that does not fuse is such a pooling
+    largest_block: of an output, in elements
+    mac_depth: channels of the input that the MAC array takes in a cycle, depth first (None: those
+        of a block in four cycles)
+    split_outputs: whether each core computes its part of an output; otherwise all work on the same
+        part
+    filled_depth: multiples of channels to which encoded weights are filled up, part kernel and
+        depth first
+    plain_weights: whether weights may also be stored as plain bytes
+    sparse_weights: whether weights take half the time if at most two in four channels are not zero
+    chained: whether elementwise ops of one shape run as one chain, if only the next reads the one
+        before
+    scaled_sums: whether ADD and SUB take operands of any scale; otherwise only of some
+        (`cost_models/fused_ops.py`)
+    blocked_elementwise: whether an elementwise op runs block by block and reads a constant operand
+        anew for every output
+    rescales_wide: whether a RESCALE from or to INT32 is one operator; otherwise it is a sum and a
+        product
+    multiplies_matrices: whether MATMUL is one operator per batch; otherwise it is a product and a
+        sum per column
+    products_outside: whether these products wait in the memory outside; otherwise in SRAM
+    summed_by_convolution: whether a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones
+    planes_in_rows: whether elementwise ops keep tensors of one channel in rows (NHWC), not in
+        bricks
+    commands: the set of commands of its binaries: 1 for U55 and U65, 2 for U85 (`eqsat/device`)
+    system_config, memory_mode: ExecuTorch's defaults (executorch 1.5,
+        backends/arm/ethosu/compile_spec.py)
     """
 
     name: str

@@ -1,9 +1,10 @@
-"""Ways to write one data movement in TOSA: chains of transposes that the NPU has natively, between reshapes.
+"""Ways to write one data movement in TOSA: chains of native transposes, between reshapes.
 
-Vela decomposes a TRANSPOSE that it has no hardware for by a selection sort of the axes, up to nine operators. Viewed as
-three axes H, W, C, the natives are few; a shortest path over the orders of the atomic axes finds chains of natives
-that do the same with less. The price of a step is a closed form here; the candidates are then measured by the cost
-model.
+Vela decomposes a TRANSPOSE without hardware support by a selection sort of the axes.
+This takes up to nine operators.
+In a view as three axes H, W, C there are few native transposes.
+A shortest path over the orders of the atomic axes finds cheaper chains of them.
+The price of a step is a closed form here; the cost model then measures the candidates.
 """
 
 from __future__ import annotations
@@ -17,20 +18,23 @@ from eqsat.target.family import HWC, Family
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Steps, attrs_of
 
-#: (shape, permutation) of each step.
+#: (shape, permutation) of each step of a chain.
 TransposeSteps = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
-#: ((H, W, C), native permutation) of each step.
+#: ((H, W, C), native permutation) of each step of a chain.
 NativeChain = tuple[tuple[HWC, tuple[int, ...]], ...]
 
+#: Atomic axes up to which chains are searched for.
 _MAX_ATOMS = 6
+#: Native steps of a chain, at most.
 _MAX_STEPS = 4
 
 
 def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: int, family: Family) -> float:
-    """Estimated cycles of one native transpose of [1, h, w, c]; fitted to Vela 5.1 on int8 tensors of 3k-50k elements.
+    """Returns the estimated cycles of one native transpose of [1, h, w, c].
 
-    A pooling writes whole bricks of 16 channels, and deep inputs split into many blocks. Where it is bound by memory,
-    short innermost axes use that badly.
+    Fitted to Vela 5.1 on INT8 tensors of 3k-50k elements.
+    A pooling writes whole bricks of 16 channels, and deep inputs split into many blocks.
+    A transpose bound by memory wastes bandwidth if the innermost axis is short.
     """
     depth = (h, w, c)[perm[2]]
     if family.transposes.pooled:
@@ -42,7 +46,9 @@ def step_cycles(h: int, w: int, c: int, perm: tuple[int, ...], element_bytes: in
 
 
 def _ideal_step(element_bytes: int, family: Family) -> tuple[float, float]:
-    """(cycles to start, cycles per element) of a native transpose whose shape wastes nothing."""
+    """Returns (start cycles, cycles per element) of a native transpose whose shape
+    wastes nothing.
+    """
     t = family.transposes
     return t.start, t.per_byte * max(t.least_bytes, element_bytes)
 
@@ -51,10 +57,10 @@ def _ideal_step(element_bytes: int, family: Family) -> tuple[float, float]:
 def chains(
     sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family, keep: int = 4
 ) -> tuple[NativeChain, ...]:
-    """The `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`, as ((h, w, c), native perm)
-    each.
+    """Returns the `keep` cheapest chains of native steps that reorder axes of `sizes` by `perm`.
 
-    A* over the orders of the axes: what remains costs at least its least number of steps, each at its ideal.
+    A* searches over the orders of the axes.
+    Its bound is the least number of remaining steps, each at its ideal cycles.
     """
     start, goal = tuple(range(len(sizes))), tuple(perm)
     place, steps_left = {axis: i for i, axis in enumerate(goal)}, _distances(len(sizes), family)
@@ -84,8 +90,10 @@ def chains(
 
 @lru_cache
 def _distances(n: int, family: Family) -> dict[tuple[int, ...], int]:
-    """Order of n axes -> least number of native steps that sort it, up to _MAX_STEPS. (The natives' inverses are
-    natives.)"""
+    """Returns {order of n axes: least number of native steps that sort it}, up to _MAX_STEPS.
+
+    The inverse of a native permutation is native, too.
+    """
     goal = tuple(range(n))
     found, front = {goal: 0}, [goal]
     for steps in range(1, _MAX_STEPS + 1):
@@ -99,7 +107,9 @@ def _distances(n: int, family: Family) -> dict[tuple[int, ...], int]:
 def _moves(
     order: tuple[int, ...], sizes: tuple[int, ...], family: Family
 ) -> Iterator[tuple[HWC, tuple[int, ...], tuple[int, ...]]]:
-    """(shape as H, W, C, native permutation, order of the axes after it) of every native step from `order`."""
+    """Yields (shape as H, W, C, native permutation, order after it) of every native step from
+    `order`.
+    """
     n = len(order)
     for i in range(n):
         for j in range(i + 1, n + 1):
@@ -112,8 +122,10 @@ def _moves(
 
 
 def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(sizes, perm): what `m` does to its atomic axes, listed in input order. Movements that differ only in how they
-    view their ends share it, and with it their price."""
+    """Returns (sizes, perm): how `m` permutes its atomic axes, listed in input order.
+
+    Movements that differ only in the views of their ends share it, and with it their price.
+    """
     atoms = m.atoms()
     axes = m.axes if atoms is None or len(atoms) > _MAX_ATOMS else tuple((a.size, a.in_stride) for a in atoms)
     order = sorted(range(len(axes)), key=lambda i: -axes[i][1])
@@ -121,14 +133,16 @@ def reordering(m: Move) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def ways(sizes: tuple[int, ...], perm: tuple[int, ...], element_bytes: int, family: Family) -> list[TransposeSteps]:
-    """Candidate chains of (shape, perm) for a reordering: natives, and the plain transpose that Vela decomposes by
-    itself."""
+    """Returns candidate chains of (shape, perm) for a reordering.
+
+    These are chains of natives, or else the plain transpose, which Vela decomposes by itself.
+    """
     found = chains(sizes, perm, element_bytes, family) if len(sizes) <= _MAX_ATOMS else ()
     return [tuple(((1, *hwc), (0, *(p + 1 for p in native))) for hwc, native in c) for c in found] or [((sizes, perm),)]
 
 
 def written(m: Move, transposes: TransposeSteps) -> Steps:
-    """TOSA steps for a chain, with the reshapes between them and at its ends."""
+    """Returns the TOSA steps of a chain, with the reshapes between them and at its ends."""
     steps, current = [], m.in_shape
     for shape, perm in transposes:
         if current != shape:

@@ -1,1 +1,1 @@
-"""Vela: compiling, estimating, and what must never be given to it."""
+"""Vela: compiling and estimating graphs, and guards against graphs that it compiles wrongly."""

@@ -1,16 +1,20 @@
 """Corrected cycles of an elementwise operator with an operand that broadcasts.
 
-Vela charges such an operand one read for each element of the result (U55 and U65, `Facts.broadcasts_by_element`), from
-the memory in which it lies:
-of a constant [1, 1, 1, C], which lies in flash, some 8 cycles each on U55. The hardware broadcasts and reads it once a
-block (NPU_SET_IFM2_BROADCAST).
+Vela charges such an operand one read for each element of the result.
+It does so on U55 and U65 (`Facts.broadcasts_by_element`), from the memory of the operand.
+A constant [1, 1, 1, C] lies in flash and costs some 8 cycles for each element on U55.
+The hardware broadcasts and reads the operand once a block (NPU_SET_IFM2_BROADCAST).
 
-A row of Vela's table takes the larger of the NPU's cycles and of the cycles of each memory (EstimateFullOpPerformance
-in network_performance.cpp). Those of a memory are the bytes read from it and written to it over its bandwidth
-(MeasureAccessCycles); the bytes of an operand are the elements read, times what bursts waste (ElementTransferToBytes).
-The corrected cycles are the same maximum, with the elements of each block in place of those of the result. All else in
-a row is right already: the NPU's cycles have each operand's own shape (MinimumIfmCycles), and no other row depends on
-how long memories take in this one.
+A row of Vela's table takes the larger of the NPU's cycles and of the cycles of each memory.
+(EstimateFullOpPerformance in network_performance.cpp.)
+The cycles of a memory are the bytes read and written over its bandwidth (MeasureAccessCycles).
+The bytes of an operand are the elements read, times the waste of bursts (ElementTransferToBytes).
+The corrected cycles are this maximum with the elements of each block in place of those of the
+result.
+
+The rest of a row is right already.
+The NPU's cycles have each operand's own shape (MinimumIfmCycles).
+No other row depends on the memory cycles of this one.
 """
 
 from __future__ import annotations
@@ -22,20 +26,25 @@ from typing import NamedTuple
 
 from eqsat.vela.bursts import burst
 
-#: Vela's names of the elementwise operators that take two operands (s_ElementwiseMap in
-#: ethos_u55_register_cs_generator.cpp).
+#: Vela's names of the elementwise operators that take two operands.
+#: (s_ElementwiseMap in ethos_u55_register_cs_generator.cpp.)
 _BINARY = frozenset({"Add", "Sub", "Mul", "Minimum", "Maximum", "SHL", "Asr"})
 #: Channels of a brick.
 _BRICK = 16
 
-#: (n, h, w, c), in elements.
+#: A shape (n, h, w, c), in elements.
 NHWC = tuple[int, int, int, int]
+#: A row of a table of Vela's: {column: value}.
 _Columns = Mapping[str, str]
 
 
 def corrected(row: _Columns, details: _Columns, blocks: _Columns, bursts: Mapping[str, int]) -> int:
-    """Cycles of a row of Vela's table "perf", with what "perf_debug" and "perf_debug_main" tell of the same operator;
-    those of the row itself where no operand broadcasts. bursts: bytes of the longest burst, by the name of a memory."""
+    """Returns the corrected cycles of a row of Vela's table "perf".
+
+    If no operand broadcasts, they are the row's own.
+    details, blocks: the rows of "perf_debug" and "perf_debug_main" for the same operator.
+    bursts: {name of a memory: bytes of its longest burst}.
+    """
     charged = int(row["op_cycles"])
     if row["operator"] not in _BINARY or not charged:
         return charged
@@ -61,27 +70,38 @@ def corrected(row: _Columns, details: _Columns, blocks: _Columns, bursts: Mappin
 
 
 class Cut(NamedTuple):
-    """How a result is cut: into stripes, which are computed one after the other, and these into blocks."""
+    """The stripes and blocks of a result.
+
+    Stripes are computed one after the other, each block by block.
+    """
 
     stripe: NHWC
     block: NHWC
 
     def blocks(self, axis: int, size: int) -> int:
-        """How many there are along an axis of so many elements."""
+        """Returns the number of blocks along an axis of `size` elements."""
         stripe = min(size, self.stripe[axis] or size)
         whole, rest = divmod(size, stripe)
         return whole * ceil(stripe / self.block[axis]) + ceil(rest / self.block[axis])
 
 
 def elements_read(shape: NHWC, result: NHWC, cut: Cut) -> int:
-    """Elements of an operand that are read in all: along an axis on which it broadcasts, its one element for each
-    block; else each element once."""
+    """Returns the elements of an operand that are read in all.
+
+    Along an axis on which it broadcasts, its one element is read for each block.
+    Along any other axis each element is read once.
+    """
     return prod(cut.blocks(axis, out) if n == 1 < out else n for axis, (n, out) in enumerate(zip(shape, result)))
 
 
 class _Tensor(NamedTuple):
-    """What an operator reads or writes, the memory that it lies in, whether in bricks of 16 channels or in rows, and
-    the bits of an element."""
+    """A feature map that an operator reads or writes.
+
+    shape : in elements
+    memory: the name of the memory in which it lies
+    bricks: whether it is in bricks of 16 channels, not in rows
+    bits  : of an element
+    """
 
     shape: NHWC
     memory: str
@@ -90,7 +110,10 @@ class _Tensor(NamedTuple):
 
     @staticmethod
     def of(details: _Columns, name: str) -> _Tensor:
-        """An operand ("ifm", "ifm2") or the result ("ofm"); of a part of a larger tensor that part."""
+        """Returns an operand ("ifm", "ifm2") or the result ("ofm").
+
+        For a part of a larger tensor the shape is that of the part.
+        """
         part, bits = _shape(details, f"{name}_slice"), re.search(r"\d+", details[f"{name}_dtype"])
         return _Tensor(
             part if prod(part) else _shape(details, f"{name}_shape"),
@@ -100,18 +123,22 @@ class _Tensor(NamedTuple):
         )
 
     def stored(self, shape: NHWC) -> NHWC:
-        """A shape with as many channels as are stored."""
+        """Returns a shape with as many channels as are stored."""
         return (*shape[:3], ceil(shape[3] / _BRICK) * _BRICK if self.bricks else shape[3])
 
     def bytes(self, block: NHWC, longest: int) -> float:
-        """Bytes that a memory moves for an element in blocks of this shape: a burst that is shorter than the longest
-        takes as long."""
+        """Returns the bytes that a memory moves for an element in blocks of this shape.
+
+        A burst that is shorter than `longest` bytes takes as long as that.
+        """
         length = burst(True, not self.bricks, self.bits, block[1:], self.shape[1:])
         return self.bits / 8 * longest / min(longest, length)
 
 
 def _read_by_block(t: _Tensor, result: NHWC, cut: Cut, longest: int) -> float:
-    """Bytes that a memory moves for an operand that broadcasts, of which a block has no more than the operand."""
+    """Returns the bytes that a memory moves for an operand that broadcasts and is read once a
+    block.
+    """
     n, h, w, c = map(min, cut.block, t.shape)
     elements = elements_read(t.shape, result, cut) / t.shape[3] * t.stored(t.shape)[3]
     return elements * t.bytes((n, h, w, c), longest)

@@ -1,5 +1,7 @@
-"""How long a burst of a feature map is: Vela's EstimateMemoryTransfer (ethos_u55_performance.cpp and
-ethos_u85_performance.cpp)."""
+"""The length of a burst of a feature map: Vela's EstimateMemoryTransfer.
+
+(ethos_u55_performance.cpp and ethos_u85_performance.cpp.)
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,12 @@ from eqsat.target.family import HWC
 
 
 def burst(reads: bool, rows: bool, bits: int, block: HWC, shape: HWC, cores: int = 1) -> int:
-    """Bytes that lie side by side, of the part of a feature map that a block takes.
+    """Returns the contiguous bytes of the part of a feature map that a block takes.
 
-    rows: it is laid out in rows (NHWC), not in bricks of 16 channels. bits: of an element. cores: how many write side
-    by side.
+    reads: whether it is read or written.
+    rows: whether it is laid out in rows (NHWC), not in bricks of 16 channels.
+    bits: of an element.
+    cores: how many cores write side by side.
     """
     whole = bits * block[1] * block[2]
     if not rows:

@@ -15,7 +15,7 @@ from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.regor import RawOutput, vela
 from eqsat.vela.roofline import Rates
 
-#: Vela's operator names -> the kinds that tables and reports show.
+#: {Vela's name of an operator: the kind in tables and reports}; all others are elementwise.
 KINDS = {
     "Conv2D": "convolution",
     "DepthwiseConv2D": "convolution",
@@ -35,8 +35,14 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes that a compiled graph takes: of SRAM in use at once; of commands and of encoded weights, which stay in
-    flash, and of both in a .pte; and per memory those in use at once ("peak"), "read" and "written"."""
+    """Bytes that a compiled graph takes.
+
+    sram    : SRAM in use at once
+    commands: the command stream, which stays in flash
+    weights : encoded weights, which stay in flash
+    payload : commands and weights in a .pte
+    memory  : {memory: bytes in use at once ("peak"), "read" and "written"}
+    """
 
     sram: int
     commands: int
@@ -46,7 +52,10 @@ class Footprint:
 
     @staticmethod
     def together(footprints: Iterable[Footprint]) -> Footprint:
-        """That of graphs that run one after the other: the largest peaks, the sum of everything else."""
+        """Returns the footprint of graphs that run one after the other.
+
+        It has the largest peaks, and the sums of everything else.
+        """
         total = Footprint(0, 0, 0, 0, {})
         for f in footprints:
             memory = {
@@ -71,8 +80,11 @@ class Footprint:
 
 
 class InSram(NamedTuple):
-    """What Vela's allocation has in SRAM: the first and the last step at which it is needed, and the bytes from
-    `address` to `end`."""
+    """A tensor or buffer in Vela's allocation of SRAM.
+
+    first, last : the steps from which and until which it is needed
+    address, end: the bytes from `address` to `end`
+    """
 
     name: str
     first: int
@@ -83,11 +95,19 @@ class InSram(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Vela's estimate of a whole graph: total cycles, its table by operator, cycles by kind, per memory its peak use
-    and the bytes read and written; what the target does in a cycle at most; the bytes of the command stream and of the
-    encoded weights, or of the .tflite that Vela wrote; the operators that it leaves to the CPU (0 for TOSA, which it
-    takes whole or refuses); what is in SRAM when; of TOSA Vela's raw output, the binary itself; and the bytes of SRAM
-    that the memory mode gives to the NPU alone (Dedicated_Sram), 0 in others."""
+    """Vela's estimate of a whole graph.
+
+    cycles       : in all
+    rows         : Vela's table by operator
+    memory       : {memory: bytes in use at once ("peak"), "read" and "written"}
+    rates        : what the target does in a cycle at most
+    binary       : bytes of the command stream and of the encoded weights, or those of the .tflite
+    cpu_operators: operators that Vela leaves to the CPU; 0 for TOSA, which it takes as a whole
+    tensors      : the allocation of SRAM
+    raw          : Vela's raw output of a TOSA graph, the binary itself
+    dedicated    : bytes of SRAM that the memory mode gives to the NPU alone (Dedicated_Sram), else
+        0
+    """
 
     cycles: int
     rows: tuple[dict[str, Any], ...] = field(repr=False)
@@ -101,29 +121,36 @@ class Estimate:
 
     @property
     def stream(self) -> bytes:
-        """The command stream with the driver's header; empty for what is not TOSA."""
+        """The command stream with the driver's header; empty for a .tflite."""
         return self.raw["stream"] if self.raw else b""
 
     @property
     def corrected(self) -> int:
-        """Total cycles without what Vela is known to charge for nothing (`broadcasts.py`, `pieces.py`,
-        `staging.py`)."""
+        """Total cycles without those that Vela is known to charge wrongly.
+
+        `broadcasts.py`, `pieces.py` and `staging.py` describe them.
+        """
         return self.cycles + sum(int(r["corrected"]) - int(r["op_cycles"]) for r in self.rows)
 
     @property
     def operators(self) -> list[dict[str, Any]]:
-        """Rows of the operators that Vela runs, in order, without those of what is fused into the one before."""
+        """Rows of the operators that Vela runs, in order.
+
+        Rows of operators that are fused into the one before are left out.
+        """
         before = [{"name": None}, *self.rows]
         return [r for b, r in zip(before, self.rows) if b["name"] != r["name"] or int(r["op_cycles"])]
 
     def read_by(self, tensor: InSram) -> dict[str, Any] | None:
-        """The row of the operator whose weights a buffer holds ("WB_single_2112_op2"); None for what is no such
-        buffer."""
+        """Returns the row of the operator whose weights a buffer holds ("WB_single_2112_op2").
+
+        Returns None if it is no such buffer.
+        """
         step = self.step_of(tensor)
         return None if step is None else self.operators[step]
 
     def step_of(self, tensor: InSram) -> int | None:
-        """The position of that operator among `operators`."""
+        """Returns the position of that operator among `operators`, None if there is none."""
         number = re.fullmatch(r"WB_\w+_op(\d+)", tensor.name)
         return int(number[1]) if number and int(number[1]) < len(self.operators) else None
 
@@ -134,8 +161,10 @@ class Estimate:
 
     @property
     def footprint(self) -> Footprint:
-        """Of a TOSA graph; memories that are not used are left out. ExecuTorch pads commands and weights to 16 bytes
-        each."""
+        """The footprint of a TOSA graph, without memories that are not used.
+
+        ExecuTorch pads commands and weights to 16 bytes each.
+        """
         commands, weights = self.binary
         payload = sum(-(-n // 16) * 16 for n in self.binary)
         return Footprint(
@@ -144,6 +173,7 @@ class Estimate:
 
     @property
     def by_kind(self) -> dict[str, int]:
+        """{kind of operator: cycles}, by `KINDS`."""
         out: dict[str, int] = {}
         for r in self.rows:
             kind = KINDS.get(r["operator"], "elementwise")
@@ -158,13 +188,18 @@ class LostOutputs(WorkerError):
 def compile_tosa(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
     """Compiles a flatbuffer for `target`.
 
-    Raises WorkerError with Vela's reason, `refused` if it said no, and LostOutputs.
+    timeout: seconds.
+    Raises WorkerError with Vela's reason, `refused` if Vela refused the graph, and LostOutputs.
     """
     return _compile(buffer, "TOSA", target, via, timeout)
 
 
 def compile_tflite(buffer: bytes, target: Target, via: Pool | Worker, timeout: float = 300.0) -> Estimate:
-    """The same of a .tflite model."""
+    """Compiles a .tflite model for `target`.
+
+    timeout: seconds.
+    Raises WorkerError with Vela's reason, `refused` if Vela refused the model.
+    """
     return _compile(buffer, "TFLITE", target, via, timeout)
 
 

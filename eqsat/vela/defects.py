@@ -1,9 +1,11 @@
-"""What Vela compiles wrongly: a record per defect, which guards, copies, prices, the page of defects and the study
-read.
+"""Graphs that Vela compiles wrongly: one record per defect.
 
-A defect that a new version mends gets an `until`; one that it brings is a record here, and its smallest graph a
-function of the study, `python -m benchmarks.vela_defects`, which says of which records the installed version differs.
-What Vela's estimate does is in `facts.py`.
+Guards, copies, prices, the page of defects and the study read the records.
+A defect that a new version mends gets an `until`.
+A defect that a new version introduces gets a record here.
+Its smallest graph is a function of the study, `python -m benchmarks.vela_defects`.
+The study tells from which records the installed version differs.
+The behaviour of Vela's estimate is in `facts.py`.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from eqsat.vela.patterns import Operator, Places
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """The remedy that a graph with the defect replaces another only if its binary was found to be right.
+    """A remedy: a graph with the defect replaces another only if its binary was found to be right.
 
-    words: say to users what is wrong.
-    places: finds the defect in a graph.
-    operator: says whether an operator has the defect, by itself or with some readers.
-    factor: what the price of such an operator is multiplied by; inf forbids it.
-    reads: the operator has the defect where its first operand is the result of this one; "": wherever it is.
+    words: the defect in words, for users
+    places: finds the defect in a graph
+    operator: tells whether an operator has the defect, by itself or with some readers
+    factor: factor of the price of such an operator; inf forbids it
+    reads: the operator has the defect only if its first operand is a result of this op; "" for any
     """
 
     words: str
@@ -39,29 +41,33 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """The remedy that the last node of a place reads, as first operand, a copy of what the first one computes.
+    """A remedy: the last node of a place reads a copy of the first one's result as first operand.
 
     A place of one node is an output that is copied.
-    sliced_first: instead of a copy, the last node, a SLICE, is in front of the first one, a RESCALE.
+    sliced_first: whether the last node, a SLICE, moves before the first one, a RESCALE, instead
     """
 
     places: Places
     sliced_first: bool = False
 
 
+#: The remedies.
 Remedy = Guard | Copy
 _R = TypeVar("_R", Guard, Copy)
 
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """name: that of the smallest graph, a function of `benchmarks/vela_defects.py`.
-    families: those that have it, by `Family.commands`.
-    patterns: where it may be in other graphs (`benchmarks/device/explain.py`), ", " between; none where random graphs
-    have not met it.
-    since, until: the first version that has it and the first one that has not; None: all that were tried.
-    remedy: what keeps it from answers; None: only the run of their binaries.
-    seen: whether binaries show it on the functional model; if not, others reported it.
+    """A defect of Vela.
+
+    name: that of its smallest graph, a function of `benchmarks/vela_defects.py`
+    families: the families that have it, by `Family.commands`
+    patterns: where it may be in other graphs (`benchmarks/device/explain.py`), ", " between; empty
+        if random graphs have not met it
+    since: the first version that has it; None: all that were tried
+    until: the first later version that does not have it; None: it is in all that were tried
+    remedy: what keeps it from answers; None: only the run of their binaries
+    seen: whether binaries show it on the functional model; if not, others reported it
     """
 
     name: str
@@ -73,7 +79,10 @@ class Defect:
     seen: bool = True
 
     def is_in(self, family: Family, vela: str) -> bool:
-        """Whether a version has it on a family; of one that was not tried what holds of the nearest that was."""
+        """Whether a version has it on a family.
+
+        A version that was not tried counts like the nearest one that was.
+        """
         at = numbers(vela)
         return (
             family.commands in self.families
@@ -82,12 +91,16 @@ class Defect:
         )
 
 
+#: Families by `Family.commands`.
 _U55_U65, _U85, _ALL = (1,), (2,), (1, 2)
+#: Ops with BOOL results, for patterns.
 _COMPARISONS = "equal|greater|greater_equal|reduce_all|reduce_any|logical_and|logical_not|logical_or|logical_xor"
+#: Ops that run as a maximum or in a similar way, for patterns.
 _MAXIMA = "max_pool2d|maximum|select|reduce_max|reduce_min|bitwise_not"
 
+#: All known defects.
 DEFECTS: tuple[Defect, ...] = (
-    # first, for patterns of others are in its graphs too
+    # first, because its graphs contain patterns of others, too
     Defect("minimum_beside_another_shape", _U55_U65, "reduce_min + reshape|transpose"),
     Defect(
         "equal_weights",
@@ -201,7 +214,9 @@ DEFECTS: tuple[Defect, ...] = (
 
 
 def remedies(kind: type[_R], family: Family, vela: str | None = None) -> list[_R]:
-    """The remedies of a kind against the defects that a version has on a family; of the Vela that is installed where
-    none is given."""
+    """Returns the remedies of a kind for the defects that a version has on a family.
+
+    vela: the version; None is the installed one.
+    """
     vela = version() if vela is None else vela
     return [d.remedy for d in DEFECTS if isinstance(d.remedy, kind) and d.is_in(family, vela)]

@@ -1,6 +1,8 @@
-"""What differs between versions of Vela in its estimate and is not asked of it at run time: one table, which
-`tests/vela/test_facts.py` holds against the Vela that is installed, so that a version of which it is not true is found
-out.
+"""Differences between versions of Vela in its estimate that cannot be asked of it at run time.
+
+They are one table.
+`tests/vela/test_facts.py` checks it with the installed Vela.
+So a new version with other facts is noticed.
 """
 
 from __future__ import annotations
@@ -13,20 +15,27 @@ from eqsat.ground.versions import versions
 
 #: The package's name on PyPI.
 PACKAGE = "ethos-u-vela"
-#: Its first two numbers, as (5, 2).
+#: The first two numbers of a version, such as (5, 2).
 Version = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """table_by_default: U55 and U65 price an operator
-    without an activation as one with a TABLE (`activationPerfIndex` in ethos_u55_performance.cpp); so a CLAMP that does
-    nothing makes the one before it cheaper. free_resize: on U85 a RESIZE takes the NPU no cycle, only what it reads and
-    writes counts. joined_writes: on U85, too, a burst has what all cores write side by side (`Family.joined_writes`).
-    broadcasts_by_element: U55 and U65 charge an elementwise operator one read for each element of its result for an
-    operand that broadcasts (MeasureElementAccess in ethos_u55_performance.cpp), which `broadcasts.py` corrects.
-    pieces_as_wholes: each piece of a dilated convolution is charged as a whole one, which `pieces.py` corrects.
-    copies_charged_again: each operator that shares weights in SRAM is charged the copy, which `staging.py` corrects."""
+    """The behaviour of one version of Vela.
+
+    table_by_default: on U55 and U65 an operator without an activation is priced like one with a
+        TABLE (`activationPerfIndex` in ethos_u55_performance.cpp)
+    free_resize: on U85 a RESIZE takes no NPU cycles; only its reads and writes count
+    joined_writes: also on U85 a burst has what all cores write side by side
+        (`Family.joined_writes`)
+    broadcasts_by_element: on U55 and U65 an elementwise operand that broadcasts is charged one read
+        for each element of the result (MeasureElementAccess in ethos_u55_performance.cpp)
+    pieces_as_wholes: each piece of a dilated convolution is charged like a whole one
+    copies_charged_again: each operator that shares weights in SRAM is charged the copy
+
+    With `table_by_default` a CLAMP that does nothing makes the operator before it cheaper.
+    `broadcasts.py`, `pieces.py` and `staging.py` correct the last three.
+    """
 
     table_by_default: bool
     free_resize: bool
@@ -36,7 +45,7 @@ class Facts:
     copies_charged_again: bool
 
 
-#: By the first version that they are true of.
+#: {the first version of which they are true: facts}.
 KNOWN = {
     (5, 1): Facts(
         table_by_default=True,
@@ -58,21 +67,27 @@ KNOWN = {
 
 
 def version() -> str:
-    """The version of the Vela that is installed, as PyPI writes it; "absent" without one."""
+    """Returns the installed version of Vela, as PyPI writes it; "absent" if there is none."""
     return versions([PACKAGE])[PACKAGE]
 
 
 def numbers(version: str) -> Version:
-    """(5, 2) of "5.2.0"; () of what has no numbers, which is older than all."""
+    """Returns (5, 2) for "5.2.0".
+
+    Returns () for a text without numbers, which is older than all versions.
+    """
     return tuple(int(n) for n in re.findall(r"\d+", version)[:2])
 
 
 def facts_of(version: str) -> Facts:
-    """Those of the newest version that is known and not newer; of one that is older than all the first."""
+    """Returns the facts of the newest known version up to this one.
+
+    For versions older than all, returns those of the oldest.
+    """
     return KNOWN[max((v for v in KNOWN if v <= numbers(version)), default=min(KNOWN))]
 
 
 @cache
 def facts() -> Facts:
-    """Those of the Vela that is installed."""
+    """Returns the facts of the installed Vela."""
     return facts_of(version())

@@ -1,5 +1,7 @@
-"""Graphs that must never reach Vela: with sums of 48 bits where it takes none, or with a defect (`defects.py`) that it
-would not get right."""
+"""Graphs that must never reach Vela.
+
+They have sums of 48 bits where Vela takes none, or a defect (`defects.py`).
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,21 @@ from eqsat.vela.patterns import Operator
 
 
 def guarded(cycles: float, operator: Operator, guards: Iterable[Guard]) -> float:
-    """The price of an operator under guards: more than `cycles` where it may have a defect, inf where it is
-    forbidden."""
+    """Returns the price of an operator under guards, in cycles.
+
+    It is more than `cycles` if the operator may have a defect, inf if it is forbidden.
+    """
     factors = [g.factor for g in guards if g.operator is not None and not g.reads and g.operator(operator)]
     return math.inf if misplaced(operator) or math.inf in factors else cycles * math.prod(factors)
 
 
 def forbidden_operand(operator: Operator, guards: Iterable[Guard]) -> set[str]:
-    """The operators whose results an operator must not read as its first operand."""
+    """Returns the ops whose results an operator must not read as its first operand."""
     return {g.reads for g in guards if g.reads and g.operator is not None and g.operator(operator)}
 
 
 def misplaced(operator: Operator) -> bool:
-    """Whether an operator is wrong wherever it is: INT48 sums may be read by a RESCALE alone."""
+    """Whether an operator is wrong in every graph: only a RESCALE may read INT48 sums."""
     return (
         operator.op != "rescale"
         and OPS[operator.op].kind not in ("leaf", "mac")
@@ -37,13 +41,15 @@ def misplaced(operator: Operator) -> bool:
 
 
 def violations(graph: TensorGraph, family: Family) -> list[str]:
-    """What in a graph for a family breaks a guard, in words, one for each place."""
+    """Returns the violations of guards in a graph for a family, in words, one for each place."""
     defects = [g.words for g in remedies(Guard, family) for _ in g.places(graph)]
     return defects + ["an INT48 result read by anything but its one RESCALE" for _ in _misread(graph)]
 
 
 def broken(graph: TensorGraph, source: TensorGraph, family: Family) -> list[str]:
-    """The guards that a graph breaks more often than the one that it replaces."""
+    """Returns the guards, in words, that a graph violates more often than the one that
+    it replaces.
+    """
     return list((Counter(violations(graph, family)) - Counter(violations(source, family))).elements())
 
 

@@ -1,5 +1,7 @@
-"""Where in a graph the defects are that `defects.py` has a remedy for; each place is nodes of which each reads the one
-before."""
+"""Places of the defects in a graph for which `defects.py` has a remedy.
+
+A place is nodes of which each reads the one before.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, Type
 
+#: Nodes of which each reads the one before.
 Place = tuple[int, ...]
+#: A function that yields the places of a defect in a graph.
 Places = Callable[[TensorGraph], Iterator[Place]]
 
 
@@ -30,7 +34,7 @@ class Operator(NamedTuple):
 
 
 def is_pointwise_of_images(o: Operator) -> bool:
-    """Whether it is a CONV2D of several images that keeps the positions."""
+    """Whether it is a 1x1 CONV2D of several images without strides or padding."""
     if o.op != "conv2d" or o.operands[0].shape[0] == 1:
         return False
     attrs = dict(o.attrs)
@@ -38,7 +42,7 @@ def is_pointwise_of_images(o: Operator) -> bool:
 
 
 def activated_images(graph: TensorGraph) -> Iterator[Place]:
-    """Such convolutions with a CLAMP or a TABLE behind them, or behind their RESCALE."""
+    """Yields such convolutions with a CLAMP or a TABLE behind them, or behind their RESCALE."""
     readers = graph.readers()
     for n in (n for n in readers if is_pointwise_of_images(Operator.of(graph, n))):
         behind = [r for q in readers[n] for r in (q, *(readers[q] if graph.nodes[q].op == "rescale" else ()))]
@@ -52,20 +56,22 @@ def is_wide_rescale(o: Operator) -> bool:
 
 
 def wide_rescales(graph: TensorGraph) -> Iterator[Place]:
-    """Such RESCALEs."""
+    """Yields RESCALEs from INT32 to INT32."""
     return ((n,) for n in graph.live() if is_wide_rescale(Operator.of(graph, n)))
 
 
 def shared_rescales(graph: TensorGraph) -> Iterator[Place]:
-    """RESCALEs to INT32 that several operators read."""
+    """Yields RESCALEs to INT32 that several operators read."""
     for n, reading in graph.readers().items():
         if graph.nodes[n].op == "rescale" and graph.nodes[n].dtype == "INT32" and len(reading) > 1:
             yield (n,)
 
 
 def equal_weights(graph: TensorGraph) -> Iterator[Place]:
-    """The first operator with weights that differs from another in nothing but biases among what Vela encodes: it finds
-    encoded weights again by weights and scales."""
+    """Yields the first operator with weights that differs from another one only in its biases.
+
+    Vela finds encoded weights again by weights and scales, without biases.
+    """
     readers, biases = graph.readers(), dict[tuple[Hashable, ...], Hashable]()
     for n, reading in readers.items():
         node = graph.nodes[n]
@@ -80,8 +86,10 @@ def equal_weights(graph: TensorGraph) -> Iterator[Place]:
 
 
 def lost_outputs(graph: TensorGraph) -> Iterator[Place]:
-    """Outputs that are a TRANSPOSE or RESHAPE and that only TRANSPOSEs read, as a cache of keys that attention
-    reads."""
+    """Yields outputs that are a TRANSPOSE or RESHAPE and that only TRANSPOSEs read.
+
+    An example is a cache of keys that attention reads.
+    """
     readers = graph.readers()
     for o in set(graph.outputs):
         read_by = {graph.nodes[r].op for r in readers[o]}
@@ -90,10 +98,11 @@ def lost_outputs(graph: TensorGraph) -> Iterator[Place]:
 
 
 def sums_of_slices(graph: TensorGraph) -> Iterator[Place]:
-    """REDUCE_SUMs along the last axis, from the SLICE on that they read.
+    """Yields REDUCE_SUMs along the last axis, from the SLICE that they read.
 
-    A RESCALE between multiplies by one, whatever its zero points, as ExecuTorch widens what it sums.
-    With another factor Vela does not take it into the sum.
+    A RESCALE between multiplies by one, whatever its zero points.
+    ExecuTorch widens operands of sums so.
+    With another factor Vela does not fuse it into the sum.
     """
     for n in graph.live():
         node = graph.nodes[n]
@@ -104,7 +113,7 @@ def sums_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 
 def extrema_of_slices(graph: TensorGraph) -> Iterator[Place]:
-    """REDUCE_MAXs and REDUCE_MINs, from the SLICE on that they read."""
+    """Yields REDUCE_MAXs and REDUCE_MINs, from the SLICE that they read."""
     extrema = (n for n in graph.live() if graph.nodes[n].op in ("reduce_max", "reduce_min"))
     return filter(None, (_from_slice(graph, n, ("reshape",)) for n in extrema))
 
@@ -116,7 +125,7 @@ def products_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 
 def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
-    """RESCALEs from INT32 to fewer bits, and the SLICE that they read."""
+    """Yields RESCALEs from INT32 to fewer bits, with the SLICE that they read."""
     for n in graph.live():
         node = graph.nodes[n]
         if node.op == "rescale" and not DType.of(node.dtype).is_wide:
@@ -126,7 +135,10 @@ def narrow_rescales_of_slices(graph: TensorGraph) -> Iterator[Place]:
 
 
 def sliced_channel_scales(graph: TensorGraph) -> Iterator[Place]:
-    """RESCALEs with a factor per channel of what no convolution computes, each with a SLICE of its channels."""
+    """Yields RESCALEs with a factor per channel, each with a SLICE of its channels.
+
+    RESCALEs of results of convolutions are left out.
+    """
     for n, reading in graph.readers().items():
         node = graph.nodes[n]
         per_channel = node.op == "rescale" and len(node.attr("multiplier")) > 1
@@ -144,15 +156,18 @@ def is_strided_and_padded(o: Operator) -> bool:
 
 
 def strided_convolutions_of_slices(graph: TensorGraph) -> Iterator[Place]:
-    """Such convolutions of a SLICE."""
+    """Yields convolutions of a SLICE with padding and a stride above 3."""
     for n in graph.live():
         if is_strided_and_padded(Operator.of(graph, n)) and graph.nodes[graph.nodes[n].inputs[0]].op == "slice":
             yield (n,)
 
 
 def _from_slice(graph: TensorGraph, n: int, between: tuple[str, ...]) -> Place:
-    """From the SLICE that an operator reads, with nothing else between, up to the operator; empty where it reads
-    none."""
+    """Returns the nodes from a SLICE to the operator `n` that reads it.
+
+    Only ops in `between` may lie between.
+    Returns () if it reads no SLICE.
+    """
     place: Place = (graph.nodes[n].inputs[0], n)
     while graph.nodes[place[0]].op in between:
         place = (graph.nodes[place[0]].inputs[0], *place)
@@ -160,5 +175,5 @@ def _from_slice(graph: TensorGraph, n: int, between: tuple[str, ...]) -> Place:
 
 
 def _scales(rescale: Node) -> tuple[float, ...]:
-    """The factors of a RESCALE, exact: multipliers are below 2**31."""
+    """Returns the factors of a RESCALE, which are exact: multipliers are below 2**31."""
     return tuple(m * 2.0**-s for m, s in zip(rescale.attr("multiplier"), rescale.attr("shift"), strict=True))

@@ -1,16 +1,23 @@
 """Corrected cycles of the pieces of a dilated convolution.
 
 The hardware dilates a kernel by 2 at most.
-Vela cuts a convolution that is dilated by d, 3 or more, along each such axis into d pieces: piece k computes every d-th
-element from k on, of every d-th element of the input (HandleDilation in scheduler_decompose.cpp).
-It estimates each of them as if it computed all elements from k on: d * d pieces are charged as as many whole
-convolutions.
+If a convolution is dilated by d >= 3 along an axis, Vela cuts it into d pieces along that axis.
+Piece k computes every d-th element from k on, of every d-th element of the input.
+(HandleDilation in scheduler_decompose.cpp.)
+Vela estimates each piece as if it computed all elements from k on.
+So d * d pieces are charged like as many whole convolutions.
 
-The corrected cycles of a piece are those in which it waits for its weights, its share of those in which the MAC array
-and the output path compute ("mac_cycles", "ao_cycles"), and those until the first block has come through them; where it
-waits for memory most of the time, its share of all.
-Of 72 convolutions on three targets, with pieces of 2 x 2 to 11 x 11 elements, 66 are then at .5 to 2 times the price of
-their commands, and all at .1 to 3; by Vela's own total they are at 2 to 69 times that price.
+The corrected cycles of a piece are the sum of
+- the cycles in which it waits for its weights;
+- its share of the cycles of MAC array and output path ("mac_cycles", "ao_cycles");
+- the cycles until the first block has come through them.
+
+Instead of the last two, its share of all cycles after the weights counts if that is larger.
+This share alone counts if the piece waits for memory most of the time.
+
+72 convolutions were tried on three targets, with pieces of 2 x 2 to 11 x 11 elements.
+66 of them are then at .5 to 2 times the price of their commands, and all at .1 to 3.
+By Vela's own total they are at 2 to 69 times that price.
 """
 
 from __future__ import annotations
@@ -18,14 +25,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import ceil
 
+#: Vela's names of the convolutions that it cuts.
 _CONVOLUTIONS = frozenset({"Conv2D", "DepthwiseConv2D"})
+#: A row of a table of Vela's: {column: value}.
 _Columns = Mapping[str, str]
 
 
 def corrected_piece(row: _Columns, details: _Columns, blocks: _Columns) -> int:
-    """Cycles of a row of Vela's table "perf", with what "perf_debug" and "perf_debug_main" tell of the same operator.
+    """Returns the corrected cycles of a row of Vela's table "perf".
 
-    Those of the row itself where it is no piece of a dilated convolution.
+    If it is no piece of a dilated convolution, they are the row's own.
+    details, blocks: the rows of "perf_debug" and "perf_debug_main" for the same operator.
     """
     charged, share = int(row["op_cycles"]), 1.0
     if row["operator"] not in _CONVOLUTIONS:

@@ -1,7 +1,8 @@
-"""What a graph would take if its convolutions were pruned to 2:4 before training.
+"""The cycles of a graph if its convolutions were pruned to 2:4 before training.
 
-An NPU with sparse weights computes a convolution in half the time if at most two of every four consecutive input
-channels have a weight. Pruning changes results, so this is advice for who trains the model, and no rewrite.
+An NPU with sparse weights computes some convolutions in half the time.
+At most two of every four consecutive input channels may have a weight there.
+Pruning changes results, so this is advice for whoever trains the model, and no rewrite.
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ from eqsat.vela.compile import compile_graph
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """Corrected cycles of one convolution of the graph (`node`, whose result has `shape`), and those with weights of
-    2:4."""
+    """The saving of one convolution.
+
+    node  : the convolution in the graph
+    shape : shape of its result
+    cycles: corrected cycles
+    pruned: corrected cycles with weights of 2:4
+    """
 
     node: int
     shape: Shape
@@ -33,8 +39,12 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """Corrected cycles of the whole graph, those with all its convolutions pruned, and the convolutions that gain, the
-    largest saving first."""
+    """The savings of a whole graph.
+
+    cycles      : corrected cycles
+    pruned      : corrected cycles with all its convolutions pruned
+    convolutions: the convolutions that gain, the largest saving first
+    """
 
     cycles: int
     pruned: int
@@ -42,9 +52,9 @@ class Savings:
 
 
 def pruning_savings(buffer: bytes, target: Target, via: Pool | Worker) -> Savings | None:
-    """Compiles a TOSA flatbuffer as it is and with the smaller half of its weights zero.
+    """Compiles a TOSA flatbuffer as it is, and with the smaller half of its weights set to zero.
 
-    None where the target has no sparse weights, or no convolution has weights that could be pruned.
+    Returns None if the target has no sparse weights, or no convolution can be pruned.
     Raises TosaError, WorkerError.
     """
     if not target.family.sparse_weights:
@@ -64,10 +74,13 @@ def pruning_savings(buffer: bytes, target: Target, via: Pool | Worker) -> Saving
 
 
 def with_pruned_weights(graph: TensorGraph) -> TensorGraph | None:
-    """The graph with two of every four consecutive input channels of its convolutions at zero.
+    """Returns the graph with two of every four consecutive input channels of its weights set to
+    zero.
 
-    Those of least magnitude are zero then.
-    None where no convolution has constant weights [OC, KH, KW, IC] of which this changes any.
+    The weights of least magnitude become zero.
+    Only convolutions with constant weights [OC, KH, KW, IC] and w_zp 0 change; IC is a multiple of
+    4.
+    Returns None if this changes none.
     """
     nodes = list(graph.nodes)
     for n in graph.live():

@@ -1,5 +1,7 @@
-"""Vela's compiler, called in the process that imports this: a worker's, as it may crash, leak or hang
-(`compile.py`)."""
+"""Vela's compiler, called in the process that imports this module.
+
+Import it in a worker, because the compiler may crash, leak or hang (`compile.py`).
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,13 @@ from eqsat.vela.facts import facts
 
 
 class RawOutput(TypedDict):
-    """Vela's raw output of a TOSA graph, as it travels between processes.
+    """Vela's raw output of a TOSA graph, in the form in which processes send it.
 
-    stream: the command stream with the driver's header.
-    read_only: the constants.
-    scratch, scratch_fast: sizes of memory in bytes.
-    inputs, outputs: (shape, bytes of an element, region, address) of each tensor.
-    operators: per operation (offset in the stream, result of the TOSA operator that it is made from).
+    stream: the command stream with the driver's header
+    read_only: the constants
+    scratch, scratch_fast: sizes of memory in bytes
+    inputs, outputs: (shape, bytes of an element, region, address) of each tensor
+    operators: (offset in the stream, result of its TOSA operator) of each operation
     """
 
     stream: bytes
@@ -35,10 +37,11 @@ class RawOutput(TypedDict):
 
 
 def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
-    """Compiles a graph once and gives its figures and, of TOSA, its raw output.
+    """Compiles a graph once and returns its figures and, for TOSA, its raw output.
 
     form: "TOSA" or "TFLITE".
-    Raises what Vela raises, and ImportError with the remedy.
+    flags: Vela's command-line flags.
+    Raises Vela's exceptions, and ImportError with the remedy if Vela is not installed.
     """
     try:
         from ethosu import regor
@@ -61,7 +64,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         for name, m in report.memories.items()
     }
     constants = asked.constants
-    if constants == "OnChipFlash" and constants not in memories:  # as Vela's own summary tells SRAM from what shares it
+    if constants == "OnChipFlash" and constants not in memories:  # as in Vela's own summary
         memories[constants] = {"peak": int(report.readOnlyPeakUsage), "read": 0, "written": 0}
         memories["Sram"]["peak"] -= memories[constants]["peak"]
     return {
@@ -80,16 +83,21 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
 
 
 def _lost_outputs(model: Any, buffer: bytes) -> str:
-    """Says in words which outputs the binary lacks, "" if none."""
+    """Returns in words which outputs the binary lacks, "" if it has all."""
     block = _block(buffer)
     wanted, there = len({block.Outputs(i) for i in range(block.OutputsLength())}), len(model.outputs)
     return f"its binary has only {there} of {wanted} outputs" if there < wanted else ""
 
 
 class _Configuration(NamedTuple):
-    """What Vela's compiler is given, the `Rates` that Vela has read for it, the memory that constants lie in, bytes of
-    the longest burst by memory (none where its table needs no correction), and bytes of SRAM that the NPU has to
-    itself."""
+    """The input of Vela's compiler, and figures of the target.
+
+    accelerator, system, options: the arguments of the compiler
+    rates    : the `Rates` that Vela has read for the target
+    constants: the name of the memory of constants
+    bursts   : {memory: bytes of its longest burst}; empty if the table needs no correction
+    dedicated: bytes of SRAM that the NPU has to itself
+    """
 
     accelerator: str
     system: str
@@ -102,7 +110,7 @@ class _Configuration(NamedTuple):
 
 @cache
 def _configuration(flags: tuple[str, ...]) -> _Configuration:
-    """As Vela's own command line makes it from `flags`."""
+    """Returns the configuration that Vela's own command line makes from `flags`."""
     from ethosu.vela import vela as command
 
     seen: list[tuple[Any, str, str, str]] = []
@@ -137,9 +145,15 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
 
 
 def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, str] | None) -> list[dict[str, Any]]:
-    """Vela's table by operator, with the corrected cycles of each ("corrected", `_corrected`), the cycles in which it
-    computes or writes ("busy_cycles") and the bytes of SRAM in use meanwhile, of its encoded weights, and of its
-    commands; of a TOSA file each row with its `source`."""
+    """Returns Vela's table by operator with more columns.
+
+    corrected    : corrected cycles (`_corrected`)
+    busy_cycles  : cycles in which it computes or writes
+    sram_bytes   : bytes of SRAM in use meanwhile
+    weight_bytes : bytes of its encoded weights
+    command_bytes: bytes of its commands
+    source       : result of its TOSA operator; only if `results` is given
+    """
     if "perf" not in tables:
         return []
     t = tables["perf"]
@@ -172,8 +186,10 @@ def _corrected(
     reuses: bool,
     asked: _Configuration,
 ) -> int:
-    """Cycles of a row without what Vela is known to charge for nothing: the least of all corrections. reuses: its
-    weights are in SRAM already."""
+    """Returns the cycles of a row after all corrections: the least of them.
+
+    reuses: whether its weights are in SRAM already.
+    """
     cycles = [int(row["op_cycles"])]
     if asked.bursts:
         cycles.append(broadcasts.corrected(row, details, blocks, asked.bursts))
@@ -185,25 +201,27 @@ def _corrected(
 
 
 def _buffers(tables: dict[str, Any]) -> list[staging.Buffer]:
-    """The buffers of weights in SRAM."""
+    """Returns the buffers of weights in SRAM."""
     rows = (r for r in _allocated(tables) if r["usage"] == "OpBuffering")
     return [staging.Buffer(r["name"], int(r["start_time"]), int(r["end_time"])) for r in rows]
 
 
 def _allocated(tables: dict[str, Any]) -> list[dict[str, str]]:
-    """The rows of Vela's table of what it has allocated, by column; none where it has no such table."""
+    """Returns the rows of Vela's table of allocations, by column; none if it has no such table."""
     return [dict(zip(tables["tensors"].header, row)) for row in tables["tensors"].data] if "tensors" in tables else []
 
 
 def _by_id(table: Any) -> dict[str, dict[str, str]]:
-    """{id: the row, by column} of a table of Vela's."""
+    """Returns {id: the row, by column} of a table of Vela's."""
     number = list(table.header).index("id")
     return {row[number]: dict(zip(table.header, row)) for row in table.data}
 
 
 def _busy(tables: dict[str, Any]) -> dict[str, int]:
-    """{id: cycles in which an operator with weights computes or writes}. Its NPU cycles have those in which weights are
-    on their way, too."""
+    """Returns {id: cycles in which an operator with weights computes or writes}.
+
+    Its NPU cycles also contain those in which weights are being fetched.
+    """
     details, parts = tables["perf_debug"], tables["perf_debug_main"]
     weights = list(details.header).index("weight_total_bytes")
     weighted = {row[0] for row in details.data if row[weights]}
@@ -212,15 +230,20 @@ def _busy(tables: dict[str, Any]) -> dict[str, int]:
 
 
 def _weights(tables: dict[str, Any]) -> dict[str, int]:
-    """{id: bytes of encoded weights}, without scales, which the table leaves empty."""
+    """Returns {id: bytes of encoded weights}.
+
+    Scales are not counted; the table leaves them empty.
+    """
     details = tables["perf_debug"]
     number, size = (list(details.header).index(name) for name in ("id", "weight_total_bytes"))
     return {row[number]: int(row[size] or 0) for row in details.data}
 
 
 def _commands(tables: dict[str, Any]) -> dict[str, int]:
-    """{id: bytes of commands}, up to the next operator's. Those of the last operator of a stream, whose end is not
-    told, are left out."""
+    """Returns {id: bytes of commands}, up to the next operator's.
+
+    The commands of the last operator of a stream are left out, because its end is not known.
+    """
     out: dict[str, int] = {}
     rows = [dict(zip(tables["queue"].header, row)) for row in tables["queue"].data]
     queue = sorted((int(r["offset"]), r["scheduled_id"]) for r in rows)
@@ -230,8 +253,11 @@ def _commands(tables: dict[str, Any]) -> dict[str, int]:
 
 
 def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int, int]]:
-    """(name, first and last step at which it is needed, address, end) of everything that Vela's allocation has in SRAM:
-    tensors, and buffers of weights. One that a cascade passes on piece by piece takes less than its size."""
+    """Returns the tensors and buffers of weights in Vela's allocation of SRAM.
+
+    Each is (name, first step, last step, address, end).
+    A tensor that a cascade passes on piece by piece takes less than its size.
+    """
     return [
         (
             r["name"],
@@ -246,7 +272,7 @@ def _in_sram(tables: dict[str, Any]) -> list[tuple[str, int, int, int, int]]:
 
 
 def _results(tables: dict[str, Any], buffer: bytes) -> dict[str, str]:
-    """The result of each TOSA operator, by its id in Vela's table of what it was given."""
+    """Returns {id in Vela's table of its input: result of the TOSA operator}."""
     block = _block(buffer)
     # the last column counts the operators of the flatbuffer
     numbers = {row[0]: int(row[-1]) for row in tables["source"].data}
@@ -254,7 +280,7 @@ def _results(tables: dict[str, Any], buffer: bytes) -> dict[str, str]:
 
 
 def _block(buffer: bytes) -> Any:
-    """The basic block of a flatbuffer that has one."""
+    """Returns the basic block of a flatbuffer that has one."""
     from tosa.TosaGraph import TosaGraph
 
     return TosaGraph.GetRootAs(buffer, 0).Regions(0).Blocks(0)
@@ -277,7 +303,10 @@ def _raw_output(model: Any, tables: dict[str, Any], results: Mapping[str, str]) 
 
 
 def _queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[int, str]]:
-    """(offset, result of the TOSA operator) of every operation of a command stream that is made from one."""
+    """Returns (offset, result of the TOSA operator) of every operation of a command stream.
+
+    Operations that are made from no operator are left out.
+    """
     source = {row[0]: row[1] for row in tables["optimised"].data}
     rows = [dict(zip(tables["queue"].header, row)) for row in tables["queue"].data]
     found = ((int(r["offset"]), results.get(source.get(r["optimised_id"], ""), "")) for r in rows)

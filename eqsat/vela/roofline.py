@@ -1,13 +1,15 @@
-"""How few cycles an accelerator needs at least: the roofline of a graph, and that of its operators one by one.
+"""Lower bounds on the cycles of a graph: its roofline, and that of its operators one by one.
 
-Roofline model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
-What a cycle can do is what Vela has configured for the target (`Estimate.rates`).
+The roofline model is that of Williams, Waterman and Patterson.
+("Roofline: an insightful visual performance model", CACM 52(4), 2009.)
+The rates are those of Vela's configuration of the target (`Estimate.rates`).
 
 >>> g = TensorGraph()
 >>> a, b = g.add_input("a", (1, 8, 32), "INT8"), g.add_input("b", (1, 32, 8), "INT8")
 >>> g.outputs.append(g.add("matmul", [a, b], in_zp=(0,), w_zp=(0,)))
->>> bound(g, Rates(macs=128, weights=1.0, activations=8.0, clock=1e9)).roofline  # 768 bytes in and out take longer than
-2,048 MACs 96.0
+>>> # 768 bytes in and out take longer than 2,048 MACs
+>>> bound(g, Rates(macs=128, weights=1.0, activations=8.0, clock=1e9)).roofline
+96.0
 """
 
 from __future__ import annotations
@@ -23,8 +25,13 @@ from eqsat.tosa.flatbuffer import named
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What an accelerator does in a cycle at most: MACs of INT8, bytes of weights out of the memory that holds them,
-    bytes of activations in and out of the fast memory; clock: cycles per second."""
+    """The most that an accelerator does in a cycle.
+
+    macs       : MACs of INT8
+    weights    : bytes of weights out of the memory that holds them
+    activations: bytes of activations in and out of the fast memory
+    clock      : cycles per second
+    """
 
     macs: int
     weights: float
@@ -34,12 +41,18 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a graph needs at least: MACs, those with padding among them; bytes of weights as they are, not encoded;
-    bytes of the graph's inputs and outputs. The rest is cycles.
+    """A lower bound on the cost of a graph.
 
-    mac_cycles: of the MACs. roofline: the largest of what MACs, weights, and inputs and outputs need at their full
-    rates. operators: the larger of MACs and weights of each operator, added up; tighter, but for operators whose
-    weights are fetched while others compute.
+    macs        : MACs, those with padding among them
+    weight_bytes: bytes of weights, not encoded
+    io_bytes    : bytes of the graph's inputs and outputs
+    mac_cycles  : cycles of the MACs at the full rate
+    roofline    : cycles of MACs, weights, or inputs and outputs at their full rates, whichever are
+        most
+    operators   : cycles of MACs or weights of each operator, the larger, added up
+
+    `operators` is tighter, but no bound for operators whose weights are fetched while others
+    compute.
     """
 
     macs: int
@@ -51,14 +64,18 @@ class Bound:
 
     @staticmethod
     def together(bounds: Iterable[Bound]) -> Bound:
-        """That of graphs that run one after the other."""
+        """Returns the bound of graphs that run one after the other."""
         macs, weights, io, *cycles = (sum(x) for x in zip(*map(astuple, bounds), strict=True))
         return Bound(macs, weights, io, *cycles)
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """MACs of one operator, and the bytes of its weights by the constants that they are."""
+    """The resources that one operator needs.
+
+    macs   : MACs
+    weights: {constant: bytes of weights}
+    """
 
     macs: int
     weights: Mapping[int, int]
@@ -68,7 +85,10 @@ class Need:
 
 
 def needs(graph: TensorGraph) -> dict[int, Need]:
-    """Of each operator that multiplies and adds; opaque ones are not known."""
+    """Returns {operator: need} for the operators that multiply and add.
+
+    Nothing is known of opaque operators.
+    """
     found = {}
     for n in graph.live():
         node = graph.nodes[n]
@@ -79,8 +99,10 @@ def needs(graph: TensorGraph) -> dict[int, Need]:
 
 
 def bound(graph: TensorGraph, rates: Rates) -> Bound:
-    """The bound of a graph. Weights that several operators share are read once for the roofline, and by each operator
-    for `operators`."""
+    """Returns the bound of a graph.
+
+    Weights that several operators share are read once for `roofline`, and by each for `operators`.
+    """
     every = list(needs(graph).values())
     macs = sum(need.macs for need in every)
     weights = sum({i: size for need in every for i, size in need.weights.items()}.values())
@@ -92,11 +114,15 @@ def bound(graph: TensorGraph, rates: Rates) -> Bound:
 
 
 def over_bound(rows: Sequence[Mapping[str, Any]], tosa: bytes, rates: Rates) -> list[dict[str, Any]]:
-    """Rows of Vela's table of a TOSA graph, each also with "mac_cycles", what its MACs need at the full rate, "ideal",
-    the larger of that and of what its weights need, and "waiting", cycles in which memory keeps it from computing.
+    """Returns rows of Vela's table of a TOSA graph with more columns, in cycles.
 
-    An operator of the graph that Vela cuts into several rows shares what it needs among them, by their MACs: the same
-    weights read again, or products with zeros that Vela puts in, are excess.
+    mac_cycles: its MACs at the full rate
+    ideal     : the larger of that and of its weights at the full rate
+    waiting   : cycles in which memory keeps it from computing
+
+    Vela may cut an operator of the graph into several rows.
+    They share its need by their MACs.
+    So weights that are read again, and products with zeros that Vela inserts, count as excess.
     """
     graph, names = named(tosa)
     required = needs(graph)
@@ -114,8 +140,12 @@ def over_bound(rows: Sequence[Mapping[str, Any]], tosa: bytes, rates: Rates) -> 
 
 
 def by_operator(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """By Vela's name of the operator: how many rows, and the sums of their cycles and of what `over_bound` tells of
-    them, if it does."""
+    """Returns {Vela's name of the operator: sums over its rows}.
+
+    operators: the number of rows
+    cycles   : their cycles
+    mac_cycles, ideal, waiting: those of `over_bound`, if the rows have them
+    """
     out: dict[str, dict[str, float]] = {}
     for row in rows:
         told = {k: row[k] for k in ("mac_cycles", "ideal", "waiting") if k in row}

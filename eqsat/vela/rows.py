@@ -1,11 +1,12 @@
-"""A MATMUL and its RESCALE, row by row of the left operand, in TOSA: each row times all columns, and sums of several
-rows' products at once.
+"""A MATMUL and its RESCALE in TOSA, row by row of the left operand.
 
-Vela does a MATMUL that the NPU has no operator for alike, a MUL and a REDUCE_SUM for each column, but with INT32
-products, which on U65 wait in DRAM.
-Here they wait in SRAM, and of INT16 as far as zero points allow: (x - p) (y - q) with x, y INT8 reaches 255 * 255.
-Where that is too much for INT16, another zero point p' takes the place of p, and (p' - p) times the sum of (y - q) is
-added to the sums.
+Each row is multiplied by all columns, and the products of several rows are summed at once.
+If the NPU has no MATMUL, Vela makes a MUL and a REDUCE_SUM for each column.
+Its products are INT32, which on U65 wait in DRAM.
+Here they wait in SRAM, in INT16 as far as zero points allow.
+(x - p) (y - q) with x, y INT8 reaches 255 * 255.
+If that is too much for INT16, another zero point p' takes the place of p.
+Then (p' - p) times the sum of (y - q) is added to the sums.
 
     x [n, rows, c], y [n, columns, c]:
     for each row            products = (x[:, row] - p') (y - q)       [n, columns, c]
@@ -13,8 +14,10 @@ added to the sums.
     all of them in a row    + (p' - p) * the sum of y - q over c      where p' is not p
                             rescaled to INT8                          [rows, n, columns]
 
-Each part is written where the CONCAT has it: rescaled where there is nothing to add, which Vela fuses into the sum.
-Behind an ADD it does not, and the RESCALE is behind the CONCAT (`concat_of_a_wide_rescale` of `defects.py`).
+Each part is written at its place in the CONCAT.
+If nothing is added, each part is rescaled before, which Vela fuses into the sum.
+Vela does not fuse a RESCALE behind an ADD.
+The RESCALE is behind the CONCAT then (`concat_of_a_wide_rescale` of `defects.py`).
 """
 
 from __future__ import annotations
@@ -28,12 +31,15 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.types import Attrs, attrs_of
 
+#: The dtype of the products.
 _PRODUCT = "INT16"
 
 
 def written(graph: TensorGraph, op: str, operands: Sequence[int], attrs: Attrs) -> int:
-    """Adds an operator as TOSA has it: several for "matmul_rows", any other as it is. Returns the node of its
-    result."""
+    """Adds an operator to a graph and returns the node of its result.
+
+    "matmul_rows" becomes several TOSA operators, any other is added as it is.
+    """
     if op != "matmul_rows":
         return graph.add_with(op, operands, attrs)
     x, y = operands
@@ -41,13 +47,21 @@ def written(graph: TensorGraph, op: str, operands: Sequence[int], attrs: Attrs) 
 
 
 def fitting_zero_point(zero_point: int, other: int) -> int:
-    """The nearest to a zero point with which all products of two INT8 values are INT16, beside another zero point."""
+    """Returns the zero point nearest to `zero_point` with which all products fit in INT16.
+
+    other: the zero point of the other factor; both factors are INT8.
+    """
     low, high = DType.of("INT8").limits
     most = DType.of(_PRODUCT).limits[1] // max(high - other, other - low)
     return min(max(zero_point, high - most), low + most)
 
 
 class _Rows:
+    """A MATMUL under construction.
+
+    zp: the zero point of the left operand that is used.
+    """
+
     def __init__(self, graph: TensorGraph, x: int, y: int, attrs: Attrs):
         self.graph, self.x, self.y = graph, x, y
         values = dict(attrs)
@@ -69,28 +83,34 @@ class _Rows:
         return self._viewed(whole, (self.rows, self.n, self.columns))
 
     def _sums(self, first: int, count: int) -> int:
-        """[count * n, columns, 1], INT32: of some rows."""
+        """Adds the sums of `count` rows: [count * n, columns, 1], INT32."""
         graph = self.graph
         products = [self._products(row) for row in range(first, first + count)]
         joined = graph.add("concat", products, axis=0) if count > 1 else products[0]
         return graph.add("reduce_sum", [graph.add_with("rescale", [joined], makers.rescale("INT32"))], axis=2)
 
     def _products(self, row: int) -> int:
-        """[n, columns, c], INT16."""
+        """Adds the products of one row: [n, columns, c], INT16."""
         graph = self.graph
         one = graph.add("slice", [self.x], start=(0, row, 0), size=(self.n, 1, self.c)) if self.rows > 1 else self.x
         product = graph.add_with("mul", [self._wide(one, self.zp), self._wide(self.y, self.y_zp)], makers.mul())
         return graph.add_with("rescale", [product], makers.rescale(_PRODUCT))
 
     def _correction(self) -> int:
-        """[1, 1, n * columns], INT32: what another zero point leaves out of every row's sums."""
+        """Adds the part that another zero point leaves out of every row's sums.
+
+        It is [1, 1, n * columns], INT32.
+        """
         graph = self.graph
         sums = graph.add("reduce_sum", [self._wide(self.y, self.y_zp)], axis=2)
         factor = graph.add_const(np.full((1, 1, 1), self.zp - self.x_zp), "INT32")
         return self._viewed(graph.add_with("mul", [sums, factor], makers.mul()), (1, 1, self.n * self.columns))
 
     def _wide(self, x: int, zero_point: int) -> int:
-        """Less its zero point, for one reader: a RESCALE to INT32 fuses into each, but must not be shared."""
+        """Adds `x` less its zero point, in INT32, for one reader.
+
+        A RESCALE to INT32 fuses into its reader, but must not be shared.
+        """
         return self.graph.add_with("rescale", [x], makers.rescale("INT32", in_zp=zero_point))
 
     def _viewed(self, x: int, shape: tuple[int, ...]) -> int:

@@ -1,14 +1,19 @@
-"""Corrected cycles of an operator whose weights an earlier one has brought into SRAM.
+"""Corrected cycles of an operator whose weights an earlier one has copied into SRAM.
 
-Operators next to each other with equal weights share one buffer, into which one DMA copies them
-(CoalesceWeightBufferTensors in scheduler.cpp).
-Vela charges each of them the whole copy (`fullWeightTransferCycles` in network_performance.cpp): 8 products of one
-matrix [256, 40] on U55 take 121,491 cycles by its total, 14,880 each, of which 12,384 are those of the copy, and the
-stream has one copy.
+Operators next to each other with equal weights share one buffer, which one DMA fills.
+(CoalesceWeightBufferTensors in scheduler.cpp.)
+Vela charges each of them the whole copy.
+(`fullWeightTransferCycles` in network_performance.cpp.)
+On U55, 8 products of one matrix [256, 40] take 121,491 cycles by its total, 14,880 each.
+12,384 of these are the copy, of which the stream has one.
 
-The corrected cycles are those without buffering ("est_op_cycles_without_buffering"; before 5.2, whose table has no such
-column, those in which the MAC array or the output path computes), or those of the memory that takes longest, without
-the reads of weights and scales from where constants lie.
+The corrected cycles are the larger of
+- the cycles without buffering ("est_op_cycles_without_buffering");
+- the cycles of the memory that takes longest, without reads of weights and scales from the memory
+  of constants.
+
+The table of versions before 5.2 has no cycles without buffering.
+The larger of the cycles of MAC array and output path takes their place.
 """
 
 from __future__ import annotations
@@ -16,12 +21,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+#: A row of a table of Vela's: {column: value}.
 _Columns = Mapping[str, str]
 
 
 class Buffer(NamedTuple):
-    """A buffer of weights in SRAM. name: ends with the number of the operator that it was made for; first, last: steps
-    at which it is needed."""
+    """A buffer of weights in SRAM.
+
+    name       : ends with the number of the operator that it was made for
+    first, last: steps from which and until which it is needed
+    """
 
     name: str
     first: int
@@ -29,10 +38,10 @@ class Buffer(NamedTuple):
 
 
 def reusing(operators: Sequence[_Columns], buffers: Sequence[Buffer]) -> set[str]:
-    """Ids of the operators that read a buffer which an earlier one of them filled.
+    """Returns the ids of the operators that read a buffer which an earlier one filled.
 
-    operators: Vela's table "perf_debug", in the order in which they run.
-    Of cascades, whose operators share a step, nothing is said.
+    operators: rows of Vela's table "perf_debug", in the order in which they run.
+    Operators of cascades are left out, because they share a step.
     """
     out, filled = set[str](), set[Buffer]()
     for number, o in enumerate(operators):
@@ -49,9 +58,10 @@ def reusing(operators: Sequence[_Columns], buffers: Sequence[Buffer]) -> set[str
 
 
 def corrected_reuse(row: _Columns, details: _Columns, blocks: _Columns, constants: str) -> int:
-    """Cycles of such an operator's row of Vela's table "perf", with what "perf_debug" and "perf_debug_main" tell of it.
+    """Returns the corrected cycles of such an operator's row of Vela's table "perf".
 
-    constants: the memory that weights are copied from.
+    details, blocks: the rows of "perf_debug" and "perf_debug_main" for the same operator.
+    constants: the memory from which weights are copied.
     """
     busy = max(int(blocks["mac_cycles"]), int(blocks["ao_cycles"]))
     alone = int(details.get("est_op_cycles_without_buffering") or busy)
