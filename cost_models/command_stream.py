@@ -33,8 +33,8 @@ from dataclasses import dataclass, field
 from cost_models import ethos_u55_commands, ethos_u85_commands
 from cost_models.issued import Issued
 from cost_models.machine import Machine, hardware_of
-from eqsat.device.errors import DeviceError
-from eqsat.device.operands import Wait
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Wait
 from eqsat.device.stream import Instruction, decoded, read_header
 from eqsat.target import Target
 

@@ -13,15 +13,15 @@ from cost_models.estimator import WeightFetch
 from cost_models.issued import Issued, anywhere, memory, rows, size
 from cost_models.machine import Machine, Place
 from eqsat.device.binary import READ_ONLY
-from eqsat.device.commands import Convolution, Dma, Elementwise, Output, Pooling, commands
-from eqsat.device.operands import FeatureMap, Wait
-from eqsat.device.registers import (
+from eqsat.device.core.operands import FeatureMap, Wait
+from eqsat.device.core.registers import (
     AccFormat,
     ActivationFunction,
     DmaStrideMode,
     PoolingMode,
     WeightOrder,
 )
+from eqsat.device.ethos_u55.commands import Convolution, Dma, Elementwise, Output, Pooling, commands
 from eqsat.device.stream import Instruction
 
 

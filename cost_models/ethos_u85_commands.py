@@ -18,6 +18,8 @@ from cost_models.blocks import BlockConfig, Work, told_split_block
 from cost_models.estimator import WeightFetch
 from cost_models.issued import Issued, anywhere, memory, rows, size
 from cost_models.machine import Machine, Memory, Place
+from eqsat.device.core.operands import FeatureMap, Wait
+from eqsat.device.core.registers import WeightOrder
 from eqsat.device.ethos_u85.commands import (
     Chained,
     Convolution,
@@ -35,8 +37,6 @@ from eqsat.device.ethos_u85.registers import (
     PoolingMode,
     WeightSparsity,
 )
-from eqsat.device.operands import FeatureMap, Wait
-from eqsat.device.registers import WeightOrder
 from eqsat.device.stream import Instruction
 from eqsat.target.family import HWC, SplitMemory
 

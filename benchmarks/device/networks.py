@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks.device.records import VELA, Record, about
 from eqsat.bench.log import Log
-from eqsat.device.commands import Convolution
 from eqsat.device.compile import binary_of, raw_of
-from eqsat.device.errors import DeviceError, DeviceFault
+from eqsat.device.core.errors import DeviceError, DeviceFault
+from eqsat.device.ethos_u55.commands import Convolution
 from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.run import Device
 from eqsat.target import Target

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from benchmarks.traps.graphs import CHANGES, GRAPHS, SHAPES, UNCHANGED, Change, Maker
 from cost_models.command_stream import price
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
 from eqsat.target import Target
 from eqsat.target.family import HWC
 from eqsat.tensor.types import GraphError

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from eqsat.device.commands import Command, commands
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.ethos_u55.commands import Command, commands
 from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.ethos_u85 import decoding
 from eqsat.device.stream import Config, Instruction, decoded, read_header

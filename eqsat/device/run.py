@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.device import execution
 from eqsat.device.binary import READ_ONLY, SCRATCH, SCRATCH_FAST, Binary, Tensor
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.memory import MemoryMap
+from eqsat.device.ethos_u55 import execution
 from eqsat.device.ethos_u85 import execution as execution_u85
-from eqsat.device.memory import MemoryMap
 from eqsat.device.schedule import check_commands
 
 #: Bytes of fast scratch memory where a binary does not say how much it needs.

@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eqsat.device import accesses as u55
-from eqsat.device.block_order import Blocks, most_dependency
-from eqsat.device.commands import Command, Dma
-from eqsat.device.errors import DeviceFault
+from eqsat.device.core.block_order import Blocks, most_dependency
+from eqsat.device.core.errors import DeviceFault
+from eqsat.device.core.operands import Wait
+from eqsat.device.core.touched import Accesses
+from eqsat.device.ethos_u55 import accesses as u55
+from eqsat.device.ethos_u55.commands import Command, Dma
 from eqsat.device.ethos_u85 import accesses as u85
 from eqsat.device.ethos_u85 import commands as ethos_u85
-from eqsat.device.operands import Wait
 from eqsat.device.shared_memory import check_blocks
 from eqsat.device.stream import Config
-from eqsat.device.touched import Accesses
 
 #: Kernels that may be under way in every family; by product (U55, U65, U85) copies, and the largest BLOCKDEP.
 _KERNELS = 2

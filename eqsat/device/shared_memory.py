@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 
-from eqsat.device.accesses import input_channels
-from eqsat.device.commands import Command, Convolution, Elementwise, Pooling
-from eqsat.device.errors import DeviceFault
+from eqsat.device.core.errors import DeviceFault
+from eqsat.device.core.registers import AccFormat, ActivationFunction, IfmUpscaleMode, PoolingMode
+from eqsat.device.ethos_u55.accesses import input_channels
+from eqsat.device.ethos_u55.commands import Command, Convolution, Elementwise, Pooling
 from eqsat.device.ethos_u85 import commands as ethos_u85
-from eqsat.device.registers import AccFormat, ActivationFunction, IfmUpscaleMode, PoolingMode
 from eqsat.target.family import HWC, Core, Family, SharedMemory, SplitMemory
 
 #: Bytes of a bank; banks that are the output's; those of tables where there are so many that they have their own.

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.registers import ADDRESS, LAYOUTS, CommandLayout
 from eqsat.device.ethos_u85.registers import LAYOUTS_U85
-from eqsat.device.registers import ADDRESS, LAYOUTS, CommandLayout
 from eqsat.target import FAMILIES, Family
 from eqsat.target.family import Core
 

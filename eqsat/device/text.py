@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eqsat.device import words
 from eqsat.device.binary import Binary, Tensor
-from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.core import words
+from eqsat.device.core.registers import ActivationClipRange, ActivationFunction
+from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
 from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.ethos_u85.text import describe as described_u85
 from eqsat.device.ethos_u85.text import kind as kind_u85
-from eqsat.device.registers import ActivationClipRange, ActivationFunction
 from eqsat.device.stream import Instruction
 
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from eqsat.device.binary import READ_ONLY, SCRATCH, SCRATCH_FAST, Binary
 from eqsat.device.compile import binary_of
-from eqsat.device.errors import DeviceError
-from eqsat.device.operands import Element
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Element
 from eqsat.device.run import FAST
 from eqsat.device.text import describe
 from eqsat.proof import binary_u55, binary_u85

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.device import arithmetic
-from eqsat.device.arithmetic import CLIPPED, bound, looked_up
-from eqsat.device.commands import Activation, Output
-from eqsat.device.errors import DeviceError
-from eqsat.device.operands import Element, FixedPointScale
-from eqsat.device.registers import ActivationFunction, RoundMode
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Element, FixedPointScale
+from eqsat.device.core.registers import ActivationFunction, RoundMode
+from eqsat.device.ethos_u55 import arithmetic
+from eqsat.device.ethos_u55.arithmetic import CLIPPED, bound, looked_up
+from eqsat.device.ethos_u55.commands import Activation, Output
 from eqsat.proof.binary_memory import DTYPES
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import LARGEST, Undecidable
@@ -36,7 +36,7 @@ class Scaling:
 
     @staticmethod
     def of(multiplier: Ints | int, shift: Ints | int, rounding: RoundMode) -> Scaling:
-        """As Ethos-U55 and U65 round (`device.arithmetic.scaled`)."""
+        """As Ethos-U55 and U65 round (`device.ethos_u55.arithmetic.scaled`)."""
         multiplier, shift = (np.atleast_1d(np.asarray(x, np.int64)) for x in (multiplier, shift))
         half, zero = halves(shift), np.zeros_like(shift)
         extra = np.where(shift > 31, _TWICE, 0)

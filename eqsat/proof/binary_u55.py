@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
-from eqsat.device.errors import DeviceError
-from eqsat.device.execution import copies, pieces, table_of, weights_of
-from eqsat.device.operands import FeatureMap, Stop, Wait
-from eqsat.device.operations import BUILT_IN, reciprocals
-from eqsat.device.registers import AccFormat, ElementwiseMode, IfmScaleMode, IfmUpscaleMode, PoolingMode, RoundMode
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import FeatureMap, Stop, Wait
+from eqsat.device.core.registers import AccFormat, ElementwiseMode, IfmScaleMode, IfmUpscaleMode, PoolingMode, RoundMode
+from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.ethos_u55.execution import copies, pieces, table_of, weights_of
+from eqsat.device.ethos_u55.operations import BUILT_IN, reciprocals
+from eqsat.device.ethos_u55.weights import scales
 from eqsat.device.stream import Config
-from eqsat.device.weights import scales
 from eqsat.proof import linear, pointwise
 from eqsat.proof.binary_memory import ShadowMemory
 from eqsat.proof.binary_output import (
@@ -157,7 +157,7 @@ class Execution:
         return pointwise.binary(t, op, attrs, (a, b), out)
 
     def _operands(self, c: Elementwise, a: Value, b: Value) -> tuple[Value, Value]:
-        """Both operands of a sum, scaled as `device.operations` describes it."""
+        """Both operands of a sum, scaled as `device.ethos_u55.operations` describes it."""
         t = self._t
         assert c.opa is not None and c.opb is not None
         if c.input_scale == IfmScaleMode.OPA_OPB_16:

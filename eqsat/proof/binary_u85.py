@@ -7,7 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import ByteRange, FeatureMap, FixedPointScale, Stop, Wait
+from eqsat.device.core.registers import IfmUpscaleMode
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Chained,
@@ -28,8 +30,6 @@ from eqsat.device.ethos_u85.operations import ABOVE, SAME, SCALED
 from eqsat.device.ethos_u85.registers import AccFormat, AccInput, ActivationReverse, ElementwiseMode, PoolingMode
 from eqsat.device.ethos_u85.registers import RoundModeOfm as Rounding
 from eqsat.device.ethos_u85.weights import scales
-from eqsat.device.operands import ByteRange, FeatureMap, FixedPointScale, Stop, Wait
-from eqsat.device.registers import IfmUpscaleMode
 from eqsat.device.stream import Config
 from eqsat.proof import linear, pointwise
 from eqsat.proof.binary_memory import ShadowMemory

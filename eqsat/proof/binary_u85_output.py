@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import ByteRange, FixedPointScale
+from eqsat.device.core.state import number
 from eqsat.device.ethos_u85.arithmetic import TABLES, looked_up, table_place
 from eqsat.device.ethos_u85.commands import InputScale, Output
 from eqsat.device.ethos_u85.operations import SAME
 from eqsat.device.ethos_u85.registers import ActivationClipRange, RoundModeIfm, RoundModeOfm
-from eqsat.device.operands import ByteRange, FixedPointScale
-from eqsat.device.state import number
 from eqsat.proof.binary_memory import DTYPES, ShadowMemory
 from eqsat.proof.binary_output import Scaling, fitting, halves, scaled
 from eqsat.proof.functions import Ints

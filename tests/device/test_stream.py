@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from eqsat.device.binary import read_binary
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
 from eqsat.device.stream import Instruction, instructions, read_header
 from eqsat.target import Target
 from eqsat.tosa import dumps

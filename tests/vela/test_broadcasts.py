@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eqsat.device.commands import Elementwise, commands
+from eqsat.device.ethos_u55.commands import Elementwise, commands
 from eqsat.device.stream import decoded
 from eqsat.target import Target
 from eqsat.vela.broadcasts import Cut, elements_read

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 
-from eqsat.device.block_order import Blocks, Reading
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.block_order import Blocks, Reading
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.registers import IfmUpscaleMode
+from eqsat.device.core.touched import Accesses, around, of_map
 from eqsat.device.ethos_u85.arithmetic import table_place
 from eqsat.device.ethos_u85.commands import Command, Convolution, Dma, DmaSide, Elementwise, Operand, Pooling, Resize
 from eqsat.device.ethos_u85.execution import order_of
 from eqsat.device.ethos_u85.registers import ActivationReverse, ActivationTranspose, PoolingMode
-from eqsat.device.operands import ByteRange, FeatureMap
-from eqsat.device.registers import IfmUpscaleMode
-from eqsat.device.touched import Accesses, around, of_map
 from eqsat.target.family import Core
 
 #: Channels that are read at a time where each result sees all of them: of sums over the depth, and of the rows of

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsat.device.arithmetic import shifted
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Element, FixedPointScale
+from eqsat.device.core.state import number
+from eqsat.device.ethos_u55.arithmetic import shifted
 from eqsat.device.ethos_u85.commands import Activation, InputScale
 from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction, RoundModeIfm, RoundModeOfm
-from eqsat.device.operands import Element, FixedPointScale
-from eqsat.device.state import number
 
 _SAME = FixedPointScale(1, 0)
 _BYTE, _BYTE_UNSIGNED, _SHORT = Element(True, 8), Element(False, 8), Element(True, 16)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eqsat.device.core.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
+from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
 from eqsat.device.ethos_u85.registers import (
     AccFormat,
     AccInput,
@@ -22,8 +24,6 @@ from eqsat.device.ethos_u85.registers import (
     WeightFormat,
     WeightSparsity,
 )
-from eqsat.device.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
-from eqsat.device.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
 
 
 @dataclass(frozen=True, slots=True)

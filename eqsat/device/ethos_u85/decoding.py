@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import ByteRange, FeatureMap, Kernel
+from eqsat.device.core.registers import DmaRegionMode, DmaStrideMode, KernelDecomposition, OfmScaleMode, WeightOrder
+from eqsat.device.core.state import Registers, commands_of
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Activation,
@@ -44,9 +47,6 @@ from eqsat.device.ethos_u85.registers import (
     WeightFormat,
     WeightSparsity,
 )
-from eqsat.device.operands import ByteRange, FeatureMap, Kernel
-from eqsat.device.registers import DmaRegionMode, DmaStrideMode, KernelDecomposition, OfmScaleMode, WeightOrder
-from eqsat.device.state import Registers, commands_of
 from eqsat.device.stream import Instruction
 
 _UNARY = (ElementwiseMode.ABS, ElementwiseMode.CLZ, ElementwiseMode.NOT, ElementwiseMode.LRELU)

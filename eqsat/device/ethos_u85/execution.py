@@ -7,8 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eqsat.device.arithmetic import held
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.memory import Constants, MemoryMap
+from eqsat.device.core.operands import ByteRange, FeatureMap, Stop, Wait
+from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
+from eqsat.device.ethos_u55.arithmetic import held
 from eqsat.device.ethos_u85.arithmetic import activated, scaled, scaled_by, table_place
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
@@ -35,9 +38,6 @@ from eqsat.device.ethos_u85.registers import (
     WeightSparsity,
 )
 from eqsat.device.ethos_u85.weights import Order, scales, weights
-from eqsat.device.memory import Constants, MemoryMap
-from eqsat.device.operands import ByteRange, FeatureMap, Stop, Wait
-from eqsat.device.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
 from eqsat.device.stream import Config
 from eqsat.target.family import Core
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import FixedPointScale
+from eqsat.device.core.windows import Window
 from eqsat.device.ethos_u85.arithmetic import scaled_input
 from eqsat.device.ethos_u85.commands import Convolution, Elementwise, Pooling, Resize, ResizeAxis
 from eqsat.device.ethos_u85.registers import ElementwiseMode, PoolingMode, ResizeMode, RoundModeOfm
-from eqsat.device.operands import FixedPointScale
-from eqsat.device.windows import Window
 
 _WORD = 0xFFFFFFFF
 #: A factor of one.

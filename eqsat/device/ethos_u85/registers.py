@@ -2,14 +2,14 @@
 
 Facts from Arm's register description in Vela (`ethosu/regor/architecture/ethosu85/ethos_u85_interface.hpp`,
 Apache-2.0). What U85 has in common with U55 and U65, with the same code and the same fields, is in
-`eqsat/device/registers.py`; the rest is here.
+`eqsat/device/core/registers.py`; the rest is here.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-from eqsat.device.registers import (
+from eqsat.device.core.registers import (
     ADDRESS,
     LAYOUTS,
     REGION,

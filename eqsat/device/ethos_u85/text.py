@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from eqsat.device import words
+from eqsat.device.core import words
+from eqsat.device.core.operands import FeatureMap, FixedPointScale, Stop, Wait
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Chained,
@@ -26,7 +27,6 @@ from eqsat.device.ethos_u85.registers import (
     ActivationTranspose,
     WeightSparsity,
 )
-from eqsat.device.operands import FeatureMap, FixedPointScale, Stop, Wait
 
 _SAME = FixedPointScale(1, 0)
 

@@ -15,9 +15,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError, DeviceFault
-from eqsat.device.weight_stream import decoded
-from eqsat.device.weights import Scales
+from eqsat.device.core.errors import DeviceError, DeviceFault
+from eqsat.device.core.weight_stream import decoded
+from eqsat.device.ethos_u55.weights import Scales
 
 _RECORD = 10
 #: Output channels of a core that follow on each other.

@@ -8,11 +8,11 @@ from math import floor
 import numpy as np
 import pytest
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Element
 from eqsat.device.ethos_u85.arithmetic import activated, scaled, table_place
 from eqsat.device.ethos_u85.commands import Activation
 from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction, RoundModeOfm
-from eqsat.device.operands import Element
 
 INT8, INT16, INT32 = (Element(True, n) for n in (8, 16, 32))
 HALF = Fraction(1, 2)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsat.device.commands import Activation
-from eqsat.device.errors import DeviceError, DeviceFault
-from eqsat.device.operands import Element
-from eqsat.device.registers import ActivationClipRange, ActivationFunction, RoundMode
+from eqsat.device.core.errors import DeviceError, DeviceFault
+from eqsat.device.core.operands import Element
+from eqsat.device.core.registers import ActivationClipRange, ActivationFunction, RoundMode
+from eqsat.device.ethos_u55.commands import Activation
 
 #: The type that a result is clipped to, where that is not the output's.
 CLIPPED = {

@@ -1,18 +1,17 @@
-"""Which bytes a command of Ethos-U55 or U65 reads and writes, and in which blocks; `ethos_u85/accesses.py` says it of
-Ethos-U85."""
+"""Which bytes a command of Ethos-U55 or U65 reads and writes, and in which blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from eqsat.device.block_order import Blocks, Reading
-from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Pooling
-from eqsat.device.errors import DeviceError
-from eqsat.device.execution import pieces, table_place
-from eqsat.device.operands import ByteRange, FeatureMap
-from eqsat.device.registers import IfmUpscaleMode, PoolingMode, WeightOrder
-from eqsat.device.touched import Accesses, around, of_map
-from eqsat.device.weights import DEEP, SHALLOW
+from eqsat.device.core.block_order import Blocks, Reading
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.registers import IfmUpscaleMode, PoolingMode, WeightOrder
+from eqsat.device.core.touched import Accesses, around, of_map
+from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Pooling
+from eqsat.device.ethos_u55.execution import pieces, table_place
+from eqsat.device.ethos_u55.weights import DEEP, SHALLOW
 
 
 def accesses(c: Command, shared: int) -> Accesses | None:

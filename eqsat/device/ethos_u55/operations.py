@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqsat.device.arithmetic import scaled
-from eqsat.device.commands import Convolution, Elementwise, Output, Pooling
-from eqsat.device.errors import DeviceError
-from eqsat.device.operands import FixedPointScale
-from eqsat.device.registers import ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
-from eqsat.device.weights import Scales
-from eqsat.device.windows import Window
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import FixedPointScale
+from eqsat.device.core.registers import ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
+from eqsat.device.core.windows import Window
+from eqsat.device.ethos_u55.arithmetic import scaled
+from eqsat.device.ethos_u55.commands import Convolution, Elementwise, Output, Pooling
+from eqsat.device.ethos_u55.weights import Scales
 
 #: By the bits of its elements, how far the operand of a sum that OPA_SCALE does not scale is shifted to the left.
 BUILT_IN = {8: 19, 16: 14}

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from eqsat.device.errors import DeviceError, DeviceFault
-from eqsat.device.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
-from eqsat.device.registers import ActivationFormat, IfmUpscaleMode
+from eqsat.device.core.errors import DeviceError, DeviceFault
+from eqsat.device.core.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
+from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 from eqsat.device.stream import Instruction
 
 C = TypeVar("C")

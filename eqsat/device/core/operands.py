@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqsat.device.registers import ActivationFormat
+from eqsat.device.core.registers import ActivationFormat
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqsat.device.arithmetic import activated, held, table_bytes
-from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
-from eqsat.device.errors import DeviceError
-from eqsat.device.memory import Constants, MemoryMap
-from eqsat.device.operands import ByteRange, FixedPointScale, Stop, Wait
-from eqsat.device.operations import averaged, combined, convolved, output, pooled
-from eqsat.device.registers import (
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.memory import Constants, MemoryMap
+from eqsat.device.core.operands import ByteRange, FixedPointScale, Stop, Wait
+from eqsat.device.core.registers import (
     AccFormat,
     ActivationClipRange,
     ActivationFunction,
@@ -22,8 +19,11 @@ from eqsat.device.registers import (
     PoolingMode,
     WeightOrder,
 )
+from eqsat.device.ethos_u55.arithmetic import activated, held, table_bytes
+from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.ethos_u55.operations import averaged, combined, convolved, output, pooled
+from eqsat.device.ethos_u55.weights import Order, Scales, scales, weights
 from eqsat.device.stream import Config
-from eqsat.device.weights import Order, Scales, scales, weights
 from eqsat.target.family import Core
 
 #: Tables lie in the last two banks of shared memory, in slots of 256 bytes.

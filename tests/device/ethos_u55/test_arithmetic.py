@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.device.arithmetic import activated, scaled
-from eqsat.device.commands import Activation
-from eqsat.device.errors import DeviceError
-from eqsat.device.operands import Element
-from eqsat.device.registers import ActivationClipRange, ActivationFunction, RoundMode
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Element
+from eqsat.device.core.registers import ActivationClipRange, ActivationFunction, RoundMode
+from eqsat.device.ethos_u55.arithmetic import activated, scaled
+from eqsat.device.ethos_u55.commands import Activation
 
 INT8, INT16, INT32 = Element(True, 8), Element(True, 16), Element(True, 32)
 RELU, TABLE = ActivationFunction.RELU, ActivationFunction.TABLE_0

@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.errors import DeviceFault
-from eqsat.device.weight_stream import decoded
+from eqsat.device.core.errors import DeviceFault
+from eqsat.device.core.weight_stream import decoded
 
 _RECORD = 10
 #: Depth of the blocks in which input channels are walked, and of the micro blocks that they are made of.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from eqsat.device.operands import ByteRange, FeatureMap, FixedPointScale, Kernel, Stop, Wait
-from eqsat.device.registers import (
+from eqsat.device.core.operands import ByteRange, FeatureMap, FixedPointScale, Kernel, Stop, Wait
+from eqsat.device.core.registers import (
     AccFormat,
     ActivationClipRange,
     ActivationFunction,
@@ -26,7 +26,7 @@ from eqsat.device.registers import (
     RoundMode,
     WeightOrder,
 )
-from eqsat.device.state import Registers, commands_of, number
+from eqsat.device.core.state import Registers, commands_of, number
 from eqsat.device.stream import Instruction
 
 

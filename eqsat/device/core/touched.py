@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from eqsat.device.memory import BRICK, tiles
-from eqsat.device.operands import ByteRange, FeatureMap
-from eqsat.device.registers import ActivationFormat
+from eqsat.device.core.memory import BRICK, tiles
+from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.registers import ActivationFormat
 
 
 @dataclass(frozen=True, slots=True)

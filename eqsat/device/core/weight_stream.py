@@ -22,7 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.errors import DeviceFault
+from eqsat.device.core.errors import DeviceFault
 
 _NO_RUNS, _PADDING, _NOT_DIVIDED = 6, 7, 7
 #: Quotients in a chunk; of weights that are not divided and wider than 5 bits; of runs with the largest divisor.
