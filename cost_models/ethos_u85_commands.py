@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from cost_models import estimator
 from cost_models.blocks import BlockConfig, Work, told_split_block
@@ -29,7 +30,6 @@ from eqsat.device.ethos_u85.commands import (
     Resize,
     Scalar,
 )
-from eqsat.device.ethos_u85.decoding import commands
 from eqsat.device.ethos_u85.registers import (
     ActivationReverse,
     ActivationTranspose,
@@ -37,7 +37,6 @@ from eqsat.device.ethos_u85.registers import (
     PoolingMode,
     WeightSparsity,
 )
-from eqsat.device.stream import Instruction
 from eqsat.target.family import HWC, SplitMemory
 
 _Computing = Convolution | Pooling | Elementwise | Resize
@@ -49,10 +48,10 @@ _TABLES = Memory(1.0, 0, 1)
 _SLOW = (ActivationTranspose.WHC, ActivationTranspose.WCH, ActivationTranspose.CWH)
 
 
-def issued(machine: Machine, stream: Iterable[Instruction]) -> Iterator[Issued | Wait]:
+def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]:
     """Raises DeviceError for commands that are not known."""
     chain: list[_Computing] = []
-    for c in commands(stream):
+    for c in commands:
         match c:
             case Wait():
                 yield c

@@ -95,8 +95,4 @@ def _peak_mib() -> int | None:
 
 
 def _macs(c: Convolution | ethos_u85.Convolution) -> int:
-    if isinstance(c, Convolution):
-        elements = c.output.map.height * c.output.map.width * c.output.map.depth
-    else:
-        elements = math.prod(c.output.shape)
-    return elements * c.kernel.height * c.kernel.width * (1 if c.depthwise else c.ifm.depth)
+    return math.prod(c.output.shape) * c.kernel.height * c.kernel.width * (1 if c.depthwise else c.ifm.depth)

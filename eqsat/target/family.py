@@ -113,7 +113,9 @@ class Family:
     products_outside: where it is not, the products wait in the memory outside, not in SRAM.
     summed_by_convolution: a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones.
     planes_in_rows: elementwise ops keep tensors of one channel in rows (NHWC), not in bricks.
-    commands: which set of commands its binaries are made of: 1 that of U55 and U65, 2 that of U85 (`eqsat/device`).
+    commands: which set of commands its binaries are made of (`eqsat/device/command_sets.py`).
+    product: its number in the header of a command stream.
+    outstanding_copies: how many may be under way (Vela's MaxOutstandingDMAOps).
     system_config, memory_mode: what ExecuTorch compiles for unless it is told (executorch 1.5,
     backends/arm/ethosu/compile_spec.py).
     """
@@ -140,5 +142,7 @@ class Family:
     summed_by_convolution: bool
     planes_in_rows: bool
     commands: int
+    product: int
+    outstanding_copies: int
     system_config: str
     memory_mode: str

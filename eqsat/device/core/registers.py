@@ -1,50 +1,22 @@
-"""The commands of Ethos-U55 and U65: codes, names and fields.
+"""The commands that the families share, with the same code and the same fields: codes, names and fields.
 
-Facts from Arm's register description in Vela (`ethosu/regor/architecture/ethosu65/ethos_u65_interface.hpp` and, for
-U55, `ethosu/vela/ethos_u55_regs`, Apache-2.0); U55 and U65 share it. A short command is one word: code in bits 0-9,
-parameter in bits 16-31. A long one has bit 14 set and a second word, the payload. Positions of fields count from the
-parameter's first bit; the payload follows at bit 16.
+Facts from Arm's register descriptions in Vela (`ethosu/regor/architecture/ethosu65/ethos_u65_interface.hpp`,
+`ethosu85/ethos_u85_interface.hpp` and, for U55, `ethosu/vela/ethos_u55_regs`, Apache-2.0). What a family has besides is
+in its own folder. A short command is one word: code in bits 0-9, parameter in bits 16-31. A long one has bit 14 set and
+a second word, the payload. Positions of fields count from the parameter's first bit; the payload follows at bit 16.
+Enumerations that count from 0 are written in one line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-
-class ActivationType(IntEnum):
-    UNSIGNED = 0
-    SIGNED = 1
-
-
-class ActivationPrecision(IntEnum):
-    B8 = 0
-    B16 = 1
-    B32 = 2
-    B64 = 3
-
-
-class ActivationFormat(IntEnum):
-    NHWC = 0
-    NHCWB16 = 1
-
-
-class IfmScaleMode(IntEnum):
-    OPA_OPB_16 = 0
-    OPA_32 = 1
-    OPB_32 = 2
-
-
-class OfmScaleMode(IntEnum):
-    PER_CHANNEL = 0
-    GLOBAL = 1
-
-
-class RoundMode(IntEnum):
-    DBL = 0
-    TRUNCATE = 1
-    NATURAL = 2
+ActivationType = IntEnum("ActivationType", "UNSIGNED SIGNED", start=0)
+ActivationPrecision = IntEnum("ActivationPrecision", "B8 B16 B32 B64", start=0)
+ActivationFormat = IntEnum("ActivationFormat", "NHWC NHCWB16", start=0)
+OfmScaleMode = IntEnum("OfmScaleMode", "PER_CHANNEL GLOBAL", start=0)
 
 
 class IfmUpscaleMode(IntEnum):
@@ -52,92 +24,21 @@ class IfmUpscaleMode(IntEnum):
     NEAREST = 1
     ZEROS = 2
 
-
-class PoolingMode(IntEnum):
-    MAX = 0
-    AVERAGE = 1
-    REDUCE_SUM = 2
-
-
-class ElementwiseMode(IntEnum):
-    MUL = 0
-    ADD = 1
-    SUB = 2
-    MIN = 3
-    MAX = 4
-    LRELU = 5
-    ABS = 6
-    CLZ = 7
-    SHR = 8
-    SHL = 9
+    @property
+    def factor(self) -> int:
+        """How many times as many rows and columns are read as there are."""
+        return 1 if self == IfmUpscaleMode.NONE else 2
 
 
-class WeightOrder(IntEnum):
-    DEPTH_FIRST = 0
-    PART_KERNEL_FIRST = 1
-
-
-class KernelDilation(IntEnum):
-    NONE = 0
-    X2 = 1
-
-
-class KernelDecomposition(IntEnum):
-    D8X8 = 0
-    D4X4 = 1
-
-
-class ParallelMode(IntEnum):
-    SINGLE_CORE = 0
-    DUAL_CORE_DEPTH = 1
-
-
-class AccFormat(IntEnum):
-    I32 = 0
-    I40 = 1
-    F16 = 2
-
-
-class ActivationFunction(IntEnum):
-    RELU = 0
-    TANH = 3
-    SIGMOID = 4
-    TABLE_0 = 16
-    TABLE_1 = 17
-    TABLE_2 = 18
-    TABLE_3 = 19
-    TABLE_4 = 20
-    TABLE_5 = 21
-    TABLE_6 = 22
-    TABLE_7 = 23
-
-
-class ActivationClipRange(IntEnum):
-    OFM_PRECISION = 0
-    FORCE_UINT8 = 2
-    FORCE_INT8 = 3
-    FORCE_INT16 = 5
-
-
-class DmaRegionMode(IntEnum):
-    EXTERNAL = 0
-    INTERNAL = 1
-
-
-class DmaStrideMode(IntEnum):
-    D1 = 0
-    D2 = 1
-    D3 = 2
-
-
-class BroadcastMode(IntEnum):
-    DISABLE = 0
-    ENABLE = 1
-
-
-class Ifm2OperandOrder(IntEnum):
-    ORDER_B = 0
-    ORDER_A = 1
+WeightOrder = IntEnum("WeightOrder", "DEPTH_FIRST PART_KERNEL_FIRST", start=0)
+#: How a scaled value is rounded. The numbers are those of Ethos-U85's results.
+Rounding = IntEnum(
+    "Rounding", "DOUBLE_SYMMETRIC NATURAL DOUBLE_ASYMMETRIC SYMMETRIC TRUNCATE_TO_ZERO TRUNCATE_TO_LOWER", start=0
+)
+KernelDilation = IntEnum("KernelDilation", "NONE X2", start=0)
+KernelDecomposition = IntEnum("KernelDecomposition", "D8X8 D4X4", start=0)
+DmaRegionMode = IntEnum("DmaRegionMode", "EXTERNAL INTERNAL", start=0)
+DmaStrideMode = IntEnum("DmaStrideMode", "D1 D2 D3", start=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,72 +76,48 @@ def activation(precision_at: int) -> tuple[Field, ...]:
 
 
 REGION = (Field("region", 0, 3),)
-_DMA_REGION = (
-    *REGION,
-    Field("region_mode", 8, 1, DmaRegionMode),
-    Field("stride_mode", 9, 2, DmaStrideMode),
-)
+#: Without what U55 says of both sides of a copy and U85 only of the source.
+DMA_REGION = (*REGION, Field("region_mode", 8, 1, DmaRegionMode))
 _HEIGHT, _WIDTH, _DEPTH = (Field("height_m1", 0, 16),), (Field("width_m1", 0, 16),), (Field("depth_m1", 0, 16),)
 _ZERO_POINT = (Field("zero_point", 0, 16),)
+_CLIP_BOUNDARY = (Field("clip_boundary", 0, 16),)
+_SIZE = (Field("size", 0, 16),)
 #: The low word of an address is the payload, bits 32-39 are in the parameter.
 ADDRESS = (Field("addr", 0, 40),)
-_SCALE = (Field("shift", 0, 6), Field("scale", 16, 32))
+WEIGHT_LENGTH, SCALE_LENGTH = (Field("length", 16, 32),), (Field("length", 16, 20),)
 
 Table = Iterable[tuple[int, str, tuple[Field, ...]]]
+#: (long, code) -> what it is.
+Layouts = Mapping[tuple[bool, int], CommandLayout]
 
-
-def layouts(short: Table, long: Table) -> dict[tuple[bool, int], CommandLayout]:
-    """By (long, code)."""
-    tables = (False, short), (True, long)
-    return {
-        (is_long, code): CommandLayout(code, name, is_long, fields) for is_long, t in tables for code, name, fields in t
-    }
-
+#: Feature maps, by the first code of their registers, short and long.
+_MAPS = (("IFM", 0x100, 0x000), ("OFM", 0x110, 0x010), ("IFM2", 0x180, 0x080))
+_OF_MAPS = (
+    (0xA, "WIDTH0_M1", _WIDTH),
+    (0xB, "HEIGHT0_M1", _HEIGHT),
+    (0xC, "HEIGHT1_M1", _HEIGHT),
+    (0xF, "REGION", REGION),
+)
+_PLACES = ("BASE0", "BASE1", "BASE2", "BASE3", "STRIDE_X", "STRIDE_Y", "STRIDE_C")
 
 _SHORT: Table = (
+    *((short + k, f"SET_{of}_{name}", fields) for of, short, _ in _MAPS for k, name, fields in _OF_MAPS),
     (0x000, "OP_STOP", (Field("mask", 0, 16),)),
     (0x001, "OP_IRQ", (Field("mask", 0, 16),)),
-    (0x002, "OP_CONV", ()),
     (0x003, "OP_DEPTHWISE", ()),
-    (0x005, "OP_POOL", (Field("pooling_mode", 0, 3, PoolingMode),)),
-    (0x006, "OP_ELEMENTWISE", (Field("elementwise_mode", 0, 6, ElementwiseMode),)),
     (0x010, "OP_DMA_START", ()),
-    (0x011, "OP_DMA_WAIT", (Field("k", 0, 1),)),
-    (0x012, "OP_KERNEL_WAIT", (Field("n", 0, 2),)),
     (0x013, "OP_PMU_MASK", (Field("enable", 0, 1),)),
     (0x100, "SET_IFM_PAD_TOP", (Field("pad", 0, 7),)),
     (0x101, "SET_IFM_PAD_LEFT", (Field("pad", 0, 7),)),
     (0x102, "SET_IFM_PAD_RIGHT", (Field("pad", 0, 8),)),
     (0x103, "SET_IFM_PAD_BOTTOM", (Field("pad", 0, 8),)),
     (0x104, "SET_IFM_DEPTH_M1", _DEPTH),
-    (
-        0x105,
-        "SET_IFM_PRECISION",
-        (*activation(2), Field("scale_mode", 8, 2, IfmScaleMode), Field("round_mode", 14, 2, RoundMode)),
-    ),
     (0x107, "SET_IFM_UPSCALE", (Field("mode", 0, 2, IfmUpscaleMode),)),
     (0x109, "SET_IFM_ZERO_POINT", _ZERO_POINT),
-    (0x10A, "SET_IFM_WIDTH0_M1", _WIDTH),
-    (0x10B, "SET_IFM_HEIGHT0_M1", _HEIGHT),
-    (0x10C, "SET_IFM_HEIGHT1_M1", _HEIGHT),
-    (0x10D, "SET_IFM_IB_END", (Field("ib_end", 0, 6),)),
-    (0x10F, "SET_IFM_REGION", REGION),
     (0x111, "SET_OFM_WIDTH_M1", _WIDTH),
     (0x112, "SET_OFM_HEIGHT_M1", _HEIGHT),
     (0x113, "SET_OFM_DEPTH_M1", _DEPTH),
-    (
-        0x114,
-        "SET_OFM_PRECISION",
-        (*activation(1), Field("scale_mode", 8, 1, OfmScaleMode), Field("round_mode", 14, 2, RoundMode)),
-    ),
-    (0x115, "SET_OFM_BLK_WIDTH_M1", (Field("width_m1", 0, 6),)),
-    (0x116, "SET_OFM_BLK_HEIGHT_M1", (Field("height_m1", 0, 5),)),
-    (0x117, "SET_OFM_BLK_DEPTH_M1", (Field("depth_m1", 0, 7),)),
     (0x118, "SET_OFM_ZERO_POINT", _ZERO_POINT),
-    (0x11A, "SET_OFM_WIDTH0_M1", _WIDTH),
-    (0x11B, "SET_OFM_HEIGHT0_M1", _HEIGHT),
-    (0x11C, "SET_OFM_HEIGHT1_M1", _HEIGHT),
-    (0x11F, "SET_OFM_REGION", REGION),
     (0x120, "SET_KERNEL_WIDTH_M1", _WIDTH),
     (0x121, "SET_KERNEL_HEIGHT_M1", _HEIGHT),
     (
@@ -257,88 +134,31 @@ _SHORT: Table = (
             Field("stride_y_msb", 9, 1),
         ),
     ),
-    (0x123, "SET_PARALLEL_MODE", (Field("parallel_mode", 0, 1, ParallelMode),)),
-    (0x124, "SET_ACC_FORMAT", (Field("acc_format", 0, 2, AccFormat),)),
-    (
-        0x125,
-        "SET_ACTIVATION",
-        (
-            Field("activation_function", 0, 5, ActivationFunction),
-            Field("activation_clip_range", 12, 3, ActivationClipRange),
-        ),
-    ),
-    (0x126, "SET_ACTIVATION_MIN", (Field("clip_boundary", 0, 16),)),
-    (0x127, "SET_ACTIVATION_MAX", (Field("clip_boundary", 0, 16),)),
+    (0x126, "SET_ACTIVATION_MIN", _CLIP_BOUNDARY),
+    (0x127, "SET_ACTIVATION_MAX", _CLIP_BOUNDARY),
     (0x128, "SET_WEIGHT_REGION", REGION),
     (0x129, "SET_SCALE_REGION", REGION),
-    (0x12D, "SET_AB_START", (Field("ab_start", 0, 6),)),
-    (0x12F, "SET_BLOCKDEP", (Field("blockdep", 0, 2),)),
-    (0x130, "SET_DMA0_SRC_REGION", _DMA_REGION),
-    (0x131, "SET_DMA0_DST_REGION", _DMA_REGION),
-    (0x132, "SET_DMA0_SIZE0", (Field("size", 0, 16),)),
-    (0x133, "SET_DMA0_SIZE1", (Field("size", 0, 16),)),
-    (
-        0x180,
-        "SET_IFM2_BROADCAST",
-        (
-            Field("broadcast_h", 0, 1, BroadcastMode),
-            Field("broadcast_w", 1, 1, BroadcastMode),
-            Field("broadcast_c", 2, 1, BroadcastMode),
-            Field("operand_order", 6, 1, Ifm2OperandOrder),
-            Field("broadcast_constant", 7, 1, BroadcastMode),
-        ),
-    ),
-    (0x181, "SET_IFM2_SCALAR", (Field("scalar", 0, 16),)),
-    (0x185, "SET_IFM2_PRECISION", activation(2)),
+    (0x132, "SET_DMA0_SIZE0", _SIZE),
+    (0x133, "SET_DMA0_SIZE1", _SIZE),
     (0x189, "SET_IFM2_ZERO_POINT", _ZERO_POINT),
-    (0x18A, "SET_IFM2_WIDTH0_M1", _WIDTH),
-    (0x18B, "SET_IFM2_HEIGHT0_M1", _HEIGHT),
-    (0x18C, "SET_IFM2_HEIGHT1_M1", _HEIGHT),
-    (0x18D, "SET_IFM2_IB_START", (Field("ib_start", 0, 6),)),
-    (0x18F, "SET_IFM2_REGION", REGION),
 )
 _ADDRESSES = {
-    0x000: "IFM_BASE0",
-    0x001: "IFM_BASE1",
-    0x002: "IFM_BASE2",
-    0x003: "IFM_BASE3",
-    0x004: "IFM_STRIDE_X",
-    0x005: "IFM_STRIDE_Y",
-    0x006: "IFM_STRIDE_C",
-    0x010: "OFM_BASE0",
-    0x011: "OFM_BASE1",
-    0x012: "OFM_BASE2",
-    0x013: "OFM_BASE3",
-    0x014: "OFM_STRIDE_X",
-    0x015: "OFM_STRIDE_Y",
-    0x016: "OFM_STRIDE_C",
-    0x020: "WEIGHT_BASE",
-    0x022: "SCALE_BASE",
-    0x030: "DMA0_SRC",
-    0x031: "DMA0_DST",
-    0x032: "DMA0_LEN",
-    0x033: "DMA0_SKIP0",
-    0x034: "DMA0_SKIP1",
-    0x080: "IFM2_BASE0",
-    0x081: "IFM2_BASE1",
-    0x082: "IFM2_BASE2",
-    0x083: "IFM2_BASE3",
-    0x084: "IFM2_STRIDE_X",
-    0x085: "IFM2_STRIDE_Y",
-    0x086: "IFM2_STRIDE_C",
-    0x090: "WEIGHT1_BASE",
-    0x092: "SCALE1_BASE",
+    **{long + k: f"{of}_{name}" for of, _, long in _MAPS for k, name in enumerate(_PLACES)},
+    **{0x020: "WEIGHT_BASE", 0x022: "SCALE_BASE", 0x090: "WEIGHT1_BASE"},
+    **{0x030: "DMA0_SRC", 0x031: "DMA0_DST", 0x032: "DMA0_LEN"},
 }
 _LONG: Table = (
-    *((code, f"SET_{name}", ADDRESS) for code, name in _ADDRESSES.items()),
-    (0x021, "SET_WEIGHT_LENGTH", (Field("length", 16, 32),)),
-    (0x023, "SET_SCALE_LENGTH", (Field("length", 16, 20),)),
-    (0x024, "SET_OFM_SCALE", _SCALE),
-    (0x025, "SET_OPA_SCALE", _SCALE),
-    (0x026, "SET_OPB_SCALE", (Field("scale", 16, 16),)),
-    (0x091, "SET_WEIGHT1_LENGTH", (Field("length", 16, 32),)),
-    (0x093, "SET_SCALE1_LENGTH", (Field("length", 16, 20),)),
+    (0x021, "SET_WEIGHT_LENGTH", WEIGHT_LENGTH),
+    (0x023, "SET_SCALE_LENGTH", SCALE_LENGTH),
+    (0x091, "SET_WEIGHT1_LENGTH", WEIGHT_LENGTH),
 )
 
-#: (long, code) -> what it is.
-LAYOUTS = layouts(_SHORT, _LONG)
+
+def layouts(short: Table, addresses: Mapping[int, str], long: Table) -> Layouts:
+    """Those of a family, from what it has besides the common ones. addresses: long ones with nothing but an address,
+    without "SET_"."""
+    of_addresses = ((code, f"SET_{name}", ADDRESS) for code, name in {**_ADDRESSES, **addresses}.items())
+    tables = (False, (*_SHORT, *short)), (True, (*of_addresses, *_LONG, *long))
+    return {
+        (is_long, code): CommandLayout(code, name, is_long, fields) for is_long, t in tables for code, name, fields in t
+    }

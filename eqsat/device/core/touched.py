@@ -22,6 +22,16 @@ class Accesses:
         return overlap(self.writes, other.reads + other.writes) or overlap(self.reads, other.writes)
 
 
+def of_kernel(read: Iterable[object], written: object) -> Accesses:
+    """Of a kernel, by its feature maps and the ranges of its constants; what else there is among them lies in no
+    memory."""
+    return Accesses(tuple(r for x in read for r in _ranges(x)), tuple(_ranges(written)))
+
+
+def _ranges(x: object) -> Iterable[ByteRange]:
+    return of_map(x) if isinstance(x, FeatureMap) else (x,) if isinstance(x, ByteRange) else ()
+
+
 def overlap(some: Iterable[ByteRange], others: Iterable[ByteRange]) -> bool:
     others = tuple(others)
     return any(
