@@ -31,7 +31,8 @@ from eqsat.checking.random_graphs import PROFILES, random_graph
 from eqsat.checking.random_graphs.profiles import REFUSED
 from eqsat.device.binary import Binary
 from eqsat.device.compile import binary_of, raw_of
-from eqsat.device.stream import Instruction, with_commands
+from eqsat.device.core.instructions import Instruction
+from eqsat.device.stream import with_commands
 from eqsat.device.verification import judged, outputs_of
 from eqsat.ground.files import write_atomically
 from eqsat.ground.process import WorkerError

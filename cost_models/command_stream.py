@@ -35,20 +35,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from cost_models import ethos_u55_commands, ethos_u85_commands
 from cost_models.issued import Issued
 from cost_models.machine import Machine, hardware_of
-from eqsat.device.errors import DeviceError
-from eqsat.device.operands import Wait
-from eqsat.device.stream import Instruction, decoded, read_header
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Wait
+from eqsat.device.stream import commands, read_header
 from eqsat.target import Target
 
 #: Cycles of a command besides the formulas, which have the latency of its memories already.
 #: Arm's models of the hardware show none; `benchmarks/fvp.py` has the fit.
 PER_COMMAND = 0.0
 #: {set of commands (`eqsat.target.Family.commands`): the function that prices its streams}.
-_ISSUED: Mapping[int, Callable[[Machine, Iterable[Instruction]], Iterator[Issued | Wait]]] = {
+_ISSUED: Mapping[int, Callable[[Machine, Iterable[Any]], Iterator[Issued | Wait]]] = {
     1: ethos_u55_commands.issued,
     2: ethos_u85_commands.issued,
 }
@@ -105,7 +106,7 @@ def price(stream: bytes, target: Target, per_command: float = PER_COMMAND) -> St
     if accelerator != target.accelerator:
         raise DeviceError(f"the command stream is for {accelerator}, not {target.accelerator}")
     clock, counts, cycles = _Clock(), dict[str, int](), dict[str, float]()
-    for c in _ISSUED[target.family.commands](hardware_of(target), decoded(stream)):
+    for c in _ISSUED[target.family.commands](hardware_of(target), commands(stream)):
         if isinstance(c, Wait):
             clock.wait(clock.work if c.kernel else clock.copies, c.outstanding)
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from cost_models import estimator
 from cost_models.blocks import Work, told_block
@@ -16,24 +17,18 @@ from cost_models.estimator import WeightFetch
 from cost_models.issued import Issued, anywhere, memory, rows, size
 from cost_models.machine import Machine, Place
 from eqsat.device.binary import READ_ONLY
-from eqsat.device.commands import Convolution, Dma, Elementwise, Output, Pooling, commands
-from eqsat.device.operands import FeatureMap, Wait
-from eqsat.device.registers import (
-    AccFormat,
-    ActivationFunction,
-    DmaStrideMode,
-    PoolingMode,
-    WeightOrder,
-)
-from eqsat.device.stream import Instruction
+from eqsat.device.core.operands import FeatureMap, Wait
+from eqsat.device.core.registers import DmaStrideMode, WeightOrder
+from eqsat.device.ethos_u55.commands import Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.ethos_u55.registers import AccFormat, ActivationFunction, PoolingMode
 
 
-def issued(machine: Machine, stream: Iterable[Instruction]) -> Iterator[Issued | Wait]:
+def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]:
     """Yields the priced commands and the waits of a stream.
 
     Raises DeviceError for commands that are not known.
     """
-    for c in commands(stream):
+    for c in commands:
         match c:
             case Wait():
                 yield c

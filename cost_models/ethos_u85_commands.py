@@ -16,12 +16,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from cost_models import estimator
 from cost_models.blocks import BlockConfig, Work, told_split_block
 from cost_models.estimator import WeightFetch
 from cost_models.issued import Issued, anywhere, memory, rows, size
 from cost_models.machine import Machine, Memory, Place
+from eqsat.device.core.operands import FeatureMap, Wait
+from eqsat.device.core.registers import WeightOrder
 from eqsat.device.ethos_u85.commands import (
     Chained,
     Convolution,
@@ -31,7 +34,6 @@ from eqsat.device.ethos_u85.commands import (
     Resize,
     Scalar,
 )
-from eqsat.device.ethos_u85.decoding import commands
 from eqsat.device.ethos_u85.registers import (
     ActivationReverse,
     ActivationTranspose,
@@ -39,9 +41,6 @@ from eqsat.device.ethos_u85.registers import (
     PoolingMode,
     WeightSparsity,
 )
-from eqsat.device.operands import FeatureMap, Wait
-from eqsat.device.registers import WeightOrder
-from eqsat.device.stream import Instruction
 from eqsat.target.family import HWC, SplitMemory
 
 _Computing = Convolution | Pooling | Elementwise | Resize
@@ -53,13 +52,13 @@ _TABLES = Memory(1.0, 0, 1)
 _SLOW = (ActivationTranspose.WHC, ActivationTranspose.WCH, ActivationTranspose.CWH)
 
 
-def issued(machine: Machine, stream: Iterable[Instruction]) -> Iterator[Issued | Wait]:
+def issued(machine: Machine, commands: Iterable[Any]) -> Iterator[Issued | Wait]:
     """Yields the priced commands and the waits of a stream.
 
     Raises DeviceError for commands that are not known.
     """
     chain: list[_Computing] = []
-    for c in commands(stream):
+    for c in commands:
         match c:
             case Wait():
                 yield c

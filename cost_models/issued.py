@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from cost_models.machine import Machine, Memory
 from eqsat.device.binary import READ_ONLY, SCRATCH_FAST
-from eqsat.device.operands import FeatureMap
-from eqsat.device.registers import ActivationFormat
+from eqsat.device.core.operands import FeatureMap
+from eqsat.device.core.registers import ActivationFormat
 from eqsat.target.family import HWC
 
 #: The NPU's own memory, as one side of a copy.

@@ -12,9 +12,9 @@ import numpy as np
 
 from benchmarks.device.records import VELA, Record, about
 from eqsat.bench.log import Log
-from eqsat.device.commands import Convolution
 from eqsat.device.compile import binary_of, raw_of
-from eqsat.device.errors import DeviceError, DeviceFault
+from eqsat.device.core.errors import DeviceError, DeviceFault
+from eqsat.device.ethos_u55.commands import Convolution
 from eqsat.device.ethos_u85 import commands as ethos_u85
 from eqsat.device.run import Device
 from eqsat.ground.process import Limits, WorkerError
@@ -96,8 +96,4 @@ def _peak_mib() -> int | None:
 
 
 def _macs(c: Convolution | ethos_u85.Convolution) -> int:
-    if isinstance(c, Convolution):
-        elements = c.output.map.height * c.output.map.width * c.output.map.depth
-    else:
-        elements = math.prod(c.output.shape)
-    return elements * c.kernel.height * c.kernel.width * (1 if c.depthwise else c.ifm.depth)
+    return math.prod(c.output.shape) * c.kernel.height * c.kernel.width * (1 if c.depthwise else c.ifm.depth)

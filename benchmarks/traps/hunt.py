@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from benchmarks.traps.graphs import CHANGES, GRAPHS, SHAPES, UNCHANGED, Change, Maker
 from cost_models.command_stream import price
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target

@@ -10,7 +10,7 @@ import typer
 
 from eqsat.cli.common import BAD_INPUT, app, fail, quiet, status
 from eqsat.cli.terminal import visible
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
 from eqsat.ground.files import InputError, check_output, read_bytes, write_atomically
 
 FileArgument = Annotated[

@@ -42,7 +42,7 @@ def fit_command(
     command."""
     quiet()
     from cost_models.measured import fit, per_command
-    from eqsat.device.errors import DeviceError
+    from eqsat.device.core.errors import DeviceError
     from eqsat.ground.process import WorkerError
     from eqsat.ground.worker import Worker
 

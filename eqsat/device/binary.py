@@ -15,11 +15,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from eqsat.device.commands import Command, commands
-from eqsat.device.errors import DeviceError
-from eqsat.device.ethos_u85 import commands as ethos_u85
-from eqsat.device.ethos_u85 import decoding
-from eqsat.device.stream import Config, Instruction, decoded, read_header
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.instructions import Instruction
+from eqsat.device.stream import Config, commands, decoded, read_header
 from eqsat.ground.packed import unpack_arrays
 
 #: Region numbers of Vela's binaries.
@@ -31,6 +29,8 @@ _FIRST, _LAST = "vela_bin_stream", "vela_end_stream"
 _ARRAYS = ("cmd_data", "weight_data", "scratch_size", "scratch_fast_size")
 _OF_TENSORS = ("shape", "elem_size", "region", "offset")
 _TENSORS = tuple(f"{which}_{name}" for which in ("input", "output") for name in _OF_TENSORS)
+#: Bytes of fast scratch memory where a binary does not say how much it needs.
+_FAST = 1 << 24
 #: Regions that commands can name, in 3 bits.
 _REGIONS = 8
 #: Bytes that a command can address: 40 bits, of U55 32.
@@ -78,7 +78,18 @@ class Binary:
 
     @cached_property
     def config(self) -> Config:
+        """Raises DeviceError."""
         return read_header(self.stream)[0]
+
+    @property
+    def regions(self) -> dict[int, int]:
+        """Bytes of each region that it says something of."""
+        fast = _FAST if self.scratch_fast is None else self.scratch_fast
+        sizes = {READ_ONLY: len(self.read_only), SCRATCH: self.scratch, SCRATCH_FAST: fast}
+        for t in (*self.inputs, *self.outputs):
+            if t.region not in (READ_ONLY, SCRATCH, SCRATCH_FAST):
+                sizes[t.region] = max(sizes.get(t.region, 0), t.address + t.bytes)
+        return sizes
 
     def computes_as(self, other: Binary) -> bool:
         """Whether commands, constants, and the places of inputs and outputs are the same.
@@ -92,11 +103,9 @@ class Binary:
         """Raises DeviceError."""
         return decoded(self.stream)
 
-    def commands(self) -> list[Command] | list[ethos_u85.Command]:
-        """By the family that the binary is for. Raises DeviceError."""
-        if self.config.family.commands == 2:
-            return list(decoding.commands(self.instructions()))
-        return list(commands(self.instructions()))
+    def commands(self) -> list[Any]:
+        """Those of its family's set. Raises DeviceError."""
+        return list(commands(self.stream))
 
 
 def read_binary(data: bytes, external: Mapping[str, bytes] | None = None) -> Binary:

@@ -10,25 +10,19 @@ wait for each other, and whether their blocks have room, is looked at before (`s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from eqsat.device import execution
-from eqsat.device.binary import READ_ONLY, SCRATCH, SCRATCH_FAST, Binary, Tensor
-from eqsat.device.errors import DeviceError
-from eqsat.device.ethos_u85 import execution as execution_u85
-from eqsat.device.memory import MemoryMap
+from eqsat.device.binary import READ_ONLY, Binary, Tensor
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.memory import MemoryMap
+from eqsat.device.core.operands import Stop, Wait
 from eqsat.device.schedule import check_commands
 
-#: Bytes of fast scratch memory where a binary does not say how much it needs.
-FAST = 1 << 24
-#: What executes commands, by their set (`eqsat.target.Family`).
-_EXECUTIONS: Mapping[int, Callable[..., Any]] = {1: execution.Execution, 2: execution_u85.Execution}
 #: What the model raises of a binary that it does not understand: DeviceError, which is a ValueError, or what Python and
 #: numpy raise of values that do not fit together, or that take more memory than there is.
-_UNKNOWN = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
+UNKNOWN = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 
 
 class Device:
@@ -40,7 +34,7 @@ class Device:
         try:
             self.commands = binary.commands()
             check_commands(self.commands, binary.config)
-        except _UNKNOWN as e:
+        except UNKNOWN as e:
             raise _told(e, "its command stream") from e
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -57,24 +51,18 @@ class Device:
                     f"input {k} is {list(t.shape)} of {t.element} byte(s), given {list(x.shape[1:])} of {x.dtype}"
                 )
             memory.at(t.region, t.address, t.bytes)[...] = np.ascontiguousarray(x).reshape(samples, -1).view(np.uint8)
-        step = _EXECUTIONS[b.config.family.commands](b.config, memory).step
+        execution = b.config.commands.execution(b.config.core, memory)
         for c in self.commands:
             try:
-                step(c)
-            except _UNKNOWN as e:
+                if not isinstance(c, Wait | Stop):
+                    execution.step(c)
+            except UNKNOWN as e:
                 raise _told(e, f"{type(c).__name__} at byte {c.offset:#x}") from e
         return [_result(t, memory) for t in b.outputs]
 
     def _memory(self, samples: int) -> MemoryMap:
         b = self.binary
-        sizes = {
-            READ_ONLY: len(b.read_only),
-            SCRATCH: b.scratch,
-            SCRATCH_FAST: FAST if b.scratch_fast is None else b.scratch_fast,
-        }
-        for t in (*b.inputs, *b.outputs):
-            if t.region not in (READ_ONLY, SCRATCH, SCRATCH_FAST):
-                sizes[t.region] = max(sizes.get(t.region, 0), t.address + t.bytes)
+        sizes = b.regions
         try:
             memory = MemoryMap(samples, sizes, b.config.internal)
         except MemoryError as e:

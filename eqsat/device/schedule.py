@@ -11,47 +11,37 @@ How many may be under way, and that copies are done in their order, is Vela's (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from eqsat.device import accesses as u55
-from eqsat.device.block_order import Blocks, most_dependency
-from eqsat.device.commands import Command, Dma
-from eqsat.device.errors import DeviceFault
-from eqsat.device.ethos_u85 import accesses as u85
-from eqsat.device.ethos_u85 import commands as ethos_u85
-from eqsat.device.operands import Wait
-from eqsat.device.shared_memory import check_blocks
+from eqsat.device.core.block_order import Blocks, most_dependency
+from eqsat.device.core.errors import DeviceFault
+from eqsat.device.core.operands import Copy, Stop, Wait
+from eqsat.device.core.touched import Accesses
 from eqsat.device.stream import Config
-from eqsat.device.touched import Accesses
 
-#: Kernels that may be under way in every family; by product (U55, U65, U85) copies, and the largest BLOCKDEP.
+#: Kernels that may be under way.
 _KERNELS = 2
-_COPIES = (1, 2, 4)
-_MOST = (3, 3, 7)
 
 _UnderWay = list[tuple[str, Accesses]]
-_Commands = Sequence[Command] | Sequence[ethos_u85.Command]
 
 
-def check_commands(commands: _Commands, config: Config) -> None:
+def check_commands(commands: Sequence[Any], config: Config) -> None:
     """Raises DeviceFault where a command's blocks have no room inside the NPU, or where it may touch what another one
     is not done with."""
-    is_u85 = config.family.commands == 2
-    shared, core = config.internal, config.core
-    touched: Callable[[Any], Accesses | None] = u85.accesses if is_u85 else lambda c: u55.accesses(c, shared)
-    in_blocks: Callable[[Any], Blocks | None] = (lambda c: u85.blocks(c, core)) if is_u85 else u55.blocks
     for c in commands:
-        check_blocks(c, config.family, core)
-    _check_queues(commands, touched, config.product)
-    _check_dependencies(commands, in_blocks, _MOST[config.product])
+        reason = "" if isinstance(c, Wait | Stop) else config.commands.no_room(c, config.family, config.core)
+        if reason:
+            raise DeviceFault(f"{_name(c)}: {reason}")
+    _check_queues(commands, config)
+    _check_dependencies(commands, config)
 
 
-def _name(c: Command | ethos_u85.Command) -> str:
+def _name(c: Any) -> str:
     return f"{type(c).__name__} at byte {c.offset:#x}"
 
 
-def _check_queues(commands: _Commands, touched: Callable[[Any], Accesses | None], product: int) -> None:
+def _check_queues(commands: Sequence[Any], config: Config) -> None:
     kernels: _UnderWay = []
     copies: _UnderWay = []
     for c in commands:
@@ -59,24 +49,24 @@ def _check_queues(commands: _Commands, touched: Callable[[Any], Accesses | None]
             queue = kernels if c.kernel else copies
             del queue[: max(0, len(queue) - c.outstanding)]
             continue
-        mine = touched(c)
-        if mine is None:
+        if isinstance(c, Stop):
             continue
-        is_copy = isinstance(c, Dma | ethos_u85.Dma)
+        mine, is_copy = config.commands.accesses(c, config.internal), isinstance(c, Copy)
         for other, theirs in kernels if is_copy else copies:
             if mine.conflicts(theirs):
                 raise DeviceFault(f"{_name(c)} does not wait for {other}, which touches the same bytes")
-        queue, limit = (copies, _COPIES[product]) if is_copy else (kernels, _KERNELS)
+        queue, limit = (copies, config.family.outstanding_copies) if is_copy else (kernels, _KERNELS)
         queue.append((_name(c), mine))
         del queue[: max(0, len(queue) - limit)]
 
 
-def _check_dependencies(commands: _Commands, in_blocks: Callable[[Any], Blocks | None], most: int) -> None:
+def _check_dependencies(commands: Sequence[Any], config: Config) -> None:
+    most = config.commands.dependency
     before: Blocks | None = None
     for c in commands:
         if isinstance(c, Wait) and c.kernel and not c.outstanding:
             before = None
-        blocks = in_blocks(c)
+        blocks = None if isinstance(c, Wait | Stop) else config.commands.blocks(c, config.core)
         if blocks is None:
             continue
         if before is not None and blocks.dependency > (allowed := most_dependency(before, blocks, most)):

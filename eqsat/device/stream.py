@@ -1,88 +1,45 @@
-"""A command stream's words: the driver's header, and one instruction after the other.
-
->>> from eqsat.device.stream import instructions
->>> [str(i) for i in instructions([0x0005_0100, 0x0000_4010, 0x1f40, 0xffff_0000])]
-['SET_IFM_PAD_TOP pad=5', 'SET_OFM_BASE0 addr=0x1f40', 'OP_STOP mask=65535']
-"""
+"""A command stream as the driver gets it: the header, and the words behind it."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from typing import Any
 
-from eqsat.device.errors import DeviceError
-from eqsat.device.ethos_u85.registers import LAYOUTS_U85
-from eqsat.device.registers import ADDRESS, LAYOUTS, CommandLayout
+from eqsat.device.command_sets import command_set
+from eqsat.device.core.command_set import CommandSet
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.instructions import Instruction, instructions
 from eqsat.target import FAMILIES, Family
 from eqsat.target.family import Core
 
 _FOURCC = b"COP1"
 #: Driver actions (`ethosu/vela/driver_actions.py`): the low byte of a word.
 _CONFIG, _COMMANDS, _NOP = 1, 2, 5
-#: By the set of commands (`eqsat.target.Family`).
-_LAYOUTS = {1: LAYOUTS, 2: LAYOUTS_U85}
-#: KiB of tables in U85 (`ethos_u85.cpp`).
-_TABLES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """One command. offset: its first byte in the stream; parameter: 16 bits; payload: 32 bits, None of a short one."""
-
-    offset: int
-    layout: CommandLayout
-    parameter: int
-    payload: int | None
-    fields: Mapping[str, int]
-
-    @property
-    def name(self) -> str:
-        return self.layout.name
-
-    def shown(self) -> dict[str, str]:
-        """Fields by name, readable: enumerations by name, addresses hexadecimal."""
-        address = self.layout.fields is ADDRESS
-        return {
-            k: v.name if isinstance(v, IntEnum) else f"{v:#x}" if address else str(int(v))
-            for k, v in self.fields.items()
-        }
-
-    def __str__(self) -> str:
-        return " ".join([self.name, *(f"{k}={v}" for k, v in self.shown().items())])
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The NPU that a stream is for, as its header says. product: 0 U55, 1 U65, 2 U85; macs: per cycle, of all cores;
-    shram: KiB of shared memory, of all cores (of U85 that of its tables)."""
+    """The NPU that a stream is for, as its header says. shram: KiB of shared memory, of all cores (where tables have a
+    memory of their own, of that)."""
 
-    product: int
-    macs: int
+    family: Family
+    accelerator: str
     shram: int
 
     @property
-    def accelerator(self) -> str:
-        return f"ethos-u{ {0: 55, 1: 65, 2: 85}[self.product] }-{self.macs}"
-
-    @property
-    def family(self) -> Family:
-        """Raises DeviceError."""
-        for family in FAMILIES:
-            if self.accelerator in family.cores:
-                return family
-        raise DeviceError(f"there is no {self.accelerator}")
-
-    @property
     def core(self) -> Core:
-        """Raises DeviceError."""
         return self.family.cores[self.accelerator]
 
     @property
+    def commands(self) -> CommandSet:
+        return command_set(self.family)
+
+    @property
     def internal(self) -> int:
-        """Bytes of one core's shared memory, or of the tables that all cores have. Raises DeviceError."""
-        return self.shram * 1024 // (self.core.cores if self.family.split_outputs else 1)
+        """Bytes of one core's shared memory, or of the tables that all cores have."""
+        return self.shram * 1024 // (1 if self.commands.tables else self.core.cores)
 
 
 def read_header(data: bytes) -> tuple[Config, list[int]]:
@@ -124,48 +81,23 @@ def with_commands(data: bytes, words: Sequence[int]) -> bytes:
 def decoded(data: bytes) -> list[Instruction]:
     """The instructions of a driver payload. Raises DeviceError."""
     config, words = read_header(data)
-    return list(instructions(words, _LAYOUTS[config.family.commands]))
+    return list(instructions(words, config.commands.layouts))
+
+
+def commands(data: bytes) -> Iterator[Any]:
+    """The commands of a driver payload, as `ethos_u55/commands.py` or `ethos_u85/commands.py` has them. Raises
+    DeviceError."""
+    config, words = read_header(data)
+    return config.commands.decoded(words)
 
 
 def _config(word: int) -> Config:
-    """Register CONFIG: log2 of the MACs in bits 0-3, KiB of SHRAM in bits 8-15 (of U85 ports are there), the product in
-    bits 28-31."""
-    product = word >> 28
-    if product > 2:
-        raise DeviceError(f"unknown product {product} in the command stream's header")
-    return Config(product, 1 << (word & 0xF), _TABLES if product == 2 else word >> 8 & 0xFF)
-
-
-def instructions(
-    words: Sequence[int], layouts: Mapping[tuple[bool, int], CommandLayout] = LAYOUTS
-) -> Iterator[Instruction]:
-    """The instructions, by default of U55 and U65. Raises DeviceError at one that there is not, or a value without a
-    meaning."""
-    at = 0
-    while at < len(words):
-        word = words[at]
-        long = bool(word >> 14 & 1)
-        layout = layouts.get((long, word & 0x3FF))
-        if layout is None or word >> 15 & 1 or word >> 10 & 0xF:
-            raise DeviceError(f"unknown command {word:#010x} at byte {4 * at}")
-        if long and at + 1 == len(words):
-            raise DeviceError(f"the command stream ends inside {layout.name}")
-        payload = words[at + 1] if long else None
-        yield Instruction(4 * at, layout, word >> 16, payload, _fields(layout, word >> 16, payload, 4 * at))
-        at += 2 if long else 1
-
-
-def _fields(layout: CommandLayout, parameter: int, payload: int | None, offset: int) -> dict[str, int]:
-    if layout.fields is ADDRESS:
-        return {"addr": (parameter & 0xFF) << 32 | (payload or 0)}
-    bits = parameter | (payload or 0) << 16
-    out: dict[str, int] = {}
-    for f in layout.fields:
-        value = bits >> f.first & (1 << f.bits) - 1
-        if f.values is not None:
-            try:
-                value = f.values(value)
-            except ValueError as e:
-                raise DeviceError(f"{layout.name} at byte {offset}: unknown {f.name} {value}") from e
-        out[f.name] = value
-    return out
+    """Register CONFIG: log2 of the MACs in bits 0-3, KiB of shared memory in bits 8-15 (ports where there is none), the
+    product in bits 28-31."""
+    product, accelerator = word >> 28, ""
+    for family in (f for f in FAMILIES if f.product == product):
+        accelerator = f"ethos-{family.name}-{1 << (word & 0xF)}"
+        if accelerator in family.cores:
+            return Config(family, accelerator, command_set(family).tables or word >> 8 & 0xFF)
+    missing = f"there is no {accelerator}" if accelerator else f"unknown product {product}"
+    raise DeviceError(f"{missing}, which the command stream's header names")

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsat.device.binary import Binary
 from eqsat.device.compile import binary_of, raw_of
-from eqsat.device.errors import DeviceError, DeviceFault
+from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.run import Device
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.device.binary import Binary, read_binary
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import run
 from eqsat.device.text import disassemble
 from eqsat.ground.files import InputError

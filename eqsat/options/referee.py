@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cost_models.command_stream import StreamPrice, price
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
 from eqsat.options.options import COMMAND_STREAM, OptionError, Options
 from eqsat.target import Target
 from eqsat.vela.compile import Estimate

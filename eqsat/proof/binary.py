@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from eqsat.device.binary import READ_ONLY, SCRATCH, SCRATCH_FAST, Binary
+from eqsat.device.binary import READ_ONLY, Binary
 from eqsat.device.compile import binary_of
-from eqsat.device.errors import DeviceError
-from eqsat.device.operands import Element
-from eqsat.device.run import FAST
-from eqsat.device.text import describe
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Element, Stop, Wait
+from eqsat.device.run import UNKNOWN
 from eqsat.proof import binary_u55, binary_u85
 from eqsat.proof.binary_memory import DTYPES, ShadowMemory
 from eqsat.proof.evaluation import variable
@@ -46,8 +45,6 @@ from eqsat.vela.regor import RawOutput
 
 #: {set of commands (`eqsat.target.Family`): the class that executes it}.
 _EXECUTIONS: Mapping[int, Callable[..., Any]] = {1: binary_u55.Execution, 2: binary_u85.Execution}
-#: Errors that Python and numpy raise for commands that do not fit together.
-_UNKNOWN = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 #: Commands that an undecided proof names, at most.
 _NAMED = 4
 
@@ -124,7 +121,7 @@ class BinaryRun:
         self.new, self.above = set[int](), dict[int, set[int]]()
         try:
             self.commands: list[Any] = binary.commands()
-        except _UNKNOWN as e:
+        except UNKNOWN as e:
             raise EndedError("its command stream", -1, str(e)) from e
 
     def outputs(self) -> list[Value]:
@@ -135,10 +132,10 @@ class BinaryRun:
         for k, c in enumerate(self.commands):
             memory.writer, memory.sources, self._terms.node = k, set(), k
             try:
-                self._note(k, execution.step(c))
-            except (Undecidable, *_UNKNOWN) as e:
+                self._note(k, None if isinstance(c, Wait | Stop) else execution.step(c))
+            except (Undecidable, *UNKNOWN) as e:
                 text = str(e) if isinstance(e, Undecidable | DeviceError) else f"{type(e).__name__}: {e}"
-                raise EndedError(describe(c), c.offset, text) from e
+                raise EndedError(b.config.commands.line(c), c.offset, text) from e
         memory.sources = set()
         try:
             return [self._output(k) for k in range(len(b.outputs))]
@@ -157,13 +154,8 @@ class BinaryRun:
         if len(given) != len(b.inputs) or len(graph.outputs) != len(b.outputs):
             counts = f"{len(b.inputs)} inputs and {len(b.outputs)} outputs"
             raise EndedError("the binary", -1, f"it has {counts} for {len(given)} and {len(graph.outputs)}")
-        fast = FAST if b.scratch_fast is None else b.scratch_fast
-        sizes = {READ_ONLY: len(b.read_only), SCRATCH: b.scratch, SCRATCH_FAST: fast}
-        for tensor in (*b.inputs, *b.outputs):
-            if tensor.region not in (READ_ONLY, SCRATCH, SCRATCH_FAST):
-                sizes[tensor.region] = max(sizes.get(tensor.region, 0), tensor.address + tensor.bytes)
         try:
-            memory = ShadowMemory(t, sizes, b.config.internal)
+            memory = ShadowMemory(t, b.regions, b.config.internal)
             memory.fill(READ_ONLY, b.read_only)
             for k, tensor in zip(given, b.inputs, strict=True):
                 kind = graph.type(graph.inputs[k])
@@ -213,9 +205,13 @@ class BinaryRun:
             if not known.issuperset(zip(*(w.tolist() for w in words(lanes)))):
                 found[k] = lanes
         reason = "it may overflow where the graph does not"
-        return tuple(
-            Open(describe(self.commands[k]), self.commands[k].offset, None, reason) for k in sorted(found)[:_NAMED]
-        )
+        return self.named(found, reason)
+
+    def named(self, numbers: Iterable[int], reason: str) -> tuple[Open, ...]:
+        """The first of these commands, and why they are undecided."""
+        line = self._binary.config.commands.line
+        first = [self.commands[k] for k in sorted(numbers)[:_NAMED]]
+        return tuple(Open(line(c), c.offset, None, reason) for c in first)
 
 
 def _among(some: Words, known: Words) -> bool:
@@ -246,4 +242,4 @@ def _where(graph: TensorGraph, binary: Binary, source: Side, outputs: tuple[int,
     if not found:
         return (Open("its outputs", -1, None, "their values are none of the graph's, or in another order"),)
     reason = "its values are none of the graph's"
-    return tuple(Open(describe(run.commands[k]), run.commands[k].offset, None, reason) for k in sorted(found)[:_NAMED])
+    return run.named(found, reason)

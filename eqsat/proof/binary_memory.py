@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from eqsat.device.errors import DeviceFault
-from eqsat.device.memory import BRICK, tiles
-from eqsat.device.operands import ByteRange, Element, FeatureMap
-from eqsat.device.registers import ActivationFormat
+from eqsat.device.core.errors import DeviceFault
+from eqsat.device.core.memory import BRICK, tiles
+from eqsat.device.core.operands import ByteRange, Element, FeatureMap
+from eqsat.device.core.registers import ActivationFormat
 from eqsat.proof.field import LANES, Lanes, Words, words
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import Undecidable

@@ -1,18 +1,20 @@
-"""What happens to accumulators of Ethos-U55 and U65, as steps of functions: scaling, rounding, clamping, tables."""
+"""What happens to accumulators, as steps of functions: scaling, rounding, and the clamps and tables of Ethos-U55 and
+U65."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from eqsat.device import arithmetic
-from eqsat.device.arithmetic import CLIPPED, bound, looked_up
-from eqsat.device.commands import Activation, Output
-from eqsat.device.errors import DeviceError
-from eqsat.device.operands import Element, FixedPointScale
-from eqsat.device.registers import ActivationFunction, RoundMode
+from eqsat.device.core.arithmetic import shifted
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import SAME, Element, FixedPointScale
+from eqsat.device.core.registers import Rounding
+from eqsat.device.core.state import number
+from eqsat.device.ethos_u55.arithmetic import CLIPPED, looked_up
+from eqsat.device.ethos_u55.commands import Activation, Output
+from eqsat.device.ethos_u55.registers import ActivationFunction
 from eqsat.proof.binary_memory import DTYPES
 from eqsat.proof.functions import Ints
 from eqsat.proof.steps import LARGEST, Undecidable
@@ -35,15 +37,19 @@ class Scaling:
     negative: Ints
 
     @staticmethod
-    def of(multiplier: Ints | int, shift: Ints | int, rounding: RoundMode) -> Scaling:
-        """As Ethos-U55 and U65 round (`device.arithmetic.scaled`)."""
+    def of(multiplier: Ints | int, shift: Ints | int, rounding: Rounding, double: int = 0) -> Scaling:
+        """As `device.core.arithmetic.scaled` does it. double: by how many bits the first of two roundings lies
+        lower."""
         multiplier, shift = (np.atleast_1d(np.asarray(x, np.int64)) for x in (multiplier, shift))
         half, zero = halves(shift), np.zeros_like(shift)
-        extra = np.where(shift > 31, _TWICE, 0)
+        extra = np.where(shift > 31 - double, _TWICE >> double, 0)
         added = {
-            RoundMode.NATURAL: (half, half),
-            RoundMode.DBL: (half + extra, half - extra),
-            RoundMode.TRUNCATE: (zero, (1 << shift) - 1),
+            Rounding.NATURAL: (half, half),
+            Rounding.DOUBLE_SYMMETRIC: (half + extra, half - extra),
+            Rounding.DOUBLE_ASYMMETRIC: (half + extra, half + extra),
+            Rounding.SYMMETRIC: (half, half - (shift > 0)),
+            Rounding.TRUNCATE_TO_ZERO: (zero, (1 << shift) - 1),
+            Rounding.TRUNCATE_TO_LOWER: (zero, zero),
         }
         return Scaling(multiplier, shift, *added[rounding])
 
@@ -78,7 +84,7 @@ def _scaled(t: Terms, v: Value, how: Scaling, variant: Ints, kind: int) -> Value
 
     def function(x: Ints, row: Ints) -> Ints:
         added = np.where(x >= 0, how.positive[row], how.negative[row])
-        return np.asarray(arithmetic.shifted(x, how.multiplier[row], how.shift[row], added))
+        return np.asarray(shifted(x, how.multiplier[row], how.shift[row], added))
 
     done = t.tabulated(v, function, UNLIMITED, variant)
     if done is None:
@@ -86,9 +92,9 @@ def _scaled(t: Terms, v: Value, how: Scaling, variant: Ints, kind: int) -> Value
     return done
 
 
-def by_factor(t: Terms, v: Value, scale: FixedPointScale, rounding: RoundMode) -> Value:
+def by_factor(t: Terms, v: Value, scale: FixedPointScale, rounding: Rounding) -> Value:
     """The same with one factor for all."""
-    if scale == FixedPointScale(1, 0):
+    if scale == SAME:
         return v
     return scaled(t, v, Scaling.of(scale.multiplier, scale.shift, rounding))
 
@@ -98,7 +104,7 @@ def channels(v: Value) -> Ints:
     return np.broadcast_to(np.arange(v.shape[-1]), v.shape).reshape(-1)
 
 
-def activated(t: Terms, v: Value, o: Output, table: NDArray[np.uint8] | None) -> Value:
+def activated(t: Terms, v: Value, o: Output, table: bytes | None) -> Value:
     """Scaled results with the zero point, clamped, looked up in `table` and as the output has them. Raises
     Undecidable."""
     a, element = o.activation, o.map.element
@@ -121,7 +127,7 @@ def _clipped(t: Terms, v: Value, a: Activation, clipped: Element) -> Value:
     dtype = DTYPES[clipped.bytes] if clipped.signed else UNLIMITED
     v = t.stepped(v, [("clip", *clipped.limits)], dtype)
     least, most = clipped.limits
-    low, high = (bound(b, clipped.signed) for b in (a.minimum, a.maximum))
+    low, high = (number(b, clipped.signed) for b in (a.minimum, a.maximum))
     low, high = max(low, least), min(high, most)
     if low > high:
         raise Undecidable(f"a clamp to {low} to {high}")

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
-from eqsat.device.errors import DeviceError
-from eqsat.device.execution import copies, pieces, table_of, weights_of
-from eqsat.device.operands import FeatureMap, Stop, Wait
-from eqsat.device.operations import BUILT_IN, reciprocals
-from eqsat.device.registers import AccFormat, ElementwiseMode, IfmScaleMode, IfmUpscaleMode, PoolingMode, RoundMode
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import FeatureMap
+from eqsat.device.core.registers import IfmUpscaleMode
+from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.ethos_u55.execution import copies, pieces, table_of, weights_of
+from eqsat.device.ethos_u55.operations import BUILT_IN, reciprocals
+from eqsat.device.ethos_u55.registers import AccFormat, ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
+from eqsat.device.ethos_u55.weights import scales
 from eqsat.device.stream import Config
-from eqsat.device.weights import scales
 from eqsat.proof import linear, pointwise
 from eqsat.proof.binary_memory import ShadowMemory
 from eqsat.proof.binary_output import (
@@ -57,8 +58,6 @@ class Execution:
     def step(self, c: Command) -> Value | None:
         """Executes one command, and gives what it computes. Raises DeviceError and Undecidable."""
         match c:
-            case Wait() | Stop():
-                return None
             case Dma():
                 sources, places = pieces(c)
                 self._memory.copy(c.source_region, sources, c.destination_region, places, c.length)
@@ -77,12 +76,11 @@ class Execution:
         v = self._window(c).convolved(weights, own.bias, c.depthwise, _ACCUMULATORS[accumulators][0])
         _limited(self._t, v, accumulators)
         return self._store(
-            c.output, scaled(self._t, v, Scaling.of(own.multiplier, own.shift, c.output.rounding), channels(v))
+            c.output, scaled(self._t, v, Scaling.of(own.multiplier, own.shift, c.output.rounding.rule), channels(v))
         )
 
     def _window(self, c: Convolution | Pooling) -> Window:
-        out = c.output.map.height, c.output.map.width
-        return Window(self._t, self._memory.read(c.ifm), c.kernel, out, c.upscale, c.ifm.zero_point)
+        return Window(self._t, self._memory.read(c.ifm), c.kernel, c.output.shape[:2], c.upscale, c.ifm.zero_point)
 
     def _pooled(self, c: Pooling) -> Value | None:
         t, out = self._t, c.output
@@ -101,12 +99,12 @@ class Execution:
         if padded:
             counts, which = unique(window.counts().reshape(-1))
             every = np.broadcast_to(which.reshape(1, *window.out, 1), v.shape).reshape(-1)
-            v = scaled(t, v, Scaling.of(*reciprocals(counts), out.rounding), every)
+            v = scaled(t, v, Scaling.of(*reciprocals(counts), out.rounding.rule), every)
         elif own is not None:
-            v = scaled(t, v, Scaling.of(own.multiplier, own.shift, out.rounding), channels(v))
+            v = scaled(t, v, Scaling.of(own.multiplier, own.shift, out.rounding.rule), channels(v))
         else:
             assert out.scale is not None
-            v = by_factor(t, v, out.scale, out.rounding)
+            v = by_factor(t, v, out.scale, out.rounding.rule)
         return self._store(out, t.recognized(v))
 
     def _summed(self, c: Pooling, v: Value) -> Value:
@@ -120,8 +118,7 @@ class Execution:
             raise DeviceError("the model does not know upscaled elementwise operations")
         t = self._t
         x = self._operand(c, c.ifm)
-        shape = 1, c.output.map.height, c.output.map.width, c.output.map.depth
-        out = Type(shape, UNLIMITED if c.mode in _WIDE else "INT32")
+        out = Type((1, *c.output.shape), UNLIMITED if c.mode in _WIDE else "INT32")
         if c.mode in _UNARY:
             if c.mode == ElementwiseMode.ABS:
                 check_absolute(t, x)
@@ -131,7 +128,7 @@ class Execution:
         else:
             raise DeviceError(f"the model does not know {c.mode.name}")
         if c.output.scale is not None:
-            v = by_factor(t, v, c.output.scale, c.output.rounding)
+            v = by_factor(t, v, c.output.scale, c.output.rounding.rule)
         return self._store(c.output, v)
 
     def _operand(self, c: Elementwise, m: FeatureMap) -> Value:
@@ -157,7 +154,7 @@ class Execution:
         return pointwise.binary(t, op, attrs, (a, b), out)
 
     def _operands(self, c: Elementwise, a: Value, b: Value) -> tuple[Value, Value]:
-        """Both operands of a sum, scaled as `device.operations` describes it."""
+        """Both operands of a sum, scaled as `device.ethos_u55.operations` describes it."""
         t = self._t
         assert c.opa is not None and c.opb is not None
         if c.input_scale == IfmScaleMode.OPA_OPB_16:
@@ -167,9 +164,10 @@ class Execution:
         if c.ifm.element.bits not in BUILT_IN:
             raise DeviceError(f"the model does not know {c.input_scale.name} for {c.ifm.element.dtype}")
         built_in = ("affine", 1 << BUILT_IN[c.ifm.element.bits], 0)
+        rule = c.input_rounding.rule
         if c.input_scale == IfmScaleMode.OPA_32:
-            return replace(by_factor(t, a, c.opa, c.input_rounding), dtype=a.dtype), t.stepped(b, [built_in], b.dtype)
-        return t.stepped(a, [built_in], a.dtype), replace(by_factor(t, b, c.opa, c.input_rounding), dtype=b.dtype)
+            return replace(by_factor(t, a, c.opa, rule), dtype=a.dtype), t.stepped(b, [built_in], b.dtype)
+        return t.stepped(a, [built_in], a.dtype), replace(by_factor(t, b, c.opa, rule), dtype=b.dtype)
 
     def _store(self, o: Output, v: Value) -> Value:
         table = table_of(o, self._config.internal, self._memory)

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import SAME, ByteRange, FeatureMap, FixedPointScale
+from eqsat.device.core.registers import IfmUpscaleMode, Rounding
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Chained,
@@ -24,18 +26,15 @@ from eqsat.device.ethos_u85.commands import (
 )
 from eqsat.device.ethos_u85.decoding import TRANSPOSED
 from eqsat.device.ethos_u85.execution import REVERSED, weights_of
-from eqsat.device.ethos_u85.operations import ABOVE, SAME, SCALED
+from eqsat.device.ethos_u85.operations import ABOVE, SCALED
 from eqsat.device.ethos_u85.registers import AccFormat, AccInput, ActivationReverse, ElementwiseMode, PoolingMode
-from eqsat.device.ethos_u85.registers import RoundModeOfm as Rounding
 from eqsat.device.ethos_u85.weights import scales
-from eqsat.device.operands import ByteRange, FeatureMap, FixedPointScale, Stop, Wait
-from eqsat.device.registers import IfmUpscaleMode
 from eqsat.device.stream import Config
 from eqsat.proof import linear, pointwise
 from eqsat.proof.binary_memory import ShadowMemory
-from eqsat.proof.binary_output import channels, check_absolute, check_room, largest, scaled
+from eqsat.proof.binary_output import Scaling, by_factor, channels, check_absolute, check_room, largest, scaled
 from eqsat.proof.binary_resize import resized
-from eqsat.proof.binary_u85_output import activated, by_factor, rounded, scaled_input
+from eqsat.proof.binary_u85_output import activated, scaled_input
 from eqsat.proof.binary_windows import Window
 from eqsat.proof.steps import Undecidable
 from eqsat.proof.values import UNLIMITED, Terms, Value, unique
@@ -78,8 +77,6 @@ class Execution:
     def step(self, c: Command) -> Value | None:
         """Executes one command, and gives what it computes. Raises DeviceError and Undecidable."""
         match c:
-            case Wait() | Stop():
-                return None
             case Dma():
                 self._copy(c)
                 return None
@@ -249,7 +246,7 @@ class Execution:
         if own is not None:
             s = scales(self._memory.constant(own), out.shape[2], how.format == AccFormat.I48)
             v = t.stepped(v, [("affine", 1, s.bias)], _ACCUMULATORS[how.format], channels(v))
-            v = scaled(t, t.bounded(v), rounded(s.multiplier, s.shift, out.rounding), channels(v))
+            v = scaled(t, t.bounded(v), Scaling.of(s.multiplier, s.shift, out.rounding), channels(v))
         elif out.scale is not None:
             if sums:
                 v = t.bounded(t.stepped(v, [], _ACCUMULATORS[how.format]))

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.device.operands import Kernel
-from eqsat.device.registers import IfmUpscaleMode
+from eqsat.device.core.operands import Kernel
+from eqsat.device.core.registers import IfmUpscaleMode
 from eqsat.proof import extrema, linear
 from eqsat.proof.binary_output import check_room
 from eqsat.proof.functions import Ints

@@ -62,6 +62,8 @@ U55 = Family(
     summed_by_convolution=True,
     planes_in_rows=True,
     commands=1,
+    product=0,
+    outstanding_copies=1,
     system_config="Ethos_U55_High_End_Embedded",
     memory_mode="Shared_Sram",
 )
@@ -79,6 +81,8 @@ U65 = replace(
     system_config="Ethos_U65_High_End",
     memory_mode="Dedicated_Sram_384KB",
     products_outside=True,
+    product=1,
+    outstanding_copies=2,
 )
 
 
@@ -184,6 +188,8 @@ U85 = Family(
     summed_by_convolution=False,
     planes_in_rows=False,
     commands=2,
+    product=2,
+    outstanding_copies=4,
     system_config="Ethos_U85_SYS_DRAM_Mid",
     memory_mode="Sram_Only",
 )

@@ -148,7 +148,9 @@ class Family:
     summed_by_convolution: whether a REDUCE_SUM of a RESCALE of INT8 is a convolution with ones
     planes_in_rows: whether elementwise ops keep tensors of one channel in rows (NHWC), not in
         bricks
-    commands: the set of commands of its binaries: 1 for U55 and U65, 2 for U85 (`eqsat/device`)
+    commands: the set of commands of its binaries (`eqsat/device/command_sets.py`)
+    product: its number in the header of a command stream
+    outstanding_copies: copies that may be under way at once (Vela's MaxOutstandingDMAOps)
     system_config, memory_mode: ExecuTorch's defaults (executorch 1.5,
         backends/arm/ethosu/compile_spec.py)
     """
@@ -175,5 +177,7 @@ class Family:
     summed_by_convolution: bool
     planes_in_rows: bool
     commands: int
+    product: int
+    outstanding_copies: int
     system_config: str
     memory_mode: str

@@ -12,7 +12,7 @@ import cost_models.machine
 from cost_models.command_stream import StreamPrice, _Clock, price
 from cost_models.machine import machine_of
 from eqsat.device.compile import compile_binary
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.target.families import U85

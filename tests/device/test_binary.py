@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from eqsat.cli.app import app
 from eqsat.device.binary import Binary, read_binary
-from eqsat.device.commands import Convolution, Dma, Elementwise, Pooling
 from eqsat.device.compile import compile_binary
-from eqsat.device.errors import DeviceError
-from eqsat.device.operands import Stop
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import Stop
+from eqsat.device.ethos_u55.commands import Convolution, Dma, Elementwise, Pooling
 from eqsat.device.text import disassemble
 from eqsat.executorch.binaries import ran
 from eqsat.ground.packed import unpack_arrays

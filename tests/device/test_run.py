@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from eqsat.cli.app import app
 from eqsat.device.binary import Binary
 from eqsat.device.compile import compile_binary
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import Device, run
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker

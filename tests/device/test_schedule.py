@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.device.block_order import Blocks, Reading, most_dependency
 from eqsat.device.compile import compile_binary
-from eqsat.device.errors import DeviceError, DeviceFault
-from eqsat.device.operands import Element, FeatureMap, Kernel, Wait
-from eqsat.device.registers import ActivationFormat
+from eqsat.device.core.block_order import Blocks, Reading, most_dependency
+from eqsat.device.core.errors import DeviceError, DeviceFault
+from eqsat.device.core.operands import Element, FeatureMap, Kernel, Wait
+from eqsat.device.core.registers import ActivationFormat
 from eqsat.device.run import Device
 from eqsat.device.schedule import check_commands
 from eqsat.ground.worker import Worker

@@ -94,7 +94,7 @@ def write_programs(place: Path) -> None:
 
 def read(data: bytes, _: Path) -> str:
     """Printed, and run on inputs as the sound files have them."""
-    from eqsat.device.errors import DeviceError
+    from eqsat.device.core.errors import DeviceError
     from eqsat.executorch.binaries import disassembled, ran
 
     program = data[4:6] == b"ET"

@@ -142,8 +142,8 @@ def write_weights(place: Path) -> None:
 
 
 def read_weights(data: bytes, _: Path) -> str:
-    from eqsat.device.errors import DeviceError
-    from eqsat.device.weight_stream import decoded
+    from eqsat.device.core.errors import DeviceError
+    from eqsat.device.core.weight_stream import decoded
 
     try:
         found = decoded(data)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.device.errors import DeviceFault
-from eqsat.device.operands import ByteRange, Element
+from eqsat.device.core.errors import DeviceFault
+from eqsat.device.core.operands import ByteRange, Element
 from eqsat.proof.binary_memory import ShadowMemory
 from eqsat.proof.evaluation import variable
 from eqsat.proof.field import Field

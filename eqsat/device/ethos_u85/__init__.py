@@ -1,2 +1,1 @@
-"""Ethos-U85: its own registers, commands and weight stream; memory, fixed-point arithmetic and files are those of the
-other families."""
+"""Ethos-U85: its registers, commands and weight streams."""

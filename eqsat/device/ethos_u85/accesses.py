@@ -1,53 +1,42 @@
-"""Which bytes a command of Ethos-U85 reads and writes, and in which blocks."""
+"""Which bytes a command of Ethos-U85 reads and writes, in which blocks, and whether those have room inside the NPU."""
 
 from __future__ import annotations
 
 import itertools
+import math
 
-from eqsat.device.block_order import Blocks, Reading
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.block_order import Blocks, Reading
+from eqsat.device.core.block_size import no_block, rounded_up
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.touched import Accesses, around, of_kernel
 from eqsat.device.ethos_u85.arithmetic import table_place
-from eqsat.device.ethos_u85.commands import Command, Convolution, Dma, DmaSide, Elementwise, Operand, Pooling, Resize
+from eqsat.device.ethos_u85.commands import Command, Convolution, Dma, DmaSide, Elementwise, Pooling, Resize
 from eqsat.device.ethos_u85.execution import order_of
 from eqsat.device.ethos_u85.registers import ActivationReverse, ActivationTranspose, PoolingMode
-from eqsat.device.operands import ByteRange, FeatureMap
-from eqsat.device.registers import IfmUpscaleMode
-from eqsat.device.touched import Accesses, around, of_map
-from eqsat.target.family import Core
+from eqsat.target.family import Core, Family, SplitMemory
 
 #: Channels that are read at a time where each result sees all of them: of sums over the depth, and of the rows of
 #: products of matrices.
 _SUMMED, _MULTIPLIED = 16, 64
+#: Channels of a brick of accumulators, and bytes of an accumulator.
+_BRICK, _ACCUMULATOR = 16, 4
 
 
-def accesses(c: Command) -> Accesses | None:
-    """None of a wait. Raises DeviceError."""
+def accesses(c: Command) -> Accesses:
+    """Raises DeviceError."""
     match c:
         case Convolution():
-            return _kernel(c, (c.ifm, c.ifm2), (*c.weights, c.scales))
+            read: tuple[object, ...] = (c.ifm, c.ifm2, *c.weights, c.scales)
         case Pooling():
-            return _kernel(c, (c.ifm if c.mode != PoolingMode.NONE else None, c.ifm2), (c.scales,))
+            read = (c.ifm if c.mode != PoolingMode.NONE else None, c.ifm2, c.scales)
         case Elementwise():
-            return _kernel(c, c.operands, ())
+            read = c.operands
         case Resize():
-            return _kernel(c, (c.ifm,), ())
+            read = (c.ifm,)
         case Dma():
             return _copy(c)
-    return None
-
-
-def _kernel(
-    c: Convolution | Pooling | Elementwise | Resize,
-    operands: tuple[Operand | None, ...],
-    constants: tuple[ByteRange | None, ...],
-) -> Accesses:
-    table = table_place(c.output.activation)
-    reads = [r for m in operands if isinstance(m, FeatureMap) for r in of_map(m)]
-    reads += [r for r in constants if r is not None]
-    if table is not None:
-        reads.append(ByteRange(None, *table))
-    out = c.output.map
-    return Accesses(tuple(reads), tuple(of_map(out)) if isinstance(out, FeatureMap) else ())
+    return of_kernel((*read, table_place(c.output.activation)), c.output.map)
 
 
 def _copy(c: Dma) -> Accesses:
@@ -72,11 +61,11 @@ def blocks(c: Command, core: Core) -> Blocks | None:
     """None of what is no kernel. Raises DeviceError."""
     match c:
         case Convolution():
-            readings = [Reading(c.ifm, c.kernel, _factor(c), _channels(c, core))]
+            readings = [Reading(c.ifm, c.kernel, c.upscale.factor, _channels(c, core))]
             readings += [Reading(c.ifm2, whole=c.matrices)] if c.ifm2 is not None else []
         case Pooling():
             channels = _SUMMED if c.mode == PoolingMode.REDUCE_SUM else None
-            readings = [] if c.mode == PoolingMode.NONE else [Reading(c.ifm, c.kernel, _factor(c), channels)]
+            readings = [] if c.mode == PoolingMode.NONE else [Reading(c.ifm, c.kernel, c.upscale.factor, channels)]
             readings += [Reading(c.ifm2)] if c.ifm2 is not None else []
         case Elementwise():
             readings = [Reading(m) for m in c.operands if isinstance(m, FeatureMap)]
@@ -91,11 +80,23 @@ def blocks(c: Command, core: Core) -> Blocks | None:
     return Blocks(out.shape, c.block.shape, c.block.dependency, written, in_place, tuple(readings))
 
 
-def _factor(c: Convolution | Pooling) -> int:
-    return 1 if c.upscale == IfmUpscaleMode.NONE else 2
-
-
 def _channels(c: Convolution, core: Core) -> int | None:
     if c.depthwise:
         return None
     return _MULTIPLIED if c.matrices else order_of(c, core).deep
+
+
+def no_room(c: Command, family: Family, core: Core) -> str:
+    """Why the blocks of a convolution or pooling cannot be, empty where they can, and of the other commands.
+
+    Accumulators have a memory of their own, two blocks of them (`ethosu85/ethos_u85.cpp`, Apache-2.0)."""
+    if not isinstance(c, Convolution | Pooling):
+        return ""
+    micro = next((m for m in core.micro if m[:2] == c.block.micro), None)
+    if micro is None:
+        return f"no micro blocks of {c.block.micro}"
+    assert isinstance(core.memory, SplitMemory)
+    block, room = c.block.shape, core.memory.accumulators
+    needed = math.prod(block[:2]) * rounded_up(block[2], _BRICK) * _ACCUMULATOR
+    beyond = f"blocks of {block}, whose accumulators take {needed} of {room} bytes" if needed > room else ""
+    return no_block(block, micro, family) or beyond

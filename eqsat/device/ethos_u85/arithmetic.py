@@ -1,20 +1,17 @@
-"""What happens to accumulators of Ethos-U85: scaling, rounding, clamping, tables.
-
-Roundings are those by which Vela computes constants in advance (`ethosu/regor/compiler/graphir_optimiser.cpp`, Scale).
-"""
+"""What happens to operands and scaled accumulators of Ethos-U85: scaling, clamping, tables."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from eqsat.device.arithmetic import shifted
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.arithmetic import fitting, looked_up, scaled, table_bytes
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import SAME, ByteRange, Element
+from eqsat.device.core.registers import Rounding
+from eqsat.device.core.state import number
 from eqsat.device.ethos_u85.commands import Activation, InputScale
-from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction, RoundModeIfm, RoundModeOfm
-from eqsat.device.operands import Element, FixedPointScale
-from eqsat.device.state import number
+from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction, RoundModeIfm
 
-_SAME = FixedPointScale(1, 0)
 _BYTE, _BYTE_UNSIGNED, _SHORT = Element(True, 8), Element(False, 8), Element(True, 16)
 #: Of the tables: what chooses an entry, and what a result is.
 TABLES = {
@@ -27,52 +24,22 @@ TABLES = {
 }
 
 
-def scaled(
-    values: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int, rounding: RoundModeOfm, double: int = 0
-) -> np.ndarray:
-    """int64: values * multiplier / 2**shift, rounded. double: by how many bits the first of two roundings lies lower.
-    Raises DeviceError where the result has no room."""
-    shift, multiplier = np.asarray(shift, np.int64), np.asarray(multiplier, np.int64)
-    half = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-    extra = np.where(shift > 31 - double, np.int64(1) << 30 - double, 0)
-    negative = values < 0
-    match rounding:
-        case RoundModeOfm.NATURAL:
-            added = half
-        case RoundModeOfm.DOUBLE_SYMMETRIC:
-            added = half + np.where(negative, -extra, extra)
-        case RoundModeOfm.DOUBLE_ASYMMETRIC:
-            added = half + extra
-        case RoundModeOfm.SYMMETRIC:
-            added = np.where(negative, half - (shift > 0), half)
-        case RoundModeOfm.TRUNCATE_TO_ZERO:
-            added = np.where(negative, (np.int64(1) << shift) - 1, 0)
-        case RoundModeOfm.TRUNCATE_TO_LOWER:
-            added = np.zeros_like(shift)
-    return shifted(values, multiplier, shift, added)
-
-
-def scaled_by(values: np.ndarray, scale: FixedPointScale, rounding: RoundModeOfm) -> np.ndarray:
-    return values if scale == _SAME else scaled(values, scale.multiplier, scale.shift, rounding)
-
-
 def scaled_input(values: np.ndarray, how: InputScale) -> np.ndarray:
-    if how.scale == _SAME:
+    if how.scale == SAME:
         return values
     natural = how.rounding == RoundModeIfm.NATURAL
-    rounding = RoundModeOfm.NATURAL if natural else RoundModeOfm.DOUBLE_SYMMETRIC
+    rounding = Rounding.NATURAL if natural else Rounding.DOUBLE_SYMMETRIC
     return scaled(values, how.scale.multiplier, how.scale.shift, rounding, how.double)
 
 
-def table_place(activation: Activation) -> tuple[int, int] | None:
-    """(address, bytes) in the memory of tables of the one that is looked up, None if none is. Raises DeviceError."""
+def table_place(activation: Activation) -> ByteRange | None:
+    """Where the table lies that is looked up, None if none is. Raises DeviceError."""
     if activation.function == ActivationFunction.LUT_NONE:
         return None
     if activation.function not in TABLES:
         raise DeviceError(f"the model does not know the activation {activation.function.name}")
-    chosen, result = TABLES[activation.function]
-    size = 256 * result.bytes if chosen.bits == 8 else 2048
-    return activation.table * size, size
+    size = table_bytes(*TABLES[activation.function])
+    return ByteRange(None, activation.table * size, size)
 
 
 def activated(values: np.ndarray, activation: Activation, element: Element, table: bytes | None) -> np.ndarray:
@@ -86,24 +53,5 @@ def activated(values: np.ndarray, activation: Activation, element: Element, tabl
             raise DeviceError(f"a clamp to {low} to {high}")
         values = np.clip(values, low, high)
     if table is not None:
-        values = looked_up(_fitting(values, chosen), chosen, element, table)
-    return _fitting(values, element).astype(element.dtype)
-
-
-def _fitting(values: np.ndarray, element: Element) -> np.ndarray:
-    least, most = element.limits
-    if values.size and (values.min() < least or values.max() > most):
-        raise DeviceError(f"a result that {element.dtype} has no room for")
-    return values
-
-
-def looked_up(values: np.ndarray, chosen: Element, element: Element, table: bytes) -> np.ndarray:
-    """8 bits choose one of 256 entries; of 16 bits the upper nine choose a base and a slope of 16 bits each, and the
-    lower seven how far to go, which a result of 32 bits keeps as a fraction."""
-    place = values - chosen.limits[0]
-    if chosen.bits == 8:
-        return np.frombuffer(table, element.dtype).astype(np.int64)[place]
-    entries = np.frombuffer(table, np.int16).astype(np.int64).reshape(-1, 2)
-    base, slope = entries[place >> 7, 0], entries[place >> 7, 1]
-    fine = (base << 7) + slope * (place & 127)
-    return fine if element.bits == 32 else (fine + 64) >> 7
+        values = looked_up(fitting(values, chosen), chosen, element, table)
+    return fitting(values, element).astype(element.dtype)

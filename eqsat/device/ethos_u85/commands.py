@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eqsat.device.core.operands import ByteRange, Copy, Element, FeatureMap, FixedPointScale, Kernel
+from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, Rounding, WeightOrder
 from eqsat.device.ethos_u85.registers import (
     AccFormat,
     AccInput,
@@ -18,12 +20,10 @@ from eqsat.device.ethos_u85.registers import (
     PoolingMode,
     ResizeMode,
     RoundModeIfm,
-    RoundModeOfm,
     WeightFormat,
     WeightSparsity,
 )
-from eqsat.device.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
-from eqsat.device.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
+from eqsat.target.family import HWC
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Output:
     map: None where only accumulators are kept. scale: None where each channel has its own; it is left alone by Vela
     then."""
 
-    shape: tuple[int, int, int]
+    shape: HWC
     map: FeatureMap | Chained | None
     scale: FixedPointScale | None
-    rounding: RoundModeOfm
+    rounding: Rounding
     activation: Activation
     transpose: ActivationTranspose
     reverse: ActivationReverse
@@ -92,7 +92,7 @@ class Block:
     depth), and (height, width) of the micro blocks that are computed at once. dependency: how many blocks may overlap
     with those of the operation before."""
 
-    shape: tuple[int, int, int]
+    shape: HWC
     micro: tuple[int, int]
     dependency: int
 
@@ -206,15 +206,12 @@ class Indices:
 
 
 @dataclass(frozen=True, slots=True)
-class Dma:
-    """OP_DMA_START: `sizes` (outer, inner) pieces of length bytes each."""
+class Dma(Copy):
+    """indices: what chooses the pieces of one side, None of a plain copy."""
 
-    offset: int
     source: DmaSide
     destination: DmaSide
     indices: Indices | None
-    length: int
-    sizes: tuple[int, int]
 
 
-Command = Convolution | Pooling | Elementwise | Resize | Dma | Wait | Stop
+Command = Convolution | Pooling | Elementwise | Resize | Dma

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.instructions import Instruction
+from eqsat.device.core.operands import ByteRange, FeatureMap, Kernel
+from eqsat.device.core.registers import (
+    DmaRegionMode,
+    DmaStrideMode,
+    KernelDecomposition,
+    OfmScaleMode,
+    Rounding,
+    WeightOrder,
+)
+from eqsat.device.core.state import Makers, Registers
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Activation,
     Block,
     Chained,
-    Command,
     Convolution,
     Dma,
     DmaSide,
@@ -40,14 +48,10 @@ from eqsat.device.ethos_u85.registers import (
     PoolingMode,
     ResizeMode,
     RoundModeIfm,
-    RoundModeOfm,
     WeightFormat,
     WeightSparsity,
 )
-from eqsat.device.operands import ByteRange, FeatureMap, Kernel
-from eqsat.device.registers import DmaRegionMode, DmaStrideMode, KernelDecomposition, OfmScaleMode, WeightOrder
-from eqsat.device.state import Registers, commands_of
-from eqsat.device.stream import Instruction
+from eqsat.target.family import HWC
 
 _UNARY = (ElementwiseMode.ABS, ElementwiseMode.CLZ, ElementwiseMode.NOT, ElementwiseMode.LRELU)
 _MICRO = {
@@ -70,11 +74,6 @@ TRANSPOSED = {
 _BROADCAST = (BroadcastMode.H, BroadcastMode.W, BroadcastMode.C)
 
 
-def commands(stream: Iterable[Instruction]) -> Iterator[Command]:
-    """The operations of a stream. Raises DeviceError."""
-    return commands_of(stream, _MAKERS)
-
-
 def _storage(r: Registers, prefix: str) -> ActivationStorage:
     found = ActivationStorage(r.get(f"{prefix}_PRECISION", "activation_storage"))
     if found == ActivationStorage.TILE3X1:
@@ -92,7 +91,7 @@ def _in_memory(r: Registers, prefix: str, height: int, width: int, depth: int) -
     return r.feature_map(prefix, height, width, depth)
 
 
-def _window(r: Registers, kernel: Kernel, shape: tuple[int, int, int]) -> FeatureMap:
+def _window(r: Registers, kernel: Kernel, shape: HWC) -> FeatureMap:
     _check_in_memory(r, "IFM")
     return r.window(kernel, shape[:2])
 
@@ -111,7 +110,7 @@ def _output(r: Registers) -> Output:
         shape=shape,
         map=map_,
         scale=None if p["scale_mode"] == OfmScaleMode.PER_CHANNEL else r.scale("OFM_SCALE"),
-        rounding=RoundModeOfm(r.get("OFM_SCALE", "round_mode")),
+        rounding=Rounding(r.get("OFM_SCALE", "round_mode")),
         activation=Activation(
             ActivationFunction(r.get("ACTIVATION", "activation_function")),
             r.get("ACTIVATION", "table"),
@@ -193,7 +192,7 @@ def _pooling(r: Registers, i: Instruction) -> Pooling:
     )
 
 
-def _operand(r: Registers, prefix: str, shape: tuple[int, int, int]) -> Operand:
+def _operand(r: Registers, prefix: str, shape: HWC) -> Operand:
     storage, element = _storage(r, prefix), r.element(prefix)
     if storage == ActivationStorage.CHAINED:
         return Chained(r.get(f"{prefix}_REGION"), element, r.zero_point(prefix))
@@ -296,7 +295,7 @@ def _indices(r: Registers, mode: DmaStrideMode) -> Indices:
     )
 
 
-_MAKERS: dict[str, Callable[[Registers, Instruction], Command]] = {
+MAKERS: Makers = {
     "OP_CONV": _convolution,
     "OP_DEPTHWISE": _convolution,
     "OP_POOL": _pooling,

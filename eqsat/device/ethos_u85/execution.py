@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from eqsat.device.arithmetic import held
-from eqsat.device.errors import DeviceError
-from eqsat.device.ethos_u85.arithmetic import activated, scaled, scaled_by, table_place
+from eqsat.device.core.arithmetic import held, scaled, scaled_by
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.memory import Constants, MemoryMap
+from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
+from eqsat.device.ethos_u85.arithmetic import activated, table_place
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Chained,
@@ -35,14 +38,8 @@ from eqsat.device.ethos_u85.registers import (
     WeightSparsity,
 )
 from eqsat.device.ethos_u85.weights import Order, scales, weights
-from eqsat.device.memory import Constants, MemoryMap
-from eqsat.device.operands import ByteRange, FeatureMap, Stop, Wait
-from eqsat.device.registers import IfmUpscaleMode, KernelDecomposition, WeightOrder
-from eqsat.device.stream import Config
 from eqsat.target.family import Core
 
-#: Bytes of the memory of tables.
-TABLES = 2048
 #: Bits of an accumulator.
 ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I48: 48}
 #: The axes of [samples, height, width, depth] along which results are turned around.
@@ -52,16 +49,14 @@ REVERSED = {ActivationReverse.H: 1, ActivationReverse.W: 2, ActivationReverse.C:
 class Execution:
     """One run. What is in chaining buffers and accumulators lasts from one command to the next."""
 
-    def __init__(self, config: Config, memory: MemoryMap) -> None:
-        self._core, self._memory = config.core, memory
+    def __init__(self, core: Core, memory: MemoryMap) -> None:
+        self._core, self._memory = core, memory
         self._chained: dict[int, np.ndarray] = {}
         self._kept: np.ndarray | None = None
 
     def step(self, c: Command) -> None:
         """Executes one command. Raises DeviceError."""
         match c:
-            case Wait() | Stop():
-                pass
             case Dma():
                 self._copy(c)
             case Convolution():
@@ -149,7 +144,7 @@ class Execution:
         if out.map is None:
             raise DeviceError("an output that goes nowhere")
         place = table_place(out.activation)
-        table = None if place is None else self._memory.constant(ByteRange(None, *place))
+        table = None if place is None else self._memory.constant(place)
         values = activated(values + out.map.zero_point, out.activation, out.map.element, table)
         if out.reverse != ActivationReverse.NONE:
             values = np.flip(values, REVERSED[out.reverse])

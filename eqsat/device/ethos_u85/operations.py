@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.arithmetic import BINARY, leading_zeros
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import SAME, FixedPointScale
+from eqsat.device.core.registers import Rounding
+from eqsat.device.core.windows import Window
 from eqsat.device.ethos_u85.arithmetic import scaled_input
 from eqsat.device.ethos_u85.commands import Convolution, Elementwise, Pooling, Resize, ResizeAxis
-from eqsat.device.ethos_u85.registers import ElementwiseMode, PoolingMode, ResizeMode, RoundModeOfm
-from eqsat.device.operands import FixedPointScale
-from eqsat.device.windows import Window
+from eqsat.device.ethos_u85.registers import ElementwiseMode, PoolingMode, ResizeMode
 
 _WORD = 0xFFFFFFFF
-#: A factor of one.
-SAME = FixedPointScale(1, 0)
 #: What scales its operands first.
 SCALED = (ElementwiseMode.ADD, ElementwiseMode.SUB, ElementwiseMode.MIN, ElementwiseMode.MAX)
 #: Bits that a resized value and the number of a largest one lie above the others in an accumulator.
@@ -62,7 +62,7 @@ def _first_largest(c: Pooling, x: np.ndarray) -> np.ndarray:
     """The number of the first largest element of each window, in the upper bits of an accumulator; Vela shifts the
     value below it away."""
     axis = 2 if c.mode == PoolingMode.ARGMAX_X else 1
-    if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != RoundModeOfm.TRUNCATE_TO_LOWER:
+    if c.output.scale != FixedPointScale(1, ABOVE) or c.output.rounding != Rounding.TRUNCATE_TO_LOWER:
         raise DeviceError(f"the model does not know {c.mode.name} but with its value shifted away")
     if c.kernel.padded or (c.kernel.height, c.kernel.width)[2 - axis] != 1:
         raise DeviceError(f"the model does not know {c.mode.name} over a window in both directions, or padded")
@@ -86,21 +86,10 @@ def _unary(c: Elementwise, x: np.ndarray) -> np.ndarray:
         case ElementwiseMode.NOT:
             return ~x
         case ElementwiseMode.CLZ:
-            # frexp counts the bits of a number; below zero there is no leading zero
-            return np.where(x < 0, 0, 32 - np.frexp(np.maximum(x, 0).astype(np.float64))[1])
+            return leading_zeros(x)
     raise DeviceError(f"the model does not know {c.mode.name}")
 
 
-_BINARY: dict[ElementwiseMode, np.ufunc] = {
-    ElementwiseMode.ADD: np.add,
-    ElementwiseMode.SUB: np.subtract,
-    ElementwiseMode.MUL: np.multiply,
-    ElementwiseMode.MIN: np.minimum,
-    ElementwiseMode.MAX: np.maximum,
-    ElementwiseMode.AND: np.bitwise_and,
-    ElementwiseMode.OR: np.bitwise_or,
-    ElementwiseMode.XOR: np.bitwise_xor,
-}
 _COMPARISONS: dict[ElementwiseMode, np.ufunc] = {
     ElementwiseMode.CMP_EQ: np.equal,
     ElementwiseMode.CMP_NE: np.not_equal,
@@ -110,8 +99,8 @@ _COMPARISONS: dict[ElementwiseMode, np.ufunc] = {
 
 
 def _binary(c: Elementwise, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if c.mode in _BINARY:
-        return np.asarray(_BINARY[c.mode](a, b))
+    if c.mode.name in BINARY:
+        return np.asarray(BINARY[c.mode.name](a, b))
     if c.mode in _COMPARISONS:
         # a mask: Vela makes SELECT of bitwise operations, and REDUCE_ALL of a maximum
         return -_COMPARISONS[c.mode](a, b).astype(np.int64)
@@ -137,12 +126,12 @@ def _counts(b: np.ndarray) -> np.ndarray:
     return b
 
 
-def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: RoundModeOfm) -> np.ndarray:
+def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: Rounding) -> np.ndarray:
     """Vela asks for one of two roundings by what TOSA's ARITHMETIC_RIGHT_SHIFT says (`graphir_optimiser.cpp`,
     ConvertAttributes)."""
-    if rounding == RoundModeOfm.TRUNCATE_TO_LOWER:
+    if rounding == Rounding.TRUNCATE_TO_LOWER:
         return a >> b
-    if rounding == RoundModeOfm.NATURAL:
+    if rounding == Rounding.NATURAL:
         return (a + np.where(b > 0, 1 << np.maximum(b - 1, 0), 0)) >> b
     raise DeviceError(f"the model does not know how SHR rounds with {rounding.name}")
 

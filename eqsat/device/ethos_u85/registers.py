@@ -1,40 +1,24 @@
-"""The commands of Ethos-U85: codes, names and fields.
-
-Facts from Arm's register description in Vela (`ethosu/regor/architecture/ethosu85/ethos_u85_interface.hpp`,
-Apache-2.0). What U85 has in common with U55 and U65, with the same code and the same fields, is in
-`eqsat/device/registers.py`; the rest is here.
-"""
+"""The commands that only Ethos-U85 has, or has with fields of its own (`core/registers.py`)."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-from eqsat.device.registers import (
-    ADDRESS,
-    LAYOUTS,
+from eqsat.device.core.registers import (
+    DMA_REGION,
     REGION,
-    DmaRegionMode,
+    WEIGHT_LENGTH,
     DmaStrideMode,
     Field,
     OfmScaleMode,
+    Rounding,
     Table,
     activation,
     layouts,
 )
 
-
-class ActivationStorage(IntEnum):
-    TILE2X2 = 0
-    TILE3X1 = 1
-    CHAINED = 2
-    NONE = 3
-
-
-class ActivationReverse(IntEnum):
-    NONE = 0
-    H = 1
-    W = 2
-    C = 3
+ActivationStorage = IntEnum("ActivationStorage", "TILE2X2 TILE3X1 CHAINED NONE", start=0)
+ActivationReverse = IntEnum("ActivationReverse", "NONE H W C", start=0)
 
 
 class ActivationTranspose(IntEnum):
@@ -58,59 +42,14 @@ class ActivationFunction(IntEnum):
     LUT_SIGMOID = 11
 
 
-class ActivationClipRange(IntEnum):
-    B16 = 0
-    NONE = 1
-
-
-class AccFormat(IntEnum):
-    I32 = 0
-    I48 = 1
-
-
-class AccInput(IntEnum):
-    RESET = 0
-    KEEP = 1
-    IFM2 = 2
-
-
-class AccOutput(IntEnum):
-    ENABLE = 0
-    DISABLE = 1
-
-
-class Microblock(IntEnum):
-    U1X1 = 0
-    U1X2 = 1
-    U1X4 = 2
-    U2X2 = 3
-    U2X4 = 4
-    U4X4 = 5
-
-
-class BroadcastMode(IntEnum):
-    """Axes along which one value stands for all."""
-
-    NONE = 0
-    H = 1
-    W = 2
-    HW = 3
-    C = 4
-    CH = 5
-    CW = 6
-    CWH = 7
-    SCALAR = 8
-
-
-class PoolingMode(IntEnum):
-    MAX = 0
-    AVERAGE = 1
-    REDUCE_SUM = 2
-    SUM = 3
-    NONE = 4
-    MIN = 5
-    ARGMAX_X = 6
-    ARGMAX_Y = 7
+ActivationClipRange = IntEnum("ActivationClipRange", "B16 NONE", start=0)
+AccFormat = IntEnum("AccFormat", "I32 I48", start=0)
+AccInput = IntEnum("AccInput", "RESET KEEP IFM2", start=0)
+AccOutput = IntEnum("AccOutput", "ENABLE DISABLE", start=0)
+Microblock = IntEnum("Microblock", "U1X1 U1X2 U1X4 U2X2 U2X4 U4X4", start=0)
+#: Axes along which one value stands for all.
+BroadcastMode = IntEnum("BroadcastMode", "NONE H W HW C CH CW CWH SCALAR", start=0)
+PoolingMode = IntEnum("PoolingMode", "MAX AVERAGE REDUCE_SUM SUM NONE MIN ARGMAX_X ARGMAX_Y", start=0)
 
 
 class ElementwiseMode(IntEnum):
@@ -137,50 +76,16 @@ class ElementwiseMode(IntEnum):
     AND_NOT = 42
 
 
-class ResizeMode(IntEnum):
-    BILINEAR = 0
-    REPLICATE = 1
-    NEAREST = 2
-
-
-class RoundModeIfm(IntEnum):
-    DOUBLE_SYMMETRIC = 0
-    NATURAL = 1
-
-
-class RoundModeOfm(IntEnum):
-    DOUBLE_SYMMETRIC = 0
-    NATURAL = 1
-    DOUBLE_ASYMMETRIC = 2
-    SYMMETRIC = 3
-    TRUNCATE_TO_ZERO = 4
-    TRUNCATE_TO_LOWER = 5
-
-
-class WeightFormat(IntEnum):
-    SWD = 0
-    FWD = 1
-
-
-class WeightSparsity(IntEnum):
-    NONE = 0
-    SPARSE_2_4 = 1
-
-
-class DmaIndexMode(IntEnum):
-    DISABLED = 0
-    ENABLED = 1
-
-
-class BranchCondition(IntEnum):
-    ALWAYS = 0
-    RF_TRUE = 1
-
+ResizeMode = IntEnum("ResizeMode", "BILINEAR REPLICATE NEAREST", start=0)
+RoundModeIfm = IntEnum("RoundModeIfm", "DOUBLE_SYMMETRIC NATURAL", start=0)
+WeightFormat = IntEnum("WeightFormat", "SWD FWD", start=0)
+WeightSparsity = IntEnum("WeightSparsity", "NONE SPARSE_2_4", start=0)
+DmaIndexMode = IntEnum("DmaIndexMode", "DISABLED ENABLED", start=0)
+BranchCondition = IntEnum("BranchCondition", "ALWAYS RF_TRUE", start=0)
 
 _STORAGE = Field("activation_storage", 14, 2, ActivationStorage)
 _OPERAND = (*activation(2), _STORAGE)
 _BROADCAST = (Field("broadcast_mode", 0, 4, BroadcastMode),)
-_DMA_REGION = (*REGION, Field("region_mode", 8, 1, DmaRegionMode))
 _INDEXED = Field("idx_mode", 11, 1, DmaIndexMode)
 _STEP = (
     Field("one_step_int", 0, 4),
@@ -251,8 +156,8 @@ _SHORT: Table = (
         (Field("weight_format", 0, 1, WeightFormat), Field("weight_sparsity", 4, 1, WeightSparsity)),
     ),
     (0x12F, "SET_BLOCKDEP", (Field("blockdep", 0, 3),)),
-    (0x130, "SET_DMA0_SRC_REGION", (*_DMA_REGION, Field("stride_mode", 9, 2, DmaStrideMode), _INDEXED)),
-    (0x131, "SET_DMA0_DST_REGION", (*_DMA_REGION, _INDEXED)),
+    (0x130, "SET_DMA0_SRC_REGION", (*DMA_REGION, Field("stride_mode", 9, 2, DmaStrideMode), _INDEXED)),
+    (0x131, "SET_DMA0_DST_REGION", (*DMA_REGION, _INDEXED)),
     (0x134, "SET_DMA0_IDX_REGION", REGION),
     (0x180, "SET_IFM2_BROADCAST", _BROADCAST),
     (0x185, "SET_IFM2_PRECISION", _OPERAND),
@@ -268,23 +173,16 @@ _ADDRESSES = {
     0x094: "WEIGHT3_BASE",
 }
 _LONG: Table = (
-    *((code, f"SET_{name}", ADDRESS) for code, name in _ADDRESSES.items()),
-    (0x024, "SET_OFM_SCALE", _scale(RoundModeOfm, 3)),
+    (0x024, "SET_OFM_SCALE", _scale(Rounding, 3)),
     (0x025, "SET_IFM_SCALE", _scale(RoundModeIfm, 1)),
     (0x026, "SET_IFM2_SCALE", _scale(RoundModeIfm, 1)),
     (0x027, "SET_OP_SCALAR", (Field("scalar", 16, 32),)),
     (0x038, "SET_DMA0_IDX_MAX", (Field("idx_max", 16, 31),)),
-    (0x093, "SET_WEIGHT2_LENGTH", (Field("length", 16, 32),)),
-    (0x095, "SET_WEIGHT3_LENGTH", (Field("length", 16, 32),)),
+    (0x093, "SET_WEIGHT2_LENGTH", WEIGHT_LENGTH),
+    (0x095, "SET_WEIGHT3_LENGTH", WEIGHT_LENGTH),
     (0x096, "SET_RESIZE_X", _STEP),
     (0x097, "SET_RESIZE_Y", _STEP),
     (0x100, "OP_BRANCH", (Field("branch_cond", 0, 1, BranchCondition), Field("branch_target", 16, 32))),
 )
-#: Of U55 and U65 only.
-_ABSENT = {"SET_IFM_IB_END", "SET_PARALLEL_MODE", "SET_IFM2_SCALAR", "SET_IFM2_IB_START"}
 
-#: (long, code) -> what it is.
-LAYOUTS_U85 = {
-    **{key: layout for key, layout in LAYOUTS.items() if layout.name not in _ABSENT},
-    **layouts(_SHORT, _LONG),
-}
+LAYOUTS = layouts(_SHORT, _ADDRESSES, _LONG)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from eqsat.device import words
+from eqsat.device.core import words
+from eqsat.device.core.operands import SAME, FeatureMap
 from eqsat.device.ethos_u85.commands import (
     Accumulators,
     Chained,
@@ -26,9 +27,6 @@ from eqsat.device.ethos_u85.registers import (
     ActivationTranspose,
     WeightSparsity,
 )
-from eqsat.device.operands import FeatureMap, FixedPointScale, Stop, Wait
-
-_SAME = FixedPointScale(1, 0)
 
 
 def kind(c: Command) -> str:
@@ -41,12 +39,8 @@ def kind(c: Command) -> str:
             return c.mode.name.lower()
         case Resize():
             return f"resize_{c.mode.name.lower()}"
-        case Wait():
-            return "wait"
         case Dma():
             return "dma" if c.indices is None else "gather" if c.source.indexed else "scatter"
-        case Stop():
-            return "stop"
 
 
 def describe(c: Command) -> str:
@@ -71,10 +65,6 @@ def describe(c: Command) -> str:
             return f"{words.feature_map(c.ifm)} at {steps} -> {_output(c.output, c.accumulators)}"
         case Dma():
             return words.copy(c.sizes, c.length, _side(c.source, c), _side(c.destination, c))
-        case Wait():
-            return words.wait(c)
-        case Stop():
-            return ""
 
 
 def _convolution(c: Convolution) -> str:
@@ -108,7 +98,7 @@ def _operand(o: Operand) -> str:
 
 
 def _scaled(s: InputScale) -> str:
-    if s.scale == _SAME:
+    if s.scale == SAME:
         return ""
     double = f" {s.double}" if s.double else ""
     return f" scaled {words.scale(s.scale)} {s.rounding.name}{double}"

@@ -15,11 +15,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.errors import DeviceError, DeviceFault
-from eqsat.device.weight_stream import decoded
-from eqsat.device.weights import Scales
+from eqsat.device.core import weight_stream
+from eqsat.device.core.arithmetic import Scales
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.weight_stream import decoded, fill
 
-_RECORD = 10
 #: Output channels of a core that follow on each other.
 _RUN = 4
 #: Kernels are cut into pieces of this size before dilation.
@@ -90,20 +90,13 @@ def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> np.ndarray:
     if fast:
         if len(streams) != 1:
             raise DeviceError(f"{len(streams)} streams for the fast decoder, which has one")
-        _fill(out, _in_turns(order), _fast(streams[0]))
+        fill(out, _in_turns(order), _fast(streams[0]))
     else:
         if len(streams) > order.cores:
             raise DeviceError(f"{len(streams)} streams of weights for {order.cores} cores")
         for core, stream in enumerate(streams):
-            _fill(out, _places(order, core), decoded(stream))
+            fill(out, _places(order, core), decoded(stream))
     return out
-
-
-def _fill(out: np.ndarray, places: np.ndarray, values: np.ndarray) -> None:
-    if len(values) < len(places):
-        raise DeviceFault(f"{len(values)} weights in a stream that should have {len(places)}")
-    inside = places >= 0
-    out.reshape(-1)[places[inside]] = values[: len(places)][inside]
 
 
 @lru_cache(512)
@@ -198,10 +191,4 @@ def _micro_block(
 def scales(stream: bytes, depth: int, wide: bool) -> Scales:
     """Records of 10 bytes: bias 32 bits and multiplier 31, or of wide accumulators 48 and 15, and a shift of 6. Raises
     DeviceError."""
-    if len(stream) < depth * _RECORD:
-        raise DeviceFault(f"{len(stream)} bytes of biases and scales for {depth} channels")
-    records = np.frombuffer(stream, np.uint8, depth * _RECORD).reshape(depth, _RECORD).astype(np.int64)
-    split, bits = (6, 48) if wide else (4, 32)
-    bias = records[:, :split] @ (1 << 8 * np.arange(split))
-    multiplier = records[:, split:8] @ (1 << 8 * np.arange(8 - split))
-    return Scales(np.where(bias >> bits - 1, bias - (1 << bits), bias), multiplier, records[:, 8] & 63)
+    return weight_stream.scales(stream, depth, 6 if wide else 4, 8)

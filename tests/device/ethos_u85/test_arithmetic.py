@@ -8,25 +8,27 @@ from math import floor
 import numpy as np
 import pytest
 
-from eqsat.device.errors import DeviceError
-from eqsat.device.ethos_u85.arithmetic import activated, scaled, table_place
+from eqsat.device.core.arithmetic import scaled
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import ByteRange, Element
+from eqsat.device.core.registers import Rounding
+from eqsat.device.ethos_u85.arithmetic import activated, table_place
 from eqsat.device.ethos_u85.commands import Activation
-from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction, RoundModeOfm
-from eqsat.device.operands import Element
+from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction
 
 INT8, INT16, INT32 = (Element(True, n) for n in (8, 16, 32))
 HALF = Fraction(1, 2)
 EXACT = {
-    RoundModeOfm.NATURAL: lambda q: floor(q + HALF),
-    RoundModeOfm.SYMMETRIC: lambda q: floor(abs(q) + HALF) * (1 if q >= 0 else -1),
-    RoundModeOfm.TRUNCATE_TO_ZERO: int,
-    RoundModeOfm.TRUNCATE_TO_LOWER: floor,
+    Rounding.NATURAL: lambda q: floor(q + HALF),
+    Rounding.SYMMETRIC: lambda q: floor(abs(q) + HALF) * (1 if q >= 0 else -1),
+    Rounding.TRUNCATE_TO_ZERO: int,
+    Rounding.TRUNCATE_TO_LOWER: floor,
 }
 
 
 @pytest.mark.parametrize("rounding", EXACT)
 @pytest.mark.parametrize("shift", [0, 1, 7, 40])
-def test_rounding(rounding: RoundModeOfm, shift: int) -> None:
+def test_rounding(rounding: Rounding, shift: int) -> None:
     values = [*range(-40, 41), -(1 << 31), (1 << 31) - 1]
     got = scaled(np.array(values), (1 << shift) * 5 // 4 or 1, shift, rounding)
     assert got.tolist() == [EXACT[rounding](Fraction(v * ((1 << shift) * 5 // 4 or 1), 1 << shift)) for v in values]
@@ -36,11 +38,11 @@ def test_rounding(rounding: RoundModeOfm, shift: int) -> None:
 def test_double_rounding(shift: int, double: int, first: int) -> None:
     """To 2**first, a half up, or down below zero, and then to the end; not at all up to where the first begins."""
     values = np.random.default_rng(0).integers(-(1 << 20), 1 << 20, 200)
-    got = scaled(values, (1 << 30) + 77, shift, RoundModeOfm.DOUBLE_SYMMETRIC, double)
+    got = scaled(values, (1 << 30) + 77, shift, Rounding.DOUBLE_SYMMETRIC, double)
     extra = 1 << first - 1 if first else 0
     products = [int(v) * ((1 << 30) + 77) for v in values]
     assert got.tolist() == [(p + (extra if p >= 0 else -extra) + (1 << shift - 1)) >> shift for p in products]
-    upwards = scaled(values, (1 << 30) + 77, shift, RoundModeOfm.DOUBLE_ASYMMETRIC, double)
+    upwards = scaled(values, (1 << 30) + 77, shift, Rounding.DOUBLE_ASYMMETRIC, double)
     assert upwards.tolist() == [(p + extra + (1 << shift - 1)) >> shift for p in products]
 
 
@@ -50,9 +52,9 @@ def act(function: ActivationFunction, low: int = 0x8000, high: int = 0x7FFF, tab
 
 def test_tables_lie_one_behind_the_other() -> None:
     assert table_place(act(ActivationFunction.LUT_NONE)) is None
-    assert table_place(act(ActivationFunction.LUT_S8_S8, table=5)) == (5 * 256, 256)
-    assert table_place(act(ActivationFunction.LUT_S8_S32, table=1)) == (1024, 1024)
-    assert table_place(act(ActivationFunction.LUT_S16_S16)) == (0, 2048)
+    assert table_place(act(ActivationFunction.LUT_S8_S8, table=5)) == ByteRange(None, 5 * 256, 256)
+    assert table_place(act(ActivationFunction.LUT_S8_S32, table=1)) == ByteRange(None, 1024, 1024)
+    assert table_place(act(ActivationFunction.LUT_S16_S16)) == ByteRange(None, 0, 2048)
     with pytest.raises(DeviceError, match="LUT_TANH"):
         table_place(act(ActivationFunction.LUT_TANH))
 

@@ -11,7 +11,7 @@ import pytest
 
 from eqsat.device.binary import Binary
 from eqsat.device.compile import compile_binary
-from eqsat.device.errors import DeviceError
+from eqsat.device.core.errors import DeviceError
 from eqsat.device.run import Device
 from eqsat.device.verification import Verdict, verify
 from eqsat.ground.process import WorkerError

@@ -7,14 +7,12 @@ error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import Any
 
-from eqsat.device.errors import DeviceError, DeviceFault
-from eqsat.device.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
-from eqsat.device.registers import ActivationFormat, IfmUpscaleMode
-from eqsat.device.stream import Instruction
-
-C = TypeVar("C")
+from eqsat.device.core.errors import DeviceError, DeviceFault
+from eqsat.device.core.instructions import Instruction
+from eqsat.device.core.operands import ByteRange, Element, FeatureMap, FixedPointScale, Kernel, Stop, Wait
+from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 
 
 class Registers:
@@ -104,7 +102,7 @@ class Registers:
     def window(self, kernel: Kernel, out: tuple[int, int]) -> FeatureMap:
         """IFM of a convolution or pooling: its height and width are what the output, of (height, width), reads;
         upscaled, every other position. Raises DeviceError where it reads nothing."""
-        factor = 1 if self.upscale() == IfmUpscaleMode.NONE else 2
+        factor = self.upscale().factor
         size = (
             (out[0], kernel.height, kernel.top + kernel.bottom),
             (out[1], kernel.width, kernel.left + kernel.right),
@@ -137,17 +135,17 @@ def _wait(_: Registers, i: Instruction) -> Wait:
     return Wait(i.offset, i.name == "OP_KERNEL_WAIT", next(iter(i.fields.values())))
 
 
+#: What makes a command of an instruction that is an operation, by its name.
+Makers = Mapping[str, Callable[[Registers, Instruction], Any]]
 #: Of all families.
-_COMMON: Mapping[str, Callable[[Registers, Instruction], Wait | Stop]] = {
+_COMMON: Makers = {
     "OP_DMA_WAIT": _wait,
     "OP_KERNEL_WAIT": _wait,
     "OP_STOP": lambda _, i: Stop(i.offset),
 }
 
 
-def commands_of(
-    stream: Iterable[Instruction], makers: Mapping[str, Callable[[Registers, Instruction], C]]
-) -> Iterator[C | Wait | Stop]:
+def commands_of(stream: Iterable[Instruction], makers: Makers) -> Iterator[Any]:
     """The operations of a stream, by what makes each that not all families have. Raises DeviceError."""
     known = {**_COMMON, **makers}
     registers = Registers()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.device.operands import Kernel
-from eqsat.device.registers import IfmUpscaleMode
+from eqsat.device.core.operands import Kernel
+from eqsat.device.core.registers import IfmUpscaleMode
 
 #: Elements of the windows that one matrix product is given, at most.
 _CHUNK = 1 << 22

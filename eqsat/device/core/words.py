@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eqsat.device.operands import ByteRange, FeatureMap, FixedPointScale, Kernel, Wait
-from eqsat.device.registers import ActivationFormat, IfmUpscaleMode
+from eqsat.device.core.operands import ByteRange, FeatureMap, FixedPointScale, Kernel, Wait
+from eqsat.device.core.registers import ActivationFormat, IfmUpscaleMode
 
 
 def feature_map(m: FeatureMap) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from ethosu import mlw_codec
 
-from eqsat.device.errors import DeviceError
-from eqsat.device.weights import Order, scales, weights
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.ethos_u55.weights import Order, scales, weights
 
 
 @pytest.mark.parametrize("dilation", [(1, 1), (2, 1), (2, 2)])

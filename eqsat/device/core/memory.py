@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from eqsat.device.errors import DeviceFault
-from eqsat.device.operands import ByteRange, FeatureMap
-from eqsat.device.registers import ActivationFormat
+from eqsat.device.core.errors import DeviceFault
+from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.registers import ActivationFormat
 
 BRICK = 16
 #: Axes as in an index: samples, height, width, depth.

@@ -7,20 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqsat.device.arithmetic import scaled
-from eqsat.device.commands import Convolution, Elementwise, Output, Pooling
-from eqsat.device.errors import DeviceError
-from eqsat.device.operands import FixedPointScale
-from eqsat.device.registers import ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
-from eqsat.device.weights import Scales
-from eqsat.device.windows import Window
+from eqsat.device.core.arithmetic import BINARY, Scales, leading_zeros, scaled, scaled_by
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.windows import Window
+from eqsat.device.ethos_u55.commands import Convolution, Elementwise, Output, Pooling
+from eqsat.device.ethos_u55.registers import ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
 
 #: By the bits of its elements, how far the operand of a sum that OPA_SCALE does not scale is shifted to the left.
 BUILT_IN = {8: 19, 16: 14}
 
 
 def _window(c: Convolution | Pooling) -> Window:
-    return Window(c.kernel, (c.output.map.height, c.output.map.width), c.upscale, c.ifm.zero_point)
+    return Window(c.kernel, c.output.shape[:2], c.upscale, c.ifm.zero_point)
 
 
 def convolved(c: Convolution, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -43,13 +41,12 @@ def averaged(c: Pooling, sums: np.ndarray) -> np.ndarray:
     Vela leaves this division to the hardware (`ethos_u55_register_cs_generator.cpp`, GenerateOFMScalingForPooling). How
     that is done is not public; the model takes the reciprocals that Vela gives it where there is no padding
     (`ethos_u_scaling.cpp`), which round a half away from zero."""
-    out = c.output.map
     ones = replace(c.ifm, zero_point=0, depth=1)
     counts = pooled(replace(c, ifm=ones, mode=PoolingMode.AVERAGE), np.ones((1, c.ifm.height, c.ifm.width, 1)))
     if (counts == 0).any():
         raise DeviceError("an average over nothing but padding")
-    assert sums.shape[1:3] == (out.height, out.width)
-    return scaled(sums, *reciprocals(counts), c.output.rounding)
+    assert sums.shape[1:3] == c.output.shape[:2]
+    return scaled(sums, *reciprocals(counts), c.output.rounding.rule)
 
 
 def reciprocals(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -66,16 +63,11 @@ def combined(c: Elementwise, x: np.ndarray, y: np.ndarray | int | None) -> np.nd
         return _unary(c, values)
     other = np.asarray(y, np.int64) - (c.zero_point2 if c.ifm2 is None else c.ifm2.zero_point)
     a, b = (other, values) if c.reversed else (values, other)
+    if c.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
+        a, b = _operands(c, a, b)
+    if c.mode.name in BINARY:
+        return np.asarray(BINARY[c.mode.name](a, b))
     match c.mode:
-        case ElementwiseMode.MUL:
-            return a * b
-        case ElementwiseMode.MIN:
-            return np.minimum(a, b)
-        case ElementwiseMode.MAX:
-            return np.maximum(a, b)
-        case ElementwiseMode.ADD | ElementwiseMode.SUB:
-            a, b = _operands(c, a, b)
-            return a + b if c.mode == ElementwiseMode.ADD else a - b
         case ElementwiseMode.SHR:
             return _shifted_right(a, b, c.output.rounding)
         case ElementwiseMode.SHL:
@@ -88,8 +80,7 @@ def _unary(c: Elementwise, values: np.ndarray) -> np.ndarray:
         case ElementwiseMode.ABS:
             return np.abs(values)
         case ElementwiseMode.CLZ:
-            # frexp counts the bits of a number; below zero there is no leading zero
-            return np.where(values < 0, 0, 32 - np.frexp(np.maximum(values, 0).astype(np.float64))[1])
+            return leading_zeros(values)
     raise DeviceError(f"the model does not know {c.mode.name}")
 
 
@@ -107,8 +98,8 @@ def _operands(c: Elementwise, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray,
         raise DeviceError(f"the model does not know {c.input_scale.name} for {c.ifm.element.dtype}")
     shift = BUILT_IN[c.ifm.element.bits]
     if c.input_scale == IfmScaleMode.OPA_32:
-        return scaled(a, c.opa.multiplier, c.opa.shift, c.input_rounding), b << shift
-    return a << shift, scaled(b, c.opa.multiplier, c.opa.shift, c.input_rounding)
+        return scaled_by(a, c.opa, c.input_rounding.rule), b << shift
+    return a << shift, scaled_by(b, c.opa, c.input_rounding.rule)
 
 
 def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: RoundMode) -> np.ndarray:
@@ -117,13 +108,13 @@ def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: RoundMode) -> np.ndar
         raise DeviceError(f"the model does not know how SHR rounds with {rounding.name}")
     if (b < 0).any() or (b > 31).any():
         raise DeviceError("a shift outside 0 to 31")
-    return scaled(a, 1, b, rounding)
+    return scaled(a, 1, b, rounding.rule)
 
 
 def output(o: Output, values: np.ndarray, own: Scales | None) -> np.ndarray:
     """Accumulators scaled, with the output's zero point. own: each channel's bias and scale."""
     if own is not None:
-        values = scaled(values + own.bias, own.multiplier, own.shift, o.rounding)
-    elif o.scale is not None and o.scale != FixedPointScale(1, 0):
-        values = scaled(values, o.scale.multiplier, o.scale.shift, o.rounding)
+        values = scaled(values + own.bias, own.multiplier, own.shift, o.rounding.rule)
+    elif o.scale is not None:
+        values = scaled_by(values, o.scale, o.rounding.rule)
     return values + o.map.zero_point

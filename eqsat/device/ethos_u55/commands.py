@@ -6,28 +6,30 @@ Facts from Vela's generator (`ethosu/regor/architecture/ethosu55/ethos_u55_regis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from eqsat.device.operands import ByteRange, FeatureMap, FixedPointScale, Kernel, Stop, Wait
-from eqsat.device.registers import (
-    AccFormat,
-    ActivationClipRange,
-    ActivationFunction,
+from eqsat.device.core.instructions import Instruction
+from eqsat.device.core.operands import ByteRange, Copy, FeatureMap, FixedPointScale, Kernel
+from eqsat.device.core.registers import (
     DmaRegionMode,
     DmaStrideMode,
-    ElementwiseMode,
-    IfmScaleMode,
     IfmUpscaleMode,
     KernelDecomposition,
     OfmScaleMode,
+    WeightOrder,
+)
+from eqsat.device.core.state import Makers, Registers, number
+from eqsat.device.ethos_u55.registers import (
+    AccFormat,
+    ActivationClipRange,
+    ActivationFunction,
+    ElementwiseMode,
+    IfmScaleMode,
     ParallelMode,
     PoolingMode,
     RoundMode,
-    WeightOrder,
 )
-from eqsat.device.state import Registers, commands_of, number
-from eqsat.device.stream import Instruction
+from eqsat.target.family import HWC
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,10 @@ class Output:
     rounding: RoundMode
     activation: Activation
 
+    @property
+    def shape(self) -> HWC:
+        return self.map.height, self.map.width, self.map.depth
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -56,7 +62,7 @@ class Block:
     depth); dependency: how many blocks may overlap with those of the operation before. Of the banks of shared memory:
     behind the last of the inputs, the first of a second input (None: there is none), the first of accumulators."""
 
-    shape: tuple[int, int, int]
+    shape: HWC
     dependency: int
     accumulators: AccFormat
     inputs_end: int
@@ -118,32 +124,23 @@ class Elementwise:
 
 
 @dataclass(frozen=True, slots=True)
-class Dma:
-    """OP_DMA_START: `sizes` (outer, inner) pieces of length bytes each. Regions are None inside the NPU (its shared
-    memory).
+class Dma(Copy):
+    """Regions are None inside the NPU (its shared memory).
     source_mode, destination_mode: in how many dimensions each side is walked; skips: bytes between pieces and between
     rows of them, on top of their length."""
 
-    offset: int
     source_region: int | None
     source: int
     source_mode: DmaStrideMode
     destination_region: int | None
     destination: int
     destination_mode: DmaStrideMode
-    length: int
-    sizes: tuple[int, int]
     skips: tuple[int, int]
 
 
-Command = Convolution | Pooling | Elementwise | Dma | Wait | Stop
+Command = Convolution | Pooling | Elementwise | Dma
 
 _UNARY = (ElementwiseMode.LRELU, ElementwiseMode.ABS, ElementwiseMode.CLZ)
-
-
-def commands(stream: Iterable[Instruction]) -> Iterator[Command]:
-    """The operations of a stream. Raises DeviceError."""
-    return commands_of(stream, _MAKERS)
 
 
 def _output(r: Registers) -> Output:
@@ -185,7 +182,7 @@ def _convolution(r: Registers, i: Instruction) -> Convolution:
     return Convolution(
         offset=i.offset,
         depthwise=i.name == "OP_DEPTHWISE",
-        ifm=r.window(kernel, (output.map.height, output.map.width)),
+        ifm=r.window(kernel, output.shape[:2]),
         output=output,
         kernel=kernel,
         upscale=r.upscale(),
@@ -206,7 +203,7 @@ def _pooling(r: Registers, i: Instruction) -> Pooling:
     return Pooling(
         i.offset,
         mode,
-        r.window(kernel, (output.map.height, output.map.width)),
+        r.window(kernel, output.shape[:2]),
         output,
         kernel,
         r.upscale(),
@@ -217,8 +214,7 @@ def _pooling(r: Registers, i: Instruction) -> Pooling:
 
 def _elementwise(r: Registers, i: Instruction) -> Elementwise:
     mode, output = ElementwiseMode(i.fields["elementwise_mode"]), _output(r)
-    out = output.map
-    r.check_depth(out.depth)
+    r.check_depth(output.map.depth)
     ifm2, scalar, zero_point2, order = None, None, 0, 0
     if mode not in _UNARY:
         b = r.instruction("IFM2_BROADCAST").fields
@@ -227,16 +223,13 @@ def _elementwise(r: Registers, i: Instruction) -> Elementwise:
         if b["broadcast_constant"]:
             scalar = number(r.get("IFM2_SCALAR"), r.element("IFM2").signed)
         else:
-            shape = (
-                1 if b[f"broadcast_{axis}"] else n
-                for axis, n in zip("hwc", (out.height, out.width, out.depth), strict=True)
-            )
+            shape = (1 if b[f"broadcast_{axis}"] else n for axis, n in zip("hwc", output.shape, strict=True))
             ifm2 = r.feature_map("IFM2", *shape)
     sums = mode in (ElementwiseMode.ADD, ElementwiseMode.SUB)
     return Elementwise(
         offset=i.offset,
         mode=mode,
-        ifm=r.feature_map("IFM", out.height, out.width, out.depth),
+        ifm=r.feature_map("IFM", *output.shape),
         ifm2=ifm2,
         scalar=scalar,
         zero_point2=zero_point2,
@@ -275,7 +268,7 @@ def _dma(r: Registers, i: Instruction) -> Dma:
     )
 
 
-_MAKERS: dict[str, Callable[[Registers, Instruction], Command]] = {
+MAKERS: Makers = {
     "OP_CONV": _convolution,
     "OP_DEPTHWISE": _convolution,
     "OP_POOL": _pooling,

@@ -6,46 +6,35 @@ from dataclasses import replace
 
 import numpy as np
 
-from eqsat.device.arithmetic import activated, held, table_bytes
-from eqsat.device.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
-from eqsat.device.errors import DeviceError
-from eqsat.device.memory import Constants, MemoryMap
-from eqsat.device.operands import ByteRange, FixedPointScale, Stop, Wait
-from eqsat.device.operations import averaged, combined, convolved, output, pooled
-from eqsat.device.registers import (
-    AccFormat,
-    ActivationClipRange,
-    ActivationFunction,
-    DmaStrideMode,
-    IfmUpscaleMode,
-    KernelDecomposition,
-    PoolingMode,
-    WeightOrder,
-)
-from eqsat.device.stream import Config
-from eqsat.device.weights import Order, Scales, scales, weights
+from eqsat.device.core.arithmetic import Scales, held
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.memory import Constants, MemoryMap
+from eqsat.device.core.operands import SAME, FixedPointScale
+from eqsat.device.core.registers import DmaStrideMode, IfmUpscaleMode, KernelDecomposition, WeightOrder
+from eqsat.device.core.state import number
+from eqsat.device.ethos_u55.arithmetic import activated, table_place
+from eqsat.device.ethos_u55.commands import Command, Convolution, Dma, Elementwise, Output, Pooling
+from eqsat.device.ethos_u55.operations import averaged, combined, convolved, output, pooled
+from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction, PoolingMode
+from eqsat.device.ethos_u55.weights import Order, scales, weights
 from eqsat.target.family import Core
 
-#: Tables lie in the last two banks of shared memory, in slots of 256 bytes.
-_TABLES, _SLOT = 2048, 256
 #: Bits of an accumulator.
 ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I40: 40}
 #: Factors of one as Vela writes them; the second rounds to one for all values of up to 16 bits.
-_ONE = (FixedPointScale(1, 0), FixedPointScale((1 << 31) + 1, 31))
+_ONE = (SAME, FixedPointScale((1 << 31) + 1, 31))
 
 
 class Execution:
     """One run."""
 
-    def __init__(self, config: Config, memory: MemoryMap) -> None:
-        self._core, self._memory = config.core, memory
+    def __init__(self, core: Core, memory: MemoryMap) -> None:
+        self._core, self._memory = core, memory
 
     def step(self, c: Command) -> None:
         """Executes one command. Raises DeviceError."""
         memory = self._memory
         match c:
-            case Wait() | Stop():
-                pass
             case Dma():
                 _copy(c, memory)
             case Convolution():
@@ -82,7 +71,7 @@ def weights_of(c: Convolution, core: Core, memory: Constants) -> np.ndarray:
 def copies(c: Pooling) -> bool:
     """Whether an average over 1x1 hands on what it reads: what transposes are made of, by the thousand."""
     a, element = c.output.activation, c.output.map.element
-    bounds = [b - (1 << 16) if element.signed and b >> 15 else b for b in (a.minimum, a.maximum)]
+    bounds = tuple(number(b, element.signed) for b in (a.minimum, a.maximum))
     return (
         c.mode == PoolingMode.AVERAGE
         and (c.kernel.height, c.kernel.width, c.kernel.stride) == (1, 1, (1, 1))
@@ -91,7 +80,7 @@ def copies(c: Pooling) -> bool:
         and c.output.scale in _ONE
         and (c.ifm.element, c.ifm.zero_point) == (element, c.output.map.zero_point)
         and (a.function, a.clip_range) == (ActivationFunction.RELU, ActivationClipRange.OFM_PRECISION)
-        and tuple(bounds) == element.limits
+        and bounds == element.limits
     )
 
 
@@ -105,13 +94,13 @@ def _pool(c: Pooling, memory: MemoryMap) -> None:
     if c.mode == PoolingMode.MAX:
         # Vela 5.2's changelog calls what 5.1 did, a scale behind a maximum, incorrect; its older generator never set
         # one
-        out = replace(c.output, scale=FixedPointScale(1, 0))
+        out = replace(c.output, scale=SAME)
     elif c.mode == PoolingMode.REDUCE_SUM:
         if c.output.map.depth != 1 or c.output.scale is None:
             raise DeviceError("the model does not know REDUCE_SUM to several channels, or with a scale for each")
         out = c.output
     elif c.kernel.padded:
-        values, out = averaged(c, values), replace(c.output, scale=FixedPointScale(1, 0))
+        values, out = averaged(c, values), replace(c.output, scale=SAME)
     else:
         out = c.output
         if out.scale is None:
@@ -124,20 +113,10 @@ def _store(o: Output, values: np.ndarray, own: Scales | None, memory: MemoryMap)
     memory.write(o.map, activated(output(o, values, own), o.activation, o.map.element, table))
 
 
-def table_of(o: Output, shared: int, memory: Constants) -> np.ndarray | None:
-    """The bytes of the table that is looked up, None if none is. shared: bytes of the shared memory. Raises
-    DeviceError."""
+def table_of(o: Output, shared: int, memory: Constants) -> bytes | None:
+    """The table that is looked up, None if none is. shared: bytes of the shared memory. Raises DeviceError."""
     place = table_place(o, shared)
-    return None if place is None else np.frombuffer(memory.constant(place), np.uint8)
-
-
-def table_place(o: Output, shared: int) -> ByteRange | None:
-    """Where that table lies. Raises DeviceError."""
-    function = o.activation.function
-    if function < ActivationFunction.TABLE_0:
-        return None
-    at = shared - _TABLES + (function - ActivationFunction.TABLE_0) * _SLOT
-    return ByteRange(None, at, table_bytes(o.activation, o.map.element))
+    return None if place is None else memory.constant(place)
 
 
 def _copy(c: Dma, memory: MemoryMap) -> None:

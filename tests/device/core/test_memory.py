@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.device.errors import DeviceFault
-from eqsat.device.memory import MemoryMap
-from eqsat.device.operands import ByteRange, Element, FeatureMap
-from eqsat.device.registers import ActivationFormat
+from eqsat.device.core.errors import DeviceFault
+from eqsat.device.core.memory import MemoryMap
+from eqsat.device.core.operands import ByteRange, Element, FeatureMap
+from eqsat.device.core.registers import ActivationFormat
 
 ROWS = FeatureMap(
     region=1,

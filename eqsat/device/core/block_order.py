@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.device.memory import BRICK, tiles
-from eqsat.device.operands import FeatureMap, Kernel
-from eqsat.device.registers import ActivationFormat
-from eqsat.device.touched import of_map, overlap
+from eqsat.device.core.memory import BRICK, tiles
+from eqsat.device.core.operands import FeatureMap, Kernel
+from eqsat.device.core.registers import ActivationFormat
+from eqsat.device.core.touched import of_map, overlap
 
 #: (first, behind the last) element along height, width and depth.
 Span = tuple[int, int]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from ethosu import mlw_codec
 
-from eqsat.device.errors import DeviceError, DeviceFault
-from eqsat.device.weight_stream import decoded
+from eqsat.device.core.errors import DeviceError, DeviceFault
+from eqsat.device.core.weight_stream import decoded
 
 RNG = np.random.default_rng(0)
 KINDS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eqsat.device.registers import ActivationFormat
+from eqsat.device.core.registers import ActivationFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,10 @@ class FixedPointScale:
     shift: int
 
 
+#: A factor of one.
+SAME = FixedPointScale(1, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class ByteRange:
     """`length` bytes at `address` of a region, None: inside the NPU."""
@@ -82,6 +86,15 @@ class ByteRange:
     region: int | None
     address: int
     length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """OP_DMA_START: `sizes` (outer, inner) pieces of length bytes each."""
+
+    offset: int
+    length: int
+    sizes: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

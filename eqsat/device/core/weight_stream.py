@@ -1,4 +1,4 @@
-"""The compressed stream of weights that all families read, undone without Vela's decoder.
+"""The compressed stream of weights that all families read, undone without Vela's decoder; and records of scales.
 
 The format was learnt from Vela's codec (`ethosu/mlw_codec`, Apache-2.0), with which no code is shared, so that an error
 of Vela's encoder is no longer undone by its own twin. Bits are read from the lowest of each byte on. A stream is made
@@ -22,7 +22,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.errors import DeviceFault
+from eqsat.device.core.arithmetic import Scales
+from eqsat.device.core.errors import DeviceFault
 
 _NO_RUNS, _PADDING, _NOT_DIVIDED = 6, 7, 7
 #: Quotients in a chunk; of weights that are not divided and wider than 5 bits; of runs with the largest divisor.
@@ -31,6 +32,8 @@ _CHUNK, _WIDE_CHUNK, _LONG_CHUNK = 12, 8, 8
 _AHEAD = 8
 #: Weights have 9 bits.
 _INDICES = 512
+#: Bytes of a record of a bias and a scale.
+_RECORD = 10
 _ONES = tuple(n.bit_count() for n in range(1 << _CHUNK))
 
 
@@ -118,6 +121,25 @@ class _Numbers:
         within = np.arange(self.wanted) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = np.repeat(np.array(self._starts, np.int64), counts) + within * self.bits
         return (quotients << self.bits) + bits.many(starts, self.bits)
+
+
+def scales(stream: bytes, depth: int, bias: int, end: int) -> Scales:
+    """Of each channel a record of 10 bytes: the bias, signed, in the first `bias` of them, the multiplier up to `end`,
+    and a shift of 6 bits. Raises DeviceFault."""
+    if len(stream) < depth * _RECORD:
+        raise DeviceFault(f"{len(stream)} bytes of biases and scales for {depth} channels")
+    records = np.frombuffer(stream, np.uint8, depth * _RECORD).reshape(depth, _RECORD).astype(np.int64)
+    added, multiplier = (r @ (1 << 8 * np.arange(r.shape[1])) for r in (records[:, :bias], records[:, bias:end]))
+    return Scales(np.where(added >> 8 * bias - 1, added - (1 << 8 * bias), added), multiplier, records[:, end] & 63)
+
+
+def fill(out: np.ndarray, places: np.ndarray, values: np.ndarray) -> None:
+    """Puts the values of a stream where they belong in the flat weights; -1 is the place of one that only fills up.
+    Raises DeviceFault where there are fewer."""
+    if len(values) < len(places):
+        raise DeviceFault(f"{len(values)} weights in a stream that should have {len(places)}")
+    inside = places >= 0
+    out.reshape(-1)[places[inside]] = values[: len(places)][inside]
 
 
 @lru_cache(512)

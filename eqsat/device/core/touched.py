@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from eqsat.device.memory import BRICK, tiles
-from eqsat.device.operands import ByteRange, FeatureMap
-from eqsat.device.registers import ActivationFormat
+from eqsat.device.core.memory import BRICK, tiles
+from eqsat.device.core.operands import ByteRange, FeatureMap
+from eqsat.device.core.registers import ActivationFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,16 @@ class Accesses:
     def conflicts(self, other: Accesses) -> bool:
         """Whether one writes what the other reads or writes."""
         return overlap(self.writes, other.reads + other.writes) or overlap(self.reads, other.writes)
+
+
+def of_kernel(read: Iterable[object], written: object) -> Accesses:
+    """Of a kernel, by its feature maps and the ranges of its constants; what else there is among them lies in no
+    memory."""
+    return Accesses(tuple(r for x in read for r in _ranges(x)), tuple(_ranges(written)))
+
+
+def _ranges(x: object) -> Iterable[ByteRange]:
+    return of_map(x) if isinstance(x, FeatureMap) else (x,) if isinstance(x, ByteRange) else ()
 
 
 def overlap(some: Iterable[ByteRange], others: Iterable[ByteRange]) -> bool:

@@ -13,10 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.device.errors import DeviceFault
-from eqsat.device.weight_stream import decoded
+from eqsat.device.core import weight_stream
+from eqsat.device.core.arithmetic import Scales
+from eqsat.device.core.weight_stream import decoded, fill
 
-_RECORD = 10
 #: Depth of the blocks in which input channels are walked, and of the micro blocks that they are made of.
 DEEP, SHALLOW, _MICRO = 32, 16, 8
 #: Kernels are cut into pieces of this size before dilation.
@@ -49,23 +49,19 @@ def weights(streams: tuple[bytes, ...], order: Order) -> np.ndarray:
     """int16 [out, height, width, in]. Raises DeviceError."""
     out = np.zeros(order.shape, np.int16)
     for core, stream in enumerate(streams):
-        places, inside = _places(order, core)
-        values = decoded(stream)
-        if len(values) < len(inside):
-            raise DeviceFault(f"{len(values)} weights in a stream that should have {len(inside)}")
-        out.reshape(-1)[places] = values[: len(inside)][inside]
+        fill(out, _places(order, core), decoded(stream))
     return out
 
 
 @lru_cache(64)
-def _places(order: Order, core: int) -> tuple[np.ndarray, np.ndarray]:
-    """(positions in the flat weights of what a core's stream has, which elements of the stream those are)."""
+def _places(order: Order, core: int) -> np.ndarray:
+    """Of every weight in a core's stream the position in the flat weights; -1 of one that only fills up."""
     depth = -(-(order.shape[0] - core) // order.cores)
     block = (order.block + order.cores - 1 - core) // order.cores
     inputs = 1 if order.depthwise else order.shape[3]
     step = SHALLOW if order.part_kernel or order.bits == 16 else DEEP
     pieces = [_PIECE // d for d in order.dilation]
-    places, inside = [], []
+    places = []
     for o, i, y, x in itertools.product(
         range(0, depth, block),
         range(0, inputs, step),
@@ -77,13 +73,10 @@ def _places(order: Order, core: int) -> tuple[np.ndarray, np.ndarray]:
         within = _within(order, spans, size)
         oc, ic = o + within[0], i + within[3]
         fits = (oc < depth) & (ic < inputs) & (within[1] < size[0])
-        full = np.broadcast_shapes(oc.shape, ic.shape, within[1].shape, within[2].shape)
         channel = oc * order.cores + core
         flat = ((channel * order.shape[1] + y + within[1]) * order.shape[2] + x + within[2]) * order.shape[3] + ic
-        fits = np.broadcast_to(fits, full).reshape(-1)
-        places.append(np.broadcast_to(flat, full).reshape(-1)[fits])
-        inside.append(fits)
-    return np.concatenate(places), np.concatenate(inside)
+        places.append(np.where(fits, flat, -1).reshape(-1))
+    return np.concatenate(places)
 
 
 def _within(order: Order, spans: tuple[int, int], size: tuple[int, int]) -> tuple[np.ndarray, ...]:
@@ -105,28 +98,13 @@ def _within(order: Order, spans: tuple[int, int], size: tuple[int, int]) -> tupl
     return o + oz, k // size[1], k % size[1], a + b + iz
 
 
-@dataclass(frozen=True)
-class Scales:
-    """Of each output channel: bias (int64), multiplier (int64) and shift (int64)."""
-
-    bias: np.ndarray
-    multiplier: np.ndarray
-    shift: np.ndarray
-
-
 @lru_cache(512)
 def scales(streams: tuple[bytes, ...], depth: int) -> Scales:
     """Records of 10 bytes: bias 40 bits, signed; multiplier 32 bits; shift 6 bits. Raises DeviceError."""
     out = Scales(*(np.zeros(depth, np.int64) for _ in range(3)))
     for core, stream in enumerate(streams):
         count = -(-(depth - core) // len(streams))
-        if len(stream) < count * _RECORD:
-            raise DeviceFault(f"{len(stream)} bytes of biases and scales for {count} channels")
-        records = np.frombuffer(stream, np.uint8, count * _RECORD).reshape(count, _RECORD).astype(np.int64)
-        low = records[:, :4] @ (1 << 8 * np.arange(4))
-        sign = records[:, 4].astype(np.int8).astype(np.int64)
+        found = weight_stream.scales(stream, count, 5, 9)
         mine = slice(core, None, len(streams))
-        out.bias[mine] = (sign << 32) + low
-        out.multiplier[mine] = records[:, 5:9] @ (1 << 8 * np.arange(4))
-        out.shift[mine] = records[:, 9] & 63
+        out.bias[mine], out.multiplier[mine], out.shift[mine] = found.bias, found.multiplier, found.shift
     return out

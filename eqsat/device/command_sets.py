@@ -1,0 +1,18 @@
+"""Every set of commands that there is. That of a new family is a folder beside the others and its line here."""
+
+from __future__ import annotations
+
+from eqsat.device.core.command_set import CommandSet
+from eqsat.device.ethos_u55.command_set import ETHOS_U55
+from eqsat.device.ethos_u85.command_set import ETHOS_U85
+from eqsat.target import Family
+
+_SETS = {
+    1: ETHOS_U55,
+    2: ETHOS_U85,
+}
+
+
+def command_set(family: Family) -> CommandSet:
+    """That of a family, by `Family.commands`."""
+    return _SETS[family.commands]

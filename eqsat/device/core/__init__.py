@@ -1,0 +1,1 @@
+"""What the families share: instructions, registers, operands, memory, and the arithmetic of accumulators."""

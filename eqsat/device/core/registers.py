@@ -1,0 +1,164 @@
+"""The commands that the families share, with the same code and the same fields: codes, names and fields.
+
+Facts from Arm's register descriptions in Vela (`ethosu/regor/architecture/ethosu65/ethos_u65_interface.hpp`,
+`ethosu85/ethos_u85_interface.hpp` and, for U55, `ethosu/vela/ethos_u55_regs`, Apache-2.0). What a family has besides is
+in its own folder. A short command is one word: code in bits 0-9, parameter in bits 16-31. A long one has bit 14 set and
+a second word, the payload. Positions of fields count from the parameter's first bit; the payload follows at bit 16.
+Enumerations that count from 0 are written in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+ActivationType = IntEnum("ActivationType", "UNSIGNED SIGNED", start=0)
+ActivationPrecision = IntEnum("ActivationPrecision", "B8 B16 B32 B64", start=0)
+ActivationFormat = IntEnum("ActivationFormat", "NHWC NHCWB16", start=0)
+OfmScaleMode = IntEnum("OfmScaleMode", "PER_CHANNEL GLOBAL", start=0)
+
+
+class IfmUpscaleMode(IntEnum):
+    NONE = 0
+    NEAREST = 1
+    ZEROS = 2
+
+    @property
+    def factor(self) -> int:
+        """How many times as many rows and columns are read as there are."""
+        return 1 if self == IfmUpscaleMode.NONE else 2
+
+
+WeightOrder = IntEnum("WeightOrder", "DEPTH_FIRST PART_KERNEL_FIRST", start=0)
+#: How a scaled value is rounded. The numbers are those of Ethos-U85's results.
+Rounding = IntEnum(
+    "Rounding", "DOUBLE_SYMMETRIC NATURAL DOUBLE_ASYMMETRIC SYMMETRIC TRUNCATE_TO_ZERO TRUNCATE_TO_LOWER", start=0
+)
+KernelDilation = IntEnum("KernelDilation", "NONE X2", start=0)
+KernelDecomposition = IntEnum("KernelDecomposition", "D8X8 D4X4", start=0)
+DmaRegionMode = IntEnum("DmaRegionMode", "EXTERNAL INTERNAL", start=0)
+DmaStrideMode = IntEnum("DmaStrideMode", "D1 D2 D3", start=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """bits of a command from `first` on. values: what they mean, where it is no number."""
+
+    name: str
+    first: int
+    bits: int
+    values: type[IntEnum] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLayout:
+    """A kind of command. name as Arm spells it, without "NPU_"; long: it has a payload."""
+
+    code: int
+    name: str
+    long: bool
+    fields: tuple[Field, ...]
+
+    @property
+    def operation(self) -> bool:
+        """Whether it does something; the others set a register."""
+        return self.name.startswith("OP_")
+
+
+def activation(precision_at: int) -> tuple[Field, ...]:
+    """The type, precision and format of a feature map."""
+    return (
+        Field("activation_type", 0, 1, ActivationType),
+        Field("activation_precision", precision_at, 2, ActivationPrecision),
+        Field("activation_format", 6, 2, ActivationFormat),
+    )
+
+
+REGION = (Field("region", 0, 3),)
+#: Without what U55 says of both sides of a copy and U85 only of the source.
+DMA_REGION = (*REGION, Field("region_mode", 8, 1, DmaRegionMode))
+_HEIGHT, _WIDTH, _DEPTH = (Field("height_m1", 0, 16),), (Field("width_m1", 0, 16),), (Field("depth_m1", 0, 16),)
+_ZERO_POINT = (Field("zero_point", 0, 16),)
+_CLIP_BOUNDARY = (Field("clip_boundary", 0, 16),)
+_SIZE = (Field("size", 0, 16),)
+#: The low word of an address is the payload, bits 32-39 are in the parameter.
+ADDRESS = (Field("addr", 0, 40),)
+WEIGHT_LENGTH, SCALE_LENGTH = (Field("length", 16, 32),), (Field("length", 16, 20),)
+
+Table = Iterable[tuple[int, str, tuple[Field, ...]]]
+#: (long, code) -> what it is.
+Layouts = Mapping[tuple[bool, int], CommandLayout]
+
+#: Feature maps, by the first code of their registers, short and long.
+_MAPS = (("IFM", 0x100, 0x000), ("OFM", 0x110, 0x010), ("IFM2", 0x180, 0x080))
+_OF_MAPS = (
+    (0xA, "WIDTH0_M1", _WIDTH),
+    (0xB, "HEIGHT0_M1", _HEIGHT),
+    (0xC, "HEIGHT1_M1", _HEIGHT),
+    (0xF, "REGION", REGION),
+)
+_PLACES = ("BASE0", "BASE1", "BASE2", "BASE3", "STRIDE_X", "STRIDE_Y", "STRIDE_C")
+
+_SHORT: Table = (
+    *((short + k, f"SET_{of}_{name}", fields) for of, short, _ in _MAPS for k, name, fields in _OF_MAPS),
+    (0x000, "OP_STOP", (Field("mask", 0, 16),)),
+    (0x001, "OP_IRQ", (Field("mask", 0, 16),)),
+    (0x003, "OP_DEPTHWISE", ()),
+    (0x010, "OP_DMA_START", ()),
+    (0x013, "OP_PMU_MASK", (Field("enable", 0, 1),)),
+    (0x100, "SET_IFM_PAD_TOP", (Field("pad", 0, 7),)),
+    (0x101, "SET_IFM_PAD_LEFT", (Field("pad", 0, 7),)),
+    (0x102, "SET_IFM_PAD_RIGHT", (Field("pad", 0, 8),)),
+    (0x103, "SET_IFM_PAD_BOTTOM", (Field("pad", 0, 8),)),
+    (0x104, "SET_IFM_DEPTH_M1", _DEPTH),
+    (0x107, "SET_IFM_UPSCALE", (Field("mode", 0, 2, IfmUpscaleMode),)),
+    (0x109, "SET_IFM_ZERO_POINT", _ZERO_POINT),
+    (0x111, "SET_OFM_WIDTH_M1", _WIDTH),
+    (0x112, "SET_OFM_HEIGHT_M1", _HEIGHT),
+    (0x113, "SET_OFM_DEPTH_M1", _DEPTH),
+    (0x118, "SET_OFM_ZERO_POINT", _ZERO_POINT),
+    (0x120, "SET_KERNEL_WIDTH_M1", _WIDTH),
+    (0x121, "SET_KERNEL_HEIGHT_M1", _HEIGHT),
+    (
+        0x122,
+        "SET_KERNEL_STRIDE",
+        (
+            Field("stride_x_lsb", 0, 1),
+            Field("stride_y_lsb", 1, 1),
+            Field("weight_order", 2, 1, WeightOrder),
+            Field("dilation_x", 3, 1, KernelDilation),
+            Field("dilation_y", 4, 1, KernelDilation),
+            Field("decomposition", 5, 1, KernelDecomposition),
+            Field("stride_x_msb", 6, 1),
+            Field("stride_y_msb", 9, 1),
+        ),
+    ),
+    (0x126, "SET_ACTIVATION_MIN", _CLIP_BOUNDARY),
+    (0x127, "SET_ACTIVATION_MAX", _CLIP_BOUNDARY),
+    (0x128, "SET_WEIGHT_REGION", REGION),
+    (0x129, "SET_SCALE_REGION", REGION),
+    (0x132, "SET_DMA0_SIZE0", _SIZE),
+    (0x133, "SET_DMA0_SIZE1", _SIZE),
+    (0x189, "SET_IFM2_ZERO_POINT", _ZERO_POINT),
+)
+_ADDRESSES = {
+    **{long + k: f"{of}_{name}" for of, _, long in _MAPS for k, name in enumerate(_PLACES)},
+    **{0x020: "WEIGHT_BASE", 0x022: "SCALE_BASE", 0x090: "WEIGHT1_BASE"},
+    **{0x030: "DMA0_SRC", 0x031: "DMA0_DST", 0x032: "DMA0_LEN"},
+}
+_LONG: Table = (
+    (0x021, "SET_WEIGHT_LENGTH", WEIGHT_LENGTH),
+    (0x023, "SET_SCALE_LENGTH", SCALE_LENGTH),
+    (0x091, "SET_WEIGHT1_LENGTH", WEIGHT_LENGTH),
+)
+
+
+def layouts(short: Table, addresses: Mapping[int, str], long: Table) -> Layouts:
+    """Those of a family, from what it has besides the common ones. addresses: long ones with nothing but an address,
+    without "SET_"."""
+    of_addresses = ((code, f"SET_{name}", ADDRESS) for code, name in {**_ADDRESSES, **addresses}.items())
+    tables = (False, (*_SHORT, *short)), (True, (*of_addresses, *_LONG, *long))
+    return {
+        (is_long, code): CommandLayout(code, name, is_long, fields) for is_long, t in tables for code, name, fields in t
+    }

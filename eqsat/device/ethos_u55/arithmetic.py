@@ -1,0 +1,56 @@
+"""What happens to scaled accumulators of Ethos-U55 and U65: clamping, tables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eqsat.device.core import arithmetic
+from eqsat.device.core.arithmetic import fitting
+from eqsat.device.core.errors import DeviceError
+from eqsat.device.core.operands import ByteRange, Element
+from eqsat.device.core.state import number
+from eqsat.device.ethos_u55.commands import Activation, Output
+from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
+
+#: The type that a result is clipped to, where that is not the output's.
+CLIPPED = {
+    ActivationClipRange.FORCE_UINT8: Element(False, 8),
+    ActivationClipRange.FORCE_INT8: Element(True, 8),
+    ActivationClipRange.FORCE_INT16: Element(True, 16),
+}
+#: Tables lie in the last two banks of shared memory, in slots of 256 bytes.
+_TABLES, _SLOT = 2048, 256
+
+
+def activated(values: np.ndarray, activation: Activation, element: Element, table: bytes | None) -> np.ndarray:
+    """Results (int64, zero point added) clamped, looked up in the table of a TABLE activation and as `element` has
+    them.
+    Raises DeviceError."""
+    clipped = CLIPPED.get(activation.clip_range, element)
+    if clipped.bits <= 16:
+        low, high = (number(b, clipped.signed) for b in (activation.minimum, activation.maximum))
+        least, most = clipped.limits
+        values = np.clip(values, max(low, least), min(high, most))
+    if table is not None:
+        values = looked_up(values, clipped, element, table)
+    elif activation.function != ActivationFunction.RELU:
+        raise DeviceError(f"the model does not know the activation {activation.function.name}")
+    return fitting(values, element).astype(element.dtype)
+
+
+def table_place(o: Output, shared: int) -> ByteRange | None:
+    """Where the table lies that is looked up, None if none is. shared: bytes of the shared memory."""
+    function, element = o.activation.function, o.map.element
+    if function < ActivationFunction.TABLE_0:
+        return None
+    at = shared - _TABLES + (function - ActivationFunction.TABLE_0) * _SLOT
+    return ByteRange(None, at, arithmetic.table_bytes(CLIPPED.get(o.activation.clip_range, element), element))
+
+
+def looked_up(values: np.ndarray, clipped: Element, element: Element, table: bytes) -> np.ndarray:
+    """As the other families do it. Raises DeviceError for tables that the model does not know."""
+    if not clipped.signed and clipped.bits == 16:
+        raise DeviceError("the model does not know tables of UINT16")
+    if clipped.bits != 8 and element.bits != 16:
+        raise DeviceError(f"the model does not know tables of 16 bits with results of {element.bits}")
+    return arithmetic.looked_up(values, clipped, element, table)

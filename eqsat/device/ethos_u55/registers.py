@@ -1,0 +1,124 @@
+"""The commands that only Ethos-U55 and U65 have, or have with fields of their own (`core/registers.py`)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from eqsat.device.core.registers import (
+    DMA_REGION,
+    SCALE_LENGTH,
+    DmaStrideMode,
+    Field,
+    OfmScaleMode,
+    Rounding,
+    Table,
+    activation,
+    layouts,
+)
+
+IfmScaleMode = IntEnum("IfmScaleMode", "OPA_OPB_16 OPA_32 OPB_32", start=0)
+
+
+class RoundMode(IntEnum):
+    DBL = 0
+    TRUNCATE = 1
+    NATURAL = 2
+
+    @property
+    def rule(self) -> Rounding:
+        """As Vela describes it (`ethosu/vela/api.py`: TFL, towards zero, and to the nearest with x.5 towards plus
+        infinity) and maps TOSA's RESCALE to it (`graphir_optimiser.cpp`: double rounding is DBL, single NATURAL)."""
+        return (Rounding.DOUBLE_SYMMETRIC, Rounding.TRUNCATE_TO_ZERO, Rounding.NATURAL)[self]
+
+
+PoolingMode = IntEnum("PoolingMode", "MAX AVERAGE REDUCE_SUM", start=0)
+ElementwiseMode = IntEnum("ElementwiseMode", "MUL ADD SUB MIN MAX LRELU ABS CLZ SHR SHL", start=0)
+ParallelMode = IntEnum("ParallelMode", "SINGLE_CORE DUAL_CORE_DEPTH", start=0)
+AccFormat = IntEnum("AccFormat", "I32 I40 F16", start=0)
+
+
+class ActivationFunction(IntEnum):
+    RELU = 0
+    TANH = 3
+    SIGMOID = 4
+    TABLE_0 = 16
+    TABLE_1 = 17
+    TABLE_2 = 18
+    TABLE_3 = 19
+    TABLE_4 = 20
+    TABLE_5 = 21
+    TABLE_6 = 22
+    TABLE_7 = 23
+
+
+class ActivationClipRange(IntEnum):
+    OFM_PRECISION = 0
+    FORCE_UINT8 = 2
+    FORCE_INT8 = 3
+    FORCE_INT16 = 5
+
+
+BroadcastMode = IntEnum("BroadcastMode", "DISABLE ENABLE", start=0)
+Ifm2OperandOrder = IntEnum("Ifm2OperandOrder", "ORDER_B ORDER_A", start=0)
+
+_DMA_REGION = (*DMA_REGION, Field("stride_mode", 9, 2, DmaStrideMode))
+_SCALE = (Field("shift", 0, 6), Field("scale", 16, 32))
+
+_SHORT: Table = (
+    (0x002, "OP_CONV", ()),
+    (0x005, "OP_POOL", (Field("pooling_mode", 0, 3, PoolingMode),)),
+    (0x006, "OP_ELEMENTWISE", (Field("elementwise_mode", 0, 6, ElementwiseMode),)),
+    (0x011, "OP_DMA_WAIT", (Field("k", 0, 1),)),
+    (0x012, "OP_KERNEL_WAIT", (Field("n", 0, 2),)),
+    (
+        0x105,
+        "SET_IFM_PRECISION",
+        (*activation(2), Field("scale_mode", 8, 2, IfmScaleMode), Field("round_mode", 14, 2, RoundMode)),
+    ),
+    (0x10D, "SET_IFM_IB_END", (Field("ib_end", 0, 6),)),
+    (
+        0x114,
+        "SET_OFM_PRECISION",
+        (*activation(1), Field("scale_mode", 8, 1, OfmScaleMode), Field("round_mode", 14, 2, RoundMode)),
+    ),
+    (0x115, "SET_OFM_BLK_WIDTH_M1", (Field("width_m1", 0, 6),)),
+    (0x116, "SET_OFM_BLK_HEIGHT_M1", (Field("height_m1", 0, 5),)),
+    (0x117, "SET_OFM_BLK_DEPTH_M1", (Field("depth_m1", 0, 7),)),
+    (0x123, "SET_PARALLEL_MODE", (Field("parallel_mode", 0, 1, ParallelMode),)),
+    (0x124, "SET_ACC_FORMAT", (Field("acc_format", 0, 2, AccFormat),)),
+    (
+        0x125,
+        "SET_ACTIVATION",
+        (
+            Field("activation_function", 0, 5, ActivationFunction),
+            Field("activation_clip_range", 12, 3, ActivationClipRange),
+        ),
+    ),
+    (0x12D, "SET_AB_START", (Field("ab_start", 0, 6),)),
+    (0x12F, "SET_BLOCKDEP", (Field("blockdep", 0, 2),)),
+    (0x130, "SET_DMA0_SRC_REGION", _DMA_REGION),
+    (0x131, "SET_DMA0_DST_REGION", _DMA_REGION),
+    (
+        0x180,
+        "SET_IFM2_BROADCAST",
+        (
+            Field("broadcast_h", 0, 1, BroadcastMode),
+            Field("broadcast_w", 1, 1, BroadcastMode),
+            Field("broadcast_c", 2, 1, BroadcastMode),
+            Field("operand_order", 6, 1, Ifm2OperandOrder),
+            Field("broadcast_constant", 7, 1, BroadcastMode),
+        ),
+    ),
+    (0x181, "SET_IFM2_SCALAR", (Field("scalar", 0, 16),)),
+    (0x185, "SET_IFM2_PRECISION", activation(2)),
+    (0x18D, "SET_IFM2_IB_START", (Field("ib_start", 0, 6),)),
+)
+_ADDRESSES = {0x033: "DMA0_SKIP0", 0x034: "DMA0_SKIP1", 0x092: "SCALE1_BASE"}
+_LONG: Table = (
+    (0x024, "SET_OFM_SCALE", _SCALE),
+    (0x025, "SET_OPA_SCALE", _SCALE),
+    (0x026, "SET_OPB_SCALE", (Field("scale", 16, 16),)),
+    (0x093, "SET_SCALE1_LENGTH", SCALE_LENGTH),
+)
+
+LAYOUTS = layouts(_SHORT, _ADDRESSES, _LONG)
