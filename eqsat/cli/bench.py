@@ -37,7 +37,10 @@ def bench(
     quantization: QuantizationOption = INT8,
     out: Annotated[Path, typer.Option(help="the run's directory; a run that is there goes on")] = Path("RUN"),
     jobs: Annotated[int, typer.Option(min=1, help="cells at a time on this machine")] = 1,
-    scheduler: Annotated[str | None, typer.Option(help="address of a Dask scheduler, instead of --jobs")] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="address of a Dask scheduler, instead of --jobs; whoever runs it can run any code here"),
+    ] = None,
     shard: Annotated[
         str,
         typer.Option(help="i/n: only the i-th of n parts, for n machines; `eqsat report RUN... --into RUN` joins them"),

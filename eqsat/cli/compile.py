@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -100,7 +101,7 @@ def compile_command(
         chosen = options()
         if save or report:
             chosen = replace(chosen, remember=False)  # both are of the search
-        interruption = Interruption()
+        interruption, begun = Interruption(), time.perf_counter()
         with working(f"{model} for {target}") as progress, ends_search_first(interruption.ask):
             if not place.endswith(".pt2"):
                 from eqsat.ground.registry import load
@@ -112,8 +113,10 @@ def compile_command(
 
             from eqsat.executorch.compiling import compile_model, save_runs
 
+            imported = time.perf_counter() - begun
             spec = EthosUCompileSpec(target.lower(), system_config, memory_mode, config_ini=config)
             pte, summary = compile_model(model, spec, chosen, interruption, quantization)
+    summary.seconds = {"import PyTorch and ExecuTorch": round(imported, 3), **summary.seconds}
     if not as_json:  # before anything is written: who has no room for it has the figures
         _show(summary, f"{model} on {target}, Vela {summary.vela}", chosen)
     with failures(failing):

@@ -39,8 +39,8 @@ _ADDRESSES = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output: where it lies and how large it is; shape as Vela has it (six axes), element in bytes. Raises
-    DeviceError for what no memory can hold."""
+    """An input or output: where it lies and how large it is; shape as Vela (six axes) or a program has it, element in
+    bytes. Raises DeviceError for what no memory can hold."""
 
     shape: tuple[int, ...]
     element: int

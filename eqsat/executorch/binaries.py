@@ -6,7 +6,9 @@ The functions whose names begin with `in_worker` are called there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +88,7 @@ def in_worker_run_on_random(data: bytes, seed: int) -> dict[str, Any]:
 
 def read(data: bytes) -> tuple[Binary, list[str]]:
     """(a compiled model, operators outside its delegate): Vela's raw output, a delegate's payload, or a .pte with one
-    delegate. Raises InputError, DeviceError."""
+    delegate, whose inputs and outputs have the shapes that they have in the program. Raises InputError, DeviceError."""
     if data[4:6] != b"ET":
         return read_binary(data), []
     from eqsat.executorch.pte import delegates
@@ -94,4 +96,14 @@ def read(data: bytes) -> tuple[Binary, list[str]]:
     found = delegates(data)
     if len(found) != 1:
         raise InputError(f"a program with {len(found)} Ethos-U delegates; one is needed")
-    return read_binary(found[0].payload), list(dict.fromkeys(found[0].outside))
+    return _in_shapes(read_binary(found[0].payload), found[0].shapes), list(dict.fromkeys(found[0].outside))
+
+
+def _in_shapes(binary: Binary, shapes: Sequence[tuple[int, ...]]) -> Binary:
+    """The same with these shapes of its inputs and outputs, of those that have as many elements."""
+    tensors = (*binary.inputs, *binary.outputs)
+    if len(shapes) != len(tensors):
+        return binary
+    shaped = [replace(t, shape=s) if math.prod(s) == math.prod(t.shape) else t for t, s in zip(tensors, shapes)]
+    inputs = len(binary.inputs)
+    return replace(binary, inputs=tuple(shaped[:inputs]), outputs=tuple(shaped[inputs:]))

@@ -17,6 +17,7 @@ from eqsat.executorch.bookkeeping import less_bookkeeping
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.lowering import cpu_operators, lower_with_session
 from eqsat.executorch.names import INT8
+from eqsat.executorch.partitioner import nothing_taken
 from eqsat.executorch.session import Delegate, EqsatWarning, Session
 from eqsat.ground.files import InputError, OutputError
 from eqsat.options.options import Options
@@ -143,7 +144,7 @@ def compile_model(
         buffer = edge.to_executorch().buffer
         seconds["to_executorch"] = time.perf_counter() - lowered
     if not session.results and not session.stepped_back:
-        raise InputError(f"no part of {model} can run on {spec.target}: the partitioner found no delegate")
+        raise InputError(f"no part of {model} can run on {spec.target}: {nothing_taken(program)}")
     results = session.results
     stock, ours = session.figures("stock"), replace(session.figures("eqsat"), pte_bytes=len(buffer))
     if stock.footprint and ours.footprint:

@@ -46,7 +46,7 @@ def _has_symbols(node: torch.fx.Node) -> bool:
     return not all(isinstance(size, int) for v in _tensors(node) for size in v.shape)
 
 
-def _nothing_taken(program: ExportedProgram) -> str:
+def nothing_taken(program: ExportedProgram) -> str:
     """Why the partitioner took no operator of a program."""
     if reason := why_not(program):
         return reason
@@ -62,7 +62,7 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
     if session is not None:
         session.programs += 1
         if not result.partition_tags:
-            reason = _nothing_taken(exported_program)
+            reason = nothing_taken(exported_program)
             warnings.warn(
                 f"no part of the program goes to {self.compile_spec.target}: {reason}", EqsatWarning, stacklevel=2
             )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from executorch.exir._serialize._program import deserialize_pte_binary
-from executorch.exir.schema import DelegateCall, KernelCall
+from executorch.exir.schema import DelegateCall, ExecutionPlan, KernelCall, Tensor
 
 from eqsat.ground.files import InputError
 
@@ -15,9 +15,11 @@ _BACKEND = "EthosUBackend"
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedDelegate:
-    """payload: what the backend is handed at run time; outside: operators of the program that no delegate does."""
+    """payload: what the backend is handed at run time; shapes: of its inputs and outputs in the program, () for what is
+    no tensor with the last axis innermost; outside: operators of the program that no delegate does."""
 
     payload: bytes
+    shapes: tuple[tuple[int, ...], ...]
     outside: tuple[str, ...]
 
 
@@ -34,6 +36,16 @@ def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
     plan = program.execution_plan[0]
     calls: list[Any] = [i.instr_args for chain in plan.chains for i in chain.instructions]
     outside = tuple(plan.operators[c.op_index].name for c in calls if isinstance(c, KernelCall))
-    called = [plan.delegates[c.delegate_index] for c in calls if isinstance(c, DelegateCall)]
+    called = [(plan.delegates[c.delegate_index], c) for c in calls if isinstance(c, DelegateCall)]
     inline = program.backend_delegate_data
-    return [EmbeddedDelegate(bytes(inline[d.processed.index].data), outside) for d in called if d.id == _BACKEND]
+    return [
+        EmbeddedDelegate(bytes(inline[d.processed.index].data), tuple(_shape(plan, i) for i in c.args), outside)
+        for d, c in called
+        if d.id == _BACKEND
+    ]
+
+
+def _shape(plan: ExecutionPlan, value: int) -> tuple[int, ...]:
+    tensor = plan.values[value].val
+    plain = isinstance(tensor, Tensor) and list(tensor.dim_order) == sorted(tensor.dim_order)
+    return tuple(tensor.sizes) if plain else ()

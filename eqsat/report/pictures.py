@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,9 +19,12 @@ KIND_COLOURS = dict(
 )
 _GREYS, _WARM = (
     ("#d9d9d9", "#bdbdbd", "#969696", "#d9d9d9", "#bdbdbd"),
-    ("#cc79a7", "#9ecae1", "#0072b2", "#009e73", "#f0e442", "#969696", "#e69f00", "#d55e00"),
+    ("#cc79a7", "#9ecae1", "#0072b2", "#009e73", "#f0e442", "#56b4e9", "#e69f00", "#d55e00"),
 )
 STAGE_COLOURS = dict(zip(STAGES, _GREYS + _WARM))
+
+#: Inches that an entry of a legend takes at most, and characters of a label to the inch.
+_ENTRY, _CHARACTERS = 2.3, 11
 
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 
@@ -50,13 +54,8 @@ def seconds_by_stage(run: RecordedRun, configuration: str) -> str:
         record = run.get(model, target, configuration)
         return [(model, record["seconds"])] if record else []
 
-    used = {
-        k: v
-        for k, v in STAGE_COLOURS.items()
-        if any(k in r["seconds"] for p, r in run.records.items() if p[2] == configuration and "seconds" in r)
-    }
-    names = {k: f"{k} (eqsat)" if k in OWN_STAGES else f"{k} (ExecuTorch)" for k in used}
-    return _stacked(run, one, used, f"wall seconds, {configuration}", None, names)
+    names = {k: f"{k} (eqsat)" if k in OWN_STAGES else f"{k} (ExecuTorch)" for k in STAGE_COLOURS}
+    return _stacked(run, one, STAGE_COLOURS, f"wall seconds, {configuration}", None, names)
 
 
 def predicted_against_vela(run: RecordedRun, configuration: str) -> str:
@@ -132,9 +131,13 @@ def _stacked(
     panels = {t: b for t, b in panels.items() if b}
     if not panels:
         return ""
+    colours = {k: c for k, c in colours.items() if any(k in lengths for b in panels.values() for _, lengths in b)}
     longest = max(3, *(len(b) for b in panels.values()))
-    legend = 0.25 + 0.2 * -(-len(colours) // 4)  # inches
-    height = 0.9 + 0.23 * longest + legend
+    width = 1.6 + 3.8 * len(panels)  # inches
+    columns = min(4, int(width / _ENTRY))
+    label = textwrap.fill(label, int(width * _CHARACTERS))
+    legend = 0.25 + 0.2 * -(-len(colours) // columns)
+    height = 0.9 + 0.23 * longest + legend + 0.15 * label.count("\n")
 
     def draw(made: Any, row: list[Any]) -> None:
         for axes, (target, stack) in zip(row, panels.items()):
@@ -143,11 +146,13 @@ def _stacked(
             if formatter:
                 axes.xaxis.set_major_formatter(formatter)
         handles = [Rectangle((0, 0), 1, 1, color=c) for c in colours.values()]
-        made.legend(handles, [(names or {}).get(k, k) for k in colours], loc="lower center", ncols=4, frameon=False)
+        made.legend(
+            handles, [(names or {}).get(k, k) for k in colours], loc="lower center", ncols=columns, frameon=False
+        )
         made.supxlabel(label, fontsize=9, y=legend / height)
         made.tight_layout(rect=(0, (legend - 0.1) / height, 1, 1))
 
-    return figure(draw, 1.6 + 3.8 * len(panels), height, len(panels))
+    return figure(draw, width, height, len(panels))
 
 
 def _draw_bars(axes: Any, stack: Bars, colours: Mapping[str, str]) -> None:

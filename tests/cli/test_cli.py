@@ -65,7 +65,9 @@ def test_compile_in_a_process_of_its_own(tmp_path):
     record = json.loads(done.stdout)
     assert record["cycles"]["eqsat"] < record["cycles"]["stock"] and record["verified"] is True
     assert record["vela"] == version("ethos-u-vela")
-    assert record["target"] == "ethos-u85-256" and "executorch lowering" in record["seconds"]
+    assert record["target"] == "ethos-u85-256" and {"import PyTorch and ExecuTorch", "executorch lowering"} <= set(
+        record["seconds"]
+    )
     assert record["cpu_operators"] == {f"quantized_decomposed.{q}quantize_per_tensor": 1 for q in ("", "de")}
     assert "random" in record["calibration"]
     assert out.stat().st_size == record["pte_bytes"]

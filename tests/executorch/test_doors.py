@@ -24,6 +24,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 import eqsat
 from eqsat.executorch.backend import ENABLED, mark, session_of
+from eqsat.executorch.compiling import compile_model
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.partitioner import why_not
 from eqsat.executorch.quantize import quantize
@@ -276,6 +277,11 @@ def test_shapes_that_depend_on_values_are_called_so(tmp_path) -> None:
     torch.export.save(program, tmp_path / "nonzero.pt2")
     with pytest.raises(InputError, match="shapes that depend on values"):
         load_program(str(tmp_path / "nonzero.pt2"), EthosUCompileSpec(TARGET))
+    (tmp_path / "nonzero.py").write_text(
+        "import torch\nfrom tests.executorch.test_doors import Nonzero\n\n\ndef model():\n    return Nonzero(), (torch.ones(3, 4),)\n"
+    )
+    with pytest.raises(InputError, match="no part of .* can run on .*: shapes in it depend on values"):
+        compile_model(f"{tmp_path / 'nonzero.py'}:model", EthosUCompileSpec(TARGET), eqsat.Options())
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from executorch.backends.arm.ethosu import EthosUCompileSpec
 from benchmarks.models import load
 from eqsat.device.binary import read_binary
 from eqsat.device.run import run
+from eqsat.executorch.binaries import read
 from eqsat.executorch.lowering import lower_with_session
 from eqsat.executorch.pte import delegates
 from eqsat.executorch.quantize import quantize
@@ -22,7 +23,8 @@ from eqsat.tosa.reference import run_reference
 def test_a_delegate_computes_what_its_graph_says(worker: Worker) -> None:
     spec = EthosUCompileSpec("ethos-u55-128")
     edge, session = lower_with_session(quantize(*load("pixel_shuffle"), spec), spec, options=Options(time_limit=2))
-    (delegate,) = delegates(edge.to_executorch().buffer)
+    buffer = edge.to_executorch().buffer
+    (delegate,) = delegates(buffer)
     assert any("quantize_per_tensor" in op for op in delegate.outside)
     binary = read_binary(delegate.payload)
     (result,) = session.results
@@ -32,6 +34,7 @@ def test_a_delegate_computes_what_its_graph_says(worker: Worker) -> None:
     (y,) = run(binary, [x])
     (want,) = run_reference(result.tosa, [x.reshape(_shape(result.tosa))], worker)
     assert np.array_equal(y.reshape(want.shape), want)
+    assert [t.shape for t in (*read(buffer)[0].inputs, *read(buffer)[0].outputs)] == [(1, 3, 32, 32), (1, 3, 64, 64)]
 
 
 def _shape(tosa: bytes) -> tuple[int, ...]:
