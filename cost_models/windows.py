@@ -22,6 +22,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
 from eqsat.tosa.flatbuffer import dumps
+from eqsat.vela.table import Row
 
 #: Reads between a group and the edge of its window.
 RADIUS = 2
@@ -233,6 +234,6 @@ class _Copy:
         return dict(zip(self.out.outputs, self.out.output_names, strict=True))
 
 
-def group_cycles(rows: Sequence[Mapping[str, str]], names: frozenset[str]) -> float:
+def group_cycles(rows: Sequence[Row], names: frozenset[str]) -> float:
     """Corrected cycles of the rows of Vela's table that come from the ops which yield `names`."""
-    return float(sum(int(r["corrected"]) for r in rows if r["source"] in names))
+    return float(sum(r.corrected for r in rows if r.source in names))

@@ -36,7 +36,7 @@ SEES = {
     "search": "extraction files store versions tensor target workers tosa vela egraph rules cost_models options "
     "choice verification",
     "runs": "extraction files packed tensor target tosa vela egraph cost_models choice search",
-    "explain": "extraction drawing tensor target tosa egraph rules options choice search",
+    "explain": "extraction drawing tensor target tosa vela egraph rules options choice search",
     "checking": "extraction files naming tensor target workers tosa vela proof egraph rules cost_models options "
     "choice search explain",
     "discover": "tensor target workers tosa vela proof egraph options search",

@@ -181,7 +181,7 @@ def _graph(explicit: bytes, tosa: bytes, estimate: Estimate) -> Fields:
     return {
         "tosa": tosa,
         "footprint": estimate.footprint,
-        "rows": rows,
+        "rows": [r.record() for r in rows],
         "cycles": estimate.cycles,
         "corrected": estimate.corrected,
         "bound": bound(loads(explicit), estimate.rates),

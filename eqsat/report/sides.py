@@ -13,19 +13,19 @@ from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
-from eqsat.tosa.locations import Origin
+from eqsat.vela.table import Row
 
 #: How an operator without an origin, and one of the model itself, are listed among modules.
 UNKNOWN, WHOLE = "(not known)", "(the model itself)"
 
 
-def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Mapping[str, Any]]) -> dict[int, NodeFacts]:
+def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Row]) -> dict[int, NodeFacts]:
     """Name and cycles of the graph's operators, by node. rows: Vela's table; names: {tensor, by which a row names its
     source: its node}."""
     cycles: dict[int, int] = {}
     for row in rows:
-        if (node := names.get(row.get("source", ""))) is not None:
-            cycles[node] = cycles.get(node, 0) + int(row["op_cycles"])
+        if (node := names.get(row.source or "")) is not None:
+            cycles[node] = cycles.get(node, 0) + row.cycles
     whole = max(1, sum(cycles.values()))
     return {n: NodeFacts(cycles.get(n), cycles.get(n, 0) / whole, f"n{n}") for n in graph.live()}
 
@@ -38,7 +38,7 @@ class Side:
 
     name: str
     tosa: bytes
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Row]
     cycles: int | None
     corrected: int | None
     by_kind: Mapping[str, int]
@@ -103,7 +103,7 @@ class Sides:
             for which in ("stock", "explicit")
             if which in graphs and record[f"{which}_cycles"] is not None
         ]
-        rows = table(graphs["chosen"], record["table"])
+        rows = table(graphs["chosen"], map(Row.read, record["table"]))
         after = Side(
             record["chosen"],
             graphs["chosen"],
@@ -121,16 +121,12 @@ class Sides:
         return self.before[0] if self.before else None
 
 
-def modules_of(row: Mapping[str, Any]) -> list[str]:
+def modules_of(row: Row) -> list[str]:
     """The PyTorch modules that a row of Vela's table stands for, each once."""
-    return list(dict.fromkeys(o.get("module", WHOLE) for o in row["origins"])) or [UNKNOWN]
-
-
-def origin_texts(row: Mapping[str, Any]) -> str:
-    return ", ".join(str(Origin(**o)) for o in row["origins"])
+    return list(dict.fromkeys(o.module or WHOLE for o in row.origins or ())) or [UNKNOWN]
 
 
 def module_kinds(sides: Iterable[Side]) -> dict[str, str]:
     """The class of each module, without its package."""
-    found = (o for s in sides for row in s.rows for o in row["origins"])
-    return {o["module"]: o["kind"].rpartition(".")[2] for o in found if "module" in o and "kind" in o}
+    found = (o for s in sides for row in s.rows for o in row.origins or ())
+    return {o.module: o.kind.rpartition(".")[2] for o in found if o.module and o.kind}

@@ -19,6 +19,7 @@ from cost_models.protocol import CostModel
 from eqsat.choice.choice import Choices, build
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.vela.table import Row
 from eqsat.versions import versions
 from eqsat.workers.worker import Pool
 from extraction import Extraction, check, extract
@@ -47,7 +48,7 @@ class Run:
     rules: Sequence[str]
     options: Mapping[str, Any] = field(default_factory=dict)
     result: Mapping[str, Any] = field(default_factory=dict)
-    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=lambda: versions(_PACKAGES))
 
     @property

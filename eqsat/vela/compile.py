@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.regor import RawOutput, vela
 from eqsat.vela.roofline import Rates
+from eqsat.vela.table import Row
 from eqsat.workers.worker import Limits, Pool, Worker, WorkerError
 
 #: Vela's operator names -> the kinds that tables and reports show.
@@ -89,7 +90,7 @@ class Estimate:
     that the memory mode gives to the NPU alone (Dedicated_Sram), 0 in others."""
 
     cycles: int
-    rows: tuple[dict[str, Any], ...] = field(repr=False)
+    rows: tuple[Row, ...] = field(repr=False)
     memory: dict[str, dict[str, int]] = field(repr=False)
     rates: Rates
     binary: tuple[int, ...] = ()
@@ -105,17 +106,16 @@ class Estimate:
 
     @property
     def corrected(self) -> int:
-        """Total cycles without what Vela is known to charge for nothing (`broadcasts.py`, `pieces.py`,
-        `staging.py`)."""
-        return self.cycles + sum(int(r["corrected"]) - int(r["op_cycles"]) for r in self.rows)
+        """Total cycles without what Vela is known to charge for nothing."""
+        return self.cycles + sum(r.corrected - r.cycles for r in self.rows)
 
     @property
-    def operators(self) -> list[dict[str, Any]]:
+    def operators(self) -> list[Row]:
         """Rows of the operators that Vela runs, in order, without those of what is fused into the one before."""
-        before = [{"name": None}, *self.rows]
-        return [r for b, r in zip(before, self.rows) if b["name"] != r["name"] or int(r["op_cycles"])]
+        before = [None, *(r.name for r in self.rows)]
+        return [r for b, r in zip(before, self.rows) if b != r.name or r.cycles]
 
-    def read_by(self, tensor: InSram) -> dict[str, Any] | None:
+    def read_by(self, tensor: InSram) -> Row | None:
         """The row of the operator whose weights a buffer holds ("WB_single_2112_op2"); None for what is no such
         buffer."""
         step = self.step_of(tensor)
@@ -145,8 +145,8 @@ class Estimate:
     def by_kind(self) -> dict[str, int]:
         out: dict[str, int] = {}
         for r in self.rows:
-            kind = KINDS.get(r["operator"], "elementwise")
-            out[kind] = out.get(kind, 0) + int(r["op_cycles"])
+            kind = KINDS.get(r.operator, "elementwise")
+            out[kind] = out.get(kind, 0) + r.cycles
         return dict(sorted(out.items()))
 
 
@@ -173,7 +173,7 @@ def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeo
         raise LostOutputs(answer["lost"], refused=True)
     return Estimate(
         answer["cycles"],
-        tuple(answer["rows"]),
+        tuple(map(Row.read, answer["rows"])),
         answer["memory"],
         Rates(*answer["rates"]),
         tuple(answer["binary"]),

@@ -145,7 +145,7 @@ def test_model_explorer_gets_the_same_graphs(result: Result, page: BeautifulSoup
 def test_cycles_of_several_modules_are_shared(tmp_path: Path) -> None:
     result = optimized(located(computed_twice(), 1), tmp_path)
     sides = Sides.of(result)
-    merged = [row for row in sides.after.rows if len({o["module"] for o in row["origins"]}) > 1]
+    merged = [row for row in sides.after.rows if len({o.module for o in row.origins}) > 1]
     assert merged, "no operator of the result stands for several modules"
     table = compiled.by_module(sides)
     at = table.header.index("cycles: eqsat")
