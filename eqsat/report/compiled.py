@@ -122,7 +122,7 @@ def above_the_bound(sides: Sides) -> list[tuple[str, str, float, tuple[float, fl
 
 def every_operator(side: Side) -> ReportTable:
     """Vela's whole table of a graph, in the order in which it runs."""
-    total = side.cycles or 1
+    total = side.figures.cycles or 1
     return ReportTable(
         f"Every operator: {side.name}",
         "In the order in which they run.",
@@ -152,12 +152,11 @@ def every_operator(side: Side) -> ReportTable:
 
 def memory(sides: Sides) -> ReportTable:
     """Bytes in use and moved, by memory."""
-    shown = [s for s in (*sides.before, sides.after) if s.footprint]
+    shown = [(s.name, f) for s in (*sides.before, sides.after) if (f := s.figures.footprint)]
     figures: list[dict[str, float]] = []
-    for s in shown:
-        f = s.footprint or {}
-        moved = {f"{name}: {what}": x for name, m in f["memory"].items() for what, x in m.items()}
-        figures.append({"weights in flash": f["weights"], "commands in flash": f["commands"], **moved})
+    for _, f in shown:
+        moved = {f"{name}: {what}": x for name, m in f.memory.items() for what, x in m.items()}
+        figures.append({"weights in flash": f.weights, "commands in flash": f.commands, **moved})
     names = [n for n in dict.fromkeys(n for f in figures for n in f) if any(f.get(n) for f in figures)]
     rows = []
     for name in names:
@@ -167,7 +166,7 @@ def memory(sides: Sides) -> ReportTable:
     return ReportTable(
         "Memory",
         "The most in use at once, and all that is read and written, in KiB.",
-        ("KiB", *(s.name for s in shown), "ratio"),
+        ("KiB", *(name for name, _ in shown), "ratio"),
         tuple(rows),
     )
 

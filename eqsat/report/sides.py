@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from eqsat.report.graphs import NodeFacts
+from eqsat.search.figures import GraphFigures, read
 from eqsat.search.origins import of_buffer, table
 from eqsat.search.result import Result
 from eqsat.search.run import Run
@@ -33,30 +34,16 @@ def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Row]
 @dataclass(frozen=True)
 class Side:
     """One graph of a delegate: "stock", "explicit", or, as chosen, "eqsat". rows: Vela's table with the origins of each
-    operator and what it needs at least, empty where it is not known; corrected: cycles that decide, of a run from
-    before there were such Vela's own; footprint: as `Footprint` has it, as JSON."""
+    operator and what it needs at least, empty where it is not known."""
 
     name: str
     tosa: bytes
     rows: Sequence[Row]
-    cycles: int | None
-    corrected: int | None
-    by_kind: Mapping[str, int]
-    footprint: Mapping[str, Any] | None
+    figures: GraphFigures
 
     @cached_property
     def graph(self) -> TensorGraph:
         return loads(self.tosa)
-
-    @property
-    def peak(self) -> int | None:
-        """Bytes of SRAM in use at once."""
-        return self.footprint["sram"] if self.footprint else None
-
-    @property
-    def flash(self) -> int | None:
-        """Bytes of commands and weights in a .pte."""
-        return self.footprint["payload"] if self.footprint else None
 
     def facts(self) -> dict[int, NodeFacts]:
         """What is known of the graph's operators, by node."""
@@ -89,30 +76,14 @@ class Sides:
         run = what.run if isinstance(what, Result) else what
         record = what.record() if isinstance(what, Result) else what.result
         graphs = dict(run.graphs) if run else {"explicit": what.explicit, "chosen": what.tosa}  # type: ignore[union-attr]
-        tables = run.tables if run else {}
+        tables, figures = run.tables if run else {}, read(record)
         before = [
-            Side(
-                which,
-                graphs[which],
-                table(graphs[which], tables.get(which, ())),
-                record[f"{which}_cycles"],
-                record.get(f"{which}_corrected", record[f"{which}_cycles"]),
-                record[f"{which}_by_kind"],
-                record[f"{which}_footprint"],
-            )
+            Side(which, graphs[which], table(graphs[which], tables.get(which, ())), figures[which])
             for which in ("stock", "explicit")
-            if which in graphs and record[f"{which}_cycles"] is not None
+            if which in graphs and figures[which].cycles is not None
         ]
         rows = table(graphs["chosen"], map(Row.read, record["table"]))
-        after = Side(
-            record["chosen"],
-            graphs["chosen"],
-            rows,
-            record["cycles"],
-            record.get("corrected", record["cycles"]),
-            record["by_kind"],
-            record["footprint"],
-        )
+        after = Side(record["chosen"], graphs["chosen"], rows, figures["eqsat"])
         return Sides(name or (run.name if run else ""), tuple(before), after, record, run)
 
     @property
