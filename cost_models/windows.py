@@ -220,7 +220,7 @@ class _Copy:
         """The value of `n` from outside."""
         node = self.graph.nodes[n]
         if node.op == "const":
-            return self.out.add_const(node.attr("value").data, node.dtype, node.shape)
+            return self.out.add_copy(node, ())
         x = self.out.add_input(f"in{len(self.out.inputs)}", node.shape, node.dtype)
         if node.op != "input" and has_pad(self.graph.type(n)):
             x = add_pad(self.out, x, 1)
