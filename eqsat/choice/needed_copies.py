@@ -17,7 +17,7 @@ from eqsat.vela.defects import Copy
 from eqsat.vela.patterns import Place
 
 
-def with_copies(
+def with_needed_copies(
     graph: TensorGraph, origin: Mapping[int, int], copies: Iterable[Copy]
 ) -> tuple[TensorGraph, dict[int, int]]:
     """`graph` with such copies, and its origin ({node: choice node}): a copy is of the origin of what it copies.

@@ -67,7 +67,6 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         memories["Sram"]["peak"] -= memories[constants]["peak"]
     return {
         "cycles": int(report.totalCycles),
-        "npu_cycles": int(report.npuCycles),
         "rows": [row.record() for row in _rows(tables, asked, results)],
         "memory": memories,
         "rates": asked.rates,
