@@ -77,7 +77,7 @@ _STARTS = {"eqsat": "", "stock": "stock_", "explicit": "explicit_"}
 def record(sides: Mapping[str, GraphFigures]) -> dict[str, Any]:
     """The figures of sides, as JSON holds them."""
     told = {side: asdict(figures) for side, figures in sides.items()}
-    out = {f"{_STARTS[side]}{name}": figures[name] for side, figures in told.items() for name in _RECORDED}
+    out = {start + name: told[side][name] for side, start in _STARTS.items() for name in _RECORDED}
     return {**out, "command_stream": {side: figures["stream"] for side, figures in told.items()}}
 
 
