@@ -83,10 +83,8 @@ def chained(graph: TensorGraph, times: int) -> TensorGraph:
                 number[n] = link
             elif node.op == "input":
                 number[n] = out.add_input(f"{node.attr('name')}.{k}", node.shape, node.dtype)
-            elif node.op == "const":
-                number[n] = out.add_const(node.attr("value").data, node.dtype, node.shape)
             else:
-                number[n] = out.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
+                number[n] = out.add_copy(node, [number[i] for i in node.inputs])
         link, *others = (number[o] for o in graph.outputs)
         out.outputs += others
     assert link is not None

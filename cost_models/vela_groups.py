@@ -249,7 +249,7 @@ class VelaGroups:
             rows = compile_tosa(p.buffer, self.target, self.pool, timeout=_TIME_LIMIT).rows
         except WorkerError:
             return math.inf
-        return float(sum(int(r["corrected"]) for r in rows if r["name"] not in p.pads))
+        return float(sum(r.corrected for r in rows if r.name not in p.pads))
 
     def _recall(self, keys: Sequence[str], measure: Callable[[str], float]) -> dict[str, float]:
         """Returns {key: cycles}, remembered here or on disk, or measured by the pool."""

@@ -26,6 +26,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Const
 from eqsat.tosa.flatbuffer import dumps
+from eqsat.vela.table import Row
 
 #: Reads between a group and the edge of its window.
 RADIUS = 2
@@ -241,7 +242,7 @@ class _Copy:
         """Adds the value of `n` as a constant or input, with a pad if it can have one."""
         node = self.graph.nodes[n]
         if node.op == "const":
-            return self.out.add_const(node.attr("value").data, node.dtype, node.shape)
+            return self.out.add_copy(node, ())
         x = self.out.add_input(f"in{len(self.out.inputs)}", node.shape, node.dtype)
         if node.op != "input" and has_pad(self.graph.type(n)):
             x = add_pad(self.out, x, 1)
@@ -255,10 +256,10 @@ class _Copy:
         return dict(zip(self.out.outputs, self.out.output_names, strict=True))
 
 
-def group_cycles(rows: Sequence[Mapping[str, str]], names: frozenset[str]) -> float:
+def group_cycles(rows: Sequence[Row], names: frozenset[str]) -> float:
     """Returns the corrected cycles of the rows of Vela's table that come from the ops called
     `names`.
 
     An op is called by the name of its result.
     """
-    return float(sum(int(r["corrected"]) for r in rows if r["source"] in names))
+    return float(sum(r.corrected for r in rows if r.source in names))

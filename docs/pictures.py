@@ -50,7 +50,7 @@ def _column(graph: TensorGraph, rows, buffer: bytes, marked: set[int], word: str
     nodes = shown(graph)
     boxes = {n: box(graph, n, word if n in marked else "", f"{cycles[n]:,}" if n in cycles else "") for n in nodes}
     edges = [Edge(i, n) for n in nodes for i in graph.nodes[n].inputs if i in boxes]
-    total = sum(int(r["op_cycles"]) for r in rows)
+    total = sum(r.cycles for r in rows)
     return drawing.captioned(drawing.draw(boxes, edges, _LOOK), above=f"{title}: {total:,} cycles")
 
 

@@ -38,32 +38,21 @@ class Edited:
 
 def applied(graph: TensorGraph, edit: Edit) -> Edited | None:
     """The graph with an edit; None where that does not fit: other types, or the very same node."""
-    out = TensorGraph(output_names=list(graph.output_names))
-    at: dict[int, int] = {}
-    same: dict[int, tuple[int, None]] = {}
-    classes = {n: n for n in graph.live()}
+    n, node = edit.node, graph.nodes[edit.node]
     try:
-        for n in graph.live():
-            node = graph.nodes[n]
-            if n == edit.node:
-                at[n] = edit.build(out, at.__getitem__)
-                if out.type(at[n]) != graph.type(n):
-                    return None
-                new = out.nodes[at[n]]
-                if (new.op, new.attrs, new.inputs) == (node.op, node.attrs, tuple(at[i] for i in node.inputs)):
-                    return None
-            elif node.op == "input":
-                at[n] = out.add_input(node.attr("name"), node.shape, node.dtype)
-            elif node.op == "const":
-                at[n] = out.add_const(node.attr("value").data, node.dtype, node.shape)
-            else:
-                at[n] = out.add_with(node.op, [at[i] for i in node.inputs], node.attrs)
-            if out.nodes[at[n]].op != "const":  # a dropped node is said to be its operand, as an e-graph would
-                classes[n] = same.setdefault(at[n], (n, None))[0]
+        out = graph.rewritten({n: lambda out: edit.build(out.graph, out.number.__getitem__)})
     except (GraphError, KeyError):
         return None
-    out.outputs = [at[o] for o in graph.outputs]
-    return Edited(out, Correspondence(classes, same))
+    new, at = out.graph, out.number
+    made = new.nodes[at[n]]
+    if new.type(at[n]) != graph.type(n):
+        return None
+    if (made.op, made.attrs, made.inputs) == (node.op, node.attrs, tuple(at[i] for i in node.inputs)):
+        return None
+    same: dict[int, tuple[int, None]] = {}
+    # a dropped node is said to be its operand, as an e-graph would
+    classes = {m: same.setdefault(k, (m, None))[0] if new.nodes[k].op != "const" else m for m, k in at.items()}
+    return Edited(new, Correspondence(classes, same))
 
 
 def edits(graph: TensorGraph) -> Iterator[Edit]:

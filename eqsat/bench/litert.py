@@ -85,7 +85,7 @@ def measure(reference: str, target: str, environment: str) -> tuple[dict[str, An
             "verified": None,
         },
         {},
-        [list(estimate.rows)],
+        [[r.record() for r in estimate.rows]],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,17 @@ from eqsat.bench.cells import EXPLICIT, STOCK, TUNED, Configuration
 from eqsat.ground.worker import Pool
 from eqsat.options.decision import Container
 from eqsat.options.options import Options
-from eqsat.options.referee import total as total_price
+from eqsat.search.figures import GraphFigures
 from eqsat.search.given import StockError
 from eqsat.search.optimizer import optimize_tosa
 from eqsat.search.setting_rounds import tuned
 from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.reference import compare
-from eqsat.vela.compile import Estimate, Footprint, compile_tosa
+from eqsat.vela.compile import compile_tosa
 from eqsat.vela.facts import version as vela_version
 from eqsat.vela.roofline import Bound, bound, by_operator, over_bound
+from eqsat.vela.table import Row
 
 Fields = dict[str, Any]
 
@@ -38,6 +39,11 @@ _RECORDED = (
     *_BINARIES,
     *("e_nodes", "stop", "chosen", "extractions", "coverage", "warnings"),
 )
+#: What the record of several delegates has of each.
+_LISTED = (
+    *("stop", "chosen", "extractions", "coverage", "warnings", "deviation", "points", "passed_over", "undecided"),
+    *("settings", *_BINARIES),
+)
 
 
 def measure(
@@ -50,57 +56,44 @@ def measure(
     Raises RuntimeError if stock has no graph, else what Vela or the reference model refuse.
     """
     configuration, target = Configuration.parse(name), Target.from_flags(flags)
-    figures: list[Fields] = []
+    delegates: list[Fields] = []
     for i in range(len(side["stock_errors"])):
-        arena = max((f["stock_sram"] for f in figures), default=0)
-        figures.append(_delegate(configuration, target, files, i, side, cold, arena))
-    footprint = Footprint.together(f.pop("footprint") for f in figures)
-    rows: list[list[dict]] = [f.pop("rows") for f in figures]
-    tosas = {str(i): f.pop("tosa") for i, f in enumerate(figures)}
-    total = {
-        "vela": vela_version(),
-        **_over_delegates(figures),
-        "bound": asdict(Bound.together(f["bound"] for f in figures)),
+        arena = max((d["stock"].sram or 0 for d in delegates), default=0)
+        delegates.append(_delegate(configuration, target, files, i, side, cold, arena))
+    total = {"vela": vela_version(), **_over_delegates(delegates, side["pte_frame_bytes"])}
+    seconds = {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}
+    total["seconds"] = {k: round(v, 3) for k, v in seconds.items()}
+    rows = [[r.record() for r in d["rows"]] for d in delegates]
+    return total, {str(i): d["tosa"] for i, d in enumerate(delegates)}, rows
+
+
+def _over_delegates(delegates: list[Fields], frame: int | None) -> Fields:
+    """What the delegates are together: sums, the worst, or a list. frame: bytes of the .pte besides what is theirs."""
+    stock, ours = (GraphFigures.together([d[side] for d in delegates], complete=True) for side in ("stock", "eqsat"))
+    footprint = ours.footprint
+    assert footprint is not None
+    total: Fields = {"delegates": len(delegates), "cycles": ours.cycles, "corrected": ours.corrected}
+    for name in ("op_counts", "by_kind", "by_operator", "weight_bytes", "seconds", "e_nodes"):
+        total[name] = _sum([d[name] for d in delegates if name in d])
+    for name in _LISTED:
+        total[name] = [d[name] for d in delegates if name in d]
+    total["verified"] = all(d["verified"] for d in delegates)
+    for name in ("proved", "stock_proved"):
+        known = [d[name] for d in delegates if d.get(name) is not None]
+        total[name] = all(known) if known else None
+    total["max_difference"] = max(d["max_difference"] for d in delegates)
+    gaps = [d["gap"] for d in delegates if "gap" in d]
+    if gaps:  # eqsat's
+        total["command_stream"] = {k: f.stream and asdict(f.stream) for k, f in (("stock", stock), ("eqsat", ours))}
+    total["gap"] = None if None in gaps or not gaps else max(gaps)
+    return {
+        **total,
+        "bound": asdict(Bound.together(d["bound"] for d in delegates)),
         "memory": footprint.memory,
         "encoded_weight_bytes": footprint.weights,
         "command_bytes": footprint.commands,
-        "pte_bytes": None if side["pte_frame_bytes"] is None else side["pte_frame_bytes"] + footprint.payload,
+        "pte_bytes": None if frame is None else frame + footprint.payload,
     }
-    seconds = {**_lowering_seconds(configuration, side["seconds"]), **total["seconds"]}
-    total["seconds"] = {k: round(v, 3) for k, v in seconds.items()}
-    return total, tosas, rows
-
-
-def _over_delegates(figures: list[Fields]) -> Fields:
-    """What the delegates' figures are together: sums, the worst, or a list."""
-    total: Fields = {"delegates": len(figures)}
-    for name in ("cycles", "corrected", "op_counts", "by_kind", "by_operator", "weight_bytes", "seconds", "e_nodes"):
-        total[name] = _sum([f[name] for f in figures if name in f])
-    several = (
-        "stop",
-        "chosen",
-        "extractions",
-        "coverage",
-        "warnings",
-        "deviation",
-        "points",
-        "passed_over",
-        "undecided",
-        "settings",
-    )
-    for name in (*several, *_BINARIES):
-        total[name] = [f[name] for f in figures if name in f]
-    total["verified"] = all(f["verified"] for f in figures)
-    for name in ("proved", "stock_proved"):
-        known = [f[name] for f in figures if f.get(name) is not None]
-        total[name] = all(known) if known else None
-    total["max_difference"] = max(f["max_difference"] for f in figures)
-    if streams := [f["command_stream"] for f in figures if "command_stream" in f]:
-        prices = {side: total_price(s[side] for s in streams) for side in ("stock", "eqsat")}
-        total["command_stream"] = {side: p and asdict(p) for side, p in prices.items()}
-    gaps = [f["gap"] for f in figures if "gap" in f]
-    total["gap"] = None if None in gaps or not gaps else max(gaps)
-    return total
 
 
 def _delegate(
@@ -128,9 +121,9 @@ def _delegate(
             estimate, settings = tuned(tosa, target, estimate, pool)
         seconds = time.perf_counter() - started
         outcome = compare(loads(explicit), loads(tosa), pool, Options().trials) if tosa is not explicit else None
+    rows, least = over_bound(estimate.rows, tosa, estimate.rates), bound(loads(explicit), estimate.rates)
     return {
-        **_graph(explicit, tosa, estimate),
-        "stock_sram": 0,
+        **_graph(tosa, rows, GraphFigures.of(estimate, None), GraphFigures(), least),
         "seconds": {"vela": seconds},
         "settings": settings,
         "verified": outcome is None or outcome.equal,
@@ -161,31 +154,26 @@ def _optimized(
             container=container,
             with_settings=True,
         )
-    with Pool(1) as pool:
-        estimate = compile_tosa(result.tosa, target.with_flags(result.settings), pool)
     found = [e for e in result.extractions if e.extractor == options.extractor]
-    record, before = result.record(), result.figures["stock"].footprint
+    record, rows = result.record(), [replace(Row.read(r), origins=None) for r in result.table]
     return {
-        "stock_sram": before.sram if before else 0,
-        **_graph(explicit, result.tosa, estimate),
+        **_graph(result.tosa, rows, result.figures["eqsat"], result.figures["stock"], result.bound),
         **{name: record[name] for name in _RECORDED},
-        "command_stream": result.command_stream,
         "passed_over": result.passed_over,
         "max_difference": max(result.deviation.largest) if result.deviation else 0.0,
         "gap": found[0].gap if found else None,
     }
 
 
-def _graph(explicit: bytes, tosa: bytes, estimate: Estimate) -> Fields:
-    graph, rows = loads(tosa), over_bound(estimate.rows, tosa, estimate.rates)
+def _graph(tosa: bytes, rows: list[Row], ours: GraphFigures, stock: GraphFigures, least: Bound) -> Fields:
+    graph = loads(tosa)
     return {
         "tosa": tosa,
-        "footprint": estimate.footprint,
         "rows": rows,
-        "cycles": estimate.cycles,
-        "corrected": estimate.corrected,
-        "bound": bound(loads(explicit), estimate.rates),
-        "by_kind": estimate.by_kind,
+        "eqsat": ours,
+        "stock": stock,
+        "bound": least,
+        "by_kind": ours.by_kind,
         "by_operator": by_operator(rows),
         "op_counts": graph.op_counts(),
         "weight_bytes": sum(graph.type(n).bytes for n in graph.live() if graph.nodes[n].op == "const"),

@@ -25,6 +25,7 @@ from eqsat.ground.versions import commit
 from eqsat.runs.outline import drawn, outline
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
+from eqsat.vela.table import Row
 
 CellKey = tuple[str, str, str]
 _RECORDS, _OUTLINES = "records.jsonl", "outlines.json.xz"
@@ -79,7 +80,7 @@ class RunFiles:
         delegate, kind = name.split(".")
         return self.directory / "graphs" / f"{model}.{delegate}.{target}.{kind}.tosa"
 
-    def save_chosen(self, record: Record, tosas: dict[str, bytes], rows: list[list[dict]]) -> None:
+    def save_chosen(self, record: Record, tosas: dict[str, bytes], rows: list[list[Record]]) -> None:
         for i, data in tosas.items():
             write_atomically(chosen_path(self.directory, place(record), i), data)
         write_atomically(
@@ -93,7 +94,7 @@ class RunFiles:
         for at in map(place, self.log.records.values()):
             if found := read_chosen(self.directory, at) or before.get(at):
                 graphs = [[outline(g), names] for g, names in zip(found.graphs, found.names, strict=True)]
-                data.append([*at, graphs, found.rows])
+                data.append([*at, graphs, [[r.record() for r in rows] for rows in found.rows]])
         write_atomically(self.directory / _OUTLINES, pack_json(data, xz=True))
 
     def about(self, **more: Any) -> None:
@@ -117,7 +118,7 @@ class ChosenGraphs:
 
     graphs: Sequence[TensorGraph]
     names: Sequence[Mapping[str, int]]
-    rows: Sequence[Sequence[Mapping[str, Any]]]
+    rows: Sequence[Sequence[Row]]
 
 
 def read_chosen(directory: Path, at: CellKey) -> ChosenGraphs | None:
@@ -125,9 +126,14 @@ def read_chosen(directory: Path, at: CellKey) -> ChosenGraphs | None:
     try:
         rows = json.loads(chosen_path(directory, at, "rows").with_suffix(".json").read_text())
         buffers = [chosen_path(directory, at, str(i)).read_bytes() for i in range(len(rows) if at[2] != LITERT else 0)]
-    except (OSError, ValueError):
+        tables = _tables(rows)
+    except (OSError, ValueError, TypeError, KeyError):
         return None
-    return ChosenGraphs([loads(b) for b in buffers], [tensor_names(b) for b in buffers], rows)
+    return ChosenGraphs([loads(b) for b in buffers], [tensor_names(b) for b in buffers], tables)
+
+
+def _tables(records: Sequence[Sequence[Record]]) -> list[list[Row]]:
+    return [list(map(Row.read, rows)) for rows in records]
 
 
 def read_outlines(directory: Path) -> dict[CellKey, ChosenGraphs]:
@@ -136,7 +142,9 @@ def read_outlines(directory: Path) -> dict[CellKey, ChosenGraphs]:
     try:
         data = unpack_json(path.read_bytes())
         return {
-            (model, target, configuration): ChosenGraphs([drawn(g) for g, _ in graphs], [n for _, n in graphs], rows)
+            (model, target, configuration): ChosenGraphs(
+                [drawn(g) for g, _ in graphs], [n for _, n in graphs], _tables(rows)
+            )
             for model, target, configuration, graphs, rows in data
         }
     except FileNotFoundError:

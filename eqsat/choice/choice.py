@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from cost_models.protocol import CostModel
 from eqsat.choice.candidates import Candidate, by_class, candidates, forbidden_pairs, fusions, reachable
-from eqsat.choice.needed_copies import with_copies
+from eqsat.choice.needed_copies import with_needed_copies
 from eqsat.choice.parts import add_part_costs
 from eqsat.choice.signature import with_inputs_read
 from eqsat.choice.storage import view_costs
@@ -67,7 +67,7 @@ class Choices:
     def tensor_graph(self, choice: Mapping[int, int]) -> Written:
         """The same, in which every input that the source reads is read, also where nothing depends on it, and with
         `copies`."""
-        return with_inputs_read(*with_copies(*self.written(choice), self.copies), self.frozen.source)
+        return with_inputs_read(*with_needed_copies(*self.written(choice), self.copies), self.frozen.source)
 
     def last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
         """{class: the last shape that its value is read in}, where that was chosen."""

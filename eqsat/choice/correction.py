@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from typing import Any
 
 from eqsat.choice.choice import Choices
 from eqsat.choice.writer import Written
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.table import Row
 
 #: A row of Vela's table that exceeds its price by this share and this many cycles corrects the price.
 _EXCESS, _EXCESS_CYCLES = 0.5, 1000
 
 
-def corrected(choices: Choices, written: Written, rows: Sequence[Mapping[str, Any]]) -> tuple[Choices, bool]:
+def corrected(choices: Choices, written: Written, rows: Sequence[Row]) -> tuple[Choices, bool]:
     """Choices in which units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they and
     what is fused into them were priced at together cost as much more, without fusions that did not come about, as with
     a producer that others read too; and whether the next extraction may differ for it."""
@@ -45,13 +45,13 @@ def corrected(choices: Choices, written: Written, rows: Sequence[Mapping[str, An
     return new, raised or missed > _EXCESS_CYCLES
 
 
-def _cycles(graph: TensorGraph, rows: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+def _cycles(graph: TensorGraph, rows: Sequence[Row]) -> dict[int, int]:
     """{node: corrected cycles} of the rows that are named after a tensor of the graph."""
     numbers = {name: n for n, name in written_names(graph).items()}
     out: dict[int, int] = {}
     for row in rows:
-        if (n := numbers.get(row["name"])) is not None:
-            out[n] = out.get(n, 0) + int(row["corrected"])
+        if (n := numbers.get(row.name)) is not None:
+            out[n] = out.get(n, 0) + row.corrected
     return out
 
 

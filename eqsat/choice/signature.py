@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from eqsat.tensor.graph import TensorGraph, unread
+from eqsat.tensor.graph import Rewritten, TensorGraph, unread
 
 #: Leaves, and what may have further results, which are read by node.
 _NOT_COMPUTED = ("input", "const", "opaque")
@@ -32,20 +32,16 @@ def _with_reader(graph: TensorGraph, origin: dict[int, int], k: int) -> tuple[Te
     value = _smallest(graph, graph.nodes[given].dtype)
     if value is None:
         return graph, origin
-    out = TensorGraph(output_names=list(graph.output_names))
-    made = {}  # node of `graph`: the same in `out`
-    for i in graph.inputs:
-        made[i] = out.add_input(graph.nodes[i].attr("name"), graph.nodes[i].shape, graph.nodes[i].dtype)
-    read = dict(made)  # node of `graph`: what reads it reads this in `out`
-    for n in (n for n in graph.live() if n not in read):
-        node = graph.nodes[n]
-        if node.op == "const":
-            made[n] = out.add_const(node.attr("value").data, node.dtype, node.shape)
-        else:
-            made[n] = out.add_with(node.op, [read[i] for i in node.inputs], node.attrs)
-        read[n] = _unchanged(out, made[n], made[given]) if n == value else made[n]
-    out.outputs = [read[o] for o in graph.outputs]
-    return out, {made[n]: c for n, c in origin.items() if n in made}
+    node = graph.nodes[value]
+
+    def with_part(out: Rewritten) -> int:
+        made = out.graph.add_copy(node, [out.number[i] for i in node.inputs])
+        read = _unchanged(out.graph, made, out.number[given])
+        out.source.update(dict.fromkeys(range(made + 1, len(out.graph.nodes)), given))
+        return read
+
+    out = graph.rewritten({value: with_part})
+    return out.graph, {m: origin[n] for m, n in out.source.items() if n in origin}
 
 
 def _smallest(graph: TensorGraph, dtype: str) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.ops import OPS
 
 #: Elements of all tensors of a neighbourhood together, at most, as each is evaluated often.
@@ -96,7 +96,7 @@ def _cut(graph: TensorGraph, readers: Mapping[int, Sequence[int]], nodes: Sequen
                 continue
             node = graph.nodes[i]
             if node.op == "const":
-                number[i] = part.add_const(node.attr("value").data, node.dtype, node.shape)
+                number[i] = part.add_copy(node, ())
             else:
                 number[i] = part.add_input(f"x{len(part.inputs)}", node.shape, node.dtype)
                 outside.append(i)
@@ -111,27 +111,14 @@ def _cut(graph: TensorGraph, readers: Mapping[int, Sequence[int]], nodes: Sequen
 
 def replaced(graph: TensorGraph, part: Neighbourhood, other: TensorGraph) -> TensorGraph:
     """Returns the graph that a neighbourhood was cut from, with another graph in its place."""
-    new = TensorGraph(output_names=list(graph.output_names))
-    number: dict[int, int] = {}
-    for n in graph.live():
-        if n == part.nodes[-1]:
-            inner = {i: number[o] for i, o in zip(other.inputs, part.reads, strict=True)}
-            for m in (m for m in other.live() if m not in inner):
-                inner[m] = _copied(new, other, m, inner)
-            number[n] = inner[other.outputs[0]]
-        elif n not in part.nodes:
-            number[n] = _copied(new, graph, n, number)
-    new.outputs = [number[o] for o in graph.outputs]
-    return new
 
+    def written(out: Rewritten) -> int:
+        inner = {i: out.number[o] for i, o in zip(other.inputs, part.reads, strict=True)}
+        for m in (m for m in other.live() if m not in inner):
+            inner[m] = out.graph.add_copy(other.nodes[m], [inner[i] for i in other.nodes[m].inputs])
+        return inner[other.outputs[0]]
 
-def _copied(new: TensorGraph, graph: TensorGraph, n: int, number: Mapping[int, int]) -> int:
-    node = graph.nodes[n]
-    if node.op == "input":
-        return new.add_input(node.attr("name"), node.shape, node.dtype)
-    if node.op == "const":
-        return new.add_const(node.attr("value").data, node.dtype, node.shape)
-    return new.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
+    return graph.rewritten({part.nodes[-1]: written}, without=part.nodes).graph
 
 
 def _form(graph: TensorGraph) -> tuple[Any, ...]:

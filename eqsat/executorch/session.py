@@ -31,8 +31,7 @@ class Delegate:
     @property
     def stock_sram(self) -> int:
         """Bytes of SRAM that stock's graph takes, as far as that is known."""
-        known = self.result and self.result.figures["stock"].footprint
-        return known.sram if known else 0
+        return (self.result and self.result.figures["stock"].sram) or 0
 
     def __str__(self) -> str:
         """Its name, corrected cycles before and after, how it is known to be equal, and what there is to know: why

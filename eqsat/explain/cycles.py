@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from eqsat.choice.choice import Choices
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.table import Row
 from extraction import ExtractionError, Infeasible, InvalidExtraction, check, extract, reachable
 from extraction.derivation import derivable
 
@@ -24,19 +24,19 @@ _KINDS = {
 }
 
 
-def by_node(graph: TensorGraph, rows: Sequence[Mapping[str, Any]], names: Mapping[str, int]) -> dict[int, int]:
+def by_node(graph: TensorGraph, rows: Sequence[Row], names: Mapping[str, int]) -> dict[int, int]:
     """{node: cycles} from a table of Vela, given the nodes by tensor name.
 
     A row is named after the last operator of what runs as one; its cycles go to the operator of the row's kind in
     there. Operators that Vela made up have names of their own and come before the one that they belong to.
     """
-    named = {names[row["name"]] for row in rows if row["name"] in names}
+    named = {names[row.name] for row in rows if row.name in names}
     out: dict[int, int] = {}
     waiting = 0
     for row in rows:
-        waiting += int(row["op_cycles"])
-        if row["name"] in names:
-            node = _main(graph, names[row["name"]], row["operator"].lower(), named, out)
+        waiting += row.cycles
+        if row.name in names:
+            node = _main(graph, names[row.name], row.operator.lower(), named, out)
             out[node] = out.get(node, 0) + waiting
             waiting = 0
     return out
@@ -59,7 +59,7 @@ def _main(graph: TensorGraph, last: int, kind: str, named: Collection[int], paid
     return next((n for n in found if n not in paid), found[0] if found else last)
 
 
-def by_choice(rows: Sequence[Mapping[str, Any]], choices: Choices, choice: Mapping[int, int]) -> dict[int, int]:
+def by_choice(rows: Sequence[Row], choices: Choices, choice: Mapping[int, int]) -> dict[int, int]:
     """{choice node: cycles} of a choice that was compiled whole."""
     graph, origin = choices.tensor_graph(choice)
     names = {name: n for n, name in written_names(graph).items()}

@@ -9,11 +9,11 @@ from typing import Any
 from eqsat.explain.pruning import advice
 from eqsat.explain.text import few
 from eqsat.report.environment import kib, number, ratio, share
-from eqsat.report.sides import Side, Sides, module_kinds, modules_of, origin_texts
+from eqsat.report.sides import Side, Sides, module_kinds, modules_of
 from eqsat.report.table import ReportTable
 from eqsat.search.run import Run
+from eqsat.vela.table import Row
 
-Row = Mapping[str, Any]
 #: Operators that the bars above the bound are drawn of.
 _SHOWN = 8
 #: Of rows that belong together: how many, cycles, needed cycles, waiting cycles, SRAM at most, bytes of weights.
@@ -28,7 +28,7 @@ def by_operator(sides: Sides) -> ReportTable:
         "Vela's operators: how many run, their cycles, what their MACs and weights need at least at the full rates, cycles in which memory keeps them "
         "waiting, the most SRAM in use while one of them runs, and their encoded weights.",
         ("operator",),
-        lambda row: [row["operator"]],
+        lambda row: [row.operator],
         lambda key: (key,),
     )
 
@@ -76,11 +76,11 @@ def _sums(side: Side, keys: Callable[[Row], list[str]]) -> dict[str, _Sums]:
             k, cycles, ideal, waiting, sram, weights = out.get(key, (0, 0, 0, 0, 0, 0))
             out[key] = (
                 k + part,
-                cycles + part * int(row["op_cycles"]),
-                ideal + part * row["ideal"],
-                waiting + part * row["waiting"],
-                max(sram, row["sram_bytes"]),
-                weights + part * row["weight_bytes"],
+                cycles + part * row.cycles,
+                ideal + part * (row.ideal or 0.0),
+                waiting + part * (row.waiting or 0),
+                max(sram, row.sram_bytes),
+                weights + part * row.weight_bytes,
             )
     return out
 
@@ -110,7 +110,7 @@ PARTS = {
 def above_the_bound(sides: Sides) -> list[tuple[str, str, float, tuple[float, float, float]]]:
     """(operator, side, cycles, its cycles by PARTS) of Vela's operators, the most cycles first, some of them."""
     shown = [s for s in (sides.first, sides.after) if s]
-    sums = {s.name: _sums(s, lambda row: [row["operator"]]) for s in shown}
+    sums = {s.name: _sums(s, lambda row: [row.operator]) for s in shown}
     every = {op: max(f[op][1] for f in sums.values() if op in f) for f in sums.values() for op in f}
     out = []
     for op in sorted(every, key=lambda op: -every[op])[:_SHOWN]:
@@ -124,7 +124,7 @@ def above_the_bound(sides: Sides) -> list[tuple[str, str, float, tuple[float, fl
 
 def every_operator(side: Side) -> ReportTable:
     """Vela's whole table of a graph, in the order in which it runs."""
-    total = side.cycles or 1
+    total = side.figures.cycles or 1
     return ReportTable(
         f"Every operator: {side.name}",
         "In the order in which they run.",
@@ -134,17 +134,17 @@ def every_operator(side: Side) -> ReportTable:
         ),
         tuple(
             (
-                row["operator"],
-                origin_texts(row),
-                row["name"],
+                row.operator,
+                ", ".join(map(str, row.origins or ())),
+                row.name,
                 str(i),
-                number(int(row["op_cycles"])),
-                share(int(row["op_cycles"]) / total),
-                number(row["ideal"]),
-                number(row["waiting"]),
-                kib(row["sram_bytes"]),
-                kib(row["weight_bytes"]),
-                kib(row["command_bytes"]),
+                number(row.cycles),
+                share(row.cycles / total),
+                number(row.ideal),
+                number(row.waiting),
+                kib(row.sram_bytes),
+                kib(row.weight_bytes),
+                kib(row.command_bytes),
             )
             for i, row in enumerate(side.rows)
         ),
@@ -154,12 +154,11 @@ def every_operator(side: Side) -> ReportTable:
 
 def memory(sides: Sides) -> ReportTable:
     """Bytes in use and moved, by memory."""
-    shown = [s for s in (*sides.before, sides.after) if s.footprint]
+    shown = [(s.name, f) for s in (*sides.before, sides.after) if (f := s.figures.footprint)]
     figures: list[dict[str, float]] = []
-    for s in shown:
-        f = s.footprint or {}
-        moved = {f"{name}: {what}": x for name, m in f["memory"].items() for what, x in m.items()}
-        figures.append({"weights in flash": f["weights"], "commands in flash": f["commands"], **moved})
+    for _, f in shown:
+        moved = {f"{name}: {what}": x for name, m in f.memory.items() for what, x in m.items()}
+        figures.append({"weights in flash": f.weights, "commands in flash": f.commands, **moved})
     names = [n for n in dict.fromkeys(n for f in figures for n in f) if any(f.get(n) for f in figures)]
     rows = []
     for name in names:
@@ -169,7 +168,7 @@ def memory(sides: Sides) -> ReportTable:
     return ReportTable(
         "Memory",
         "The most in use at once, and all that is read and written, in KiB.",
-        ("KiB", *(s.name for s in shown), "ratio"),
+        ("KiB", *(name for name, _ in shown), "ratio"),
         tuple(rows),
     )
 

@@ -22,9 +22,10 @@ from eqsat.ground.files import write_atomically
 from eqsat.ground.versions import commit, versions
 from eqsat.report import compiled, graphs
 from eqsat.report.environment import environment, kib, number, ratio
-from eqsat.report.sides import Side, Sides
+from eqsat.report.sides import Sides
 from eqsat.report.table import ReportTable
 from eqsat.report.why import MOST_E_NODES, why
+from eqsat.search.figures import GraphFigures
 from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.verification.deviation import Deviation
@@ -79,8 +80,8 @@ def _delegate(d: Sides, rules: Sequence[Rule], most_e_nodes: int | None) -> dict
     return {
         "sides": d,
         "tiles": _tiles(d),
-        "bars": [(s.name, s.cycles or 0, s.by_kind) for s in (*d.before, d.after)],
-        "longest": max((s.cycles or 0 for s in (*d.before, d.after)), default=0) or 1,
+        "bars": [(s.name, s.figures.cycles or 0, s.figures.by_kind) for s in (*d.before, d.after)],
+        "longest": max(s.figures.cycles or 0 for s in (*d.before, d.after)) or 1,
         "costs": compiled.by_operator(d),
         "excess": excess,
         "most": max((cycles for _, _, cycles, _ in excess), default=0) or 1,
@@ -131,32 +132,32 @@ def _pictures(d: Sides) -> tuple[list[tuple[str, str]], tuple[str, ReportTable |
 
 def _tiles(d: Sides) -> list[tuple[str, str, str]]:
     """(name, figure, what is to be known of it)."""
-    first, after, record = d.first, d.after, d.record
-    least = record["bound"]
-    out = [("cycles", number(after.cycles), _was(first.cycles if first else None, after.cycles, number, first))]
-    if after.corrected != after.cycles or first and first.corrected != first.cycles:
-        was = _was(first.corrected if first else None, after.corrected, number, first)
-        out.append(("corrected cycles", number(after.corrected), was))
-    for name, which in (("SRAM in use", "peak"), ("flash: commands and weights", "flash")):
-        old, new = (getattr(s, which) if s else None for s in (first, after))
-        out.append((f"{name}, KiB", kib(new), _was(old, new, kib, first)))
-    if least["roofline"] and after.cycles:
-        over = f"{after.cycles / least['roofline']:.2f}"
-        was = f"{first.cycles / least['roofline']:.2f} {first.name}; " if first and first.cycles else ""
+    first, record = d.first, d.record
+    old, new, least = first.figures if first else GraphFigures(), d.after.figures, record["bound"]
+    before = first.name if first else ""
+    out = [("cycles", number(new.cycles), _was(old.cycles, new.cycles, number, before))]
+    if new.corrected != new.cycles or old.corrected != old.cycles:
+        was = _was(old.corrected, new.corrected, number, before)
+        out.append(("corrected cycles", number(new.corrected), was))
+    out.append(("SRAM in use, KiB", kib(new.sram), _was(old.sram, new.sram, kib, before)))
+    out.append(("flash: commands and weights, KiB", kib(new.flash), _was(old.flash, new.flash, kib, before)))
+    if least["roofline"] and new.cycles:
+        was = f"{old.cycles / least['roofline']:.2f} {before}; " if old.cycles else ""
+        over = f"{new.cycles / least['roofline']:.2f}"
         out.append(("times the roofline", over, f"{was}at least {least['roofline']:,.0f} cycles"))
-        was = f"{least['mac_cycles'] / first.cycles:.1%} {first.name}; " if first and first.cycles else ""
-        out.append(("MAC utilisation", f"{least['mac_cycles'] / after.cycles:.1%}", f"{was}{least['macs']:,} MACs"))
-    if priced := record["command_stream"]["eqsat"]:
-        old = record["command_stream"].get(first.name) if first else None
-        was = _was(old["cycles"] if old else None, priced["cycles"], number, first)
+        was = f"{least['mac_cycles'] / old.cycles:.1%} {before}; " if old.cycles else ""
+        out.append(("MAC utilisation", f"{least['mac_cycles'] / new.cycles:.1%}", f"{was}{least['macs']:,} MACs"))
+    prices = record["command_stream"]
+    if priced := prices["eqsat"]:
+        was = _was((prices.get(before) or {}).get("cycles"), priced["cycles"], number, before)
         out.append(("by command stream", number(priced["cycles"]), was))
     return [*out, _verified(record)]
 
 
-def _was(old: float | None, new: float | None, shown: Callable[[float | None], str], first: Side | None) -> str:
-    if old is None or new is None or first is None:
+def _was(old: float | None, new: float | None, shown: Callable[[float | None], str], before: str) -> str:
+    if old is None or new is None:
         return ""
-    return f"{shown(old)} {first.name}" + (f"; ratio {new / old:.3f}" if old else "")
+    return f"{shown(old)} {before}" + (f"; ratio {new / old:.3f}" if old else "")
 
 
 def _verified(record: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -175,9 +176,9 @@ def _totals(delegates: Sequence[Sides]) -> ReportTable | None:
         return None
     rows = []
     for d in delegates:
-        old = d.first.cycles if d.first else None
-        sizes = [kib(s.peak) if s else "-" for s in (d.first, d.after)]
-        rows.append((d.name, d.after.name, number(old), number(d.after.cycles), _ratio(old, d.after.cycles), *sizes))
+        old, new = d.first.figures if d.first else GraphFigures(), d.after.figures
+        cycles = number(old.cycles), number(new.cycles), _ratio(old.cycles, new.cycles)
+        rows.append((d.name, d.after.name, *cycles, kib(old.sram), kib(new.sram)))
     header = ("delegate", "graph", "cycles before", "cycles", "ratio", "SRAM before, KiB", "SRAM, KiB")
     return ReportTable("Delegates", "", header, tuple(rows), words=2)
 

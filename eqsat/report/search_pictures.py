@@ -26,8 +26,8 @@ def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
             axes.scatter(at, [e["cycles"] for e in own], s=30, color=colour, label=extractor, zorder=3)
             axes.scatter(at, [e["predicted"] for e in own], s=30, facecolors="none", edgecolors=colour, zorder=2)
         for style, side in zip(("--", ":"), sides.before):
-            if side.corrected is not None:
-                axes.axhline(side.corrected, color="#888888", linewidth=1, linestyle=style, label=side.name)
+            if side.figures.corrected is not None:
+                axes.axhline(side.figures.corrected, color="#888888", linewidth=1, linestyle=style, label=side.name)
         axes.set(xlabel="round; hollow: the predicted cost", ylabel="cycles")
         axes.set_xlim(0.5, max(e["round"] for e in extractions) + 1.5)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -41,7 +41,7 @@ def rounds(extractions: Sequence[Mapping[str, Any]], sides: Sides) -> str:
 def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
     """Cycles against SRAM and against flash: the Pareto set, each point with its number, and what there was before; ""
     where that is one point."""
-    known = [s for s in sides.before if s.corrected is not None and s.peak is not None]
+    known = [s for s in sides.before if s.figures.corrected is not None and s.figures.sram is not None]
     if len(points) + len(known) < 2:
         return ""
 
@@ -55,10 +55,16 @@ def pareto(points: Sequence[Mapping[str, Any]], sides: Sides) -> str:
                 at = p[memory] / 1024, p["cycles"]
                 axes.annotate(str(i), at, textcoords="offset points", xytext=(5, 4), fontsize=8)
             for marker, side in zip("s^", known):
-                used = side.peak if memory == "sram" else side.flash
+                used = getattr(side.figures, memory)
                 if used is not None:
                     axes.scatter(
-                        [used / 1024], [side.corrected], s=36, marker=marker, color="#888888", label=side.name, zorder=2
+                        [used / 1024],
+                        [side.figures.corrected],
+                        s=36,
+                        marker=marker,
+                        color="#888888",
+                        label=side.name,
+                        zorder=2,
                     )
             axes.set(xlabel=f"{label}, KiB", ylabel="cycles")
             axes.margins(0.12)

@@ -8,24 +8,25 @@ from functools import cached_property
 from typing import Any
 
 from eqsat.report.graphs import NodeFacts
+from eqsat.search.figures import GraphFigures, read
 from eqsat.search.origins import of_buffer, table
 from eqsat.search.result import Result
 from eqsat.search.run import Run
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import loads, tensor_names
-from eqsat.tosa.locations import Origin
+from eqsat.vela.table import Row
 
 #: How an operator without an origin, and one of the model itself, are listed among modules.
 UNKNOWN, WHOLE = "(not known)", "(the model itself)"
 
 
-def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Mapping[str, Any]]) -> dict[int, NodeFacts]:
+def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Row]) -> dict[int, NodeFacts]:
     """Name and cycles of the graph's operators, by node. rows: Vela's table; names: {tensor, by which a row names its
     source: its node}."""
     cycles: dict[int, int] = {}
     for row in rows:
-        if (node := names.get(row.get("source", ""))) is not None:
-            cycles[node] = cycles.get(node, 0) + int(row["op_cycles"])
+        if (node := names.get(row.source or "")) is not None:
+            cycles[node] = cycles.get(node, 0) + row.cycles
     whole = max(1, sum(cycles.values()))
     return {n: NodeFacts(cycles.get(n), cycles.get(n, 0) / whole, f"n{n}") for n in graph.live()}
 
@@ -33,30 +34,16 @@ def node_costs(graph: TensorGraph, names: Mapping[str, int], rows: Iterable[Mapp
 @dataclass(frozen=True)
 class Side:
     """One graph of a delegate: "stock", "explicit", or, as chosen, "eqsat". rows: Vela's table with the origins of each
-    operator and what it needs at least, empty where it is not known; corrected: cycles that decide, of a run from
-    before there were such Vela's own; footprint: as `Footprint` has it, as JSON."""
+    operator and what it needs at least, empty where it is not known."""
 
     name: str
     tosa: bytes
-    rows: Sequence[Mapping[str, Any]]
-    cycles: int | None
-    corrected: int | None
-    by_kind: Mapping[str, int]
-    footprint: Mapping[str, Any] | None
+    rows: Sequence[Row]
+    figures: GraphFigures
 
     @cached_property
     def graph(self) -> TensorGraph:
         return loads(self.tosa)
-
-    @property
-    def peak(self) -> int | None:
-        """Bytes of SRAM in use at once."""
-        return self.footprint["sram"] if self.footprint else None
-
-    @property
-    def flash(self) -> int | None:
-        """Bytes of commands and weights in a .pte."""
-        return self.footprint["payload"] if self.footprint else None
 
     def facts(self) -> dict[int, NodeFacts]:
         """What is known of the graph's operators, by node."""
@@ -89,30 +76,14 @@ class Sides:
         run = what.run if isinstance(what, Result) else what
         record = what.record() if isinstance(what, Result) else what.result
         graphs = dict(run.graphs) if run else {"explicit": what.explicit, "chosen": what.tosa}  # type: ignore[union-attr]
-        tables = run.tables if run else {}
+        tables, figures = run.tables if run else {}, read(record)
         before = [
-            Side(
-                which,
-                graphs[which],
-                table(graphs[which], tables.get(which, ())),
-                record[f"{which}_cycles"],
-                record.get(f"{which}_corrected", record[f"{which}_cycles"]),
-                record[f"{which}_by_kind"],
-                record[f"{which}_footprint"],
-            )
+            Side(which, graphs[which], table(graphs[which], tables.get(which, ())), figures[which])
             for which in ("stock", "explicit")
-            if which in graphs and record[f"{which}_cycles"] is not None
+            if which in graphs and figures[which].cycles is not None
         ]
-        rows = table(graphs["chosen"], record["table"])
-        after = Side(
-            record["chosen"],
-            graphs["chosen"],
-            rows,
-            record["cycles"],
-            record.get("corrected", record["cycles"]),
-            record["by_kind"],
-            record["footprint"],
-        )
+        rows = table(graphs["chosen"], map(Row.read, record["table"]))
+        after = Side(record["chosen"], graphs["chosen"], rows, figures["eqsat"])
         return Sides(name or (run.name if run else ""), tuple(before), after, record, run)
 
     @property
@@ -121,16 +92,12 @@ class Sides:
         return self.before[0] if self.before else None
 
 
-def modules_of(row: Mapping[str, Any]) -> list[str]:
+def modules_of(row: Row) -> list[str]:
     """The PyTorch modules that a row of Vela's table stands for, each once."""
-    return list(dict.fromkeys(o.get("module", WHOLE) for o in row["origins"])) or [UNKNOWN]
-
-
-def origin_texts(row: Mapping[str, Any]) -> str:
-    return ", ".join(str(Origin(**o)) for o in row["origins"])
+    return list(dict.fromkeys(o.module or WHOLE for o in row.origins or ())) or [UNKNOWN]
 
 
 def module_kinds(sides: Iterable[Side]) -> dict[str, str]:
     """The class of each module, without its package."""
-    found = (o for s in sides for row in s.rows for o in row["origins"])
-    return {o["module"]: o["kind"].rpartition(".")[2] for o in found if "module" in o and "kind" in o}
+    found = (o for s in sides for row in s.rows for o in row.origins or ())
+    return {o.module: o.kind.rpartition(".")[2] for o in found if o.module and o.kind}

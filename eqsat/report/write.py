@@ -132,7 +132,7 @@ def _page(run: RecordedRun, model: str, target: str) -> dict[str, Any]:
                     }
                 )
     dearest = {
-        c: sorted((row for rows in chosen.rows for row in rows), key=lambda row: -int(row["op_cycles"]))[:25]
+        c: sorted((row for rows in chosen.rows for row in rows), key=lambda row: -row.cycles)[:25]
         for c, chosen in found.items()
     }
     operators = sorted(

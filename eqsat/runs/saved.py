@@ -23,6 +23,7 @@ from eqsat.target import Target
 from eqsat.tosa.flatbuffer import loads
 from eqsat.vela.defects import Copy, remedies
 from eqsat.vela.facts import PACKAGE
+from eqsat.vela.table import Row
 
 FORMAT, VERSION = "eqsat-run", 2
 
@@ -44,7 +45,7 @@ def save(what: Run | Result, place: str | Path) -> None:
         "versions": run.versions,
     }
     files = {f"{k}.tosa": v for k, v in run.graphs.items()}
-    files["tables.json.gz"] = pack_json({k: list(rows) for k, rows in run.tables.items()})
+    files["tables.json.gz"] = pack_json({k: [r.record() for r in rows] for k, rows in run.tables.items()})
     archive.write(Path(place), FORMAT, VERSION, info, {**files, **codec.write(run.choices)})
 
 
@@ -68,7 +69,7 @@ def load(place: str | Path) -> Run:
             info["rules"],
             info["options"],
             info["result"],
-            unpack_json(files["tables.json.gz"]),
+            {k: list(map(Row.read, rows)) for k, rows in unpack_json(files["tables.json.gz"]).items()},
             info["versions"],
         )
         if run.choice:  # a run whose prices were replaced has none

@@ -27,12 +27,8 @@ def verdict(old: GraphFigures, new: GraphFigures) -> str:
         return ""
     times = old.corrected / new.corrected
     said = [f"{times:.2f}x fewer cycles" if times > 1 else "no fewer cycles"]
-    a, b = old.footprint, new.footprint
-    pairs = [("SRAM", a.sram if a else None, b.sram if b else None)]
-    if new.pte_bytes is not None:
-        pairs.append((".pte", old.pte_bytes, new.pte_bytes))
-    else:
-        pairs.append(("flash", a.payload if a else None, b.payload if b else None))
+    file = (".pte", old.pte_bytes, new.pte_bytes)
+    pairs = [("SRAM", old.sram, new.sram), ("flash", old.flash, new.flash) if new.pte_bytes is None else file]
     said += [f"{what} {_change(before, after)}" for what, before, after in pairs if before and after is not None]
     return ", ".join(said)
 
@@ -56,7 +52,7 @@ def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None
             f"{start}corrected_cycles": side.corrected,
             f"{start}milliseconds": side.milliseconds,
             f"{start}inferences_per_second": side.milliseconds and 1e3 / side.milliseconds,
-            f"{start}sram_bytes": memory.sram if memory else None,
+            f"{start}sram_bytes": side.sram,
             f"{start}weight_bytes": memory.weights if memory else None,
             f"{start}command_bytes": memory.commands if memory else None,
             f"{start}pte_bytes": side.pte_bytes,
@@ -107,7 +103,7 @@ def _used(side: GraphFigures, bound: Bound) -> str:
 
 def _bytes(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
     a, b = old.footprint, new.footprint
-    yield _row("SRAM in use, bytes", a.sram if a else None, b.sram if b else None)
+    yield _row("SRAM in use, bytes", old.sram, new.sram)
     yield _row("flash: weights", a.weights if a else None, b.weights if b else None)
     yield _row("flash: commands", a.commands if a else None, b.commands if b else None)
     if new.pte_bytes is not None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from eqsat.choice.compiled import Compiled
 from eqsat.search.explored import RoundsWithin
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.table import Row
 from extraction import Extraction, check
 
 #: What such choices are called.
@@ -87,21 +87,21 @@ class _Copies:
     cycles: int = 0
 
 
-def _copies(graph: TensorGraph, rows: Sequence[Mapping[str, Any]]) -> dict[int, _Copies]:
+def _copies(graph: TensorGraph, rows: Sequence[Row]) -> dict[int, _Copies]:
     """{CONCAT: its copies}, by Vela's table. Of operands of one size those that others read too, or that are views, are
     copied first."""
     nodes, readers = {name: n for n, name in written_names(graph).items()}, graph.readers()
     out: dict[int, _Copies] = {}
     for row in rows:
-        n = nodes.get(row["name"], -1)
-        if row["operator"] != "MemoryCopy" or n < 0 or graph.nodes[n].op != "concat":
+        n = nodes.get(row.name, -1)
+        if row.operator != "MemoryCopy" or n < 0 or graph.nodes[n].op != "concat":
             continue
         found = out.setdefault(n, _Copies())
-        found.cycles += int(row["op_cycles"])
+        found.cycles += row.cycles
         fit = {
             k: len(readers[i]) == 1 and graph.nodes[i].op in ("rescale", "clamp", "table")
             for k, i in enumerate(graph.nodes[n].inputs)
-            if k not in found.places and graph.type(i).elements == int(row["mac_count"])
+            if k not in found.places and graph.type(i).elements == row.macs
         }
         found.places.update(sorted(fit, key=lambda k: fit[k])[:1])
     return out

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
 
 from eqsat.options.referee import StreamPrice, total
 from eqsat.vela.compile import Estimate, Footprint
@@ -26,6 +26,16 @@ class GraphFigures:
     stream: StreamPrice | None = None
     pte_bytes: int | None = None
     milliseconds: float | None = None
+
+    @property
+    def sram(self) -> int | None:
+        """Bytes of SRAM in use at once."""
+        return self.footprint.sram if self.footprint else None
+
+    @property
+    def flash(self) -> int | None:
+        """Bytes of commands and weights in a .pte."""
+        return self.footprint.payload if self.footprint else None
 
     @staticmethod
     def of(estimate: Estimate, stream: StreamPrice | None) -> GraphFigures:
@@ -57,6 +67,31 @@ class GraphFigures:
             total(d.stream for d in delegates),
             milliseconds=_sum(d.milliseconds for d in delegates),
         )
+
+
+#: Figures of the sides of a result in JSON, and how the keys of each side begin.
+_RECORDED = ("cycles", "corrected", "by_kind", "footprint", "milliseconds")
+_STARTS = {"eqsat": "", "stock": "stock_", "explicit": "explicit_"}
+
+
+def record(sides: Mapping[str, GraphFigures]) -> dict[str, Any]:
+    """The figures of sides, as JSON holds them."""
+    told = {side: asdict(figures) for side, figures in sides.items()}
+    out = {start + name: told[side][name] for side, start in _STARTS.items() for name in _RECORDED}
+    return {**out, "command_stream": {side: figures["stream"] for side, figures in told.items()}}
+
+
+def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
+    """The sides of a record, without the prices of their streams. Those of a record from before there were corrected
+    cycles have Vela's own."""
+    sides = {}
+    for side, start in _STARTS.items():
+        known = {name: told[start + name] for name in _RECORDED if start + name in told}
+        footprint = known.pop("footprint")
+        sides[side] = GraphFigures(
+            **{"corrected": known["cycles"], **known}, footprint=footprint and Footprint(**footprint)
+        )
+    return sides
 
 
 _Number = TypeVar("_Number", int, float)

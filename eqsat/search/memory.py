@@ -58,9 +58,9 @@ class MemoryPrices:
             self._learn_sram(choices, nodes, estimate, limits.sram)
         commands, weights = dict.fromkeys(nodes.values(), 0.0), dict[int, set[int]]()
         for row in estimate.rows:
-            if (n := nodes.get(row.get("source") or row["name"])) is not None:
-                commands[n] += row["command_bytes"]
-                weights.setdefault(n, set()).add(row["weight_bytes"])
+            if (n := nodes.get(row.source or row.name)) is not None:
+                commands[n] += row.command_bytes
+                weights.setdefault(n, set()).add(row.weight_bytes)
         self._commands[list(commands)] = list(commands.values())
         for n, parts in weights.items():
             if any(parts):  # pieces of one convolution that read the same weights have them once
@@ -171,7 +171,7 @@ def _node(tensor: InSram, nodes: Mapping[str, int], estimate: Estimate) -> int |
     """The choice node that something in SRAM is of. What Vela makes itself it calls after a tensor of the graph:
     "n12_int32", "n12/Transpose"; a buffer of weights is of the operator that reads it."""
     row = estimate.read_by(tensor)
-    name = row["source"] if row else tensor.name
+    name = row.source or "" if row else tensor.name
     return nodes.get(name, nodes.get(re.split(r"[_/]", name)[0]))
 
 

@@ -170,7 +170,7 @@ class Allocation:
     def of(graph: TensorGraph, estimate: Estimate) -> Allocation:
         """That of a compiled graph."""
         numbers = {name: n for n, name in written_names(graph).items()}
-        made = [numbers.get(r.get("source") or r["name"], -1) for r in estimate.operators]
+        made = [numbers.get(r.source or r.name, -1) for r in estimate.operators]
         sizes = {numbers[t.name]: t.end - t.address for t in estimate.tensors if t.name in numbers}
         buffers: dict[int, list[Buffer]] = {}
         for t in estimate.tensors:

@@ -9,7 +9,7 @@ both graphs have; first for what is of its kind there, else for whatever compute
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 from eqsat.choice.choice import Choices
 from eqsat.choice.compiled import Compiled
@@ -17,6 +17,7 @@ from eqsat.egraph.encoding import Frozen
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps, tensor_names
 from eqsat.tosa.locations import Origins, read, text, union
+from eqsat.vela.table import Row
 
 _ALIKE = (
     ("transpose", "reshape"),
@@ -146,7 +147,7 @@ def _is_of(best: Compiled, graph: TensorGraph) -> bool:
     return all(k < size and nodes[n].op in (graph.nodes[k].op, "slice", "concat") for n, k in best.parts_of.items())
 
 
-def table(tosa: bytes, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def table(tosa: bytes, rows: Iterable[Row]) -> list[Row]:
     """Vela's table of a flatbuffer, by operator, each with the origins of the operator that it is made from."""
     located = read(tosa)
-    return [{**row, "origins": [o.record() for o in located.get(row.get("source", ""), ())]} for row in rows]
+    return [replace(row, origins=located.get(row.source or "", ())) for row in rows]

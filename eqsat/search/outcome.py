@@ -100,7 +100,7 @@ class Outcome:
             extractions=search.extractions,
             limits=self.decision.limits,
             points=points,
-            table=table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates)),
+            table=[r.record() for r in table(located, over_bound(best.estimate.rows, best.tosa, best.estimate.rates))],
             seconds=search.clock.seconds,
             warnings=search.warnings,
             raw=best.estimate.raw,

@@ -12,6 +12,7 @@ from eqsat.ground.files import InputError
 from eqsat.options.decision import Figures, MemoryLimits, more, under_limit
 from eqsat.options.options import COMMAND_STREAM
 from eqsat.options.referee import StreamPrice
+from eqsat.search import figures as figures_of
 from eqsat.search.comparison import Row, as_html, as_text, binary_line, proof_line, sections, settings_line
 from eqsat.search.figures import GraphFigures
 from eqsat.search.run import Run
@@ -60,11 +61,6 @@ class Point:
             "verified": self.verified,
             "settings": self.settings,
         }
-
-
-#: How figures of a graph that a record tells begin there, and their names.
-_STARTS = {"": "eqsat", "stock_": "stock", "explicit_": "explicit"}
-_TOLD = ("cycles", "corrected", "by_kind", "footprint", "milliseconds")
 
 
 class _Figure(Generic[_Value]):
@@ -214,21 +210,16 @@ class Result:
 
     def record(self) -> dict[str, Any]:
         """The figures, as JSON holds them."""
-        record = asdict(replace(self, known=None, raw=None, tosa=b"", explicit=b"", points=[]))
-        del record["known"]
-        sides = record.pop("figures")
-        told = {f"{start}{name}": sides[graph][name] for start, graph in _STARTS.items() for name in _TOLD}
-        return (
-            record
-            | told
-            | {
-                "command_stream": {graph: figures["stream"] for graph, figures in sides.items()},
-                "tosa": len(self.tosa),
-                "explicit": len(self.explicit),
-                "points": [p.record() for p in self.points],
-                "run": None,
-            }
-        )
+        record = asdict(replace(self, known=None, raw=None, tosa=b"", explicit=b"", points=[], figures={}))
+        del record["known"], record["figures"]
+        return {
+            **record,
+            **figures_of.record(self.figures),
+            "tosa": len(self.tosa),
+            "explicit": len(self.explicit),
+            "points": [p.record() for p in self.points],
+            "run": None,
+        }
 
     @cached_property
     def run(self) -> Run | None:

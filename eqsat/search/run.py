@@ -21,6 +21,7 @@ from eqsat.ground.versions import versions
 from eqsat.ground.worker import Pool
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph
+from eqsat.vela.table import Row
 from extraction import Extraction, check, extract
 
 _PACKAGES = ("eqsat", "egglog", "ethos-u-vela", "executorch", "torch", "numpy", "tosa-tools")
@@ -47,7 +48,7 @@ class Run:
     rules: Sequence[str]
     options: Mapping[str, Any] = field(default_factory=dict)
     result: Mapping[str, Any] = field(default_factory=dict)
-    tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    tables: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=lambda: versions(_PACKAGES))
 
     @property

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from eqsat.choice.compiled import Compiled
 from eqsat.options.decision import Figures
 from eqsat.tensor.stripes import Region, cuts, needed
 from eqsat.tosa.flatbuffer import written_names
+from eqsat.vela.table import Row
 
 #: Numbers of stripes that are tried.
 _PARTS = (2, 3, 4, 6, 8, 12, 16)
@@ -58,11 +59,11 @@ class Plans:
         self._first = {n: t.first for t, n in self._tensors if n >= 0}
         self._ticks = 2 + max((t.last for t in estimate.tensors), default=0)
 
-    def _operator(self, row: Mapping[str, Any]) -> _Operator:
-        value = self._numbers.get(row["name"], -1)
+    def _operator(self, row: Row) -> _Operator:
+        value = self._numbers.get(row.name, -1)
         rates = self._start.estimate.rates
-        weights = int(row["weight_bytes"]) / rates.weights if rates.weights else 0.0
-        return _Operator(value, int(row["corrected"]), weights, int(row["command_bytes"]))
+        weights = row.weight_bytes / rates.weights if rates.weights else 0.0
+        return _Operator(value, row.corrected, weights, row.command_bytes)
 
     def __iter__(self) -> Iterator[Plan]:
         """All that are expected to need less SRAM than the graph does."""

@@ -12,8 +12,8 @@ the op table, `eqsat.tensor.ops`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,10 @@ class TensorGraph:
             raise GraphError(f"{op} yields the zero-size shape {t.shape}; Vela cannot compile it")
         return self._put(Node(op, tuple(inputs), attrs, t.shape, t.dtype))
 
+    def add_copy(self, node: Node, operands: Sequence[int]) -> int:
+        """A node as another graph has it, on operands of the same types; inputs are listed by the caller."""
+        return self._put(replace(node, inputs=tuple(operands)))
+
     def type(self, n: int) -> Type:
         node = self.nodes[n]
         return Type(node.shape, node.dtype)
@@ -116,16 +120,28 @@ class TensorGraph:
                 out[i].append(n)
         return out
 
+    def rewritten(self, at: Mapping[int, Write] | None = None, without: Container[int] = ()) -> Rewritten:
+        """A copy of what is live.
+
+        at: writes in place of nodes, of the same types. without: nodes that are left out, unless they are in `at`.
+        """
+        at = at or {}
+        out = Rewritten(TensorGraph(output_names=list(self.output_names)), {}, {})
+        for n in self.live():
+            first, node = len(out.graph.nodes), self.nodes[n]
+            if n in at:
+                out.number[n] = at[n](out)
+            elif n not in without:
+                out.number[n] = out.graph.add_copy(node, [out.number[i] for i in node.inputs])
+            for k in range(first, len(out.graph.nodes)):
+                out.source.setdefault(k, n)
+        out.graph.inputs = [out.number[i] for i in self.inputs]
+        out.graph.outputs = [out.number[o] for o in self.outputs]
+        return out
+
     def pruned(self) -> TensorGraph:
         """A copy with live nodes only."""
-        g = TensorGraph(output_names=list(self.output_names))
-        number: dict[int, int] = {}
-        for n in self.live():
-            node = self.nodes[n]
-            number[n] = g._put(Node(node.op, tuple(number[i] for i in node.inputs), node.attrs, node.shape, node.dtype))
-        g.inputs = [number[i] for i in self.inputs]
-        g.outputs = [number[o] for o in self.outputs]
-        return g
+        return self.rewritten().graph
 
     def signature(self) -> tuple[list[Type], list[Type]]:
         """Types of the inputs and of the output slots."""
@@ -156,6 +172,20 @@ class TensorGraph:
             elif node.op != "input":
                 values[n] = evaluate_op(node.op, node.attrs, [values[i] for i in node.inputs], self.type(n))
         return [values[o] for o in self.outputs]
+
+
+@dataclass(slots=True)
+class Rewritten:
+    """A graph that is written anew, `graph`. number: {node: its node there}. source: {node there: the node that it was
+    written for}, which a write may say of its own nodes; else it is the one that it takes the place of."""
+
+    graph: TensorGraph
+    number: dict[int, int]
+    source: dict[int, int]
+
+
+#: Adds what takes the place of a node to the graph as far as it is written, and gives the node of the value.
+Write = Callable[[Rewritten], int]
 
 
 def unread(graph: TensorGraph) -> list[int]:

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from eqsat.tensor.dtypes import DType
-from eqsat.tensor.graph import Node, TensorGraph
+from eqsat.tensor.graph import Node, Rewritten, TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tensor.types import Attrs, GraphError, attrs_of
 
@@ -199,28 +199,16 @@ class _Writer:
 
     def __init__(self, graph: TensorGraph, region: Region) -> None:
         self._graph, self._region = graph, region
-        self._new, self._number, self._source = TensorGraph(), dict[int, int](), dict[int, int]()
         self._parts: dict[tuple[int, Rows], int] = {}
         self._divided = (needed(graph, region, 0, graph.nodes[region.target].shape[region.axis]) or {}).keys()
 
     def written(self, parts: int) -> tuple[TensorGraph, dict[int, int]]:
-        graph, new, number = self._graph, self._new, self._number
-        for n in graph.live():
-            node = graph.nodes[n]
-            if n == self._region.target:
-                number[n] = self._joined(parts)
-            elif n in self._divided:
-                continue
-            elif node.op == "input":
-                number[n] = new.add_input(node.attr("name"), node.shape, node.dtype)
-            elif node.op == "const":
-                number[n] = new.add_const(node.attr("value").data, node.dtype, node.shape)
-            else:
-                number[n] = new.add_with(node.op, [number[i] for i in node.inputs], node.attrs)
-            self._source[number[n]] = n
-        new.inputs = [number[i] for i in graph.inputs]
-        new.outputs, new.output_names = [number[o] for o in graph.outputs], list(graph.output_names)
-        return new, self._source
+        def joined(out: Rewritten) -> int:
+            self._new, self._number, self._source = out.graph, out.number, out.source
+            return self._joined(parts)
+
+        out = self._graph.rewritten({self._region.target: joined}, without=self._divided)
+        return out.graph, out.source
 
     def _joined(self, parts: int) -> int:
         region = self._region

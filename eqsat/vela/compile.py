@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
@@ -14,6 +14,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.regor import RawOutput, vela
 from eqsat.vela.roofline import Rates
+from eqsat.vela.table import Row
 
 #: {Vela's name of an operator: the kind in tables and reports}; all others are elementwise.
 KINDS = {
@@ -110,7 +111,7 @@ class Estimate:
     """
 
     cycles: int
-    rows: tuple[dict[str, Any], ...] = field(repr=False)
+    rows: tuple[Row, ...] = field(repr=False)
     memory: dict[str, dict[str, int]] = field(repr=False)
     rates: Rates
     binary: tuple[int, ...] = ()
@@ -130,18 +131,18 @@ class Estimate:
 
         `broadcasts.py`, `pieces.py` and `staging.py` describe them.
         """
-        return self.cycles + sum(int(r["corrected"]) - int(r["op_cycles"]) for r in self.rows)
+        return self.cycles + sum(r.corrected - r.cycles for r in self.rows)
 
     @property
-    def operators(self) -> list[dict[str, Any]]:
+    def operators(self) -> list[Row]:
         """Rows of the operators that Vela runs, in order.
 
         Rows of operators that are fused into the one before are left out.
         """
-        before = [{"name": None}, *self.rows]
-        return [r for b, r in zip(before, self.rows) if b["name"] != r["name"] or int(r["op_cycles"])]
+        before = [None, *(r.name for r in self.rows)]
+        return [r for b, r in zip(before, self.rows) if b != r.name or r.cycles]
 
-    def read_by(self, tensor: InSram) -> dict[str, Any] | None:
+    def read_by(self, tensor: InSram) -> Row | None:
         """Returns the row of the operator whose weights a buffer holds ("WB_single_2112_op2").
 
         Returns None if it is no such buffer.
@@ -176,8 +177,8 @@ class Estimate:
         """{kind of operator: cycles}, by `KINDS`."""
         out: dict[str, int] = {}
         for r in self.rows:
-            kind = KINDS.get(r["operator"], "elementwise")
-            out[kind] = out.get(kind, 0) + int(r["op_cycles"])
+            kind = KINDS.get(r.operator, "elementwise")
+            out[kind] = out.get(kind, 0) + r.cycles
         return dict(sorted(out.items()))
 
 
@@ -209,7 +210,7 @@ def _compile(buffer: bytes, form: str, target: Target, via: Pool | Worker, timeo
         raise LostOutputs(answer["lost"], refused=True)
     return Estimate(
         answer["cycles"],
-        tuple(answer["rows"]),
+        tuple(map(Row.read, answer["rows"])),
         answer["memory"],
         Rates(*answer["rates"]),
         tuple(answer["binary"]),

@@ -66,9 +66,9 @@ def pruning_savings(buffer: bytes, target: Target, via: Pool | Worker) -> Saving
     numbers = {name: n for n, name in written_names(graph).items()}
     dense, after = (compile_graph(g, target, via) for g in (graph, sparse))
     found = [
-        Saving(numbers[a["name"]], graph.nodes[numbers[a["name"]]].shape, int(a["corrected"]), int(b["corrected"]))
+        Saving(numbers[a.name], graph.nodes[numbers[a.name]].shape, a.corrected, b.corrected)
         for a, b in zip(dense.operators, after.operators)
-        if a["name"] == b["name"] in numbers and int(b["corrected"]) < int(a["corrected"])
+        if a.name == b.name in numbers and b.corrected < a.corrected
     ]
     return Savings(dense.corrected, after.corrected, tuple(sorted(found, key=lambda s: s.pruned - s.cycles)))
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypedDict
 from eqsat.target import Target
 from eqsat.vela import broadcasts, pieces, staging
 from eqsat.vela.facts import facts
+from eqsat.vela.table import Row
 
 
 class RawOutput(TypedDict):
@@ -69,8 +70,7 @@ def vela(buffer: bytes, form: str, flags: list[str]) -> dict[str, Any]:
         memories["Sram"]["peak"] -= memories[constants]["peak"]
     return {
         "cycles": int(report.totalCycles),
-        "npu_cycles": int(report.npuCycles),
-        "rows": _rows(tables, asked, results),
+        "rows": [row.record() for row in _rows(tables, asked, results)],
         "memory": memories,
         "rates": asked.rates,
         "dedicated": asked.dedicated,
@@ -144,38 +144,36 @@ def _configuration(flags: tuple[str, ...]) -> _Configuration:
     return _Configuration(accelerator, config, options, rates, constants.name, bursts, dedicated)
 
 
-def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, str] | None) -> list[dict[str, Any]]:
-    """Returns Vela's table by operator with more columns.
+def _rows(tables: dict[str, Any], asked: _Configuration, results: Mapping[str, str] | None) -> list[Row]:
+    """Returns Vela's table by operator.
 
-    corrected    : corrected cycles (`_corrected`)
-    busy_cycles  : cycles in which it computes or writes
-    sram_bytes   : bytes of SRAM in use meanwhile
-    weight_bytes : bytes of its encoded weights
-    command_bytes: bytes of its commands
-    source       : result of its TOSA operator; only if `results` is given
+    results: the results of the TOSA operators (`_results`).
     """
     if "perf" not in tables:
         return []
-    t = tables["perf"]
-    keep = [i for i, h in enumerate(t.header) if h in ("operator", "name", "op_cycles", "npu_cycles", "mac_count")]
-    rows = [{t.header[i]: row[i] for i in keep} for row in t.data]
-    number, used = (list(t.header).index(name) for name in ("id", "staging_usage"))
-    busy, commands, weights = _busy(tables), _commands(tables), _weights(tables)
-    details, blocks = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"])
+    details, blocks, commands = _by_id(tables["perf_debug"]), _by_id(tables["perf_debug_main"]), _commands(tables)
     reusing = staging.reusing(list(details.values()), _buffers(tables)) if facts().copies_charged_again else set()
-    for row, given in zip(rows, t.data):
-        whole = dict(zip(t.header, given))
-        row["corrected"] = _corrected(
-            whole, details[given[number]], blocks.get(given[number], {}), given[number] in reusing, asked
+    rows = []
+    for columns in _by_column(tables["perf"]):
+        number, npu_cycles = columns["id"], int(columns["npu_cycles"])
+        detail, block = details[number], blocks.get(number, {})
+        busy = npu_cycles
+        if detail["weight_total_bytes"] and block:  # its NPU cycles have those in which weights are on their way, too
+            busy = min(npu_cycles, max(int(block[name] or 0) for name in ("mac_cycles", "ao_cycles")))
+        row = Row(
+            columns["operator"],
+            columns["name"],
+            int(columns["op_cycles"]),
+            npu_cycles,
+            int(columns["mac_count"]),
+            corrected=_corrected(columns, detail, block, number in reusing, asked),
+            busy_cycles=busy,
+            sram_bytes=int(columns["staging_usage"]),
+            weight_bytes=int(detail["weight_total_bytes"] or 0),
+            command_bytes=commands.get(number, 0),
+            source=None if results is None else results.get(columns["source_id"], ""),
         )
-        row["busy_cycles"] = min(int(row["npu_cycles"]), busy.get(given[number], int(row["npu_cycles"])))
-        row["sram_bytes"] = int(given[used])
-        row["weight_bytes"] = weights.get(given[number], 0)
-        row["command_bytes"] = commands.get(given[number], 0)
-    if results is not None:
-        source_id = list(t.header).index("source_id")
-        for row, given in zip(rows, t.data):
-            row["source"] = results.get(given[source_id], "")
+        rows.append(row)
     return rows
 
 
@@ -208,35 +206,17 @@ def _buffers(tables: dict[str, Any]) -> list[staging.Buffer]:
 
 def _allocated(tables: dict[str, Any]) -> list[dict[str, str]]:
     """Returns the rows of Vela's table of allocations, by column; none if it has no such table."""
-    return [dict(zip(tables["tensors"].header, row)) for row in tables["tensors"].data] if "tensors" in tables else []
+    return _by_column(tables["tensors"]) if "tensors" in tables else []
+
+
+def _by_column(table: Any) -> list[dict[str, str]]:
+    """Returns the rows of a table of Vela's, {column: text} each."""
+    return [dict(zip(table.header, row)) for row in table.data]
 
 
 def _by_id(table: Any) -> dict[str, dict[str, str]]:
     """Returns {id: the row, by column} of a table of Vela's."""
-    number = list(table.header).index("id")
-    return {row[number]: dict(zip(table.header, row)) for row in table.data}
-
-
-def _busy(tables: dict[str, Any]) -> dict[str, int]:
-    """Returns {id: cycles in which an operator with weights computes or writes}.
-
-    Its NPU cycles also contain those in which weights are being fetched.
-    """
-    details, parts = tables["perf_debug"], tables["perf_debug_main"]
-    weights = list(details.header).index("weight_total_bytes")
-    weighted = {row[0] for row in details.data if row[weights]}
-    columns = [list(parts.header).index(name) for name in ("mac_cycles", "ao_cycles")]
-    return {row[0]: max(int(row[i] or 0) for i in columns) for row in parts.data if row[0] in weighted}
-
-
-def _weights(tables: dict[str, Any]) -> dict[str, int]:
-    """Returns {id: bytes of encoded weights}.
-
-    Scales are not counted; the table leaves them empty.
-    """
-    details = tables["perf_debug"]
-    number, size = (list(details.header).index(name) for name in ("id", "weight_total_bytes"))
-    return {row[number]: int(row[size] or 0) for row in details.data}
+    return {row["id"]: row for row in _by_column(table)}
 
 
 def _commands(tables: dict[str, Any]) -> dict[str, int]:
@@ -245,8 +225,7 @@ def _commands(tables: dict[str, Any]) -> dict[str, int]:
     The commands of the last operator of a stream are left out, because its end is not known.
     """
     out: dict[str, int] = {}
-    rows = [dict(zip(tables["queue"].header, row)) for row in tables["queue"].data]
-    queue = sorted((int(r["offset"]), r["scheduled_id"]) for r in rows)
+    queue = sorted((int(r["offset"]), r["scheduled_id"]) for r in _by_column(tables["queue"]))
     for (offset, number), (end, _) in itertools.pairwise(queue):
         out[number] = out.get(number, 0) + end - offset
     return out
@@ -308,6 +287,6 @@ def _queued(tables: dict[str, Any], results: Mapping[str, str]) -> list[tuple[in
     Operations that are made from no operator are left out.
     """
     source = {row[0]: row[1] for row in tables["optimised"].data}
-    rows = [dict(zip(tables["queue"].header, row)) for row in tables["queue"].data]
-    found = ((int(r["offset"]), results.get(source.get(r["optimised_id"], ""), "")) for r in rows)
+    queue = _by_column(tables["queue"])
+    found = ((int(r["offset"]), results.get(source.get(r["optimised_id"], ""), "")) for r in queue)
     return [(offset, name) for offset, name in found if name]

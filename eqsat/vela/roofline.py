@@ -15,12 +15,12 @@ The rates are those of Vela's configuration of the target (`Estimate.rates`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
-from typing import Any
+from dataclasses import astuple, dataclass, replace
 
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
 from eqsat.tosa.flatbuffer import named
+from eqsat.vela.table import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +113,8 @@ def bound(graph: TensorGraph, rates: Rates) -> Bound:
     return Bound(macs, weights, io, mac_cycles, roofline, max(roofline, operators))
 
 
-def over_bound(rows: Sequence[Mapping[str, Any]], tosa: bytes, rates: Rates) -> list[dict[str, Any]]:
-    """Returns rows of Vela's table of a TOSA graph with more columns, in cycles.
+def over_bound(rows: Sequence[Row], tosa: bytes, rates: Rates) -> list[Row]:
+    """Returns rows of Vela's table of a TOSA graph with more fields, in cycles.
 
     mac_cycles: its MACs at the full rate
     ideal     : the larger of that and of its weights at the full rate
@@ -126,20 +126,19 @@ def over_bound(rows: Sequence[Mapping[str, Any]], tosa: bytes, rates: Rates) -> 
     """
     graph, names = named(tosa)
     required = needs(graph)
-    nodes = [names.get(row["source"], -1) for row in rows]
+    nodes = [names.get(row.source or "", -1) for row in rows]
     counted: dict[int, int] = {}
     for n, row in zip(nodes, rows):
-        counted[n] = counted.get(n, 0) + int(row["mac_count"])
+        counted[n] = counted.get(n, 0) + row.macs
     out = []
     for n, row in zip(nodes, rows):
-        need, share = required.get(n), int(row["mac_count"]) / max(1, counted[n])
-        told = (share * need.macs / rates.macs, share * need.cycles(rates)) if need else (0.0, 0.0)
-        waiting = int(row["op_cycles"]) - int(row["busy_cycles"])
-        out.append({**row, "mac_cycles": told[0], "ideal": told[1], "waiting": waiting})
+        need, share = required.get(n), row.macs / max(1, counted[n])
+        mac_cycles, ideal = (share * need.macs / rates.macs, share * need.cycles(rates)) if need else (0.0, 0.0)
+        out.append(replace(row, mac_cycles=mac_cycles, ideal=ideal, waiting=row.cycles - row.busy_cycles))
     return out
 
 
-def by_operator(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+def by_operator(rows: Iterable[Row]) -> dict[str, dict[str, float]]:
     """Returns {Vela's name of the operator: sums over its rows}.
 
     operators: the number of rows
@@ -148,8 +147,8 @@ def by_operator(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]
     """
     out: dict[str, dict[str, float]] = {}
     for row in rows:
-        told = {k: row[k] for k in ("mac_cycles", "ideal", "waiting") if k in row}
-        found = {"operators": 1, "cycles": int(row["op_cycles"]), **told}
-        old = out.get(row["operator"], {})
-        out[row["operator"]] = {k: old.get(k, 0) + v for k, v in found.items()}
+        told = {"mac_cycles": row.mac_cycles, "ideal": row.ideal, "waiting": row.waiting}
+        found = {"operators": 1, "cycles": row.cycles, **{k: v for k, v in told.items() if v is not None}}
+        old = out.get(row.operator, {})
+        out[row.operator] = {k: old.get(k, 0) + v for k, v in found.items()}
     return out

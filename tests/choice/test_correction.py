@@ -20,6 +20,7 @@ from eqsat.tensor import makers
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import compile_graph
+from eqsat.vela.table import Row
 from extraction import extract
 from tests.graphs import add, channel_shuffle, conv, finish
 
@@ -52,7 +53,7 @@ def test_rows_correct_prices(name: str, model: VelaGroups) -> None:
     written = graph, origin = choices.tensor_graph(extract(choices.graph, "dag_greedy").choice)
     assert changed(choices, corrected(choices, written, [])[0]) == [] and not corrected(choices, written, [])[1]
     for n in (*graph.outputs, next(n for n in origin if n not in graph.outputs)):
-        rows = [{"name": written_names(graph)[n], "corrected": 10**6}]
+        rows = [Row("Conv2D", written_names(graph)[n], 10**6, 10**6, 0, 10**6, 10**6, 0, 0, 0)]
         after, may_differ = corrected(choices, written, rows)
         assert may_differ and changed(choices, after) == [origin[n]] and after.graph.cost[origin[n]] <= 10**6
         again, may_differ = corrected(after, written, rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.choice.needed_copies import with_copies
+from eqsat.choice.needed_copies import with_needed_copies
 from eqsat.device.verification import verify
 from eqsat.ground.process import WorkerError
 from eqsat.ground.worker import Worker
@@ -48,7 +48,7 @@ def cached() -> TensorGraph:
 @pytest.mark.parametrize("op", ["reduce_sum", "reduce_max"])
 def test_the_binary_is_wrong_without_a_copy_and_right_with_it(op: str, target: str, worker: Worker) -> None:
     graph = reduced(op)
-    copied, _ = with_copies(graph, {}, COPIES)
+    copied, _ = with_needed_copies(graph, {}, COPIES)
     assert copied.op_counts()["depthwise_conv2d"] == 1
     assert_equal(graph, copied)
     found = [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)]
@@ -64,7 +64,7 @@ def test_a_matrix_product_reads_a_copy_of_its_first_operand(target: str, worker:
         operands = {"x": g.add("reshape", [x], shape=(3, 16, 16)), "y": g.add_input("y", (3, 16, 16), "INT8")}
         product = g.add_with("matmul", [operands[first], operands[second]], makers.matmul(3, -2))
         graph = finish(g, rescale(g, product, "INT8", shift=(36,)))
-        copied, _ = with_copies(graph, {}, remedies(Copy, Target.of(target).family))
+        copied, _ = with_needed_copies(graph, {}, remedies(Copy, Target.of(target).family))
         assert (copied is not graph) is (sliced and "u85" not in target)
         assert_equal(graph, copied)
         found = [verify(dumps(g), Target.of(target), worker).equal for g in (graph, copied)]
@@ -74,7 +74,7 @@ def test_a_matrix_product_reads_a_copy_of_its_first_operand(target: str, worker:
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_output_that_vela_loses_is_a_copy(target: str, worker: Worker) -> None:
     graph = cached()
-    copied, _ = with_copies(graph, {}, COPIES)
+    copied, _ = with_needed_copies(graph, {}, COPIES)
     assert copied.op_counts() == graph.op_counts() | {"depthwise_conv2d": 1, "rescale": 1}
     with pytest.raises(WorkerError, match="only 1 of 2 outputs"):
         compile_tosa(dumps(graph), Target.of(target), worker)
@@ -90,14 +90,14 @@ def test_an_output_that_vela_loses_is_a_copy(target: str, worker: Worker) -> Non
     ],
 )
 def test_others_stay_as_they_are(graph: TensorGraph) -> None:
-    assert with_copies(graph, {}, COPIES)[0] is graph
+    assert with_needed_copies(graph, {}, COPIES)[0] is graph
 
 
 def test_the_copy_stands_for_the_slice() -> None:
     """By its origin it has the e-class of the SLICE, and what it costs is told of that choice."""
     graph = reduced("reduce_sum")
     origin = {n: 100 + n for n in graph.live() if graph.nodes[n].op not in ("input", "const")}
-    copied, after = with_copies(graph, origin, COPIES)
+    copied, after = with_needed_copies(graph, origin, COPIES)
     (cut,) = (n for n in graph.live() if graph.nodes[n].op == "slice")
     of = {op: {after[n] for n in after if copied.nodes[n].op == op} for op in ("slice", "depthwise_conv2d")}
     assert of == {"slice": {origin[cut]}, "depthwise_conv2d": {origin[cut]}}
@@ -124,7 +124,7 @@ def test_a_rescale_of_a_slice_reads_a_sum_with_zero(
     factors = [(1 << 30) + (k << 22) for k in range(part[-1])]
     attrs = makers.rescale("INT8", factors, [41] * part[-1]) if per_channel else makers.rescale("INT8", 1 << 30, 41)
     graph = finish(g, g.add_with("rescale", [cut], attrs))
-    summed, origin = with_copies(graph, {cut: 1, graph.outputs[0]: 2}, COPIES)
+    summed, origin = with_needed_copies(graph, {cut: 1, graph.outputs[0]: 2}, COPIES)
     assert summed.op_counts()["add"] == 2 and "depthwise_conv2d" not in summed.op_counts()
     assert sorted(origin.values()) == [1, 1, 2]
     assert_equal(graph, summed)
@@ -142,7 +142,7 @@ def test_slices_of_channels_are_in_front_of_their_rescale(target: str, worker: W
     z = g.add("add", [rescale(g, part, "INT32", shift=(10,)) for part in parts])
     graph = finish(g, rescale(g, z, "INT8", shift=(50,)))
     origin = {n: 100 + n for n in graph.live() if graph.nodes[n].op not in ("input", "const")}
-    copied, after = with_copies(graph, origin, remedies(Copy, Target.of(target).family))
+    copied, after = with_needed_copies(graph, origin, remedies(Copy, Target.of(target).family))
     (scaled,) = {graph.nodes[n].inputs[0] for n in graph.live() if graph.nodes[n].op == "slice"}
     assert copied.op_counts()["slice"] == 2 and copied.op_counts()["rescale"] == graph.op_counts()["rescale"] + 1
     assert list(after.values()).count(origin[scaled]) == 2

@@ -78,7 +78,7 @@ def test_a_part_costs_what_vela_copies(target: str, reader: str, pool: Pool, tmp
     choices = build(saturate(finish(g, read), []), model)
     found = extract(choices.graph)
     written, _ = choices.tensor_graph(found.choice)
-    rows = [r for r in compile_graph(written, model.target, pool).rows if r["operator"] == "MemoryCopy"]
+    rows = [r for r in compile_graph(written, model.target, pool).rows if r.operator == "MemoryCopy"]
     assert bool(_charged(choices, found.choice)) == copied
     if reader not in ("concat", "transpose"):  # the copies that CONCATs and, on U85, TRANSPOSEs are
         assert bool(rows) == copied
@@ -117,7 +117,7 @@ def test_a_widening_rescale_that_does_not_fuse_reads_the_whole_on_u55(
         read = part(g, x) if sliced else x
         graph = finish(g, _multiplied(g, read, 1518500250))
         rows = compile_graph(graph, model.target, pool).rows
-        cycles.append(sum(int(r["corrected"]) for r in rows if r["operator"] != "Clamp"))
+        cycles.append(sum(r.corrected for r in rows if r.operator != "Clamp"))
         choices = build(saturate(graph, []), model)
         if sliced:
             assert bool(_charged(choices, extract(choices.graph).choice)) != in_place
@@ -133,5 +133,5 @@ def test_a_transpose_of_a_part_costs_no_more_than_of_a_whole_on_u85(pool: Pool, 
         x = part(g, _whole(g)) if sliced else clamp(g, g.add_input("x", PART, "INT8"), -100, 90)
         graph = finish(g, clamp(g, transpose(g, x, 0, 2, 1, 3), -50, 70), clamp(g, x, -40, 40))
         rows = compile_graph(graph, model.target, pool).rows
-        cycles.append(sum(int(r["corrected"]) for r in rows if r["operator"] in ("MemoryCopy", "Transpose")))
+        cycles.append(sum(r.corrected for r in rows if r.operator in ("MemoryCopy", "Transpose")))
     assert cycles[0] <= cycles[1]

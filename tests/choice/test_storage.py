@@ -41,11 +41,7 @@ def test_a_value_is_copied_for_every_shape_but_one(target: str, pool: Pool, tmp_
         choices = build(saturate(graph, []), model)
         found = extract(choices.graph)
         written, _ = choices.tensor_graph(found.choice)
-        rows = [
-            int(r["op_cycles"])
-            for r in compile_graph(written, model.target, pool).rows
-            if r["operator"] == "MemoryCopy"
-        ]
+        rows = [r.cycles for r in compile_graph(written, model.target, pool).rows if r.operator == "MemoryCopy"]
         assert len(rows) == len(set(shapes)) - 1
         assert sum(rows) == pytest.approx(copies(choices, found.choice), rel=0.05, abs=1)
 

@@ -148,7 +148,7 @@ def test_convolutions_write_their_parts_of_a_concat(model: VelaGroups, pool: Poo
     parts = [conv(g, x, channels, seed=k) for k in range(2)]
     finish(g, g.add("concat", parts, axis=axis))
     rows = compile_graph(g, model.target, pool).rows
-    assert {r["operator"] for r in rows} == {"Conv2D"}
+    assert {r.operator for r in rows} == {"Conv2D"}
     *_, mac, read, concat = units(g)
     assert concat.op == "concat" and read.op == "rescale"
     assert model.fusion(concat, read, [mac]).of_reader == 0.5
@@ -184,7 +184,7 @@ def test_an_activation_fuses_behind_a_convolution_of_one_image(images: int, acti
     z = relu(g, y, -20) if activation == "clamp" else g.add("table", [y], table=tuple(range(-128, 128)))
     finish(g, z)
     rows = compile_graph(g, model.target, model.pool).rows
-    behind = sum(int(r["op_cycles"]) for r in rows if r["operator"] != "Conv2D")
+    behind = sum(r.cycles for r in rows if r.operator != "Conv2D")
     producer, read, reader = ([u for u in units(g) if u.op == op][-1] for op in ("conv2d", "rescale", activation))
     assert (behind == 0) == (images == 1) == (model.fusion(reader, read, [producer]) is not None)
 
@@ -201,7 +201,7 @@ def test_a_table_fuses_behind_a_sum_that_is_one_operator(shapes, fused: bool, mo
     narrow = rescale(g, g.add("sub", [x, y]), "INT8", shift=(41,))
     table = finish(g, g.add("table", [narrow], table=tuple(range(-128, 128)))).outputs[0]
     producer, read, reader = ([u for u in units(g) if u.op == op][-1] for op in ("sub", "rescale", "table"))
-    cycles = {r["source"]: int(r["op_cycles"]) for r in compile_graph(g, model.target, model.pool).rows}
+    cycles = {r.source: r.cycles for r in compile_graph(g, model.target, model.pool).rows}
     assert (
         (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0)
         == fused
@@ -225,7 +225,7 @@ def test_what_carries_an_activation(op: str, attrs: dict, fused: bool, model: Ve
     x = g.add_input("x", (1, 8, 20, 16), "INT8")
     table = finish(g, g.add("table", [g.add(op, [x], **attrs)], table=tuple(range(-128, 128)))).outputs[0]
     read, reader = units(g)
-    cycles = {r["source"]: int(r["op_cycles"]) for r in compile_graph(g, model.target, model.pool).rows}
+    cycles = {r.source: r.cycles for r in compile_graph(g, model.target, model.pool).rows}
     carried = (model.fusion(reader, read, []) or Fusion()).of_reader == 1.0
     assert (cycles.get("y0", cycles.get(f"n{table}", 0)) == 0) == fused == carried
 
@@ -237,7 +237,7 @@ def test_a_rescale_times_one_fuses_into_a_reduce_sum(shift: int, fused: bool, mo
     finish(g, rescale(g, g.add("reduce_sum", [wide], axis=3), "INT8", shift=(38,)))
     read, reader = (next(u for u in units(g) if u.op == op) for op in ("rescale", "reduce_sum"))
     rows = compile_graph(g, model.target, model.pool).rows
-    assert all(r["source"] != f"n{wide}" for r in rows) == fused == (model.fusion(reader, read, []) is not None)
+    assert all(r.source != f"n{wide}" for r in rows) == fused == (model.fusion(reader, read, []) is not None)
 
 
 def test_convolutions_of_int16_have_a_price(model: VelaGroups) -> None:

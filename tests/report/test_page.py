@@ -97,7 +97,7 @@ def test_graphs_have_every_operator_its_cycles_and_its_module(result: Result, pa
     for pane, side in zip(panes, (*sides.before, sides.after), strict=True):
         shown = [n for n in side.graph.live() if side.graph.nodes[n].op != "const"]
         assert len(pane.select("svg.graph > g")) == len(shown)
-        assert sum(int(t.text.replace(",", "")) for t in pane.select("text.cost")) == side.cycles
+        assert sum(int(t.text.replace(",", "")) for t in pane.select("text.cost")) == side.figures.cycles
         assert len(pane.select("g[data-modules]")) == sum(side.graph.nodes[n].op != "input" for n in shown)
     assert panes[0].select(".transpose.gone") and not panes[2].select(".gone")
 
@@ -145,7 +145,7 @@ def test_model_explorer_gets_the_same_graphs(result: Result, page: BeautifulSoup
 def test_cycles_of_several_modules_are_shared(tmp_path: Path) -> None:
     result = optimized(located(computed_twice(), 1), tmp_path)
     sides = Sides.of(result)
-    merged = [row for row in sides.after.rows if len({o["module"] for o in row["origins"]}) > 1]
+    merged = [row for row in sides.after.rows if len({o.module for o in row.origins}) > 1]
     assert merged, "no operator of the result stands for several modules"
     table = compiled.by_module(sides)
     at = table.header.index("cycles: eqsat")

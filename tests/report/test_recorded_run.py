@@ -78,4 +78,4 @@ def test_the_graphs_before_and_after_are_kept_with_their_records(run: RecordedRu
             assert at in kept, f"copy outlines.json.xz of the run beside its records: it has no {at}"
             counted = sum((Counter(g.op_counts()) for g in kept[at].graphs), Counter())
             assert counted == record["op_counts"], f"outlines.json.xz is of another run than the record of {at}"
-            assert sum(int(row["op_cycles"]) for rows in kept[at].rows for row in rows) == record["cycles"]
+            assert sum(row.cycles for rows in kept[at].rows for row in rows) == record["cycles"]

@@ -104,13 +104,13 @@ def test_weights_that_are_in_sram_are_charged_to_their_convolution(pool: Pool, t
     written = choices.tensor_graph(choice)
     estimate = compile_graph(written[0], U55, pool)
     buffers = [t for t in estimate.tensors if estimate.read_by(t)]
-    assert buffers and all(estimate.read_by(t)["weight_bytes"] > 0 for t in buffers)
+    assert buffers and all(estimate.read_by(t).weight_bytes > 0 for t in buffers)
     prices = MemoryPrices(choices, U55)
     prices.learn(choices, written, estimate, MemoryLimits(sram=1))
     charged = prices.charged(choices, Rates(1.0, 0.0)).graph.cost - choices.graph.cost
     largest: dict[str, int] = {}
     for t in buffers:
-        source = estimate.read_by(t)["source"]
+        source = estimate.read_by(t).source
         largest[source] = max(largest.get(source, 0), t.end - t.address)
     convolutions = [n for n, c in enumerate(choices.candidates) if c.enode.op == "conv2d"]
     assert sorted(charged[convolutions]) == sorted(largest.values()) and len(largest) == 2

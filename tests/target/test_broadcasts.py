@@ -69,7 +69,7 @@ def test_vela_makes_so_many_commands(shapes: tuple[Shape, ...], target: str, poo
             estimate = compile_graph(
                 finish(g, g.add_with("table", [narrow], makers.table(range(-128, 128)))), Target.of(target), pool
             )
-            rows = [r["operator"] for r in estimate.rows]
+            rows = [r.operator for r in estimate.rows]
             assert rows.count("Add") == commands(written)
-            behind = sum(int(r["op_cycles"]) for r in estimate.rows if r["operator"] == "LUT")
+            behind = sum(r.cycles for r in estimate.rows if r.operator == "LUT")
             assert (behind > 0) == (commands(written) > 1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eqsat.tensor import graph, makers, movement
-from eqsat.tensor.graph import TensorGraph
+from eqsat.tensor.graph import Rewritten, TensorGraph
 from eqsat.tensor.ops import evaluate_op, infer
 from eqsat.tensor.ops.op import broadcast
 from eqsat.tensor.types import Const, GraphError, Type, attrs_of
@@ -152,6 +152,25 @@ def test_live_readers_and_pruned() -> None:
     assert p.signature() == g.signature() and p.op_counts() == g.op_counts() == {"clamp": 1, "maximum": 1}
     values = [np.array([[1, -128, 5], [0, 7, -1]], np.int8), np.zeros(4, np.int8)]
     assert all(np.array_equal(a, b) for a, b in zip(p.evaluate(values), g.evaluate(values), strict=True))
+
+
+def test_a_graph_is_rewritten_in_places() -> None:
+    """A node is written twice over, another is left out, and what is added stands for what it was written for."""
+    g = TensorGraph(output_names=["y"])
+    x = g.add_input("x", (4,), "INT8")
+    least = g.add("clamp", [x], min_val=(0,), max_val=(9,))
+    both = g.add("maximum", [least, x])
+    g.outputs.append(g.add("clamp", [both], min_val=(1,), max_val=(5,)))
+
+    def clamps(out: Rewritten) -> int:
+        low = out.graph.add("clamp", [out.number[x]], min_val=(0,), max_val=(127,))
+        out.source[low] = x
+        return out.graph.add("clamp", [low], min_val=(-128,), max_val=(9,))
+
+    out = g.rewritten({both: clamps}, without=[least])
+    assert [n.op for n in out.graph.nodes] == ["input", "clamp", "clamp", "clamp"]
+    assert out.number == {x: 0, both: 2, g.outputs[0]: 3} and out.source == {0: x, 1: x, 2: both, 3: g.outputs[0]}
+    assert out.graph.signature() == g.signature() and out.graph.output_names == ["y"]
 
 
 def test_opaque_ops_count_under_their_tosa_name() -> None:

@@ -22,7 +22,7 @@ TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 
 def of_products(estimate: Estimate) -> int:
     """Corrected cycles of the products alone."""
-    return sum(int(r["corrected"]) for r in estimate.rows if r["operator"] == "Mul")
+    return sum(r.corrected for r in estimate.rows if r.operator == "Mul")
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -52,7 +52,7 @@ def test_reads_are_those_of_the_commands_blocks(
     of 128 bytes that begin anew with each piece of the operand."""
     estimate = compile_graph(products(False, shape, by), Target.of(target), worker)
     command = [c for c in commands(estimate.stream) if isinstance(c, Elementwise)][1]
-    row = [r for r in estimate.rows if r["operator"] == "Mul"][1]
+    row = [r for r in estimate.rows if r.operator == "Mul"][1]
     read = 0
     for corner in product(*(range(0, n, b) for n, b in zip(shape[1:], command.block.shape))):
         inside = [min(b, n - at) for n, b, at in zip(shape[1:], command.block.shape, corner)]
@@ -60,28 +60,28 @@ def test_reads_are_those_of_the_commands_blocks(
         together = w * c if c == by[3] else c
         read += h * w * c // together * -(-together // 128) * 128
     reading = read / estimate.rates.weights
-    assert int(row["corrected"]) == pytest.approx(max(int(row["npu_cycles"]), reading), rel=0.1)
+    assert row.corrected == pytest.approx(max(row.npu_cycles, reading), rel=0.1)
     if target == "ethos-u55-128" and by != (1, 1, 1, 48) and not facts().table_by_default:
-        assert reading > int(row["npu_cycles"]), "the bytes have to be what counts here"
+        assert reading > row.npu_cycles, "the bytes have to be what counts here"
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("build", [residual, transposed_relus, channel_shuffle, conv_graph])
 def test_what_does_not_broadcast_costs_what_vela_says(build, target: str, worker: Worker) -> None:
     estimate = compile_graph(build(), Target.of(target), worker)
-    assert estimate.corrected == estimate.cycles == sum(int(r["op_cycles"]) for r in estimate.rows)
+    assert estimate.corrected == estimate.cycles == sum(r.cycles for r in estimate.rows)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_row_is_dearer_than_vela_says(target: str, worker: Worker) -> None:
     rows = compile_graph(products(False, (1, 3, 5, 7)), Target.of(target), worker).rows
-    assert all(int(r["npu_cycles"]) <= int(r["corrected"]) <= int(r["op_cycles"]) for r in rows)
+    assert all(r.npu_cycles <= r.corrected <= r.cycles for r in rows)
 
 
 def test_rows_of_a_tflite_are_corrected(worker: Worker) -> None:
     model = Path(__file__).parent.parent / "bench/data/conv_cumsum.tflite"
     estimate = compile_tflite(model.read_bytes(), Target.of("ethos-u55-128"), worker)
-    assert 0 < estimate.corrected <= estimate.cycles and all("corrected" in r for r in estimate.rows)
+    assert 0 < estimate.corrected <= estimate.cycles and all(r.corrected <= r.cycles for r in estimate.rows)
 
 
 def test_what_is_read_is_counted_block_by_block() -> None:

@@ -58,7 +58,7 @@ def test_rows_tell_whose_memory_it_is(target: str, scales: int, worker: Worker) 
     """The peak is that of an operator; a convolution's weights are all but its scales, 10 bytes each, on U85 of
     channels in sixteens."""
     estimate = compile_graph(residual(), Target.of(target), worker)
-    assert max(r["sram_bytes"] for r in estimate.rows) == estimate.footprint.sram
-    assert all((r["weight_bytes"] > 0) == (r["operator"] == "Conv2D") for r in estimate.rows)
+    assert max(r.sram_bytes for r in estimate.rows) == estimate.footprint.sram
+    assert all((r.weight_bytes > 0) == (r.operator == "Conv2D") for r in estimate.rows)
     single = compile_graph(conv_graph(), Target.of(target), worker)
-    assert sum(r["weight_bytes"] for r in single.rows) == single.footprint.weights - 10 * scales > 0
+    assert sum(r.weight_bytes for r in single.rows) == single.footprint.weights - 10 * scales > 0

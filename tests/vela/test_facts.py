@@ -36,7 +36,7 @@ def test_of_operands_that_broadcast(family, pool: Pool) -> None:
     """The trap of U55 and U65: the same products take less where their constants were copied into SRAM before."""
     target = Target.of(next(iter(family.cores)))
     as_they_are, staged = (
-        sum(int(r["op_cycles"]) for r in compile_graph(products(s), target, pool).rows if r["operator"] == "Mul")
+        sum(r.cycles for r in compile_graph(products(s), target, pool).rows if r.operator == "Mul")
         for s in (False, True)
     )
     assert (staged < as_they_are) == (facts().broadcasts_by_element and family.blocked_elementwise)
@@ -49,8 +49,8 @@ def resized() -> TensorGraph:
 
 
 def test_of_resize(pool: Pool) -> None:
-    (row,) = (r for r in compile_graph(resized(), Target.of("ethos-u85-256"), pool).rows if r["operator"] == "Resize")
-    assert (int(row["npu_cycles"]) == 0) == facts().free_resize
+    (row,) = (r for r in compile_graph(resized(), Target.of("ethos-u85-256"), pool).rows if r.operator == "Resize")
+    assert (row.npu_cycles == 0) == facts().free_resize
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.name)
@@ -62,7 +62,7 @@ def test_of_native_transposes(family, pool: Pool) -> None:
         x = clamp(g, g.add_input("x", (1, 6, 40, 48), "INT8"), -100, 90)
         y = g.add("transpose", [x], perms=(0, *(p + 1 for p in perm)))
         rows = compile_graph(finish(g, clamp(g, y, -99, 80)), target, pool).rows
-        assert ([r["operator"] for r in rows].count("Transpose") == 1) == (perm in family.transposes.native), perm
+        assert ([r.operator for r in rows].count("Transpose") == 1) == (perm in family.transposes.native), perm
 
 
 def test_of_versions_that_are_not_known() -> None:

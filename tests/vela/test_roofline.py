@@ -114,18 +114,18 @@ def test_no_total_is_below_the_roofline(build, target: str, worker: Worker) -> N
     found = bound(graph, estimate.rates)
     assert 0 < found.mac_cycles <= found.roofline <= found.operators and found.roofline < estimate.cycles
     rows = over_bound(estimate.rows, dumps(graph), estimate.rates)
-    assert sum(r["mac_cycles"] for r in rows) == pytest.approx(found.mac_cycles)
-    assert all(0 <= r["waiting"] <= int(r["op_cycles"]) for r in rows)
+    assert sum(r.mac_cycles for r in rows) == pytest.approx(found.mac_cycles)
+    assert all(0 <= r.waiting <= r.cycles for r in rows)
     table = by_operator(rows)
     assert sum(t["cycles"] for t in table.values()) == estimate.cycles
-    assert table["Conv2D"]["ideal"] == pytest.approx(sum(r["ideal"] for r in rows))
+    assert table["Conv2D"]["ideal"] == pytest.approx(sum(r.ideal for r in rows))
 
 
 def test_an_operator_that_vela_cuts_reads_its_weights_once_in_the_ideal(worker: Worker) -> None:
     graph = strided()
     estimate = compile_graph(graph, Target.of("ethos-u55-128"), worker)
     rows = over_bound(estimate.rows, dumps(graph), estimate.rates)
-    convolutions = [r for r in rows if r["operator"] == "Conv2D"]
+    convolutions = [r for r in rows if r.operator == "Conv2D"]
     assert len(convolutions) > 10
-    assert sum(r["ideal"] for r in convolutions) == pytest.approx(64 * 20 * 16)  # a byte a cycle out of flash
-    assert sum(r["waiting"] for r in convolutions) > 64 * 20 * 16
+    assert sum(r.ideal for r in convolutions) == pytest.approx(64 * 20 * 16)  # a byte a cycle out of flash
+    assert sum(r.waiting for r in convolutions) > 64 * 20 * 16

@@ -1,0 +1,67 @@
+"""Vela's table of a graph: a `Row` for each operator that it schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from eqsat.tosa.locations import Origin, Origins
+
+#: Fields that JSON tells as Vela's own table does: as text, and by the names of its columns.
+_COLUMNS = {"cycles": "op_cycles", "npu_cycles": "npu_cycles", "macs": "mac_count"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An operator as Vela schedules it, by Vela's name of it and that of its result.
+
+    cycles: as Vela counts them; npu_cycles: those without memory; corrected: `cycles` without what Vela is known to
+    charge for nothing (`broadcasts.py`, `pieces.py`, `staging.py`).
+    busy_cycles: in which it computes or writes.
+    sram_bytes: of SRAM in use meanwhile; weight_bytes: of its encoded weights, without scales; command_bytes: of its
+    commands.
+    source: the result of the TOSA operator that it is made from, "" where it is made from none; None for other formats.
+    mac_cycles, ideal, waiting: as `roofline.over_bound` tells them; origins: those of the TOSA operator. None where
+    they were not asked for.
+    """
+
+    operator: str
+    name: str
+    cycles: int
+    npu_cycles: int
+    macs: int
+    corrected: int
+    busy_cycles: int
+    sram_bytes: int
+    weight_bytes: int
+    command_bytes: int
+    source: str | None = None
+    mac_cycles: float | None = None
+    ideal: float | None = None
+    waiting: int | None = None
+    origins: Origins | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The row as JSON holds it, without what is None."""
+        out: dict[str, Any] = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name in _COLUMNS:
+                out[_COLUMNS[f.name]] = str(value)
+            elif value is not None:
+                out[f.name] = [o.record() for o in value] if f.name == "origins" else value
+        return out
+
+    @staticmethod
+    def read(record: Mapping[str, Any]) -> Row:
+        """The row of a record; older records have no corrected cycles, and Vela's own stand for them.
+
+        Raises KeyError, TypeError, ValueError.
+        """
+        known: dict[str, Any] = {"corrected": int(record["op_cycles"]), **record}
+        for name, column in _COLUMNS.items():
+            known[name] = int(known.pop(column))
+        if "origins" in known:
+            known["origins"] = tuple(Origin(**o) for o in known["origins"])
+        return Row(**known)
