@@ -31,8 +31,8 @@ VELA, COMMAND_STREAM = REFEREES = ("vela", "command-stream")
 _OF_EFFORT = ("budget", "extractor", "time_limit", "rounds", "binary_time_limit")
 #: In place of such a field that is not given.
 _BY_EFFORT: Any = None
-#: Fields that are numbers and have no other check.
-_NUMBERS = ("time_limit", "rounds", "trials", "tolerance", "binary_time_limit", "command_cycles")
+#: {option that is a number: the least that it may be}.
+_LEAST = {"time_limit": 0, "rounds": 1, "trials": 1, "tolerance": 0, "binary_time_limit": 0, "command_cycles": 0}
 
 
 class OptionError(InputError):
@@ -120,17 +120,15 @@ class Options:
             if name not in known:
                 own = "; rules of your own are `--user-rules`, `Options(rules=...)`" if known is PRESETS else ""
                 raise OptionError(f"no {what} is called {name!r}; there are {', '.join(sorted(known))}{own}")
-        for name in _NUMBERS:
+        for name, least in _LEAST.items():
             if not isinstance(value := getattr(self, name), Real):
                 raise OptionError(f"{name} is {value!r}: give a number")
+            if value < least:
+                raise OptionError(f"{name} is {value:g}: give at least {least}")
         for field in AS_STOCK:
             parse(getattr(self, field), field)
         if self.cache is not None:
             Setting.of(self.cache).check()
-        if self.command_cycles < 0:
-            raise OptionError(f"{self.command_cycles:g} cycles for a command: give 0 or more")
-        if self.trials < 1:
-            raise OptionError(f"{self.trials} trials: nothing would be compared; give at least 1")
         extraction.find(self.extractor)
         cost_models.find(self.cost_model)
 
