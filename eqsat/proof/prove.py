@@ -282,8 +282,9 @@ class Prover:
         )
         places += _overflowing(other, source.terms, side.terms)
         bound = error_bound(source, side)
-        if not places and bound < LARGEST_ERROR:
-            return Proof(PROVED, error_bound=2.0**bound, seeds=(self._seed,))
+        if not places:
+            proved = Proof(PROVED, error_bound=2.0**bound, seeds=(self._seed,))
+            return proved if bound < LARGEST_ERROR else whole
         return replace(whole, undecided=places, outputs=wrong, rest_proved=not wrong)
 
 
