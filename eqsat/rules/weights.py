@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Conv2d, DepthwiseConv2d, Slice, Value, such
+from eqsat.egraph.kinds import Constant, Conv2d, Convolution, DepthwiseConv2d, Slice, Value, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
 from eqsat.tensor.movement import Move
@@ -44,6 +44,20 @@ def channels_of(order: ChannelOrder) -> tuple[int, ...]:
     channels = channel_order(order)
     assert channels is not None
     return channels
+
+
+class MovedConvolution(NamedTuple):
+    """A convolution with its weights and bias between two movements."""
+
+    write: Move
+    conv: Convolution
+    weights: LeafValue
+    bias: LeafValue
+    read: Move
+
+    def graph(self: Any, x: Any) -> Any:
+        """It, of x."""
+        return self.write(self.conv(self.read(x), self.weights, self.bias))
 
 
 def taken(leaf: Constant, index: Sequence[int] | NDArray[Any], axis: int) -> LeafValue:
