@@ -67,14 +67,18 @@ def units_pulled(call: Axial, m: Move, moved: Type) -> list[tuple[Move, Axial, M
 
 
 @extern
-def regrouped(call: ChannelRescale, m: Move, x: Type) -> ChannelRescale | None:
-    """call (m x) = m (call' x), where m makes channels of a part of x's last axis."""
-    if m.in_shape[-1] == m.out_shape[-1] or m.in_shape != x.shape:
-        return None
+def regrouped(call: ChannelRescale, m: Move) -> ChannelRescale | None:
+    """call (m x) = m (call' x), where m makes channels of a part of x's last axis, or puts them in another order."""
     channels = _channel_of(m)
-    if channels is None:
+    if channels is None or channels == tuple(range(m.out_shape[-1])):
         return None
     return call.with_attrs(**{k: tuple(call.attr(k)[c] for c in channels) for k in ("multiplier", "shift")})
+
+
+@extern
+def reordered(m: Move, call: ChannelRescale) -> ChannelRescale | None:
+    """m (call x) = call' (m x), where m puts as many channels in another order."""
+    return regrouped.fn(call, m.inverse()) if m.in_shape[-1:] == m.out_shape[-1:] else None
 
 
 def _channel_of(m: Move) -> tuple[int, ...] | None:
@@ -82,7 +86,7 @@ def _channel_of(m: Move) -> tuple[int, ...] | None:
     that too."""
     atoms = m.atoms()
     last, channels = len(m.in_shape) - 1, m.out_shape[-1]
-    if atoms is None or any(a.in_dim != last for a in atoms if a.out_dim == len(m.out_shape) - 1):
+    if atoms is None or last < 0 or any(a.in_dim != last for a in atoms if a.out_dim == len(m.out_shape) - 1):
         return None
     index = np.zeros(m.in_shape[-1], np.int64)
     for a in atoms:
@@ -184,6 +188,7 @@ RULES = [
         concat(each(rescale, xs)),
         where=beside_channels(rescale, concat, concat(xs)),
     ),
-    rule("rescale-view", rescale(m(x)), m(regrouped(rescale, m, x)(x))),
+    rule("rescale-view", rescale(m(x)), m(regrouped(rescale, m)(x))),
+    rule("order-rescale", m(rescale(x)), reordered(m, rescale)(m(x))),
     rule("resized", resized(m, axis)(x), adjusted(m, axis, x)(x)),
 ]

@@ -24,6 +24,7 @@ from eqsat.egraph.kinds import Constant, Convolution, Slice, Value, such
 from eqsat.egraph.rule import Rule, rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules.slicing import SliceOrPad
+from eqsat.rules.weights import MovedConvolution
 from eqsat.tensor.blocking import Spelling, blocked, divided, phased, stacked, transposed, undilated
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Shape, Type, attrs_of
@@ -90,22 +91,8 @@ class Spelled:
         return Call("slice", attrs_of({"start": (0, 0, 0, 0), "size": (n, *self.spelling.results, channels)}))
 
 
-class Regrouped(NamedTuple):
-    """A convolution with its weights and bias between two movements."""
-
-    write: Move
-    conv: Convolution
-    weights: LeafValue
-    bias: LeafValue
-    read: Move
-
-    def graph(self: Any, x: Any) -> Any:
-        """It, of x."""
-        return self.write(self.conv(self.read(x), self.weights, self.bias))
-
-
 class Respelled(NamedTuple):
-    """The same, where something is cut off behind, and something appended or left out before."""
+    """A convolution between two movements, with something cut off behind, and something appended or left out before."""
 
     after: Slice
     write: Move
@@ -211,10 +198,10 @@ def rules(choose: Choose) -> list[Rule]:
         return [(s.call, s.weights, s.bias) for s in chosen(call, x, w, b) if s.moves_nothing]
 
     @extern
-    def regrouped(call: Convolution, x: Type, w: Weights, b: Constant) -> list[Regrouped]:
+    def regrouped(call: Convolution, x: Type, w: Weights, b: Constant) -> list[MovedConvolution]:
         """Other convolutions of the same integers on whole blocks."""
         return [
-            Regrouped(s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
+            MovedConvolution(s.spelling.write, s.call, s.weights, s.bias, s.spelling.read)
             for s in chosen(call, x, w, b)
             if s.is_whole and not s.moves_nothing
         ]

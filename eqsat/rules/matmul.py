@@ -12,11 +12,12 @@ import numpy as np
 
 from eqsat.egraph.attributes import Call, LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import Constant, Conv2d, Matmul, MatmulRows, Rescale, Slice, Value
+from eqsat.egraph.kinds import Constant, Matmul, MatmulRows, Rescale, Slice, Value
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import let, symbols
 from eqsat.rules import roles
 from eqsat.rules.slicing import slice_call
+from eqsat.rules.weights import MovedConvolution
 from eqsat.tensor import makers
 from eqsat.tensor.movement import Move
 from eqsat.tensor.types import Type, attrs_of
@@ -45,9 +46,8 @@ def slices_of_operands(f: Slice, left: Type) -> tuple[Slice, Slice]:
 
 
 @extern
-def as_convolution(matmul: Matmul, left: Type, right: Constant) -> tuple[Move, Conv2d, Constant, Constant, Move] | None:
-    """x k for one batch = a 1x1 convolution: the view of x, the convolution, its weights and bias, the view of its
-    result."""
+def as_convolution(matmul: Matmul, left: Type, right: Constant) -> MovedConvolution | None:
+    """x k for one batch = a 1x1 convolution between views."""
     if left.shape[0] != 1 or left.dtype != "INT8":
         return None
     _, h, c = left.shape
@@ -55,7 +55,8 @@ def as_convolution(matmul: Matmul, left: Type, right: Constant) -> tuple[Move, C
     conv = Call("conv2d", makers.conv("INT8", in_zp=matmul.attr("in_zp")[0], w_zp=matmul.attr("w_zp")[0]))
     weights = LeafValue.constant(right.data[0].T.reshape(w, 1, 1, c), right.node.dtype)
     bias = LeafValue.constant(np.zeros(w), "INT32")
-    return Move.reshape(left.shape, (1, 1, h, c)), conv, weights, bias, Move.reshape((1, 1, h, w), (1, h, w))
+    read, write = Move.reshape(left.shape, (1, 1, h, c)), Move.reshape((1, 1, h, w), (1, h, w))
+    return MovedConvolution(write, conv, weights, bias, read)
 
 
 @extern
@@ -93,10 +94,6 @@ RULES = [
     rule("matmul-transpose", matmul(a, b), let(transposed(matmul, a, b), lambda n, mul, p, q: n(mul(p(b), q(a))))),
     *roles.rules(rule, "matmul", "left", "right"),
     rule("slice-matmul", s(matmul(a, b)), let(slices_of_operands(s, a), lambda p, q: matmul(p(a), q(b)))),
-    rule(
-        "matmul-conv",
-        matmul(a, k),
-        let(as_convolution(matmul, a, k), lambda view, conv, weights, bias, back: back(conv(view(a), weights, bias))),
-    ),
+    rule("matmul-conv", matmul(a, k), as_convolution(matmul, a, k)(a)),
     ROWS,
 ]

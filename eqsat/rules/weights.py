@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from math import prod
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eqsat.egraph.attributes import LeafValue
 from eqsat.egraph.externs import extern
-from eqsat.egraph.kinds import ChannelRescale, Constant, Conv2d, DepthwiseConv2d, Slice, Value, such
+from eqsat.egraph.kinds import Constant, Conv2d, Convolution, DepthwiseConv2d, Slice, Value, such
 from eqsat.egraph.rule import rule
 from eqsat.egraph.terms import LHS, let, symbols
-from eqsat.tensor.movement import Move, StridedAxis, split
-from eqsat.tensor.types import Shape, Type
+from eqsat.tensor.movement import Move
+from eqsat.tensor.types import Type
 
 _MAX_CHANNELS = 2048
 
@@ -31,22 +30,10 @@ def channel_order(m: Move) -> tuple[int, ...] | None:
     move."""
     if m.is_view or m.out_shape[-1] > _MAX_CHANNELS:
         return None
-    channels, outer = m.out_shape[-1], prod(m.out_shape[:-1])
-    pieces: list[StridedAxis] = []
-    for size, stride in m.axes:
-        cut = split(size, stride, [channels])
-        if cut is None:
-            return None
-        pieces += cut
-    if outer > 1 and pieces[0] != (outer, channels):
+    parts = Move(m.out_shape, m.out_shape, m.axes).within()
+    if parts is None or not all(part.is_identity for part in parts[:-1]):
         return None
-    inner = pieces[1:] if outer > 1 else pieces
-    if any(stride >= channels for _, stride in inner):
-        return None
-    index = np.zeros(1, np.int64)
-    for size, stride in inner:
-        index = (index[:, None] + np.arange(size) * stride).reshape(-1)
-    return tuple(int(i) for i in index)
+    return tuple(parts[-1].apply(np.arange(m.out_shape[-1])).tolist())
 
 
 ChannelOrder = Annotated[Move, such("order", Move, lambda m: channel_order(m) is not None)]
@@ -57,6 +44,20 @@ def channels_of(order: ChannelOrder) -> tuple[int, ...]:
     channels = channel_order(order)
     assert channels is not None
     return channels
+
+
+class MovedConvolution(NamedTuple):
+    """A convolution with its weights and bias between two movements."""
+
+    write: Move
+    conv: Convolution
+    weights: LeafValue
+    bias: LeafValue
+    read: Move
+
+    def graph(self: Any, x: Any) -> Any:
+        """It, of x."""
+        return self.write(self.conv(self.read(x), self.weights, self.bias))
 
 
 def taken(leaf: Constant, index: Sequence[int] | NDArray[Any], axis: int) -> LeafValue:
@@ -94,19 +95,11 @@ def _order_on(
     channels = channel_order(order)
     if channels is None or order.in_shape != order.out_shape or weights.node.shape[3] != 1:
         return None
-    # the axes inside the channels are the same, whatever the height and width
-    inner = [a for a in order.axes if a[1] < order.in_shape[-1] and a[0] * a[1] <= order.in_shape[-1]]
-    moved = _on_last_axis(operand.shape, inner)
-    if moved is None or channel_order(moved) != channels:
+    inside = Move(order.in_shape, order.in_shape, order.axes).within()
+    if inside is None or operand.shape[-1] != len(channels):
         return None
+    moved = Move.product([*(Move.reshape((n,), (n,)) for n in operand.shape[:-1]), inside[-1]])
     return moved, taken(weights, channels, 2), taken(bias, channels, 0)
-
-
-def _on_last_axis(shape: Shape, inner: Sequence[StridedAxis]) -> Move | None:
-    if prod(size for size, _ in inner) != shape[-1]:
-        return None
-    outer = prod(shape[:-1])
-    return Move(shape, shape, ((outer, shape[-1]), *inner) if outer > 1 else tuple(inner))
 
 
 @extern
@@ -124,25 +117,6 @@ def unordered_depthwise(
     """depthwise (order x) weights bias = order' (depthwise x weights' bias')."""
     found = _order_on(order.inverse(), weights, bias, result)
     return None if found is None else (found[0].inverse(), found[1], found[2])
-
-
-def _scales(order: Move, call: ChannelRescale) -> ChannelRescale | None:
-    channels = channel_order(order)
-    if channels is None or order.in_shape[-1] != order.out_shape[-1]:
-        return None
-    return call.with_attrs(**{k: tuple(call.attr(k)[i] for i in channels) for k in ("multiplier", "shift")})
-
-
-@extern
-def ordered_scales(order: ChannelOrder, call: ChannelRescale) -> ChannelRescale | None:
-    """order (call x) = call' (order x), its scales in the new order."""
-    return _scales(order, call)
-
-
-@extern
-def unordered_scales(order: Move, call: ChannelRescale) -> ChannelRescale | None:
-    """call (order x) = order (call' x)."""
-    return _scales(order.inverse(), call)
 
 
 # ---- slices of channels -------------------------------------------------------------------------
@@ -174,9 +148,9 @@ def zeros_around(conv: Conv2d, call: Slice, whole: Type, weights: Constant) -> C
     return LeafValue.constant(wide, weights.node.dtype)
 
 
-order, m = symbols("order", ChannelOrder), symbols("m", Move)
+order = symbols("order", ChannelOrder)
 conv, depthwise = symbols("conv", Conv2d), symbols("depthwise", DepthwiseConv2d)
-rescale, s = symbols("rescale", ChannelRescale), symbols("s", Slice)
+s = symbols("s", Slice)
 x, bias = symbols("x bias", Value)
 weights, biases = symbols("weights biases", Constant)
 rule = partial(rule, family="weights")
@@ -202,8 +176,6 @@ RULES = [
         depthwise(order(x), weights, biases),
         let(unordered_depthwise(order, weights, biases, LHS), lambda n, w, b: n(depthwise(x, w, b))),
     ),
-    rule("order-rescale", order(rescale(x)), ordered_scales(order, rescale)(order(x))),
-    rule("rescale-order", rescale(m(x)), m(unordered_scales(m, rescale)(x))),
     rule(
         "slice-conv",
         s(conv(x, weights, biases)),
