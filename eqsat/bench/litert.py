@@ -61,7 +61,9 @@ def fingerprint() -> str:
     return digest(fingerprint_of([__name__, "eqsat.bench.litert_convert"], [VELA]), *REQUIREMENTS)
 
 
-def measure(reference: str, target: str, environment: str) -> tuple[dict[str, Any], dict[str, bytes], list[list[dict]]]:
+def measure(
+    reference: str, target: str, environment: str
+) -> tuple[dict[str, Any], dict[str, bytes], list[list[dict[str, Any]]]]:
     """As `measure.measure`, for this path. Raises RuntimeError with the last words of the conversion."""
     buffer, converting = converted(reference, environment)
     seconds = dict(converting)

@@ -10,15 +10,17 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 import torch
 
 
-def load(reference):
+def load(reference: str) -> tuple[torch.nn.Module, tuple[Any, ...], Any]:
     place, _, attribute = reference.rpartition(":")
     sys.path[:0] = [os.getcwd(), *([os.path.dirname(place)] if place.endswith(".py") else [])]
     if place.endswith(".py"):
         spec = importlib.util.spec_from_file_location("model_of_a_user", place)
+        assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     else:
@@ -27,14 +29,14 @@ def load(reference):
     return made[0].eval(), tuple(made[1]), made[2] if len(made) == 3 else None
 
 
-def like(inputs, seed):
+def like(inputs: tuple[Any, ...], seed: int) -> tuple[Any, ...]:
     generator = torch.Generator().manual_seed(seed)
     return tuple(
         torch.randn(x.shape, generator=generator, dtype=x.dtype) if x.is_floating_point() else x for x in inputs
     )
 
 
-def main(reference, out):
+def main(reference: str, out: str) -> None:
     import litert_torch
     from ai_edge_litert.interpreter import Interpreter
     from ai_edge_quantizer import quantizer, recipe

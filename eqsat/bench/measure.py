@@ -48,7 +48,7 @@ _LISTED = (
 
 def measure(
     name: str, flags: list[str], files: dict[str, bytes], side: Fields, cold: bool
-) -> tuple[Fields, dict[str, bytes], list[list[dict]]]:
+) -> tuple[Fields, dict[str, bytes], list[list[dict[str, Any]]]]:
     """For a configuration by name: (fields of the record, the graph that Vela got per delegate, Vela's table per
     delegate); sums are over the delegates.
 
@@ -186,7 +186,7 @@ def _lowering_seconds(configuration: Configuration, seconds: dict[str, float]) -
     return {k: v for k, v in seconds.items() if k != unused}
 
 
-def _sum(values: list) -> Any:
+def _sum(values: list[Any]) -> Any:
     """Numbers added, tables added entry by entry."""
     if values and isinstance(values[0], dict):
         return {k: _sum([v[k] for v in values if k in v]) for k in dict.fromkeys(k for v in values for k in v)}

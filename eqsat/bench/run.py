@@ -41,7 +41,7 @@ class TaskOutcome:
     lost: bool = False
 
 
-def attempt(function: str, args: tuple, limits: Limits) -> TaskOutcome:
+def attempt(function: str, args: tuple[Any, ...], limits: Limits) -> TaskOutcome:
     """`isolated.call` with failures as values; runs in a thread here or on a Dask worker."""
     try:
         value, peak = isolated.call(function, args, limits)
@@ -188,8 +188,8 @@ class _Scheduler:
             cold,
             progress,
         )
-        self.ready: list[tuple[int, int, Callable[[TaskOutcome], None], str, tuple]] = []
-        self.pending: dict[Future, Callable[[TaskOutcome], None]] = {}
+        self.ready: list[tuple[int, int, Callable[[TaskOutcome], None], str, tuple[Any, ...]]] = []
+        self.pending: dict[Future[Any], Callable[[TaskOutcome], None]] = {}
         self.number = count()
         lowerings = sum(any(c.kind != LITERT for c in plan.of(m)) for m, _ in plan.pairs)
         self.total, self.done = len(plan.places()) + lowerings, 0

@@ -29,7 +29,7 @@ from eqsat.egraph.rule import Rule
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import evaluate_op
-from eqsat.tensor.types import GraphError, Type
+from eqsat.tensor.types import Array, GraphError, Type
 
 KINDS = ("tagged", "extreme", "random")
 
@@ -54,7 +54,7 @@ class Checked:
     undecided: Mapping[str, int] = field(default_factory=dict)
 
 
-def data(t: Type, kind: str, seed: int = 0) -> np.ndarray:
+def data(t: Type, kind: str, seed: int = 0) -> Array:
     """Returns test data of a type.
 
     kind: "tagged" (a number per element, repeated beyond the dtype's range), "random", or
@@ -62,7 +62,7 @@ def data(t: Type, kind: str, seed: int = 0) -> np.ndarray:
     """
     dtype = DType.of(t.dtype)
     low, high = dtype.limits if dtype.is_integral else (-1000, 1000)
-    flat: np.ndarray
+    flat: Array
     if kind == "tagged":
         flat = (np.arange(t.elements) * 37 + 11 * seed) % (high - low + 1) + (low if high < 2**20 else 0)
     elif kind == "extreme":
@@ -116,17 +116,17 @@ def check_frozen(frozen: Frozen, kinds: Iterable[str] = KINDS) -> Checked:
 
 def class_values(
     frozen: Frozen,
-    inputs: Mapping[str, np.ndarray],
+    inputs: Mapping[str, Array],
     keep: Collection[int] | None = None,
     proved: Collection[int] = (),
-) -> tuple[dict[int, np.ndarray], int]:
+) -> tuple[dict[int, Array], int]:
     """Returns ({class: value}, number of e-nodes evaluated).
 
     inputs: {name: array}. keep: the classes whose values are wanted (None: all).
     proved: the `id` of e-nodes that need not be compared.
     Raises Unsound if e-nodes of a class differ.
     """
-    values: dict[int, np.ndarray] = {}
+    values: dict[int, Array] = {}
     origin: dict[int, ENode] = {}
     evaluated = 0
     for e in visited(frozen, values, keep):
@@ -147,9 +147,7 @@ def class_values(
     return values, evaluated
 
 
-def _evaluate(
-    e: ENode, values: Mapping[int, np.ndarray], t: Type, inputs: Mapping[str, np.ndarray]
-) -> np.ndarray | None:
+def _evaluate(e: ENode, values: Mapping[int, Array], t: Type, inputs: Mapping[str, Array]) -> Array | None:
     if e.op == "input":
         return inputs[dict(e.attrs)["name"]]
     if e.op == "const":
@@ -163,7 +161,7 @@ def _evaluate(
         return None  # opaque
 
 
-def _difference(e: ENode, value: np.ndarray, other: ENode, its: np.ndarray) -> str:
+def _difference(e: ENode, value: Array, other: ENode, its: Array) -> str:
     if value.shape != its.shape:
         return f"{_text(e)} has shape {value.shape}, but {_text(other)} {its.shape}"
     at = tuple(int(i) for i in np.argwhere(value != its)[0])

@@ -19,6 +19,7 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import MemoryMap
 from eqsat.device.core.operands import Stop, Wait
 from eqsat.device.schedule import check_commands
+from eqsat.tensor.types import Array
 
 #: What the model raises of a binary that it does not understand: DeviceError, which is a ValueError, or what Python and
 #: numpy raise of values that do not fit together, or that take more memory than there is.
@@ -37,7 +38,7 @@ class Device:
         except UNKNOWN as e:
             raise _told(e, "its command stream") from e
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Outputs as signed integers of their size, [samples, ...] in Vela's shapes. inputs: [samples, ...] of any
         shape and type with as many bytes as the binary's; without any there is one sample. Raises DeviceError."""
         b = self.binary
@@ -71,7 +72,7 @@ class Device:
         return memory
 
 
-def run(binary: Binary, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def run(binary: Binary, inputs: Sequence[Array]) -> list[Array]:
     """Outputs of one sample, without the axis of samples. Raises DeviceError."""
     return [y[0] for y in Device(binary).run([np.asarray(x)[None] for x in inputs])]
 
@@ -83,7 +84,7 @@ def _told(e: Exception, where: str) -> DeviceError:
     return DeviceError(f"{where}: the model does not understand it ({type(e).__name__}: {e})")
 
 
-def _result(t: Tensor, memory: MemoryMap) -> np.ndarray:
+def _result(t: Tensor, memory: MemoryMap) -> Array:
     if t.element not in (1, 2, 4, 8):
         raise DeviceError(f"the model does not know elements of {t.element} bytes")
     raw = np.ascontiguousarray(memory.at(t.region, t.address, t.bytes))

@@ -18,6 +18,7 @@ from eqsat.ground.worker import Pool, Worker
 from eqsat.target import Target
 from eqsat.tensor.graph import TensorGraph, unpredictable, unread
 from eqsat.tensor.samples import domains, samples
+from eqsat.tensor.types import Array
 from eqsat.tosa.flatbuffer import loads
 from eqsat.tosa.model import packed, unpacked
 from eqsat.tosa.reference import run_samples
@@ -57,7 +58,7 @@ def outputs_of(binary: Binary, inputs: bytes) -> list[dict[str, Any]]:
     return [_outputs(device, [x[k : k + 1] for x in given]) for k in range(samples)]
 
 
-def _outputs(device: Device, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
+def _outputs(device: Device, inputs: Sequence[Array]) -> dict[str, Any]:
     """Of one sample."""
     try:
         return _each(device.run(inputs), 1)[0]
@@ -65,7 +66,7 @@ def _outputs(device: Device, inputs: Sequence[np.ndarray]) -> dict[str, Any]:
         return _why_none(e)
 
 
-def _each(outputs: Sequence[np.ndarray], samples: int) -> list[dict[str, Any]]:
+def _each(outputs: Sequence[Array], samples: int) -> list[dict[str, Any]]:
     return [{"outputs": packed(y[k] for y in outputs)} for k in range(samples)]
 
 
@@ -77,8 +78,8 @@ def check(
     graph: TensorGraph,
     raw: RawOutput,
     via: Pool | Worker,
-    inputs: Sequence[Sequence[np.ndarray]],
-    expected: Sequence[Sequence[np.ndarray]],
+    inputs: Sequence[Sequence[Array]],
+    expected: Sequence[Sequence[Array]],
     timeout: float = 300.0,
 ) -> Verdict:
     """Runs the binary of a graph on samples and compares its outputs with those expected.
@@ -102,8 +103,8 @@ def check(
 def judged(
     graph: TensorGraph,
     answers: Sequence[Mapping[str, Any]],
-    inputs: Sequence[Sequence[np.ndarray]],
-    expected: Sequence[Sequence[np.ndarray]],
+    inputs: Sequence[Sequence[Array]],
+    expected: Sequence[Sequence[Array]],
 ) -> Verdict:
     """The verdict on what a binary gave for each sample (`outputs_of`). One on which TOSA leaves open what the graph
     gives is no sample."""
@@ -128,7 +129,7 @@ def judged(
     return Verdict(True, "", len(ran))
 
 
-def _difference(got: Sequence[Sequence[np.ndarray]], expected: Sequence[Sequence[np.ndarray]]) -> str:
+def _difference(got: Sequence[Sequence[Array]], expected: Sequence[Sequence[Array]]) -> str:
     """Where the outputs of samples differ, or ""."""
     for slot, (ys, ws) in enumerate(zip(zip(*got, strict=True), zip(*expected, strict=True), strict=False)):
         y, w = np.stack(ys), np.stack(ws)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import flatbuffers
@@ -22,7 +22,7 @@ from tosa import OpLocation, TosaBasicBlock, TosaGraph, TosaOperator, TosaRegion
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import Node, TensorGraph
 from eqsat.tensor.ops import OPS, Op, infer
-from eqsat.tensor.types import Const, GraphError, Type, attrs_of
+from eqsat.tensor.types import Array, Const, GraphError, Type, attrs_of
 from eqsat.tosa import schema
 
 IDENTIFIER = b"TOSA"
@@ -50,7 +50,7 @@ class TosaError(ValueError):
     """A flatbuffer that cannot be read; the message says what is wrong and the remedy."""
 
 
-def unpack(raw: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
+def unpack(raw: Array, dtype: str, shape: Sequence[int]) -> Array:
     """Returns the values of a constant from its little-endian bytes.
 
     Returns the raw bytes for dtypes that numpy lacks. Raises TosaError if there are too few bytes.
@@ -71,7 +71,7 @@ def unpack(raw: np.ndarray, dtype: str, shape: Sequence[int]) -> np.ndarray:
     return np.packbits(wide, axis=1, bitorder="little").view(kind.storage).reshape(shape)
 
 
-def pack(data: np.ndarray, dtype: str) -> np.ndarray:
+def pack(data: Array, dtype: str) -> Array:
     """Returns the little-endian bytes of a constant; the inverse of `unpack`."""
     kind = _dtype(dtype)
     if kind.carried:
@@ -162,7 +162,7 @@ class _Reader:
         self.left = most_to_read(buffer)
         self.graph = TensorGraph()
         self.number: dict[str, int] = {}  # tensor name -> node
-        self.constant: dict[str, np.ndarray] = {}  # name -> value of constants and shapes
+        self.constant: dict[str, Array] = {}  # name -> value of constants and shapes
         self.tensors: dict[str, tuple[Type, Any]] = {}
         for i in range(self.block.TensorsLength()):
             t = self.block.Tensors(i)
@@ -208,7 +208,7 @@ class _Reader:
         self._spend(_STRING + len(raw))
         return raw.decode()
 
-    def _data(self, table: Any) -> np.ndarray:
+    def _data(self, table: Any) -> Array:
         """Returns the bytes of a tensor or shape."""
         self._spend(table.DataLength())
         return np.atleast_1d(table.DataAsNumpy()) if table.DataLength() else np.zeros(0, np.uint8)
@@ -398,7 +398,7 @@ class _Writer:
         self.tensors: list[int] = []
         self.shapes: list[int] = []
         self.operators: list[int] = []
-        self.seen: dict[tuple, str] = {}
+        self.seen: dict[tuple[Any, ...], str] = {}
         self.names = _Names(graph)
         for n in graph.live():
             self.location = locations.get(n, "")
@@ -410,26 +410,22 @@ class _Writer:
         self.buffer = self._finish(self.names.inputs, self.names.outputs)
 
     # -- pieces
-    def _strings(self, values: Sequence[str], start) -> int:
-        offsets = [self.b.CreateString(v) for v in values]
+    def _strings(self, values: Sequence[str], start: Callable[..., Any]) -> int:
+        return self._offsets([self.b.CreateString(v) for v in values], start)
+
+    def _offsets(self, offsets: Sequence[int], start: Callable[..., Any]) -> int:
         start(self.b, len(offsets))
         for o in reversed(offsets):
             self.b.PrependUOffsetTRelative(o)
         return self.b.EndVector()
 
-    def _offsets(self, offsets: Sequence[int], start) -> int:
-        start(self.b, len(offsets))
-        for o in reversed(offsets):
-            self.b.PrependUOffsetTRelative(o)
-        return self.b.EndVector()
-
-    def _bytes(self, raw: np.ndarray) -> int:
+    def _bytes(self, raw: Array) -> int:
         self.b.StartVector(1, raw.size, 8)  # 8-byte aligned, as the TOSA serializer does
         self.b.head = self.b.head - raw.size
         self.b.Bytes[self.b.head : self.b.head + raw.size] = raw.tobytes()
         return self.b.EndVector()
 
-    def _tensor(self, name: str, t: Type, raw: np.ndarray | None = None) -> None:
+    def _tensor(self, name: str, t: Type, raw: Array | None = None) -> None:
         data = self._bytes(raw) if raw is not None and raw.size else None
         label = self.b.CreateString(name)
         TosaTensor.StartShapeVector(self.b, len(t.shape))

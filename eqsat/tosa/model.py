@@ -10,15 +10,17 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from eqsat.tensor.types import Array
 
-def packed(arrays: Iterable[np.ndarray]) -> bytes:
+
+def packed(arrays: Iterable[Array]) -> bytes:
     """Returns arrays as one byte string."""
     out = io.BytesIO()
     np.savez(out, **{f"x{i}": x for i, x in enumerate(arrays)})
     return out.getvalue()
 
 
-def unpacked(data: bytes) -> list[np.ndarray]:
+def unpacked(data: bytes) -> list[Array]:
     """Returns the arrays that `packed` was given."""
     with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
         return [arrays[f"x{i}"] for i in range(len(arrays.files))]

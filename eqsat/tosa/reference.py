@@ -15,7 +15,7 @@ from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph, unpredictable
 from eqsat.tensor.movement import Move
 from eqsat.tensor.samples import domains, samples
-from eqsat.tensor.types import GraphError
+from eqsat.tensor.types import Array, GraphError
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.tosa.model import packed, reference, unpacked
 
@@ -32,9 +32,7 @@ _DEATHS = 12
 _KEPT = 10_000_000
 
 
-def run_reference(
-    buffer: bytes, inputs: Sequence[np.ndarray], via: Pool | Worker, timeout: float = 300.0
-) -> list[np.ndarray]:
+def run_reference(buffer: bytes, inputs: Sequence[Array], via: Pool | Worker, timeout: float = 300.0) -> list[Array]:
     """Returns the outputs of the TOSA reference model (`tosa-tools`). Raises WorkerError.
 
     timeout: seconds.
@@ -47,18 +45,18 @@ def run_reference(
 
 def run_samples(
     buffer: bytes,
-    inputs: Sequence[Sequence[np.ndarray]],
+    inputs: Sequence[Sequence[Array]],
     via: Pool | Worker,
     timeout: float = 300.0,
     deaths: int = _DEATHS,
-) -> list[list[np.ndarray] | WorkerError]:
+) -> list[list[Array] | WorkerError]:
     """Returns, per sample, the outputs of the reference model or why there are none.
 
     A sample on which the model crashes fails alone, until there were `deaths` crashes.
     timeout: seconds per request.
     Raises WorkerError if the model refuses the graph itself, or exceeds the timeout.
     """
-    answers: list[list[np.ndarray] | WorkerError] = []
+    answers: list[list[Array] | WorkerError] = []
     parts = [inputs]
     while parts:
         part = parts.pop()
@@ -76,8 +74,8 @@ def run_samples(
 
 
 def _request(
-    buffer: bytes, inputs: Sequence[Sequence[np.ndarray]], via: Pool | Worker, timeout: float
-) -> list[list[np.ndarray] | WorkerError]:
+    buffer: bytes, inputs: Sequence[Sequence[Array]], via: Pool | Worker, timeout: float
+) -> list[list[Array] | WorkerError]:
     answers = via.call(reference, buffer, [packed(xs) for xs in inputs], limits=Limits(timeout))
     return [WorkerError(a, refused=True) if isinstance(a, str) else unpacked(a) for a in answers]
 
@@ -157,25 +155,25 @@ class Reference:
             raise Unjudged(f"the reference model runs the reference on none of {len(drawn)} samples: {refusal}")
 
     @property
-    def outputs(self) -> list[list[np.ndarray]]:
+    def outputs(self) -> list[list[Array]]:
         """The outputs per sample; those that the model does not show have another shape."""
         return [v[: len(self._results)] for v in self._values]
 
-    def values(self, node: int) -> Iterator[np.ndarray]:
+    def values(self, node: int) -> Iterator[Array]:
         """Returns the values of an inner node, one per sample; none if it is not shown."""
         at = self._position.get(node)
         return (v[at] for v in self._values if at is not None and len(v) > at)
 
     def _run(
-        self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[np.ndarray]], deaths: int = _DEATHS
-    ) -> Iterator[list[np.ndarray] | WorkerError]:
+        self, graph: TensorGraph, inner: Sequence[int], drawn: Sequence[Sequence[Array]], deaths: int = _DEATHS
+    ) -> Iterator[list[Array] | WorkerError]:
         """Returns, per sample, the outputs and perhaps inner values of a graph, or an error.
 
         Only the last samples, which are random, have inner values.
         """
         plain = max(0, len(drawn) - self._inner_samples)
         shown = replace(graph, outputs=[*graph.outputs, *inner])
-        parts: list[tuple[bytes, Sequence[Sequence[np.ndarray]]]] = []
+        parts: list[tuple[bytes, Sequence[Sequence[Array]]]] = []
         for g, some in ((graph, drawn[:plain]), (shown, drawn[plain:])):
             if some:
                 size = sum(g.type(o).bytes for o in g.outputs) + sum(x.nbytes for x in some[0])
@@ -253,8 +251,8 @@ def _workers(via: Pool | Worker) -> int:
 
 
 def _run_part(
-    part: tuple[bytes, Sequence[Sequence[np.ndarray]]], via: Pool | Worker, timeout: float, deaths: int
-) -> list[list[np.ndarray] | WorkerError]:
+    part: tuple[bytes, Sequence[Sequence[Array]]], via: Pool | Worker, timeout: float, deaths: int
+) -> list[list[Array] | WorkerError]:
     return run_samples(*part, via, timeout, deaths)
 
 
@@ -271,7 +269,7 @@ class _Difference:
     worst: float = 0.0
     where: str = ""
 
-    def add(self, want: np.ndarray, got: np.ndarray, what: str) -> None:
+    def add(self, want: Array, got: Array, what: str) -> None:
         if np.array_equal(want, got, equal_nan=want.dtype.kind == "f"):
             return
         difference = float(np.abs(want.astype(np.float64) - got.astype(np.float64)).max())

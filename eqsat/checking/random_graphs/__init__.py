@@ -23,7 +23,7 @@ from eqsat.checking.random_graphs.builder import Builder, Unfit
 from eqsat.checking.random_graphs.profiles import NETWORK, PROFILES, RULE, Profile
 from eqsat.tensor.graph import TensorGraph
 from eqsat.tensor.ops import OPS
-from eqsat.tensor.types import GraphError
+from eqsat.tensor.types import Array, GraphError
 
 __all__ = ["NETWORK", "PROFILES", "RULE", "Profile", "random_graph"]
 
@@ -54,7 +54,7 @@ def _operators(g: TensorGraph) -> int:
     return sum(OPS[n.op].kind != "leaf" for n in g.nodes)
 
 
-def _grow(b: Builder, weights: np.ndarray) -> None:
+def _grow(b: Builder, weights: Array) -> None:
     """Adds one random block, unless it does not fit."""
     x = b.values[-1] if b.chance(0.75) else b.of(*b.values)
     grow = BLOCKS[int(b.rng.choice(len(BLOCKS), p=weights))].grow

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import prod
+from typing import Any, TypeVar
 
 import numpy as np
 
 from eqsat.tensor import makers
 from eqsat.tensor.dtypes import DType
 from eqsat.tensor.graph import TensorGraph
-from eqsat.tensor.types import Attrs
+from eqsat.tensor.types import Array, Attrs
+
+_T = TypeVar("_T")
 
 #: Shift with which a RESCALE by a multiplier of 2**30 has a scale of 1.
 _ONE = 30
@@ -42,13 +45,13 @@ class Builder:
     def between(self, low: int, high: int) -> int:
         return int(self.rng.integers(low, high, endpoint=True))
 
-    def of(self, *options):
+    def of(self, *options: _T) -> _T:
         return options[self.between(0, len(options) - 1)]
 
     def chance(self, share: float) -> bool:
         return bool(self.rng.random() < share)
 
-    def array(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> np.ndarray:
+    def array(self, shape: Sequence[int], dtype: str, low: int | None = None, high: int | None = None) -> Array:
         limits = DType.of(dtype).limits
         return self.rng.integers(
             limits[0] if low is None else low, limits[1] if high is None else high, shape, endpoint=True
@@ -96,7 +99,7 @@ class Builder:
 
     # -- data movement
 
-    def add(self, op: str, *xs: int, **attrs) -> int:
+    def add(self, op: str, *xs: int, **attrs: Any) -> int:
         """Adds an operator. Raises Unfit if it is not wanted, GraphError if it does not fit."""
         self.want(op not in self.without)
         return self.g.add(op, xs, **attrs)
@@ -230,7 +233,7 @@ class Builder:
             )
         if kind == 4:
             return self.add("negate", x, in_zp=(self.zero(dtype),), out_zp=(self.zero(dtype),))
-        return self.of(lambda: self.add("bitwise_not", x), lambda: self.add("identity", x))()
+        return self.add(self.of("bitwise_not", "identity"), x)
 
     # -- shapes
 

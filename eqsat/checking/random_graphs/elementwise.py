@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eqsat.checking.random_graphs.blocks import block
 from eqsat.checking.random_graphs.builder import Builder
 from eqsat.checking.random_graphs.moving import shuffle
@@ -138,13 +140,12 @@ def casts(b: Builder, x: int) -> list[int]:
         return [b.rescale(x, "INT8")]
     if dtype == "INT16":
         return [b.rescale(x, "INT8", (1 << 30,), (30 + 7,), out_zp=b.zero("INT8"))]
-    return [
-        b.of(
-            lambda: b.add("cast", x, dtype="INT16"),
-            lambda: b.add("cast", x, dtype="BOOL"),
-            lambda: b.rescale(x, "INT16", (1 << 30,), (24,), in_zp=b.zero("INT8")),
-        )()
-    ]
+    made: Callable[[], int] = b.of(
+        lambda: b.add("cast", x, dtype="INT16"),
+        lambda: b.add("cast", x, dtype="BOOL"),
+        lambda: b.rescale(x, "INT16", (1 << 30,), (24,), in_zp=b.zero("INT8")),
+    )
+    return [made()]
 
 
 @block(0.8)

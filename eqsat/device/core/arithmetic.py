@@ -12,6 +12,7 @@ import numpy as np
 from eqsat.device.core.errors import DeviceError, DeviceFault
 from eqsat.device.core.operands import SAME, Element, FixedPointScale
 from eqsat.device.core.registers import Rounding
+from eqsat.tensor.types import Array
 
 #: Values, multipliers and what is added for rounding stay below this where one multiplication in int64 is enough.
 _PLAIN = 1 << 62
@@ -33,12 +34,12 @@ BINARY = {
 class Scales:
     """Of each output channel: bias (int64), multiplier (int64) and shift (int64)."""
 
-    bias: np.ndarray
-    multiplier: np.ndarray
-    shift: np.ndarray
+    bias: Array
+    multiplier: Array
+    shift: Array
 
 
-def held(sums: np.ndarray, bits: int) -> np.ndarray:
+def held(sums: Array, bits: int) -> Array:
     """Sums that accumulators of so many bits hold. Raises DeviceFault."""
     limit = 1 << bits - 1
     if sums.size and not (-limit <= sums.min() and sums.max() < limit):
@@ -46,9 +47,7 @@ def held(sums: np.ndarray, bits: int) -> np.ndarray:
     return sums
 
 
-def scaled(
-    values: np.ndarray, multiplier: np.ndarray | int, shift: np.ndarray | int, rounding: Rounding, double: int = 0
-) -> np.ndarray:
+def scaled(values: Array, multiplier: Array | int, shift: Array | int, rounding: Rounding, double: int = 0) -> Array:
     """int64: values * multiplier / 2**shift, rounded. Multipliers are below 2**32. double: by how many bits the first
     of two roundings lies lower. Raises DeviceError where the result has no room."""
     shift, multiplier = np.asarray(shift, np.int64), np.asarray(multiplier, np.int64)
@@ -71,12 +70,12 @@ def scaled(
     return shifted(values, multiplier, shift, added)
 
 
-def scaled_by(values: np.ndarray, scale: FixedPointScale, rounding: Rounding) -> np.ndarray:
+def scaled_by(values: Array, scale: FixedPointScale, rounding: Rounding) -> Array:
     """The same with one factor for all. Raises DeviceError."""
     return values if scale == SAME else scaled(values, scale.multiplier, scale.shift, rounding)
 
 
-def shifted(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, added: np.ndarray) -> np.ndarray:
+def shifted(values: Array, multiplier: Array, shift: Array, added: Array) -> Array:
     """int64: (values * multiplier + added) >> shift, of multipliers below 2**32. Raises DeviceError where the result
     has no room."""
     largest = int(np.abs(values).max(initial=0))
@@ -85,7 +84,7 @@ def shifted(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, added
     return _wide(values, multiplier, shift, added, largest)
 
 
-def _wide(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, added: np.ndarray, largest: int) -> np.ndarray:
+def _wide(values: Array, multiplier: Array, shift: Array, added: Array, largest: int) -> Array:
     """The same where the product has no room in int64: from the two halves of the values."""
     if largest >= _PLAIN:
         raise DeviceError("an accumulator beyond 62 bits")
@@ -104,13 +103,13 @@ def _wide(values: np.ndarray, multiplier: np.ndarray, shift: np.ndarray, added: 
     )
 
 
-def leading_zeros(values: np.ndarray) -> np.ndarray:
+def leading_zeros(values: Array) -> Array:
     """Of numbers of 32 bits."""
     # frexp counts the bits of a number; below zero there is no leading zero
     return np.where(values < 0, 0, 32 - np.frexp(np.maximum(values, 0).astype(np.float64))[1])
 
 
-def fitting(values: np.ndarray, element: Element) -> np.ndarray:
+def fitting(values: Array, element: Element) -> Array:
     """The same. Raises DeviceError where the type has no room for them."""
     least, most = element.limits
     if values.size and (values.min() < least or values.max() > most):
@@ -123,7 +122,7 @@ def table_bytes(chosen: Element, result: Element) -> int:
     return 256 * result.bytes if chosen.bits == 8 else 2048
 
 
-def looked_up(values: np.ndarray, chosen: Element, result: Element, table: bytes) -> np.ndarray:
+def looked_up(values: Array, chosen: Element, result: Element, table: bytes) -> Array:
     """int64: 8 bits choose one of 256 entries of the result's size; of 16 bits the upper nine choose a base and a slope
     of 16 bits each, and the lower seven how far to go, which a result of 32 bits keeps as a fraction."""
     place = values - chosen.limits[0]

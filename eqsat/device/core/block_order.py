@@ -19,6 +19,7 @@ from eqsat.device.core.memory import BRICK, tiles
 from eqsat.device.core.operands import FeatureMap, Kernel
 from eqsat.device.core.registers import ActivationFormat
 from eqsat.device.core.touched import of_map, overlap
+from eqsat.tensor.types import Array
 
 #: (first, behind the last) element along height, width and depth.
 Span = tuple[int, int]
@@ -128,8 +129,8 @@ class _Runs:
     """The bytes of a box: from `starts` to `ends`, in order."""
 
     region: int
-    starts: np.ndarray
-    ends: np.ndarray
+    starts: Array
+    ends: Array
 
     @staticmethod
     def of(m: FeatureMap, box: Box) -> _Runs:

@@ -13,6 +13,7 @@ import numpy as np
 from eqsat.device.core.errors import DeviceFault
 from eqsat.device.core.operands import ByteRange, FeatureMap
 from eqsat.device.core.registers import ActivationFormat
+from eqsat.tensor.types import Array
 
 BRICK = 16
 #: Axes as in an index: samples, height, width, depth.
@@ -31,18 +32,18 @@ class MemoryMap:
 
     def __init__(self, samples: int, sizes: dict[int, int], shared: int) -> None:
         self.samples = samples
-        self._regions: dict[int | None, np.ndarray] = {
+        self._regions: dict[int | None, Array] = {
             None: np.zeros((samples, shared), np.uint8),
             **{k: np.zeros((samples, n), np.uint8) for k, n in sizes.items()},
         }
 
-    def region(self, number: int | None) -> np.ndarray:
+    def region(self, number: int | None) -> Array:
         """[samples, bytes]. Raises DeviceFault."""
         if number not in self._regions:
             raise DeviceFault(f"there is no region {number}")
         return self._regions[number]
 
-    def at(self, number: int | None, address: int, length: int) -> np.ndarray:
+    def at(self, number: int | None, address: int, length: int) -> Array:
         """[samples, length], a view. Raises DeviceFault."""
         region = self.region(number)
         if not 0 <= address <= address + length <= region.shape[1]:
@@ -55,7 +56,7 @@ class MemoryMap:
         """What is the same in all samples, of the first."""
         return self.at(place.region, place.address, place.length)[0].tobytes()
 
-    def read(self, m: FeatureMap) -> np.ndarray:
+    def read(self, m: FeatureMap) -> Array:
         """[samples, height, width, depth] of its dtype. Raises DeviceFault."""
         parts = list(self._views(m))
         if len(parts) == 1:
@@ -65,12 +66,12 @@ class MemoryMap:
             out[index] = view
         return out
 
-    def write(self, m: FeatureMap, values: np.ndarray) -> None:
+    def write(self, m: FeatureMap, values: Array) -> None:
         """Raises DeviceFault."""
         for index, view in self._views(m):
             view[...] = values[index]
 
-    def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, np.ndarray]]:
+    def _views(self, m: FeatureMap) -> Iterator[tuple[_Index, Array]]:
         """The feature map in pieces that one view can show: where they are in it, and the view, [samples, height,
         width, depth]."""
         for rows, columns, base in tiles(m):
@@ -84,7 +85,7 @@ class MemoryMap:
                 index = (slice(None), rows, columns, channels)
                 yield index, self._view(m, address, rows, columns, channels.stop - first)
 
-    def _view(self, m: FeatureMap, address: int, rows: slice, columns: slice, depth: int) -> np.ndarray:
+    def _view(self, m: FeatureMap, address: int, rows: slice, columns: slice, depth: int) -> Array:
         region = self.region(m.region)
         shape = (self.samples, rows.stop - rows.start, columns.stop - columns.start, depth)
         strides = (region.strides[0], m.stride_y, m.stride_x, m.element.bytes)

@@ -24,6 +24,7 @@ import numpy as np
 
 from eqsat.device.core.arithmetic import Scales
 from eqsat.device.core.errors import DeviceFault
+from eqsat.tensor.types import Array
 
 _NO_RUNS, _PADDING, _NOT_DIVIDED = 6, 7, 7
 #: Quotients in a chunk; of weights that are not divided and wider than 5 bits; of runs with the largest divisor.
@@ -58,7 +59,7 @@ class _Bits:
         if self.at > self.end:
             raise DeviceFault(f"a stream of weights goes on behind its {self.end // 8} bytes")
 
-    def many(self, starts: np.ndarray, count: int) -> np.ndarray:
+    def many(self, starts: Array, count: int) -> Array:
         """`count` bits at each of the places, which `skip` went over."""
         return self._windows[starts >> 3] >> (starts & 7) & (1 << count) - 1
 
@@ -67,7 +68,7 @@ class _Bits:
 class _Palette:
     """entries: of places below their number; offset: what those above begin with; bits: of an entry."""
 
-    entries: np.ndarray
+    entries: Array
     offset: int
     bits: int
 
@@ -76,7 +77,7 @@ class _Palette:
         """Of a place that is not divided."""
         return (len(self.entries) - 1).bit_length() if len(self.entries) else self.bits
 
-    def weights(self, places: np.ndarray) -> np.ndarray:
+    def weights(self, places: Array) -> Array:
         """Raises DeviceFault."""
         if len(places) and int(places.max()) >= _INDICES:
             raise DeviceFault("a stream of weights has one of more than 9 bits")
@@ -113,7 +114,7 @@ class _Numbers:
         self.ready = next_ready
         self.seen += next_ready
 
-    def values(self, steps: np.ndarray, ends: np.ndarray, bits: _Bits) -> np.ndarray:
+    def values(self, steps: Array, ends: Array, bits: _Bits) -> Array:
         """int64 [wanted]. steps: what each place in unary adds to a quotient; ends: whether one ends there."""
         totals = np.cumsum(steps)[ends][: self.wanted]
         quotients = np.diff(totals, prepend=0)
@@ -133,7 +134,7 @@ def scales(stream: bytes, depth: int, bias: int, end: int) -> Scales:
     return Scales(np.where(added >> 8 * bias - 1, added - (1 << 8 * bias), added), multiplier, records[:, end] & 63)
 
 
-def fill(out: np.ndarray, places: np.ndarray, values: np.ndarray) -> None:
+def fill(out: Array, places: Array, values: Array) -> None:
     """Puts the values of a stream where they belong in the flat weights; -1 is the place of one that only fills up.
     Raises DeviceFault where there are fewer."""
     if len(values) < len(places):
@@ -143,7 +144,7 @@ def fill(out: np.ndarray, places: np.ndarray, values: np.ndarray) -> None:
 
 
 @lru_cache(512)
-def decoded(stream: bytes) -> np.ndarray:
+def decoded(stream: bytes) -> Array:
     """int16: all weights of a stream, in its order. Raises DeviceFault where the stream is damaged."""
     bits, parts = _Bits(stream), [np.zeros(0, np.int64)]
     palette: _Palette | None = None
@@ -178,9 +179,7 @@ def _palette(bits: _Bits) -> _Palette:
     return _Palette(np.array(entries, np.int64), offset, width)
 
 
-def _slice(
-    bits: _Bits, weights: _Numbers, zeros: _Numbers, plain: bool, ends_at_two: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _slice(bits: _Bits, weights: _Numbers, zeros: _Numbers, plain: bool, ends_at_two: bool) -> tuple[Array, Array]:
     """(places in the palette, lengths of runs of zeros). Weights and runs wait for each other, so that none is far
     ahead. Raises DeviceFault."""
     room = _WIDE_CHUNK if plain and weights.bits > 5 else _CHUNK
@@ -208,7 +207,7 @@ def _slice(
     return places, zeros.values(marks, marks == 0, bits)
 
 
-def _codes(firsts: np.ndarray, seconds: np.ndarray, room: int) -> np.ndarray:
+def _codes(firsts: Array, seconds: Array, room: int) -> Array:
     """What each place of the chunks adds to a quotient: 0, or 1, or 2 where the bit of the second word that belongs to
     a bit of the first is set."""
     ones = firsts[:, None] >> np.arange(room) & 1
@@ -216,7 +215,7 @@ def _codes(firsts: np.ndarray, seconds: np.ndarray, room: int) -> np.ndarray:
     return (ones + (ones & seconds[:, None] >> np.maximum(which, 0))).reshape(-1)
 
 
-def _spread(weights: np.ndarray, runs: np.ndarray, zeros_first: bool) -> np.ndarray:
+def _spread(weights: Array, runs: Array, zeros_first: bool) -> Array:
     """Weights with runs of zeros behind each, and before the first one where a palette is new."""
     if not len(runs):
         return weights

@@ -8,6 +8,7 @@ import numpy as np
 
 from eqsat.device.core.operands import Kernel
 from eqsat.device.core.registers import IfmUpscaleMode
+from eqsat.tensor.types import Array
 
 #: Elements of the windows that one matrix product is given, at most.
 _CHUNK = 1 << 22
@@ -23,7 +24,7 @@ class Window:
     upscale: IfmUpscaleMode
     zero_point: int
 
-    def padded(self, x: np.ndarray, fill: float) -> np.ndarray:
+    def padded(self, x: Array, fill: float) -> Array:
         """float64 [samples, height, width, depth]: all that is read, with `fill` around it."""
         values = x.astype(np.float64) - self.zero_point
         if self.upscale == IfmUpscaleMode.NEAREST:
@@ -52,7 +53,7 @@ class Window:
         result[:, kernel.top : kernel.top + rows, kernel.left : kernel.left + columns] = values[:, :rows, :columns]
         return result
 
-    def taps(self, x: np.ndarray, axis: int) -> list[np.ndarray]:
+    def taps(self, x: Array, axis: int) -> list[Array]:
         """Per element of the kernel along an axis (1 or 2), what it sees at every output position."""
         n, stride, dilation = self.out[axis - 1], self.kernel.stride[axis - 1], self.kernel.dilation[axis - 1]
         size = (self.kernel.height, self.kernel.width)[axis - 1]
@@ -63,7 +64,7 @@ class Window:
             seen.append(x[tuple(index)])
         return seen
 
-    def combined(self, x: np.ndarray, combine: np.ufunc, fill: float) -> np.ndarray:
+    def combined(self, x: Array, combine: np.ufunc, fill: float) -> Array:
         """float64: `combine` over the elements of each window."""
         values = self.padded(x, fill)
         for axis in (1, 2):
@@ -73,7 +74,7 @@ class Window:
                 combine(values, more, out=values)
         return values
 
-    def convolved(self, x: np.ndarray, weights: np.ndarray, depthwise: bool) -> np.ndarray:
+    def convolved(self, x: Array, weights: Array, depthwise: bool) -> Array:
         """Accumulators, int64 [samples, height, width, out], without biases. weights: [out, height, width, in].
         Computed in float64, in which sums below 2**53 are exact."""
         values = self.padded(x, 0.0)
@@ -90,7 +91,7 @@ class Window:
             return (sampled @ matrix).astype(np.int64)
         return self._by_windows(values, matrix)
 
-    def _by_windows(self, values: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    def _by_windows(self, values: Array, matrix: Array) -> Array:
         s, d, out = self.kernel.stride, self.kernel.dilation, self.out
         span = (self.kernel.height - 1) * d[0] + 1, (self.kernel.width - 1) * d[1] + 1
         windows = np.lib.stride_tricks.sliding_window_view(values, span, axis=(1, 2))  # type: ignore[call-overload]

@@ -11,6 +11,7 @@ from eqsat.device.core.operands import ByteRange, Element
 from eqsat.device.core.state import number
 from eqsat.device.ethos_u55.commands import Activation, Output
 from eqsat.device.ethos_u55.registers import ActivationClipRange, ActivationFunction
+from eqsat.tensor.types import Array
 
 #: The type that a result is clipped to, where that is not the output's.
 CLIPPED = {
@@ -22,7 +23,7 @@ CLIPPED = {
 _TABLES, _SLOT = 2048, 256
 
 
-def activated(values: np.ndarray, activation: Activation, element: Element, table: bytes | None) -> np.ndarray:
+def activated(values: Array, activation: Activation, element: Element, table: bytes | None) -> Array:
     """Results (int64, zero point added) clamped, looked up in the table of a TABLE activation and as `element` has
     them.
     Raises DeviceError."""
@@ -47,7 +48,7 @@ def table_place(o: Output, shared: int) -> ByteRange | None:
     return ByteRange(None, at, arithmetic.table_bytes(CLIPPED.get(o.activation.clip_range, element), element))
 
 
-def looked_up(values: np.ndarray, clipped: Element, element: Element, table: bytes) -> np.ndarray:
+def looked_up(values: Array, clipped: Element, element: Element, table: bytes) -> Array:
     """As the other families do it. Raises DeviceError for tables that the model does not know."""
     if not clipped.signed and clipped.bits == 16:
         raise DeviceError("the model does not know tables of UINT16")

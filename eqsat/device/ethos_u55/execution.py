@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from eqsat.device.core.arithmetic import Scales, held
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.memory import Constants, MemoryMap
@@ -18,6 +16,7 @@ from eqsat.device.ethos_u55.operations import averaged, combined, convolved, out
 from eqsat.device.ethos_u55.registers import AccFormat, ActivationClipRange, ActivationFunction, PoolingMode
 from eqsat.device.ethos_u55.weights import Order, scales, weights
 from eqsat.target.family import Core
+from eqsat.tensor.types import Array
 
 #: Bits of an accumulator.
 ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I40: 40}
@@ -51,7 +50,7 @@ class Execution:
                 _store(c.output, combined(c, memory.read(c.ifm), second), None, memory)
 
 
-def weights_of(c: Convolution, core: Core, memory: Constants) -> np.ndarray:
+def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
     """int16 [out, height, width, in]. Raises DeviceError."""
     if c.decomposition != KernelDecomposition.D8X8 or c.block.accumulators == AccFormat.F16:
         raise DeviceError(f"the model does not know {c.decomposition.name} or {c.block.accumulators.name}")
@@ -108,7 +107,7 @@ def _pool(c: Pooling, memory: MemoryMap) -> None:
     _store(out, values, own, memory)
 
 
-def _store(o: Output, values: np.ndarray, own: Scales | None, memory: MemoryMap) -> None:
+def _store(o: Output, values: Array, own: Scales | None, memory: MemoryMap) -> None:
     table = table_of(o, memory.region(None).shape[1], memory)
     memory.write(o.map, activated(output(o, values, own), o.activation, o.map.element, table))
 

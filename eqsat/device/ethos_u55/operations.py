@@ -12,6 +12,7 @@ from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.windows import Window
 from eqsat.device.ethos_u55.commands import Convolution, Elementwise, Output, Pooling
 from eqsat.device.ethos_u55.registers import ElementwiseMode, IfmScaleMode, PoolingMode, RoundMode
+from eqsat.tensor.types import Array
 
 #: By the bits of its elements, how far the operand of a sum that OPA_SCALE does not scale is shifted to the left.
 BUILT_IN = {8: 19, 16: 14}
@@ -21,12 +22,12 @@ def _window(c: Convolution | Pooling) -> Window:
     return Window(c.kernel, c.output.shape[:2], c.upscale, c.ifm.zero_point)
 
 
-def convolved(c: Convolution, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def convolved(c: Convolution, x: Array, weights: Array) -> Array:
     """Accumulators, int64 [samples, height, width, out], without biases. weights: [out, height, width, in]."""
     return _window(c).convolved(x, weights, c.depthwise)
 
 
-def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
+def pooled(c: Pooling, x: Array) -> Array:
     """int64 [samples, height, width, depth]: the maximum, or the sum, of each window; or the sum over the depth."""
     largest = c.mode == PoolingMode.MAX
     values = _window(c).combined(x, np.maximum if largest else np.add, -np.inf if largest else 0.0)
@@ -35,7 +36,7 @@ def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
     return values.astype(np.int64)
 
 
-def averaged(c: Pooling, sums: np.ndarray) -> np.ndarray:
+def averaged(c: Pooling, sums: Array) -> Array:
     """Sums over windows that reach into the padding, each divided by how many elements it has seen.
 
     Vela leaves this division to the hardware (`ethos_u55_register_cs_generator.cpp`, GenerateOFMScalingForPooling). How
@@ -49,14 +50,14 @@ def averaged(c: Pooling, sums: np.ndarray) -> np.ndarray:
     return scaled(sums, *reciprocals(counts), c.output.rounding.rule)
 
 
-def reciprocals(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def reciprocals(counts: Array) -> tuple[Array, Array]:
     """Multipliers and shifts that divide by these counts."""
     bits = np.where(counts > 1, np.frexp(np.maximum(counts - 1, 1).astype(np.float64))[1], 0)
     shift = 31 + bits
     return -(-((np.int64(1) << shift) + (np.int64(1) << bits)) // counts), shift
 
 
-def combined(c: Elementwise, x: np.ndarray, y: np.ndarray | int | None) -> np.ndarray:
+def combined(c: Elementwise, x: Array, y: Array | int | None) -> Array:
     """int64: the result of an elementwise operation before the output's scaling. x: IFM, y: IFM2 or the scalar."""
     values = x.astype(np.int64) - c.ifm.zero_point
     if y is None:
@@ -75,7 +76,7 @@ def combined(c: Elementwise, x: np.ndarray, y: np.ndarray | int | None) -> np.nd
     raise DeviceError(f"the model does not know {c.mode.name} with two operands")
 
 
-def _unary(c: Elementwise, values: np.ndarray) -> np.ndarray:
+def _unary(c: Elementwise, values: Array) -> Array:
     match c.mode:
         case ElementwiseMode.ABS:
             return np.abs(values)
@@ -84,7 +85,7 @@ def _unary(c: Elementwise, values: np.ndarray) -> np.ndarray:
     raise DeviceError(f"the model does not know {c.mode.name}")
 
 
-def _operands(c: Elementwise, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _operands(c: Elementwise, a: Array, b: Array) -> tuple[Array, Array]:
     """Both operands of a sum, scaled: each by 16 bits without a shift; or the one that the mode names by OPA_SCALE, and
     the other by a shift to the left that the hardware has built in (1 << 19 for 8 bits, 1 << 14 for 16;
     `ethos_u55_constraints.cpp`)."""
@@ -102,7 +103,7 @@ def _operands(c: Elementwise, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray,
     return a << shift, scaled_by(b, c.opa, c.input_rounding.rule)
 
 
-def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: RoundMode) -> np.ndarray:
+def _shifted_right(a: Array, b: Array, rounding: RoundMode) -> Array:
     """Only NATURAL is documented, as a rounded shift (`ethosu/vela/api.py`)."""
     if rounding != RoundMode.NATURAL:
         raise DeviceError(f"the model does not know how SHR rounds with {rounding.name}")
@@ -111,7 +112,7 @@ def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: RoundMode) -> np.ndar
     return scaled(a, 1, b, rounding.rule)
 
 
-def output(o: Output, values: np.ndarray, own: Scales | None) -> np.ndarray:
+def output(o: Output, values: Array, own: Scales | None) -> Array:
     """Accumulators scaled, with the output's zero point. own: each channel's bias and scale."""
     if own is not None:
         values = scaled(values + own.bias, own.multiplier, own.shift, o.rounding.rule)

@@ -16,6 +16,7 @@ import numpy as np
 from eqsat.device.core import weight_stream
 from eqsat.device.core.arithmetic import Scales
 from eqsat.device.core.weight_stream import decoded, fill
+from eqsat.tensor.types import Array
 
 #: Depth of the blocks in which input channels are walked, and of the micro blocks that they are made of.
 DEEP, SHALLOW, _MICRO = 32, 16, 8
@@ -45,7 +46,7 @@ class Order:
         return (2 if self.bits == 16 else 4) if self.part_kernel else 1
 
 
-def weights(streams: tuple[bytes, ...], order: Order) -> np.ndarray:
+def weights(streams: tuple[bytes, ...], order: Order) -> Array:
     """int16 [out, height, width, in]. Raises DeviceError."""
     out = np.zeros(order.shape, np.int16)
     for core, stream in enumerate(streams):
@@ -54,7 +55,7 @@ def weights(streams: tuple[bytes, ...], order: Order) -> np.ndarray:
 
 
 @lru_cache(64)
-def _places(order: Order, core: int) -> np.ndarray:
+def _places(order: Order, core: int) -> Array:
     """Of every weight in a core's stream the position in the flat weights; -1 of one that only fills up."""
     depth = -(-(order.shape[0] - core) // order.cores)
     block = (order.block + order.cores - 1 - core) // order.cores
@@ -79,7 +80,7 @@ def _places(order: Order, core: int) -> np.ndarray:
     return np.concatenate(places)
 
 
-def _within(order: Order, spans: tuple[int, int], size: tuple[int, int]) -> tuple[np.ndarray, ...]:
+def _within(order: Order, spans: tuple[int, int], size: tuple[int, int]) -> tuple[Array, ...]:
     """Output channel, y, x and input channel of the elements of one block, as arrays that broadcast in the order of the
     stream: input micro blocks (outside, of a part-kernel order), output micro blocks, kernel elements, input micro
     blocks (else), output channels, input channels."""

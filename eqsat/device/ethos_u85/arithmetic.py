@@ -11,6 +11,7 @@ from eqsat.device.core.registers import Rounding
 from eqsat.device.core.state import number
 from eqsat.device.ethos_u85.commands import Activation, InputScale
 from eqsat.device.ethos_u85.registers import ActivationClipRange, ActivationFunction, RoundModeIfm
+from eqsat.tensor.types import Array
 
 _BYTE, _BYTE_UNSIGNED, _SHORT = Element(True, 8), Element(False, 8), Element(True, 16)
 #: Of the tables: what chooses an entry, and what a result is.
@@ -24,7 +25,7 @@ TABLES = {
 }
 
 
-def scaled_input(values: np.ndarray, how: InputScale) -> np.ndarray:
+def scaled_input(values: Array, how: InputScale) -> Array:
     if how.scale == SAME:
         return values
     natural = how.rounding == RoundModeIfm.NATURAL
@@ -42,7 +43,7 @@ def table_place(activation: Activation) -> ByteRange | None:
     return ByteRange(None, activation.table * size, size)
 
 
-def activated(values: np.ndarray, activation: Activation, element: Element, table: bytes | None) -> np.ndarray:
+def activated(values: Array, activation: Activation, element: Element, table: bytes | None) -> Array:
     """Results (int64, zero point added) clamped, looked up in `table` and as `element` has them. Raises DeviceError."""
     chosen, result = TABLES.get(activation.function, (element, element))
     if result != element:

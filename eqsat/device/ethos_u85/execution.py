@@ -39,6 +39,7 @@ from eqsat.device.ethos_u85.registers import (
 )
 from eqsat.device.ethos_u85.weights import Order, scales, weights
 from eqsat.target.family import Core
+from eqsat.tensor.types import Array
 
 #: Bits of an accumulator.
 ACCUMULATORS = {AccFormat.I32: 32, AccFormat.I48: 48}
@@ -51,8 +52,8 @@ class Execution:
 
     def __init__(self, core: Core, memory: MemoryMap) -> None:
         self._core, self._memory = core, memory
-        self._chained: dict[int, np.ndarray] = {}
-        self._kept: np.ndarray | None = None
+        self._chained: dict[int, Array] = {}
+        self._kept: Array | None = None
 
     def step(self, c: Command) -> None:
         """Executes one command. Raises DeviceError."""
@@ -78,7 +79,7 @@ class Execution:
             case Resize():
                 self._finish(c.accumulators, resized(c, self._memory.read(c.ifm)), None, c.output, None)
 
-    def _operand(self, o: Operand, shape: tuple[int, int, int]) -> np.ndarray:
+    def _operand(self, o: Operand, shape: tuple[int, int, int]) -> Array:
         """int64, without its zero point."""
         match o:
             case Scalar():
@@ -105,7 +106,7 @@ class Execution:
         values = held(sums, ACCUMULATORS[c.accumulators.format])
         return self._finish(c.accumulators, values, c.ifm2, c.output, c.scales)
 
-    def _product(self, c: Convolution, x: np.ndarray) -> np.ndarray:
+    def _product(self, c: Convolution, x: Array) -> Array:
         """Each row of the second operand is the weights of one channel of the output."""
         assert c.ifm2 is not None
         second = self._memory.read(c.ifm2)[:, 0].astype(np.float64) - c.ifm2.zero_point
@@ -116,7 +117,7 @@ class Execution:
     def _finish(
         self,
         how: Accumulators,
-        values: np.ndarray,
+        values: Array,
         start: FeatureMap | None,
         out: Output,
         own: ByteRange | None,
@@ -140,7 +141,7 @@ class Execution:
             values = scaled_by(values, out.scale, out.rounding)
         self._store(out, values)
 
-    def _store(self, out: Output, values: np.ndarray) -> None:
+    def _store(self, out: Output, values: Array) -> None:
         if out.map is None:
             raise DeviceError("an output that goes nowhere")
         place = table_place(out.activation)
@@ -163,7 +164,7 @@ class Execution:
             piece[...] = data
         return None
 
-    def _pieces(self, side: DmaSide, length: int, steps: list[tuple[int, int]]) -> Iterator[np.ndarray]:
+    def _pieces(self, side: DmaSide, length: int, steps: list[tuple[int, int]]) -> Iterator[Array]:
         for outer, inner in steps:
             yield self._memory.at(side.region, side.address + outer * side.strides[0] + inner * side.strides[1], length)
 
@@ -188,7 +189,7 @@ class Execution:
                 self._memory.at(c.destination.region, destination, c.length)[sample] = data
 
 
-def weights_of(c: Convolution, core: Core, memory: Constants) -> np.ndarray:
+def weights_of(c: Convolution, core: Core, memory: Constants) -> Array:
     """int16 [out, height, width, in]. Raises DeviceError."""
     if c.decomposition != KernelDecomposition.D8X8:
         raise DeviceError(f"the model does not know {c.decomposition.name}")

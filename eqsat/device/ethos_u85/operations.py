@@ -12,6 +12,7 @@ from eqsat.device.core.windows import Window
 from eqsat.device.ethos_u85.arithmetic import scaled_input
 from eqsat.device.ethos_u85.commands import Convolution, Elementwise, Pooling, Resize, ResizeAxis
 from eqsat.device.ethos_u85.registers import ElementwiseMode, PoolingMode, ResizeMode
+from eqsat.tensor.types import Array
 
 _WORD = 0xFFFFFFFF
 #: What scales its operands first.
@@ -24,7 +25,7 @@ def window(c: Convolution | Pooling) -> Window:
     return Window(c.kernel, c.output.shape[:2], c.upscale, c.ifm.zero_point)
 
 
-def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
+def pooled(c: Pooling, x: Array) -> Array:
     """Raises DeviceError."""
     w = window(c)
     match c.mode:
@@ -48,7 +49,7 @@ def pooled(c: Pooling, x: np.ndarray) -> np.ndarray:
     return values.astype(np.int64)
 
 
-def _averaged(w: Window, x: np.ndarray) -> np.ndarray:
+def _averaged(w: Window, x: Array) -> Array:
     """The mean of what a window sees of the input, a half rounded away from zero. The hardware divides itself; TOSA's
     reciprocals, which it has to agree with, round like this."""
     sums = w.combined(x, np.add, 0.0).astype(np.int64)
@@ -58,7 +59,7 @@ def _averaged(w: Window, x: np.ndarray) -> np.ndarray:
     return np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts))
 
 
-def _first_largest(c: Pooling, x: np.ndarray) -> np.ndarray:
+def _first_largest(c: Pooling, x: Array) -> Array:
     """The number of the first largest element of each window, in the upper bits of an accumulator; Vela shifts the
     value below it away."""
     axis = 2 if c.mode == PoolingMode.ARGMAX_X else 1
@@ -70,7 +71,7 @@ def _first_largest(c: Pooling, x: np.ndarray) -> np.ndarray:
     return np.argmax(np.stack(seen), axis=0).astype(np.int64) << ABOVE
 
 
-def combined(c: Elementwise, operands: list[np.ndarray]) -> np.ndarray:
+def combined(c: Elementwise, operands: list[Array]) -> Array:
     """operands: int64, without their zero points. Raises DeviceError."""
     if c.mode in SCALED:
         operands = [scaled_input(x, how) for x, how in zip(operands, c.inputs, strict=True)]
@@ -79,7 +80,7 @@ def combined(c: Elementwise, operands: list[np.ndarray]) -> np.ndarray:
     return _unary(c, operands[0]) if len(operands) == 1 else _binary(c, *operands)
 
 
-def _unary(c: Elementwise, x: np.ndarray) -> np.ndarray:
+def _unary(c: Elementwise, x: Array) -> Array:
     match c.mode:
         case ElementwiseMode.ABS:
             return np.abs(x)
@@ -98,7 +99,7 @@ _COMPARISONS: dict[ElementwiseMode, np.ufunc] = {
 }
 
 
-def _binary(c: Elementwise, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _binary(c: Elementwise, a: Array, b: Array) -> Array:
     if c.mode.name in BINARY:
         return np.asarray(BINARY[c.mode.name](a, b))
     if c.mode in _COMPARISONS:
@@ -120,13 +121,13 @@ def _binary(c: Elementwise, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     raise DeviceError(f"the model does not know {c.mode.name}")
 
 
-def _counts(b: np.ndarray) -> np.ndarray:
+def _counts(b: Array) -> Array:
     if (b < 0).any() or (b > 31).any():
         raise DeviceError("a shift outside 0 to 31")
     return b
 
 
-def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: Rounding) -> np.ndarray:
+def _shifted_right(a: Array, b: Array, rounding: Rounding) -> Array:
     """Vela asks for one of two roundings by what TOSA's ARITHMETIC_RIGHT_SHIFT says (`graphir_optimiser.cpp`,
     ConvertAttributes)."""
     if rounding == Rounding.TRUNCATE_TO_LOWER:
@@ -136,7 +137,7 @@ def _shifted_right(a: np.ndarray, b: np.ndarray, rounding: Rounding) -> np.ndarr
     raise DeviceError(f"the model does not know how SHR rounds with {rounding.name}")
 
 
-def resized(c: Resize, x: np.ndarray) -> np.ndarray:
+def resized(c: Resize, x: Array) -> Array:
     """Values without their zero point, in units of TOSA's RESIZE (both scales together of a bilinear one), in the upper
     bits of an accumulator.
     Raises DeviceError."""
@@ -146,7 +147,7 @@ def resized(c: Resize, x: np.ndarray) -> np.ndarray:
     return values << ABOVE
 
 
-def _along(values: np.ndarray, axis: int, along: ResizeAxis, size: int, mode: ResizeMode) -> np.ndarray:
+def _along(values: Array, axis: int, along: ResizeAxis, size: int, mode: ResizeMode) -> Array:
     place = along.offset + np.arange(size) * (along.step * along.scale + along.rest)
     first, rest = np.divmod(place, along.scale)
     near, far = (values.take(np.clip(k, 0, values.shape[axis] - 1), axis) for k in (first, first + 1))

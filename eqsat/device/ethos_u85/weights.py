@@ -19,6 +19,7 @@ from eqsat.device.core import weight_stream
 from eqsat.device.core.arithmetic import Scales
 from eqsat.device.core.errors import DeviceError
 from eqsat.device.core.weight_stream import decoded, fill
+from eqsat.tensor.types import Array
 
 #: Output channels of a core that follow on each other.
 _RUN = 4
@@ -84,7 +85,7 @@ class Order:
         return self.micro * self.shallow * self.rounded // self.cores
 
 
-def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> np.ndarray:
+def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> Array:
     """int16 [out, height, width, in]. Raises DeviceError."""
     out = np.zeros(order.shape, np.int16)
     if fast:
@@ -100,7 +101,7 @@ def weights(streams: tuple[bytes, ...], order: Order, fast: bool) -> np.ndarray:
 
 
 @lru_cache(512)
-def _fast(stream: bytes) -> np.ndarray:
+def _fast(stream: bytes) -> Array:
     """The first bits of the header say whether weights are plain, or else how many bits choose from the palette; a
     correction was added to plain ones so that 8 bits hold them."""
     bits = np.unpackbits(np.frombuffer(stream, np.uint8), bitorder="little")
@@ -118,7 +119,7 @@ def _fast(stream: bytes) -> np.ndarray:
 
 
 @lru_cache(64)
-def _in_turns(order: Order) -> np.ndarray:
+def _in_turns(order: Order) -> Array:
     """The places of all cores' weights as one stream for the fast decoder has them."""
     if order.cores == 1:
         return _places(order, 0)
@@ -130,7 +131,7 @@ def _in_turns(order: Order) -> np.ndarray:
 
 
 @lru_cache(64)
-def _places(order: Order, core: int) -> np.ndarray:
+def _places(order: Order, core: int) -> Array:
     """int32, of every weight in a core's stream the position in the flat weights; -1 of one that only fills up.
 
     Blocks of output channels are outermost; those of input channels within go forth and back in turns."""
@@ -138,7 +139,7 @@ def _places(order: Order, core: int) -> np.ndarray:
     inputs = 1 if order.depthwise else inputs
     pieces = [_PIECE // d for d in order.dilation]
     deep = list(range(0, inputs, order.deep))
-    parts: list[np.ndarray] = []
+    parts: list[Array] = []
     for k, o in enumerate(range(0, out, order.block)):
         ofm = range(o, min(o + order.block, out), order.micro)
         for i, x, y in itertools.product(
@@ -163,7 +164,7 @@ def _elements(order: Order, piece: tuple[int, int]) -> Iterator[tuple[int, int]]
 
 def _micro_block(
     order: Order, core: int, corner: tuple[int, int], elements: list[tuple[int, int]], first: int, channel: int
-) -> np.ndarray:
+) -> Array:
     """Places of the kernel elements of one micro block of output channels from `channel` on and of input channels from
     `first` on."""
     out, height, width, inputs = order.shape
@@ -176,7 +177,7 @@ def _micro_block(
     places = ((oc * height + y) * width + x) * inputs + ic
     places = np.where((ic < inputs) & (oc < out), places, -1).astype(np.int32).reshape(len(elements), -1)
     size = places.shape[1]
-    rows: list[np.ndarray] = []
+    rows: list[Array] = []
     missing = -(-len(elements) // order.rounded) * order.rounded - len(elements)
     gap = np.full(order.gap * size, -1, np.int32)
     for at in range(0, len(elements), order.rounded):
