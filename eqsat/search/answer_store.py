@@ -38,7 +38,7 @@ class KnownAnswer:
     settings: of Vela.
     tosa: the graph, b"" if it is a given one unchanged.
     choice: the choice from the e-graph (`eqsat/choice/respelling.py`), "" if that is not kept.
-    before: corrected cycles of the best given graph at that time.
+    before: cycles of the best given graph at that time.
     ordered: whether the graph ran in another order than its choice is written in.
     """
 
