@@ -177,7 +177,8 @@ def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
         for name, member, movement, copied in data["nodes"]:
             nodes = frozen.classes[class_of[name]]
             rows.append((nodes[outline.members(nodes).index(tuple(member))], movement, tuple(copied)))
-        TopologicalSorter({e.cls: e.children for e, *_ in rows}).prepare()  # a forged choice may read itself
+        # a forged choice may read itself
+        TopologicalSorter({e.cls: e.children for e, *_ in rows}).prepare()
         computed = {e.cls for e, *_ in rows}
         needed = {c for e, *_ in rows for c in e.children} | {frozen.handle[n] for n in frozen.source.outputs}
         rows += [(_leaf(frozen.classes[c]), None, ()) for c in sorted(needed - computed)]

@@ -63,15 +63,16 @@ class _GraphWriter:
         self.graph = TensorGraph(output_names=list(self.source.output_names))
         self.origin: dict[int, int] = {}
         position = {c: i for i, c in enumerate(classes)}
-        self.made: dict[int, int] = {}  # class of a value: its node
+        # {class of a value: its node}
+        self.made: dict[int, int] = {}
         for i in self.source.inputs:
             t, name = self.source.type(i), self.source.nodes[i].attr("name")
             self.made[position[frozen.handle[i]]] = self.graph.add_input(name, t.shape, t.dtype)
         self.roots = [position[frozen.handle[o]] for o in self.source.outputs]
-        self.wanted: dict[
-            int, dict[Shape, int]
-        ] = {}  # class of a value: the shapes that it is read in, and for which choice node
-        self.views: dict[tuple[int, Shape], int] = {}  # (class of a value, shape that it is read in): node
+        # {class of a value: {shape in which it is read: choice node that its view is written for}}
+        self.wanted: dict[int, dict[Shape, int]] = {}
+        # {(class of a value, shape in which it is read): node}
+        self.views: dict[tuple[int, Shape], int] = {}
 
     def run(self) -> None:
         outputs = [self._read_of(self.choice[c], c) for c in self.roots]

@@ -145,7 +145,8 @@ def compile_model(
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", EqsatWarning)
         edge, session = lower_with_session(program, spec, options=options, interruption=interruption)
-        outside = cpu_operators(edge)  # before to_executorch, which puts memory and out variants into the graph
+        # before to_executorch, which puts operators of memory and out variants into the graph
+        outside = cpu_operators(edge)
         lowered = time.perf_counter()
         buffer = edge.to_executorch().buffer
         seconds["to_executorch"] = time.perf_counter() - lowered

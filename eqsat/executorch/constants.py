@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 #: Operators that make a tensor from numbers; alone they are no reason to compute a subgraph.
 _CREATE = frozenset({"full", "zeros", "ones", "arange", "scalar_tensor", "eye", "linspace", "lift_fresh_copy"})
+#: An operator that only checks properties of a tensor.
 _ASSERT = "_assert_tensor_metadata"
 
 

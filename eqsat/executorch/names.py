@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 #: Quantizations of a float module: activations and weights of INT8, or activations of
 #: INT16 with weights of INT8.
 INT8, A16W8 = "int8", "a16w8"
+#: Names of all quantizations.
 QUANTIZATIONS = (INT8, A16W8)
 
 

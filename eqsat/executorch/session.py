@@ -93,7 +93,7 @@ class Session:
 
     @property
     def stepped_back(self) -> int:
-        """How many delegates are stock's because eqsat failed."""
+        """The number of delegates that are stock's because eqsat failed."""
         return len(self.delegates) - len(self.results)
 
     @property

@@ -177,7 +177,7 @@ class Verdicts:
             for k in self.choices.graph.class_nodes(cls)
         ]
 
-    # -- what takes the place of what ---------------------------------------------------------------------
+    # -- the replaced operators -------------------------------------------------------------------
 
     def _op(self, row: TableRow) -> str:
         return value_text(self.replay.history.values[row[1][0]])
@@ -246,7 +246,7 @@ class Verdicts:
         value, t = self.replay.history.values[row[1][0]], self.replay.history.type_of(cls)
         return None if isinstance(value, Move) else (value.op, t.dtype, tuple(sorted(t.shape)))
 
-    # -- why --------------------------------------------------------------------------------------
+    # -- the proofs -------------------------------------------------------------------------------
 
     def _prove(self, v: Verdict) -> None:
         joints = [v.node] if self.replay.final(v.node) in self.computed else self._joints(v.node)

@@ -34,6 +34,7 @@ from eqsat.search.order_rounds import in_orders
 from eqsat.search.search import Search
 from extraction import Extraction, Infeasible, check, extract
 
+#: Name of the greedy extractor.
 _GREEDY = "dag_greedy"
 #: Relative gap of an extraction below which its choice counts as proved.
 _PROVED = 0.001
@@ -135,8 +136,10 @@ class _CycleRounds(Rounds):
 
         There are `Options.rounds` at most.
         They end once corrected prices cannot change the next extraction.
-        Rounds of other extractors than the greedy one also end if the last graph is much slower
-        than the best: by `_FAR` after a proved choice, by `_NEAR` after an unproved one.
+        Rounds of other extractors than the greedy one also end if a
+        graph is far slower than the best.
+        The least difference for that is `_FAR` after a proved choice,
+        `_NEAR` after an unproved one.
         """
         found = None
         options = self.search.options

@@ -70,7 +70,7 @@ def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None
 def sections(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> list[list[Row]]:
     """Returns three sections of rows.
 
-    They are cycles by operator kind; totals and their bounds; bytes in memory and bytes moved.
+    They have cycles by operator kind, totals with their bounds, and bytes in memory and moved.
     """
     kinds = sorted({*old.by_kind, *new.by_kind}, key=lambda k: -max(old.by_kind.get(k, 0), new.by_kind.get(k, 0)))
     cycles = [(k, old.by_kind.get(k, 0), new.by_kind.get(k, 0)) for k in kinds]

@@ -2,8 +2,9 @@
 
 SRAM is exceeded at some steps of a graph, and everything live at such a step is charged for it.
 That is the e-class of a tensor, whichever way it is computed.
-It is also the memory inside a single choice, such as the intermediate tensor of a movement in two
-steps, or weights loaded before their convolution begins.
+It is also the memory inside a single choice.
+Examples are the intermediate tensor of a movement in two steps, and weights that are loaded
+before their convolution begins.
 Flash is the same everywhere in a graph.
 Commands are counted as in a compiled graph; choices without one get the mean of similar ones.
 Weights are counted by their entropy (`cost_models/weights.py`).
