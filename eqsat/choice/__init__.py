@@ -1,2 +1,1 @@
-"""What may be chosen from an e-graph: candidates with their prices, what views cost, the graph of a choice, corrections
-by Vela's table."""
+"""The choices of an e-graph: candidates, their prices and the graph of a choice."""

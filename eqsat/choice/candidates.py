@@ -1,14 +1,15 @@
 """Candidates: the ways to compute each e-class that the outputs need, each with its price.
 
     enumerate   every e-node that can be computed, as units that a cost model understands
-    price       by the cost model; what a guard forbids costs infinitely much
-    fuse        pairwise terms: what Vela saves when it computes two neighbours as one operator
+    price       by the cost model; a candidate that a guard forbids has infinite cycles
+    fuse        pairwise terms: cycles saved if Vela computes two neighbours as one operator
 
-A Move is one candidate whose TOSA steps the cost model settles, and a second one where a single native TRANSPOSE does
-it, on targets where that can fuse into its producer. A CONCAT has others that copy operands by convolutions
-(`eqsat/choice/copying.py`). A SLICE costs what `eqsat/choice/parts.py` says.
-A widening RESCALE is written once for every reader: its price is a pairwise term of each
-reader, and the candidate's own only where the outside world reads it.
+A Move has one candidate whose TOSA steps the cost model settles.
+A second one is a single native TRANSPOSE, on targets that can fuse it into its producer.
+A CONCAT has further candidates that copy operands by convolutions (`eqsat/choice/copying.py`).
+The cost of a SLICE is told in `eqsat/choice/parts.py`.
+A widening RESCALE is written once for every reader.
+So its price is a pairwise term of each reader, and its own price only for an output of the graph.
 """
 
 from __future__ import annotations
@@ -36,8 +37,13 @@ from extraction.derivation import derived
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to compute an e-class. cls, operands: positions among the classes that can be chosen from. unit: what was
-    priced (None: of a loaded run). copied: places of the operands that its first steps copy."""
+    """One way to compute an e-class.
+
+    cls, operands: positions among the classes that can be chosen from.
+    price: its price, with the TOSA operators that have this price.
+    unit: the priced unit, None for a loaded run.
+    copied: places of the operands that its first steps copy.
+    """
 
     enode: ENode
     cls: int
@@ -53,18 +59,18 @@ class Candidate:
 
     @property
     def cycles(self) -> float:
-        """Cycles alone, not fused with anything; inf where it must not be used."""
+        """Cycles without fusion; inf if it must not be used."""
         return self.price.cycles
 
     @property
     def priced(self) -> Unit:
-        """`unit`, of a run that was not loaded."""
+        """The priced unit, of a run that was not loaded."""
         assert self.unit is not None, "a loaded run's candidates are priced"
         return self.unit
 
     @property
     def units(self) -> list[Unit]:
-        """`priced` and the copies of operands."""
+        """The priced unit, and the units that copy operands."""
         copies = (copying.unit_of(self.priced.operands[k]) for k in self.copied)
         return [self.priced, *(u for u in copies if u is not None)]
 
@@ -74,46 +80,55 @@ class Candidate:
 
     @property
     def is_view(self) -> bool:
-        """A RESHAPE: another shape of its operand's value."""
+        """Whether it is a RESHAPE, which is another shape of its operand's value."""
         return len(self.steps) == 1 and self.steps[0][0] == "reshape"
 
     @property
     def viewed_first(self) -> tuple[int, ...] | None:
-        """The shape that a movement views its operand in before it moves anything."""
+        """The shape in which a movement views its operand before it
+        moves data; None without a view.
+        """
         return dict(self.steps[0][1])["shape"] if len(self.steps) > 1 and self.steps[0][0] == "reshape" else None
 
     @property
     def is_widening(self) -> bool:
-        """A RESCALE to INT32, which is written once per reader: it fuses into each, and on U55 and U65 a guard forbids
-        that several share one (`eqsat/vela/defects.py`)."""
+        """Whether it is a RESCALE to INT32, which is written once per reader.
+
+        It fuses into each reader.
+        On U55 and U65 a guard forbids that several readers share one (`eqsat/vela/defects.py`).
+        """
         return self.enode.op == "rescale" and DType.of(dict(self.enode.attrs)["dtype"]).is_accumulator
 
     @property
     def is_part(self) -> bool:
-        """A SLICE, which its readers read where it lies or pay for the copy of (`eqsat/choice/parts.py`).
+        """Whether it is a SLICE whose readers read it in place or pay for a
+        copy (`eqsat/choice/parts.py`).
 
-        One of sums has a price of its own: what reads it costs more than in front of a whole tensor.
+        A SLICE of sums has its own price: its readers cost more than behind a whole tensor.
         """
         return is_part(self.priced)
 
     @property
     def own_steps(self) -> Steps:
-        """`steps` without a view that its operand is read in, and without copies of operands."""
+        """The steps without a first view of the operand, and without copies of operands."""
         first = 1 if self.viewed_first else len(copying.STEPS) if self.copied else 0
         return self.steps[first:]
 
     @property
     def as_they_are(self) -> list[int]:
-        """The operands that are not copied first."""
+        """The classes of the operands that are not copied first."""
         return [c for k, c in enumerate(self.operands) if k not in self.copied]
 
     def with_more_cycles(self, excess: float) -> Candidate:
-        """The same for `excess` cycles more."""
+        """Returns the candidate with `excess` more cycles."""
         return replace(self, price=replace(self.price, cycles=self.cycles + excess))
 
 
 def reachable(frozen: Frozen, roots: Sequence[int]) -> list[int]:
-    """Classes that roots and inputs need and that can be computed at all. Raises GraphError if a root cannot."""
+    """Returns the classes that roots and inputs need and that can be computed.
+
+    Raises GraphError if a root cannot be computed.
+    """
     computable = derived((e.cls, e.children) for nodes in frozen.classes for e in nodes)
     if missing := [r for r in roots if r not in computable]:
         raise GraphError(f"{len(missing)} output classes of the e-graph cannot be computed from the inputs")
@@ -129,7 +144,10 @@ def reachable(frozen: Frozen, roots: Sequence[int]) -> list[int]:
 
 
 def candidates(frozen: Frozen, classes: Sequence[int], model: CostModel) -> list[Candidate]:
-    """All candidates for `classes`, in their order, with prices. Raises PluginError for a price below 0."""
+    """Returns all candidates for `classes`, in their order, with prices.
+
+    Raises PluginError for a price below 0.
+    """
     position = {c: i for i, c in enumerate(classes)}
     family = model.target.family
     guards = remedies(Guard, family)
@@ -176,8 +194,10 @@ def _units(e: ENode, frozen: Frozen, leaves: Mapping[int, ENode], family: Family
 
 
 def _in_few_commands(unit: Unit) -> Unit:
-    """A sum or product of INT32 as it is written (`eqsat/choice/writer.py`): in the shapes in which Vela makes few
-    commands of it."""
+    """Returns a unit as the writer (`eqsat/choice/writer.py`) writes it.
+
+    A sum or product of INT32 gets the shapes for which Vela makes few commands.
+    """
     if unit.op not in SUMS or not all(DType.of(t.dtype).is_wide for t in unit.operands):
         return unit
     shapes = merged([t.shape for t in unit.operands])
@@ -188,7 +208,10 @@ def _in_few_commands(unit: Unit) -> Unit:
 
 
 def _legal(unit: Unit, price: Price, given: Collection[Attrs], guards: Collection[Guard]) -> Price:
-    """The price under the guards. given: attributes of the source's own RESCALEs, which no guard forbids."""
+    """Returns the price under the guards.
+
+    given: attributes of the source's own RESCALEs, which no guard forbids.
+    """
     operator = _operator(unit)
     cycles = price.cycles if operator.attrs in given else guarded(price.cycles, operator, guards)
     return price if cycles == price.cycles else replace(price, cycles=cycles)
@@ -199,7 +222,7 @@ def _operator(unit: Unit) -> Operator:
 
 
 def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
-    """Numbers of the candidates of each class."""
+    """Returns the numbers of the candidates of each class."""
     out: list[list[int]] = [[] for _ in range(n_classes)]
     for n, c in enumerate(found):
         out[c.cls].append(n)
@@ -209,7 +232,10 @@ def by_class(found: Sequence[Candidate], n_classes: int) -> list[list[int]]:
 def forbidden_pairs(
     found: Sequence[Candidate], n_classes: int, source: TensorGraph, family: Family
 ) -> set[tuple[int, int]]:
-    """(reader, read) that Vela would compile wrongly, without those that the source has."""
+    """Returns the pairs (reader, read) that Vela would compile wrongly.
+
+    A guard whose defect the source has itself forbids none.
+    """
     guards = [g for g in remedies(Guard, family) if g.reads and not any(g.places(source))]
     nodes = by_class(found, n_classes)
     return {
@@ -222,7 +248,7 @@ def forbidden_pairs(
 
 
 def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dict[tuple[int, int], float]:
-    """{(reader, read): cycles that choosing both adds, mostly less than 0}."""
+    """Returns {(reader, read): cycles that choosing both adds, mostly below 0}."""
     nodes = by_class(found, n_classes)
     units = [c.priced for c in found]
     operand_units = [[units[k] for cls in set(c.operands) for k in nodes[cls]] for c in found]
@@ -237,8 +263,8 @@ def fusions(found: Sequence[Candidate], n_classes: int, model: CostModel) -> dic
             fusion = model.fusion(units[n], units[m], operand_units[m])
             if fusion is not None:
                 saved = fusion.of_reader * reader.cycles + fusion.of_read * read.cycles
-                # U55's transposes are estimated too low: a pair of them must not pay for itself by carrying what is
-                # between
+                # U55's transposes are estimated too low
+                # so a pair of them must not pay for itself by fusing with a node between them
                 delta -= min(saved, read.cycles) if units[m].op == "transpose" else saved
             if delta:
                 pairs[n, m] = delta

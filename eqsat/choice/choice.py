@@ -26,11 +26,13 @@ from extraction import ChoiceGraph, Extraction, check
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """A ChoiceGraph over the classes that the outputs can reach, followed by those of `storage.py` and `parts.py`.
+    """A ChoiceGraph over the classes that the outputs can reach, with those of views and parts.
 
-    classes: the e-class of each of the former; candidates: of each of their choice nodes. last, shapes: see
-    `StorageCosts`.
-    copies: without which Vela would compile graphs wrongly.
+    The classes of `storage.py` and `parts.py` follow the e-classes.
+    classes: the e-class of each of the first positions.
+    candidates: the candidate of each choice node of the e-classes.
+    last, shapes: fields of `StorageCosts`.
+    copies: the remedies without which Vela would compile graphs wrongly.
     """
 
     graph: ChoiceGraph
@@ -42,42 +44,52 @@ class Choices:
     copies: Sequence[Copy]
 
     def of_classes(self, choice: Mapping[int, int]) -> dict[int, int]:
-        """The part of a choice that is about e-classes."""
+        """Returns the part of a choice that concerns e-classes."""
         return {c: n for c, n in choice.items() if c < len(self.classes)}
 
     def without_copies(self) -> Choices:
-        """The same in which no convolution copies operands of CONCATs."""
+        """Returns choices in which no convolution copies operands of CONCATs."""
         return replace(self, graph=replace(self.graph, forbidden=self.graph.forbidden | self._copying()))
 
     def with_copies(self) -> Choices:
-        """The same in which convolutions may copy operands of CONCATs."""
+        """Returns choices in which convolutions may copy operands of CONCATs."""
         return replace(self, graph=replace(self.graph, forbidden=self.graph.forbidden - self._copying()))
 
     def _copying(self) -> frozenset[int]:
         return frozenset(n for n, c in enumerate(self.candidates) if c.copied and c.usable)
 
     def shape_of(self, cls: int) -> Shape:
-        """Shape of the value of a class that can be chosen from."""
+        """Returns the shape of the value of a class that can be chosen from."""
         return self.frozen.type_of(self.classes[cls]).shape
 
     def written(self, choice: Mapping[int, int]) -> Written:
-        """The TensorGraph of a choice, with the source's inputs and outputs in order; and {node: choice node}."""
+        """Returns the TensorGraph of a choice and {node: choice node}.
+
+        The graph has the source's inputs and outputs in order.
+        """
         return write(self.frozen, self.classes, self.candidates, self.last_shapes(choice), choice)
 
     def tensor_graph(self, choice: Mapping[int, int]) -> Written:
-        """The same, in which every input that the source reads is read, also where nothing depends on it, and with
-        `copies`."""
+        """Returns the TensorGraph of a choice with `copies`, and {node: choice node}.
+
+        Every input that the source reads is read, even if nothing depends on it.
+        """
         return with_inputs_read(*with_needed_copies(*self.written(choice), self.copies), self.frozen.source)
 
     def last_shapes(self, choice: Mapping[int, int]) -> dict[int, Shape]:
-        """{class: the last shape that its value is read in}, where that was chosen."""
+        """Returns {class: the last shape in which its value is read},
+        for classes with a chosen one.
+        """
         return {c: self.shapes[choice[names]] for c, names in self.last.items() if names in choice}
 
     def relaxed(self, copied: bool) -> ChoiceGraph:
-        """The same with all views free or, if `copied`, with each of them and each operand of a CONCAT a copy, as it is
-        where others read it too.
-        Greedy extraction sees what shapes cost only one reader at a time, and finds in these what it misses in `graph`;
-        `settled` makes their choices its own."""
+        """Returns the choice graph with all views free or, if `copied`, with each view a copy.
+
+        If `copied`, each operand of a CONCAT costs a copy, too, as if it had other readers.
+        Greedy extraction sees the cost of shapes only one reader at a time.
+        In these graphs it finds choices that it misses in `graph`.
+        `settled` makes them choices of `graph`.
+        """
         copies = {(h, self.shapes[h]): -d for (_, h), d in self.graph.pair_costs.items() if h in self.shapes}
         cost = self.graph.cost.copy()
         cost[len(self.candidates) :] = 0
@@ -94,7 +106,7 @@ class Choices:
         return replace(self.graph, cost=cost, pair_costs=pairs)
 
     def settled(self, choice: Mapping[int, int]) -> Extraction:
-        """A choice that names as last shape the one that would cost most."""
+        """Returns a choice completed with the last shapes that would cost most as copies."""
         chosen, out = set(choice.values()), dict(choice)
         for n, h in sorted(self.graph.pair_costs, key=lambda pair: -self.graph.pair_costs[pair]):
             if h in self.shapes and n in chosen:
@@ -103,7 +115,10 @@ class Choices:
 
 
 def build(frozen: Frozen, model: CostModel) -> Choices:
-    """Candidates with their prices. Raises GraphError if an output cannot be computed."""
+    """Returns the candidates of an e-graph with their prices, as a choice graph.
+
+    Raises GraphError if an output cannot be computed.
+    """
     root_classes = list(dict.fromkeys(frozen.handle[o] for o in frozen.source.outputs))
     classes = reachable(frozen, root_classes)
     position = {c: i for i, c in enumerate(classes)}
@@ -117,7 +132,7 @@ def build(frozen: Frozen, model: CostModel) -> Choices:
         rows.append([])
         for n in numbers:
             c = found[n]
-            # readers pay: each for its own RESCALE, those that cannot read a part for one copy of it
+            # readers pay: each for its own RESCALE, or for one copy of a part that they cannot read
             free = c.usable and (c.is_part or (c.is_widening and cls not in kept))
             rows[-1].append((0.0 if free else c.cycles, [*c.operands, *storage.reads.get(n, ())]))
     graph = ChoiceGraph.build(

@@ -1,4 +1,4 @@
-"""A whole graph that Vela compiled."""
+"""A whole graph that Vela has compiled."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from eqsat.vela.compile import Estimate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compiled:
-    """A compiled graph, for comparison with the others, from which it differs by identity.
+    """A compiled graph; two of them are equal only if they are identical.
 
     name: "explicit", "stock" or "eqsat".
-    given: "explicit" or "stock", where it is that graph in another order or with other settings.
+    given: "explicit" or "stock" if it is that graph in another order or with other settings.
     settings: of Vela, besides those of the target.
-    parts_of: {node of the graph: the node that it computes a part of, or all}, of the graph without stripes; empty
-    where it has none.
-    tolerant: its e-graph has rules that save roundings.
-    judged: the price of its command stream, where that decides.
-    choices, choice: what it was extracted from, at the prices of that time; None and empty for a given graph.
+    parts_of: {node: node of the graph without stripes that it computes, as a whole or in part}.
+    It is empty for a graph without stripes.
+    tolerant: whether its e-graph has rules that save roundings.
+    judged: the price of its command stream if that decides.
+    choices, choice: the source of an extracted graph, at the prices of that time.
+    They are None and empty for a given graph.
     classes: {node of the graph: the e-class that it computes}.
     """
 

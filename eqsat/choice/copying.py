@@ -1,10 +1,12 @@
-"""Copies: operands of a CONCAT that a depthwise convolution copies, and sums of INT32 that an ADD of zero does.
+"""Copies: a depthwise convolution of an operand of a CONCAT, or an ADD of zero for INT32.
 
-Vela writes an operand of a CONCAT where it belongs if an operator computes it and nothing else reads it. What others
-read too, or a view of something, is copied, which its estimate has as a pooling: 0.5 to 1 cycle per element. A
-depthwise convolution 1x1 with weights of one gives the same values, writes them where they belong, and takes a half to
-a fifth of that where tensors are large. Which operands Vela copies is known only once a graph was compiled, so each
-CONCAT has candidates of both kinds, and those that copy are tried at last (`copy_rounds.py`).
+Vela writes an operand of a CONCAT in place if an operator computes it and nothing else reads it.
+Otherwise, and if the operand is a view, Vela copies it.
+Its estimate has the copy as a pooling: 0.5 to 1 cycle per element.
+A depthwise convolution 1x1 with weights of one has equal results, and is written in place.
+For large tensors it takes a half to a fifth of these cycles.
+Vela's copies are known only after compilation, so each CONCAT has candidates of both kinds.
+Candidates with copies are tried last (`copy_rounds.py`).
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ from eqsat.tensor.types import Array, Const, Steps, Type
 
 #: The operators of a copy.
 STEPS: Steps = (("depthwise_conv2d", makers.conv("INT8")), ("rescale", makers.by_one("INT8")))
-#: So many operands have candidates for each set of them that is copied; of more, for each by itself and for all.
+#: Operands up to which each set of them has a candidate; above it, each operand and all together.
 _ALL_SETS = 3
 
 
 def unit_of(t: Type) -> Unit | None:
-    """The convolution that copies a tensor, None where there is none: of one image of INT8."""
+    """Returns the convolution that copies a tensor.
+
+    Returns None unless the tensor is one image of INT8.
+    """
     if t.dtype != "INT8" or len(t.shape) != 4 or t.shape[0] != 1:
         return None
     weights, bias = _constants(t)
@@ -39,20 +44,24 @@ def unit_of(t: Type) -> Unit | None:
 
 
 def _constants(t: Type) -> tuple[Array, Array]:
-    """Weights and bias."""
+    """Returns weights of one and a zero bias."""
     return np.ones((1, 1, t.shape[3], 1), np.int8), np.zeros(t.shape[3], np.int32)
 
 
 def prices(units: Sequence[Unit], model: CostModel) -> dict[Type, float]:
-    """{type: cycles of the convolution that copies it}, of all operands of the CONCATs among `units`."""
+    """Returns {operand of a CONCAT in `units`: cycles of the convolution that copies it}."""
     types = dict.fromkeys(t for u in units if u.op == "concat" for t in u.operands)
     copies = {t: unit for t in types if (unit := unit_of(t)) is not None}
     return {t: p.cycles for t, p in zip(copies, model.price(list(copies.values())), strict=True)}
 
 
 def variants(unit: Unit, price: Price, copies: Mapping[Type, float]) -> Iterator[tuple[tuple[int, ...], Price]]:
-    """For a CONCAT and its price: places of operands that a convolution copies, and the price with these, where that
-    can win. copies: see `prices`."""
+    """Yields places of operands of a CONCAT that convolutions copy, with the price of that.
+
+    price: that of the CONCAT without copies.
+    copies: the result of `prices`.
+    Only copies that can save cycles are tried.
+    """
     if unit.op != "concat":
         return
     saved = {
@@ -72,7 +81,7 @@ def _sets(places: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def can_copy(t: Type) -> bool:
-    """Whether `emit` copies a tensor."""
+    """Whether `emit` can copy a tensor."""
     return t.dtype == "INT32" or unit_of(_with_four_axes(t)) is not None
 
 
@@ -81,7 +90,7 @@ def _with_four_axes(t: Type) -> Type:
 
 
 def emit(graph: TensorGraph, node: int) -> int:
-    """Adds a copy of a node."""
+    """Adds a copy of a node to a graph, and returns its node."""
     t = graph.type(node)
     if t.dtype == "INT32":
         shape = (1,) * len(t.shape)

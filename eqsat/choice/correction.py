@@ -1,4 +1,4 @@
-"""What Vela's table of a whole graph teaches about prices."""
+"""Corrections of prices by Vela's table of a whole graph."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.table import Row
 
-#: A row of Vela's table that exceeds its price by this share and this many cycles corrects the price.
-_EXCESS, _EXCESS_CYCLES = 0.5, 1000
+#: Share of its price by which a row of Vela's table has to exceed it to correct it.
+_EXCESS = 0.5
+#: Cycles by which it has to exceed it besides.
+_EXCESS_CYCLES = 1000
 
 
 def corrected(choices: Choices, written: Written, rows: Sequence[Row]) -> tuple[Choices, bool]:
-    """Choices in which units that cost far more in the whole graph (rows of Vela's table, by tensor name) than they and
-    what is fused into them were priced at together cost as much more, without fusions that did not come about, as with
-    a producer that others read too; and whether the next extraction may differ for it."""
+    """Returns choices with prices corrected by rows of Vela's table of a graph.
+
+    A unit whose row costs far more than the unit and everything fused into it gets the excess.
+    Fusions that did not happen are dropped, such as with a producer that has other readers.
+    Also returns whether the next extraction may differ.
+    """
     graph, origin = written
     cycles, readers = _cycles(graph, rows), graph.readers()
     cost, pairs, candidates = choices.graph.cost.copy(), dict(choices.graph.pair_costs), list(choices.candidates)
@@ -29,7 +34,7 @@ def corrected(choices: Choices, written: Written, rows: Sequence[Row]) -> tuple[
         group = _group(n, graph, origin, cycles, readers)
         priced = sum(cost[c] for c in group) + sum(pairs.get(p, 0.0) for p in permutations(group, 2))
         priced += copies.get(origin[n], 0.0)
-        if candidates[origin[n]].is_widening:  # what its readers pay for it
+        if candidates[origin[n]].is_widening:  # its readers pay for it
             priced += sum(pairs.get((origin[r], origin[n]), 0.0) for r in readers[n] if r in origin)
         excess = cycles[n] - priced
         if excess > _EXCESS * priced + _EXCESS_CYCLES:
@@ -46,7 +51,7 @@ def corrected(choices: Choices, written: Written, rows: Sequence[Row]) -> tuple[
 
 
 def _cycles(graph: TensorGraph, rows: Sequence[Row]) -> dict[int, int]:
-    """{node: corrected cycles} of the rows that are named after a tensor of the graph."""
+    """Returns {node: corrected cycles}, summed over rows named after a tensor of the graph."""
     numbers = {name: n for n, name in written_names(graph).items()}
     out: dict[int, int] = {}
     for row in rows:
@@ -62,7 +67,10 @@ def _group(
     cycles: Mapping[int, int],
     readers: Mapping[int, Sequence[int]],
 ) -> set[int]:
-    """Choice nodes that the row of node `n` is of: what has no row of its own and only this reader is part of it."""
+    """Returns the choice nodes that the row of node `n` covers.
+
+    An operand without a row of its own whose only reader is covered is covered, too.
+    """
     group, stack = {origin[n]}, list(graph.nodes[n].inputs)
     while stack:
         m = stack.pop()

@@ -1,8 +1,8 @@
-"""Copies and orders without which Vela compiles a graph wrongly, as its table of defects says
-(`eqsat/vela/defects.py`).
+"""Copies and orders without which Vela compiles a graph wrongly (`eqsat/vela/defects.py`).
 
-A depthwise convolution copies, or a sum (`copying.py`). Without that, choices would be refused one after the other once
-they were compiled or their binaries run. What a copy takes is told by Vela's table, so that the next extraction knows.
+A copy is a depthwise convolution or a sum (`copying.py`).
+Without copies such choices would be refused one by one, after compilation or a run of their binary.
+A copy's cycles are in Vela's table, which corrects the prices of the next extraction.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ from eqsat.vela.patterns import Place
 def with_needed_copies(
     graph: TensorGraph, origin: Mapping[int, int], copies: Iterable[Copy]
 ) -> tuple[TensorGraph, dict[int, int]]:
-    """`graph` with such copies, and its origin ({node: choice node}): a copy is of the origin of what it copies.
-    Tensors that nothing copies stay."""
+    """Returns `graph` with the needed copies, and {node: choice node}.
+
+    origin: {node of `graph`: choice node}.
+    A copy has the origin of the copied node.
+    Tensors of a type that cannot be copied stay as they are.
+    """
     copies = list(copies)
     first = {p[-1]: p[0] for c in copies if c.sliced_first for p in c.places(graph)}
     if first:
@@ -37,14 +41,17 @@ def with_needed_copies(
 
 
 def _origin(out: Rewritten, origin: Mapping[int, int]) -> dict[int, int]:
-    """The origin of operators that are written anew, by that of those that they stand for."""
+    """Returns {new operator: choice node}, from the nodes that the operators were written for."""
     nodes = out.graph.nodes
     operators = ((k, out.source[k]) for k in out.graph.live() if nodes[k].op not in ("input", "const"))
     return {k: origin[n] for k, n in operators if n in origin}
 
 
 def _sliced_first(graph: TensorGraph, n: int, part: int, out: Rewritten) -> int:
-    """The RESCALE `n` behind the SLICE `part` that reads it."""
+    """Writes the SLICE `part` before the RESCALE `n` that it reads.
+
+    Returns the node of the RESCALE.
+    """
     rescale, node = graph.nodes[n], graph.nodes[part]
     start = node.attr("start")[-1]
     sliced = out.graph.add_with("slice", [out.number[i] for i in rescale.inputs], node.attrs)
@@ -55,7 +62,10 @@ def _sliced_first(graph: TensorGraph, n: int, part: int, out: Rewritten) -> int:
 
 
 def _copied_first(graph: TensorGraph, place: Place, out: Rewritten) -> int:
-    """The last operator of a place, on a copy of its first one and those between them."""
+    """Writes the last operator of a place on a copy of its first node, with those between them.
+
+    Returns the node of the last operator.
+    """
     copied, *between = place
     x = _copy(copied, out)
     for n in between:
@@ -73,5 +83,5 @@ def _copy(n: int, out: Rewritten) -> int:
 
 
 def _with_channels(rescale: Attrs, channels: slice) -> Attrs:
-    """The attributes of a RESCALE with a factor per channel, for some of the channels."""
+    """Returns the attributes of a RESCALE with a factor per channel, for some of its channels."""
     return attrs_of({k: v[channels] if k in ("multiplier", "shift") else v for k, v in rescale})

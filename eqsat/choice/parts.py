@@ -1,8 +1,10 @@
-"""What SLICEs cost, as classes that a ChoiceGraph gets beside those of the e-graph.
+"""Costs of SLICEs, as classes that a ChoiceGraph gets besides those of the e-graph.
 
-Most operators read a part of a tensor where it lies, and then the SLICE costs nothing (`cost_models/fusion.py`).
-What cannot do so reads a copy, which Vela makes once for all such readers, and so do outputs of the graph.
-A class stands for the copy of a value: it has one node, which reads the value, and costs a copy where that is a SLICE.
+Most operators read a part of a tensor in place, and then the SLICE costs
+nothing (`cost_models/fusion.py`).
+Other readers, and outputs of the graph, need a copy, which Vela makes once for all of them.
+A class stands for the copy of a value.
+It has one node, which reads the value, and costs a copy if the value is a SLICE.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ def add_part_costs(
 ) -> None:
     """Appends the copies of parts to `out`, which has those of views.
 
-    n_classes: number of the classes that `candidates` are of. roots: those that are outputs.
+    n_classes: number of classes of `candidates`.
+    roots: classes that are outputs.
     """
     nodes = by_class(candidates, n_classes)
     parts = {
@@ -47,7 +50,7 @@ def add_part_costs(
 
 
 def _reads_in_place(reader: Candidate, part: Candidate, model: CostModel) -> bool:
-    """Whether a reader needs no copy of a SLICE; a movement that begins with a view does."""
+    """Whether a reader reads a SLICE in place; a movement that begins with a view does not."""
     if reader.viewed_first:
         return False
     fusion = model.fusion(reader.priced, part.priced, ())

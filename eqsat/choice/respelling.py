@@ -1,9 +1,9 @@
-"""A choice as data, and the same choice in the e-graph of another graph of the same structure: the same architecture
-with other weights and scales.
+"""A choice as data, and its translation into the e-graph of a graph with equal structure.
 
-Such graphs saturate to e-graphs that differ in constants alone, class by class and e-node by e-node, as long as no
-identity that depends on their values is met in one of them only. Equal outlines (`Outline`) tell, and which class is
-which.
+Such a graph is the same architecture with other weights and scales.
+Their e-graphs differ in constants alone, class by class and e-node by e-node.
+The exception is a rule that depends on values and matches in only one of them.
+Equal outlines (`Outline`) show that the e-graphs match, and which classes correspond.
 """
 
 from __future__ import annotations
@@ -30,23 +30,26 @@ from eqsat.tensor.types import Attrs, Const, GraphError, Steps, attrs_of
 from eqsat.tosa.flatbuffer import dumps
 from eqsat.vela.defects import Copy, remedies
 
-#: Operators that nobody chooses: whoever reads them does.
+#: Operators that are not chosen but follow from their readers.
 _LEAVES = ("input", "const")
 #: Attributes that come from weights and calibration.
 _OF_VALUES = frozenset({"value", "multiplier", "shift", "in_zp", "out_zp", "w_zp", "min_val", "max_val", "table"})
 
 
 def structure(graph: TensorGraph) -> str:
-    """A digest of a graph without its constants, scales and zero points."""
+    """Returns a digest of a graph without its constants, scales and zero points."""
     nodes = ((n.op, _masked(n.attrs), n.inputs, n.shape, n.dtype) for n in graph.nodes)
     return digest(repr(part).encode() for part in [*nodes, graph.inputs, graph.outputs])
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """An e-graph without constants, scales and zero points: of each class and e-node a name that has its place in it.
+    """An e-graph without constants, scales and zero points: hashes of classes and e-nodes.
 
-    Two e-graphs that differ in those alone have the same names, whatever the numbers of their classes are.
+    classes: hash of each class, which depends on its surroundings.
+    heads: {id of an e-node: hash of its operator and attributes}.
+    E-graphs that differ in constants alone have equal hashes,
+    whatever the numbers of their classes.
     """
 
     classes: list[int]
@@ -54,8 +57,11 @@ class Outline:
 
     @staticmethod
     def of(frozen: Frozen) -> Outline:
-        """By colour refinement (Weisfeiler and Leman): a class has the nodes of the source that it computes, and learns
-        in each round what its e-nodes read and what reads it."""
+        """Returns the outline by colour refinement (Weisfeiler and Leman).
+
+        A class starts with its type and the source nodes that it computes.
+        Each round adds the operands of its e-nodes, and the e-nodes that read it.
+        """
         heads = {id(e): _number(repr((e.op, _masked(e.attrs), e.move))) for nodes in frozen.classes for e in nodes}
         computed: list[list[int]] = [[] for _ in frozen.classes]
         for n, c in sorted(frozen.handle.items()):
@@ -74,16 +80,19 @@ class Outline:
 
     @property
     def digest(self) -> str:
-        """Of all of it."""
+        """The digest of all classes."""
         return digest(str(name).encode() for name in sorted(self.classes))
 
     def by_name(self) -> dict[int, int]:
-        """The classes that have a name of their own."""
+        """Returns {hash: class}, for classes whose hash is unique."""
         numbers = Counter(self.classes)
         return {name: c for c, name in enumerate(self.classes) if numbers[name] == 1}
 
     def members(self, nodes: Sequence[ENode]) -> list[tuple[int, int]]:
-        """Names of the e-nodes of a class; of those with the same one also the first, the second and so on."""
+        """Returns (hash, rank) of each e-node of a class.
+
+        The rank counts e-nodes of equal hash: 0, 1 and so on.
+        """
         seen: Counter[int] = Counter()
         out = []
         for e in nodes:
@@ -98,7 +107,7 @@ def _number(text: str) -> int:
 
 
 def _masked(attrs: Attrs) -> list[Any]:
-    """Attributes; of those that come from values the length alone."""
+    """Returns attributes, with only the lengths of those that come from values."""
     return [(k, _length(v) if k in _OF_VALUES else v) for k, v in attrs]
 
 
@@ -109,7 +118,7 @@ def _length(value: Any) -> Any:
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """Hexadecimal digits that say parts, and where each ends."""
+    """Returns 32 hexadecimal digits of a hash of parts; it depends on where each part ends."""
     h = hashlib.sha256()
     for part in parts:
         h.update(len(part).to_bytes(8, "little") + part)
@@ -117,10 +126,10 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def told(best: Compiled, exact: Frozen) -> str:
-    """The choice of a graph that was extracted from the exact e-graph, as JSON.
+    """Returns the choice of a graph extracted from the exact e-graph, as JSON.
 
-    "" where it is of another one, has operators that were priced as others, rows in stripes, or classes that nothing
-    tells apart.
+    Returns "" if the graph comes from another e-graph, or has rows in stripes.
+    Returns "" if one of its operators was priced as others, or if classes cannot be told apart.
     """
     choices = best.choices
     if choices is None or choices.frozen is not exact or best.parts_of:
@@ -155,8 +164,10 @@ def _own(e: ENode) -> Steps:
 
 
 def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
-    """The graph of a choice that `told` wrote, with the constants of another e-graph; None where the e-graph is another
-    one, or the text is none of `told`'s."""
+    """Returns the graph of a choice that `told` wrote, with the constants of another e-graph.
+
+    Returns None if the e-graphs differ, or if the text is not one of `told`.
+    """
     try:
         data, outline = json.loads(known), Outline.of(frozen)
         if data["outline"] != outline.digest:
@@ -166,7 +177,8 @@ def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
         for name, member, movement, copied in data["nodes"]:
             nodes = frozen.classes[class_of[name]]
             rows.append((nodes[outline.members(nodes).index(tuple(member))], movement, tuple(copied)))
-        TopologicalSorter({e.cls: e.children for e, *_ in rows}).prepare()  # a forged choice may read itself
+        # a forged choice may read itself
+        TopologicalSorter({e.cls: e.children for e, *_ in rows}).prepare()
         computed = {e.cls for e, *_ in rows}
         needed = {c for e, *_ in rows for c in e.children} | {frozen.handle[n] for n in frozen.source.outputs}
         rows += [(_leaf(frozen.classes[c]), None, ()) for c in sorted(needed - computed)]
@@ -182,7 +194,10 @@ def respelled(known: str, frozen: Frozen, family: Family) -> TensorGraph | None:
 
 
 def _leaf(nodes: Sequence[ENode]) -> ENode:
-    """The input or constant among the e-nodes of a class. Raises LookupError where there is none."""
+    """Returns the input or constant among the e-nodes of a class.
+
+    Raises LookupError if there is none.
+    """
     found = [e for e in nodes if e.op in _LEAVES]
     return found[0]
 
@@ -194,5 +209,5 @@ def _candidate(e: ENode, movement: Any, copied: tuple[int, ...], position: dict[
 
 
 def _attributes(attrs: dict[str, list[int]]) -> Attrs:
-    """Those of a TRANSPOSE or RESHAPE."""
+    """Returns the attributes of a TRANSPOSE or RESHAPE from JSON."""
     return attrs_of({name: tuple(value) for name, value in attrs.items()})

@@ -1,10 +1,13 @@
-"""Every input stays read, also where an identity shows that nothing depends on it.
+"""Readers for inputs of the graph that nothing else reads, although the source reads them.
 
-Vela leaves an input that no operator reads out of its binary (`tests/choice/test_signature.py` asks), and the .pte's
-runtime counts on all of them. Nothing depends on the first part of `slice(concat(a, b))` where the slice cuts b out:
-the e-graph has b in the class of the slice, and no choice at all that reads a, since the concat would read itself. So
-the graph that is written gets a reader: one element of the input is appended to the smallest value there is, and cut
-off again.
+Vela leaves out an input that no operator reads (`tests/choice/test_signature.py`).
+The runtime of the .pte needs all of them.
+Rules may remove the last reader.
+For example, no result depends on a in `slice(concat(a, b))` if the slice cuts out b.
+The e-graph has b in the class of the slice, and no choice that reads a,
+since the concat would read itself.
+So the written graph gets a reader.
+One element of the input is appended to the smallest computed value, and cut off again.
 """
 
 from __future__ import annotations
@@ -13,15 +16,18 @@ import math
 
 from eqsat.tensor.graph import Rewritten, TensorGraph, unread
 
-#: Leaves, and what may have further results, which are read by node.
+#: Operators that are not computed, or may have further results, which are read by node.
 _NOT_COMPUTED = ("input", "const", "opaque")
 
 
 def with_inputs_read(
     graph: TensorGraph, origin: dict[int, int], source: TensorGraph
 ) -> tuple[TensorGraph, dict[int, int]]:
-    """`graph` with a reader for each input that it does not read and `source` does, and its origin ({node: choice
-    node}). An input whose dtype no value of the graph has stays unread."""
+    """Returns `graph` with a reader for each unread input that `source`
+    reads, and {node: choice node}.
+
+    An input whose dtype no computed value of the graph has stays unread.
+    """
     for k in sorted(set(unread(graph)) - set(unread(source))):
         graph, origin = _with_reader(graph, origin, k)
     return graph, origin
@@ -45,14 +51,16 @@ def _with_reader(graph: TensorGraph, origin: dict[int, int], k: int) -> tuple[Te
 
 
 def _smallest(graph: TensorGraph, dtype: str) -> int | None:
-    """The node with the fewest elements of a dtype among what is computed: of an input, Vela would tell the runtime
-    another shape."""
+    """Returns the node with the fewest elements of a dtype among computed nodes, None without one.
+
+    It is no input of the graph, since Vela would report another shape for it to the runtime.
+    """
     fit = [n for n in graph.live() if graph.nodes[n].dtype == dtype and graph.nodes[n].op not in _NOT_COMPUTED]
     return min(fit, key=lambda n: graph.type(n).elements, default=None)
 
 
 def _unchanged(out: TensorGraph, value: int, given: int) -> int:
-    """`value` with an element of `given` appended and cut off again."""
+    """Returns `value` with an element of `given` appended and cut off again."""
     element, rank, shape = given, len(out.nodes[given].shape), out.nodes[value].shape
     if rank:
         element = out.add("slice", [element], start=(0,) * rank, size=(1,) * rank)

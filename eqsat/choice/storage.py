@@ -1,15 +1,22 @@
-"""What views cost, as classes that a ChoiceGraph gets beside those of the e-graph.
+"""Costs of views, as classes that a ChoiceGraph gets besides those of the e-graph.
 
-Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp; `tests/choice/test_storage.py` asks): a
-tensor with one reader takes the shape that the RESHAPE gives it, but one with several readers is copied, in its own
-shape, for each RESHAPE to another one. So a value that is read in k shapes is copied k - 1 times if it is viewed from
-each shape to the next, in all of them but the last, and the producer's shape may be any of them
-(`eqsat/choice/writer.py` writes it so). Outputs of the graph count as readers here.
+Vela removes every RESHAPE (RemoveReshape in regor's graphir_optimiser.cpp;
+`tests/choice/test_storage.py` checks it).
+A tensor with one reader takes the shape of that RESHAPE.
+A tensor with several readers is copied, in its own shape, for each RESHAPE to another shape.
+So a value that is read in k shapes is copied k - 1 times if each shape
+is viewed from the one before.
+The copies are in all shapes but the last, and the producer's shape may be any of them.
+`eqsat/choice/writer.py` writes graphs in this way.
+Outputs of the graph count as readers here.
 
-Classes that views connect hold one value. For each shape that it may be read in there is a class with one node, which
-its readers need and which costs a copy in this shape; another class names the last shape, which costs nothing. A value
-that is computed twice, in two shapes, is charged one copy too much. Constants are viewed at no cost, and so is the
-widening RESCALE, which every reader has its own of.
+Classes that views connect hold one value.
+For each shape in which it may be read there is a class with one node.
+Its readers need this class, which costs a copy in this shape.
+Another class names the last shape, which costs nothing.
+A value that is computed twice, in two shapes, is charged one copy too much.
+Views of constants cost nothing.
+Nor do those of the widening RESCALE, since every reader has its own.
 """
 
 from __future__ import annotations
@@ -22,15 +29,21 @@ from networkx.utils import UnionFind
 from eqsat.choice.candidates import Candidate
 from eqsat.tensor.types import Shape
 
-#: {value: {shape: who reads it in this shape, as numbers of candidates; None is the outside world}}
+#: {value: {shape: its readers, as numbers of candidates; None is an output of the graph}}.
 Readers = dict[int, dict[Shape, list[int | None]]]
 
 
 @dataclass(slots=True)
 class StorageCosts:
-    """rows: classes to append, pairs: {(node, node): delta}; reads: per node the classes to read beside its operands;
-    roots: more roots.
-    last: {class: the class that names the last shape of its value}; shapes: {node of such a class: the shape}."""
+    """The classes and terms that views add to a choice graph.
+
+    rows: classes to append.
+    pairs: {(node, node): change of the cost in cycles}.
+    reads: {node: classes that it reads besides its operands}.
+    roots: further roots.
+    last: {class: the class that names the last shape of its value}.
+    shapes: {node of such a class: the shape}.
+    """
 
     rows: list[list[tuple[float, list[int]]]] = field(default_factory=list)
     pairs: dict[tuple[int, int], float] = field(default_factory=dict)
@@ -41,7 +54,12 @@ class StorageCosts:
 
 
 def view_costs(shapes: Sequence[Shape], candidates: Sequence[Candidate], roots: Sequence[int]) -> StorageCosts:
-    """For classes of `shapes` and all that may be chosen for them."""
+    """Returns the costs of views.
+
+    shapes: the shape of each class.
+    candidates: all candidates of these classes.
+    roots: the classes that are outputs.
+    """
     value_of = _values(len(shapes), candidates)
     copies = _copies(shapes, candidates, value_of)
     out, n_nodes = StorageCosts(), len(candidates)
@@ -54,12 +72,12 @@ def view_costs(shapes: Sequence[Shape], candidates: Sequence[Candidate], roots: 
 
 
 def _copied(candidates: Sequence[Candidate]) -> Iterable[tuple[Candidate, float]]:
-    """Candidates that begin with a view, and the cycles where that is a copy."""
+    """Returns the candidates that begin with a view, and the cycles if it is a copy."""
     return ((c, c.price.copied) for c in candidates if c.price.copied is not None and c.usable)
 
 
 def _values(n_classes: int, candidates: Sequence[Candidate]) -> UnionFind:
-    """Classes that views connect."""
+    """Returns the sets of classes that views connect."""
     out = UnionFind(range(n_classes))
     for c, _ in _copied(candidates):
         if c.is_view:
@@ -70,7 +88,7 @@ def _values(n_classes: int, candidates: Sequence[Candidate]) -> UnionFind:
 def _copies(
     shapes: Sequence[Shape], candidates: Sequence[Candidate], value_of: UnionFind
 ) -> dict[int, dict[Shape, float]]:
-    """{value: {shape: cycles of a copy in it}}, without values that are viewed at no cost."""
+    """Returns {value: {shape: cycles of a copy in it}}, without values whose views cost nothing."""
     out: dict[int, dict[Shape, float]] = {}
     for c, cycles in _copied(candidates):
         operand = c.operands[0]
@@ -102,8 +120,11 @@ def _charge(
     n_classes: int,
     n_nodes: int,
 ) -> None:
-    """Appends the classes of one value: the one that names its last shape has a node per shape, numbered from
-    `n_nodes`; then each shape has a class of its own with one node, which the last shape's node pays for."""
+    """Appends the classes of one value.
+
+    The class that names its last shape has a node per shape, numbered from `n_nodes`.
+    Each shape has a class with one node, whose cost the node of the last shape cancels.
+    """
     names, most = n_classes + len(out.rows), max(copies.values())
     out.rows.append([(0.0, [])] * len(by_shape))
     out.last[value] = names

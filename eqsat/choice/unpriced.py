@@ -1,4 +1,4 @@
-"""Why an e-graph has no extraction: the operators of the input that have no price in any form."""
+"""The reason why an e-graph has no extraction: operators without a price in any form."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from eqsat.choice.choice import Choices
 
 
 def unpriced(choices: Choices) -> list[str]:
-    """Operators of the source, as "CONV2D of INT16 (1, 8, 8, 3) to INT48 (1, 8, 8, 16)": Vela or a guard refuses every
-    e-node of their e-class. In the source's order, each kind once."""
+    """Returns the source's operators for which Vela or a guard refuses
+    every e-node of their e-class.
+
+    They are texts such as "CONV2D of INT16 (1, 8, 8, 3) to INT48 (1, 8, 8, 16)".
+    They are in the source's order, and each one occurs once.
+    """
     source, frozen = choices.frozen.source, choices.frozen
     cheapest: dict[int, float] = {}
     for c in choices.candidates:

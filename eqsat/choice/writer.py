@@ -1,12 +1,14 @@
 """The TensorGraph of a choice.
 
-A view of a value is no operator of its own: the value is made once, and each RESHAPE that its readers need is made from
-it. What is read in several shapes is viewed from each to the next, since Vela copies it for all of them but the last
-(`eqsat/choice/storage.py`).
-A widening RESCALE is made anew for each reader, so that a sum or product of two is written in the shapes in which Vela
-makes few commands of it: Vela fuses the RESCALEs through the views, and nothing is copied. Sums of INT48 are made anew
-for each RESCALE too: Vela does not take one that two RESCALEs read, as where a convolution without an activation is an
-operand of a convolution and of a sum.
+A view is no operator of its own.
+The value is made once, and each RESHAPE that its readers need is made from it.
+If a value is read in several shapes, each shape is viewed from the one before.
+Vela copies the value for all of them but the last (`eqsat/choice/storage.py`).
+A widening RESCALE is made anew for each reader.
+So a sum or product of two of them is written in the shapes for which Vela makes few commands.
+Vela fuses the RESCALEs through the views, and nothing is copied.
+Sums of INT48 are made anew for each RESCALE, too: Vela does not accept one that two RESCALEs read.
+That happens if a convolution without an activation is an operand of a convolution and of a sum.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from eqsat.vela import rows
 
 #: A graph, and {node: the choice node that it is written for}.
 Written = tuple[TensorGraph, dict[int, int]]
-#: What an operator reads: the class of a value, the shape, and the choice node that the view is written for.
+#: An operand: the class of a value, the shape, and the choice node that the view is written for.
 Read = tuple[int, Shape, int]
 
 
@@ -36,9 +38,11 @@ def write(
     last_shapes: Mapping[int, Shape],
     choice: Mapping[int, int],
 ) -> Written:
-    """The graph of `choice` ({position in `classes`: number of a candidate}), with the source's inputs and outputs in
-    order; last_shapes:
-    {position: the shape that its value is viewed in last}."""
+    """Returns the graph of a choice, with the source's inputs and outputs in order.
+
+    choice: {position in `classes`: number of a candidate}.
+    last_shapes: {position: the last shape in which its value is viewed}.
+    """
     writer = _GraphWriter(frozen, classes, candidates, last_shapes, choice)
     writer.run()
     return writer.graph, writer.origin
@@ -59,15 +63,16 @@ class _GraphWriter:
         self.graph = TensorGraph(output_names=list(self.source.output_names))
         self.origin: dict[int, int] = {}
         position = {c: i for i, c in enumerate(classes)}
-        self.made: dict[int, int] = {}  # class of a value: its node
+        # {class of a value: its node}
+        self.made: dict[int, int] = {}
         for i in self.source.inputs:
             t, name = self.source.type(i), self.source.nodes[i].attr("name")
             self.made[position[frozen.handle[i]]] = self.graph.add_input(name, t.shape, t.dtype)
         self.roots = [position[frozen.handle[o]] for o in self.source.outputs]
-        self.wanted: dict[
-            int, dict[Shape, int]
-        ] = {}  # class of a value: the shapes that it is read in, and for which choice node
-        self.views: dict[tuple[int, Shape], int] = {}  # (class of a value, shape that it is read in): node
+        # {class of a value: {shape in which it is read: choice node that its view is written for}}
+        self.wanted: dict[int, dict[Shape, int]] = {}
+        # {(class of a value, shape in which it is read): node}
+        self.views: dict[tuple[int, Shape], int] = {}
 
     def run(self) -> None:
         outputs = [self._read_of(self.choice[c], c) for c in self.roots]
@@ -85,8 +90,10 @@ class _GraphWriter:
         self.graph.outputs = [self._node(read) for read in outputs]
 
     def _find_shapes(self, outputs: Sequence[Read]) -> None:
-        """Fills in `wanted`. Of several readers of one shape the last output or, where there is none, the first
-        operator counts."""
+        """Fills in `wanted`.
+
+        If several readers read one shape, the last output counts, or else the first operator.
+        """
         for value, shape, n in outputs:
             self.wanted.setdefault(value, {})[shape] = n
         queue = list(self.wanted)
@@ -103,7 +110,7 @@ class _GraphWriter:
         return self.frozen.type_of(self.classes[cls]).shape
 
     def _value(self, cls: int) -> int:
-        """The class whose value `cls` is a view of."""
+        """Returns the class whose value `cls` is a view of."""
         while self._chosen(cls).is_view:
             cls = self._chosen(cls).operands[0]
         return cls
@@ -112,7 +119,10 @@ class _GraphWriter:
         return self._value(cls), self._shape(cls), n
 
     def _reads(self, n: int) -> list[Read]:
-        """Of the operands of a candidate. One that begins with a view has that view for itself."""
+        """Returns the reads of a candidate's operands.
+
+        A candidate that begins with a view has that view for itself.
+        """
         candidate = self.candidates[n]
         if candidate.viewed_first:
             return [(self._value(c), candidate.viewed_first, n) for c in candidate.operands]
@@ -121,13 +131,19 @@ class _GraphWriter:
         return [self._read_of(n if self._value(c) == c else self.choice[c], c) for c in candidate.operands]
 
     def _merged(self, candidate: Candidate) -> list[Shape] | None:
-        """The shapes of its operands in which it takes fewer commands and nothing more."""
+        """Returns shapes of the operands with which a candidate takes
+        fewer commands and nothing more.
+
+        Returns None if there are none.
+        """
         read = [self._chosen(self._value(c)) for c in candidate.operands]
         alone = all(c.is_widening or c.enode.op == "const" for c in read)
         return merged([self._shape(c) for c in candidate.operands]) if alone and candidate.enode.op in SUMS else None
 
     def _emit(self, cls: int) -> int:
-        """The node of a value whose operands are made."""
+        """Writes the operators of a class whose operands are written, and
+        returns the node of its value.
+        """
         n = self.choice[cls]
         candidate = self.candidates[n]
         if candidate.enode.op == "const":
@@ -144,7 +160,7 @@ class _GraphWriter:
         return self._reshaped(nodes[0], self._shape(cls), n)
 
     def _node(self, read: Read) -> int:
-        """The node of a value in a shape; its views are made from each shape to the next."""
+        """Returns the node of a value in a shape; each view is made of the one before."""
         cls, shape, n = read
         if self._chosen(cls).is_widening or self._is_only_rescaled(cls):
             return self._reshaped(self._emit(cls), shape, n)
@@ -155,7 +171,7 @@ class _GraphWriter:
         return self.views[cls, shape]
 
     def _is_only_rescaled(self, cls: int) -> bool:
-        """Whether the values of a class are sums of products that nothing but their RESCALE may read."""
+        """Whether the values of a class are sums of products that only a RESCALE may read."""
         return (
             DType.of(self.frozen.type_of(self.classes[cls]).dtype).only_rescaled
             and self._chosen(cls).enode.op != "const"

@@ -1,1 +1,1 @@
-"""The doors to ExecuTorch: lowering, compiling, optimizing a program before lowering."""
+"""The connection to ExecuTorch: lowering, compiling, optimizing a program before lowering."""

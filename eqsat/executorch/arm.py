@@ -1,12 +1,14 @@
-"""The point of ExecuTorch's Arm pipeline where eqsat takes over.
+"""The point of ExecuTorch's Arm pipeline at which eqsat takes over.
 
-The pipeline runs once up to the last rewrite that is not about layout (`RewriteMatmulPass` and the view fusion after
-it). There the program is copied, by forking the process or in it: the copy goes through the rest of the stock pipeline
-and gives stock's TOSA, the original goes on without the layout passes and gives TOSA in which every layout change is an
-explicit TRANSPOSE or RESHAPE.
+The pipeline runs once up to the last rewrite that does not concern layout.
+That is `RewriteMatmulPass` with the view fusion after it.
+There the program is duplicated, by a fork of the process or by a copy in it.
+One program goes through the rest of the stock pipeline, which gives stock's TOSA.
+The other one skips the layout passes.
+Its TOSA has every layout change as an explicit TRANSPOSE or RESHAPE.
 Both are serialised by ExecuTorch's own node visitors.
 
-Nothing of ExecuTorch is patched: `_Split` is a private subclass that is instantiated here and nowhere registered.
+Nothing of ExecuTorch is patched: `_Split` is a private subclass that is registered nowhere.
 Source of the order of passes: executorch 1.5 backends/arm/_passes/arm_pass_manager.py.
 """
 
@@ -35,7 +37,7 @@ from eqsat.tosa.locations import Origin
 
 logger = logging.getLogger(__name__)
 
-#: Stock passes that only place, merge or split data movement: eqsat's rules and pricing do that work.
+#: Stock passes that only place, merge or split data movement, which eqsat's rules and prices do.
 LAYOUT_PASSES = frozenset(
     {
         "PropagateViewCopyPermuteDownPass",
@@ -48,17 +50,24 @@ LAYOUT_PASSES = frozenset(
         "RemovePermutesAroundElementwiseTosaOps",
     }
 )
+#: The pass that makes TABLEs of operators.
 _TABLE_PASS = "InsertTableOpsPass"
+#: The pass before which the pipeline is split.
 _FIRST_LAYOUT_PASS = "PropagateViewCopyPermuteDownPass"
 
 
 class PipelineError(RuntimeError):
-    """The installed ExecuTorch's pipeline is not one that eqsat knows; the caller falls back to stock."""
+    """The installed ExecuTorch's pipeline is unknown to eqsat; the caller falls back to stock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What a tail of the pipeline gives: TOSA, or why there is none; seconds that it took."""
+    """The result of the rest of the pipeline.
+
+    tosa: the flatbuffer, None if it failed.
+    error: why it failed.
+    seconds: wall-clock seconds that it took.
+    """
 
     tosa: bytes | None
     error: str
@@ -67,9 +76,14 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class HookPoint:
-    """Two lowerings of one delegate: the TOSA with all layout explicit and the seconds that its tail took; what waits
-    for stock's and gives it, or raises ForkError; what ExecuTorch's debug.json says of each origin, if that was asked
-    for. To be closed."""
+    """Two lowerings of one delegate; it has to be closed.
+
+    explicit: TOSA with all layout explicit.
+    explicit_seconds: wall-clock seconds of the passes and the serialisation of `explicit`.
+    stock: a function that waits for stock's result and returns it; it raises ForkError.
+    close: a function that ends the fork.
+    details: entries of ExecuTorch's debug.json by origin, if the compile spec asks for it.
+    """
 
     explicit: bytes
     explicit_seconds: float
@@ -79,20 +93,23 @@ class HookPoint:
 
 
 class _Split(ArmPassManager):
-    """Runs the head of the pipeline once and both tails."""
+    """The pipeline up to the split, run once, and the rest of it for both programs."""
 
     hook: HookPoint | None = None
-    details: dict[Origin, Mapping[str, Any]] | None  # None: nobody asked
+    details: dict[Origin, Mapping[str, Any]] | None  # None: debug.json is not wanted
     passes: list[Any]  # ExecuTorch's class has no types
 
     def __init__(self, compile_spec: Any, beside: bool) -> None:
         super().__init__(compile_spec)
         self.details = None if compile_spec.tosa_debug_mode is None else {}
-        self.beside = beside and self.details is None  # what a fork finds out of origins is not sent
+        self.beside = beside and self.details is None  # a fork does not send its details back
 
     def _transform(self, exported_program: ExportedProgram, graph_module: GraphModule) -> GraphModule:
-        """Runs the passes before the first layout pass, then both tails on copies; what they give goes into `hook`.
-        Raises PipelineError."""
+        """Runs the passes before the first layout pass, and then the rest for both programs.
+
+        Both results go into `hook`.
+        Raises PipelineError.
+        """
         names = [type(p).__name__ for p in self.passes]
         if names.count(_FIRST_LAYOUT_PASS) != 1:
             raise PipelineError(
@@ -127,7 +144,7 @@ class _Split(ArmPassManager):
         return exported_program.graph_module
 
     def _forked(self, tail: Callable[[], Tail]) -> Forked[Tail] | None:
-        """Stock's tail under way beside this process; None where that is not wanted or cannot be."""
+        """Returns the fork that runs stock's passes; None if it is not wanted or not possible."""
         if not self.beside:
             return None
         try:
@@ -145,7 +162,10 @@ class _Split(ArmPassManager):
         return Tail(tosa, "", seconds)
 
     def _lowered(self, passes: list[Any], hook: _LocationHook, program: ExportedProgram) -> tuple[bytes, float]:
-        """The TOSA of a program after the rest of the passes, which change it; seconds that this took."""
+        """Runs the remaining passes on a program, which they modify.
+
+        Returns its TOSA, and the wall-clock seconds that this took.
+        """
         started = time.perf_counter()
         self.passes = passes
         super()._transform(program, program.graph_module)
@@ -153,10 +173,11 @@ class _Split(ArmPassManager):
 
 
 def lower(program: ExportedProgram, compile_spec: Any, beside: bool = False) -> HookPoint:
-    """Lowers one delegate's edge program (modified in place, as the backend is handed a copy).
+    """Lowers one delegate's edge program, which is modified; the backend receives a copy of it.
 
-    compile_spec: a TosaCompileSpec. beside: stock's tail runs in a fork of this process, where one can be made, while
-    the caller goes on. Raises PipelineError, or whatever ExecuTorch's passes raise.
+    compile_spec: a TosaCompileSpec.
+    beside: whether stock's passes run in a fork of this process, if one can be made.
+    Raises PipelineError, and whatever ExecuTorch's passes raise.
     """
     if any(n.op == "get_attr" for n in program.graph_module.graph.nodes):
         raise PipelineError("the delegate has control flow (cond or while_loop), which eqsat does not optimize")
@@ -167,8 +188,11 @@ def lower(program: ExportedProgram, compile_spec: Any, beside: bool = False) -> 
 
 
 class _LocationHook:
-    """In the place of ExecuTorch's DebugHook: the locations of operators are their origins alone, without stack traces
-    and numbers that differ from one process to the next."""
+    """A replacement for ExecuTorch's DebugHook.
+
+    A location is the origin of its operator alone.
+    It has no stack trace, and no numbers that differ from one process to the next.
+    """
 
     mode = ArmCompileSpec.DebugMode.TOSA
 
@@ -186,7 +210,7 @@ class _LocationHook:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """What node visitors ask for the text of a location."""
+    """The object that node visitors ask for the text of a location."""
 
     origin: Origin
 
@@ -195,8 +219,11 @@ class _Location:
 
 
 def origin(node: Node) -> Origin:
-    """Where a node of a lowered program comes from. The first of its trace is the node of the program that was
-    exported; one that a pass made from nothing has a trace that begins with itself."""
+    """Returns the origin of a node of a lowered program.
+
+    The first node of its trace is the node of the exported program.
+    A node that a pass made from nothing has a trace that begins with itself.
+    """
     trace, first = node.meta.get("from_node") or [], None
     while trace:
         first = trace[-1]
@@ -205,19 +232,25 @@ def origin(node: Node) -> Origin:
     module, kind = stack[-1] if stack else ("", "")
     name = first.name if first is not None and "tosa." not in str(first.target) else ""
     kind = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
-    kind = "" if ".<locals>." in kind else kind  # a wrapper of torch.export's own
+    kind = "" if ".<locals>." in kind else kind  # a wrapper that torch.export makes
     return Origin(name, module, kind, node.meta.get("debug_handle"))
 
 
 def _origins_by_table(module: GraphModule) -> dict[str, Origin]:
-    """The origins of operators by the name that the constant of a TABLE in their place will have: the TABLE itself has
-    none (executorch 1.5, _passes/insert_table_ops.py)."""
+    """Returns the origins of operators by the name of the constant of the TABLE that replaces them.
+
+    The TABLE itself has no origin (executorch 1.5, _passes/insert_table_ops.py).
+    """
     return {f"b_{n.name}_table_constant": origin(n) for n in module.graph.nodes if n.op == "call_function"}
 
 
 def _serialise(program: ExportedProgram, tosa_spec: Any, hook: _LocationHook) -> bytes:
-    """TOSA flatbuffer of a fully lowered program, by ExecuTorch's node visitors (as tosa/backend.py does it), each
-    operator with its origin as its location."""
+    """Returns the TOSA flatbuffer of a fully lowered program.
+
+    ExecuTorch's node visitors make it as in tosa/backend.py, with
+    origins as locations of operators.
+    Raises PipelineError for a node that cannot be serialised.
+    """
     version = tosa_spec.version
     graph = ts.TosaSerializer(
         "",

@@ -1,13 +1,14 @@
-"""Where every door ends: the preprocessing of an Ethos-U delegate, with eqsat between the Arm passes and Vela.
+"""The preprocessing of an Ethos-U delegate, with eqsat between the Arm passes and Vela.
 
-ExecuTorch finds a backend by the name that a partitioner gives its delegates, and writes that name into the .pte, where
-the stock runtime looks for "EthosUBackend". So delegates keep Arm's name, and `intercept` puts
-`EthosUBackend.preprocess` behind a look at whom a delegate belongs to: one with a session is optimized, and every other
-one goes on to Arm's own code, as if eqsat were not there.
+ExecuTorch finds a backend by the name that a partitioner gives its delegates.
+It writes that name into the .pte, and the stock runtime knows only "EthosUBackend".
+So delegates keep Arm's name, and `intercept` replaces `EthosUBackend.preprocess`.
+A delegate with a session is optimized; every other one goes on to Arm's own code unchanged.
 
-A partitioner marks its delegates by the value of a compile spec, which knows the session (`mark`); `enabled` takes all
-that are not marked. What is written into the .pte is the same. Source: executorch 1.5, exir/backend/backend_api.py and
-backend_details.py.
+A partitioner marks its delegates by the value of a compile spec, which knows the session (`mark`).
+`enabled` takes all delegates that are not marked.
+The contents of the .pte do not depend on the mark.
+Source: executorch 1.5, exir/backend/backend_api.py and backend_details.py.
 """
 
 from __future__ import annotations
@@ -43,16 +44,18 @@ from eqsat.target import Target
 
 logger = logging.getLogger(__name__)
 
-#: Sessions of `enabled`, the innermost last. Of the process and not of a thread: one lowering runs at a time, wherever
-#: a script runs it.
+#: Sessions of `enabled`, the innermost last.
+#: They belong to the process, not to a thread: one lowering runs at a time, in whichever thread.
 ENABLED: list[Session] = []
 
 _arm_preprocess = EthosUBackend.preprocess
 
 
 class _Marked(bytes):
-    """The value of a compile spec, and the session that its delegate belongs to. A class of its own where ExecuTorch
-    looks at none: it finds how a CompileSpec is written by the name of its class."""
+    """The value of a compile spec, with the session of its delegate.
+
+    ExecuTorch serialises a CompileSpec by the name of its class, so the value has the subclass.
+    """
 
     session: weakref.ref[Session]
 
@@ -64,15 +67,17 @@ class _Marked(bytes):
 
 
 def mark(specs: Sequence[CompileSpec], session: Session) -> list[CompileSpec]:
-    """The compile specs of delegates that belong to `session`, which whoever lowers keeps alive; what is lowered does
-    not."""
+    """Returns the compile specs of delegates that belong to `session`.
+
+    The caller keeps the session alive; lowered programs only have a weak reference.
+    """
     value = _Marked(specs[-1].value)
     value.session = weakref.ref(session)
     return [*specs[:-1], CompileSpec(specs[-1].key, value)]
 
 
 def session_of(specs: Sequence[CompileSpec]) -> Session | None:
-    """Whom a delegate with these compile specs belongs to; None: to stock ExecuTorch."""
+    """Returns the session of a delegate with these compile specs; None for stock ExecuTorch."""
     for spec in specs:
         if isinstance(spec.value, _Marked) and (session := spec.value.session()) is not None:
             return session
@@ -80,13 +85,13 @@ def session_of(specs: Sequence[CompileSpec]) -> Session | None:
 
 
 def intercept() -> None:
-    """From now on delegates of a session are optimized, see the module's text."""
+    """Optimizes the delegates of sessions from now on; the module's text tells how."""
     EthosUBackend.preprocess = staticmethod(_preprocess)
     EthosUBackend.preprocess_multimethod = classmethod(_preprocess_multimethod)
 
 
 def _preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-    """In place of Arm's: one delegate whose method is not known."""
+    """Replaces Arm's function for a delegate whose method is not known."""
     session = session_of(compile_specs)
     if session is None:
         return _arm_preprocess(edge_program, compile_specs)
@@ -98,7 +103,10 @@ def _preprocess_multimethod(
     edge_programs: dict[str, list[ExportedProgram]],
     compile_specs: dict[str, list[list[CompileSpec]]],
 ) -> dict[str, list[PreprocessResult]]:
-    """In place of the default of all backends, which calls `preprocess` for each: here delegates have names."""
+    """Replaces the default of all backends, which calls `preprocess` for each delegate.
+
+    This one gives delegates their names.
+    """
     out: dict[str, list[PreprocessResult]] = {}
     done, total = 0, sum(len(programs) for programs in edge_programs.values())
     for method, programs in edge_programs.items():
@@ -122,8 +130,11 @@ def _preprocess_multimethod(
 def _optimized(
     edge_program: ExportedProgram, compile_specs: list[CompileSpec], session: Session, name: str, container: Container
 ) -> PreprocessResult:
-    """The payload of one delegate, from the chosen TOSA; stock's, with an EqsatWarning, where eqsat fails. Raises
-    PluginError."""
+    """Returns the payload of one delegate, compiled from the chosen TOSA.
+
+    If eqsat fails, it is stock's payload, with an EqsatWarning.
+    Raises PluginError.
+    """
     spec = EthosUCompileSpec._from_list(compile_specs)
     delegate = Delegate(name)
     session.delegates.append(delegate)
@@ -135,7 +146,7 @@ def _optimized(
             warnings.warn(f"{name}: {w}", EqsatWarning, stacklevel=2)
     except PluginError:
         raise
-    except Exception as e:  # noqa: BLE001 - never worse: any failure gives the stock result
+    except Exception as e:  # noqa: BLE001 - never worse: after any failure the result is stock's
         delegate.error = f"{type(e).__name__}: {e}"
         logger.debug("%s: eqsat stepped back", name, exc_info=True)
         warnings.warn(
@@ -155,12 +166,14 @@ def _optimized(
 
 
 class ShippedError(Exception):
-    """What ExecuTorch compiles is not what was measured and run."""
+    """The delegate that ExecuTorch compiles differs from the one that was measured and run."""
 
 
 def _compiled(result: Result, spec: EthosUCompileSpec, session: Session) -> VelaCompileResult:
-    """What ExecuTorch's own call of Vela makes of the chosen graph. Raises ShippedError where it is not what was
-    run."""
+    """Compiles the chosen graph by ExecuTorch's own call of Vela.
+
+    Raises ShippedError if the result differs from the one that was run.
+    """
     started = time.perf_counter()
     tuned = copy(spec)
     tuned.compiler_flags = [*spec.compiler_flags, *result.settings]
@@ -174,8 +187,7 @@ def _compiled(result: Result, spec: EthosUCompileSpec, session: Session) -> Vela
 
 
 def _debug_handles(result: Result) -> dict[str, tuple[int, ...]]:
-    """{result of a TOSA operator: debug handles of the PyTorch operators that it stands for}, which an ETRecord has of
-    the delegate."""
+    """Returns {result of a TOSA operator: debug handles of PyTorch operators} for an ETRecord."""
     handles = {
         name: tuple(o.handle for o in origins if o.handle is not None) for name, origins in result.origins.items()
     }
@@ -190,7 +202,10 @@ def _result(
     name: str,
     container: Container,
 ) -> Result:
-    """Raises what ExecuTorch's passes and `optimize_tosa` raise."""
+    """Optimizes one delegate.
+
+    Raises whatever ExecuTorch's passes and `optimize_tosa` raise.
+    """
     tosa_spec = TOSABackend.filter_tosa_compile_specs(spec)
 
     def copied() -> ExportedProgram:

@@ -1,7 +1,8 @@
-"""Compiled models in files, read and run in a process of their own with limits of time and memory: a damaged file may
-want any amount of either, and Vela's decoder of weights ends the process that it fails in.
+"""Compiled models in files, read and run in a separate process with limits of time and memory.
 
-The functions whose names begin with `in_worker` are called there.
+A damaged file may need any amount of either.
+Vela's decoder of weights ends its process on failure.
+The functions whose names begin with `in_worker` run in that process.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ from eqsat.ground.process import Limits, WorkerError
 from eqsat.ground.worker import Pool, Worker
 from eqsat.tosa.model import packed, unpacked
 
-#: Of reading and running a file: wall seconds, MiB of the process.
+#: Limits of reading and running a file: wall-clock seconds, and MiB of memory.
 LIMITS = Limits(600.0, 4096.0)
 
 
 def disassembled(data: bytes, via: Worker | Pool, registers: bool = False) -> tuple[list[str], list[str]]:
-    """(lines, operators outside the delegate) of a compiled model in any form that `read` takes. Raises DeviceError."""
+    """Returns (lines, operators outside the delegate) of a compiled model.
+
+    data: the model in any form that `read` takes.
+
+    Raises DeviceError.
+    """
     answer = _answer(in_worker_disassemble, data, registers, via=via, limits=LIMITS)
     return answer["lines"], answer["outside"]
 
@@ -36,7 +42,10 @@ def disassembled(data: bytes, via: Worker | Pool, registers: bool = False) -> tu
 def ran(
     data: bytes, inputs: Sequence[NDArray[Any]], via: Worker | Pool, limits: Limits = LIMITS
 ) -> tuple[list[NDArray[Any]], list[str]]:
-    """(outputs, operators outside the delegate) of one sample. Raises DeviceError."""
+    """Returns (outputs, operators outside the delegate) of one sample.
+
+    Raises DeviceError.
+    """
     answer = _answer(in_worker_run, data, packed(inputs), via=via, limits=limits)
     return unpacked(answer["outputs"]), answer["outside"]
 
@@ -44,7 +53,12 @@ def ran(
 def ran_on_random(
     data: bytes, seed: int, via: Worker | Pool, limits: Limits = LIMITS
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]], list[str]]:
-    """(inputs of all values that their elements have, outputs, operators outside the delegate). Raises DeviceError."""
+    """Returns (inputs, outputs, operators outside the delegate) for random inputs.
+
+    Their elements have any value of their integer type.
+
+    Raises DeviceError.
+    """
     answer = _answer(in_worker_run_on_random, data, seed, via=via, limits=limits)
     return unpacked(answer["inputs"]), unpacked(answer["outputs"]), answer["outside"]
 
@@ -87,8 +101,12 @@ def in_worker_run_on_random(data: bytes, seed: int) -> dict[str, Any]:
 
 
 def read(data: bytes) -> tuple[Binary, list[str]]:
-    """(a compiled model, operators outside its delegate): Vela's raw output, a delegate's payload, or a .pte with one
-    delegate, whose inputs and outputs have the shapes that they have in the program. Raises InputError, DeviceError."""
+    """Returns (a compiled model, operators outside its delegate).
+
+    data: Vela's raw output, a delegate's payload, or a .pte with one delegate.
+    Inputs and outputs of a delegate in a .pte have their shapes in the program.
+    Raises InputError, DeviceError.
+    """
     if data[4:6] != b"ET":
         return read_binary(data), []
     from eqsat.executorch.pte import delegates
@@ -100,7 +118,7 @@ def read(data: bytes) -> tuple[Binary, list[str]]:
 
 
 def _in_shapes(binary: Binary, shapes: Sequence[tuple[int, ...]]) -> Binary:
-    """The same with these shapes of its inputs and outputs, of those that have as many elements."""
+    """Returns the binary with these shapes of inputs and outputs, if they have equal sizes."""
     tensors = (*binary.inputs, *binary.outputs)
     if len(shapes) != len(tensors):
         return binary

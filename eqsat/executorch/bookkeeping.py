@@ -1,13 +1,15 @@
-"""A lowering without what PyTorch does around ExecuTorch's passes for readers that there are none of: the same program
-in about 40% less time.
+"""A lowering without PyTorch's unread bookkeeping: an equal program in about 40% less time.
 
-- Every node that a pass writes copies the history of the node before it (`torch/fx/traceback.py`, NodeSource).
-  Histories are not changed once they are written, so nodes can share them.
-- Every pass has the Python code of its graph written and compiled (`torch/fx/graph_module.py`, GraphModule.recompile),
-  though passes interpret graphs. Here that is done where the code is read, and for the graphs that are left at the end.
-- The garbage collector walks again and again through all of PyTorch, which is no garbage.
+- Every node that a pass writes copies the history of its source (`torch/fx/traceback.py`,
+  NodeSource).
+  Histories are never changed, so nodes can share them.
+- Every pass writes and compiles the Python code of its graph (`torch/fx/graph_module.py`,
+  GraphModule.recompile), though passes interpret graphs.
+  Here that is done if the code is read, and for the graphs that are left at the end.
+- The garbage collector walks repeatedly through all of PyTorch, which is no garbage.
 
-`benchmarks/whole_job.py` shows what that is worth. Source of the facts: torch 2.13.
+`benchmarks/whole_job.py` measures the gain.
+Source of the facts: torch 2.13.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from torch.fx import GraphModule
 from torch.fx.graph import _PyTreeCodeGen
 from torch.fx.traceback import NodeSource
 
-#: Objects made between two looks for garbage. Python's default is 700; the peak of memory is the same with both.
+#: Objects allocated between two garbage collections; Python's default is 700.
+#: The peak of memory does not differ.
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 _recompile = GraphModule.recompile
@@ -32,8 +35,10 @@ _reduce = GraphModule.__reduce__
 
 @contextmanager
 def less_bookkeeping() -> Iterator[None]:
-    """Graphs, their metadata and the .pte are the same with and without it. One at a time in a process; within another
-    it does nothing."""
+    """Lowers with less bookkeeping; graphs, their metadata and the .pte do not differ.
+
+    Only one is active per process: a nested one does nothing.
+    """
     if "__deepcopy__" in vars(NodeSource):
         yield
         return
@@ -53,7 +58,7 @@ def _rare_collections() -> Iterator[None]:
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     if not frozen:
         gc.freeze()
-    if before[0]:  # 0: somebody has switched it off
+    if before[0]:  # 0: collection is disabled
         gc.set_threshold(max(before[0], _OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
     try:
         yield
@@ -64,8 +69,10 @@ def _rare_collections() -> Iterator[None]:
 
 
 class _Unread:
-    """`forward` of a graph module, compiled once it is read. Every graph module has a class of its own, whose attribute
-    this is."""
+    """`forward` of a graph module, compiled when it is first read.
+
+    Every graph module has a class of its own, of which this is an attribute.
+    """
 
     def __init__(self, module: GraphModule) -> None:
         self.module = weakref.ref(module)
@@ -78,7 +85,7 @@ class _Unread:
 
 
 class _UnreadText:
-    """The text of a graph module's code where the module has none of its own yet."""
+    """The text of a graph module's code, written when it is first read."""
 
     def __get__(self, instance: GraphModule, owner: type[GraphModule]) -> Any:
         _recompile(instance)
@@ -86,7 +93,7 @@ class _UnreadText:
 
 
 class _UnreadCode:
-    """What `recompile` returns: the Python code, written once something of it is read."""
+    """The result of `recompile`: the Python code, written when it is first read."""
 
     def __init__(self, module: GraphModule) -> None:
         self._module = module
@@ -115,7 +122,10 @@ def _pickled(module: GraphModule) -> Any:
 
 
 def _compile(modules: Iterable[GraphModule]) -> None:
-    """Those of them that were not read yet. A graph that has no code, which nobody asked for, is left as it is."""
+    """Compiles the modules whose code was not read yet.
+
+    A graph that cannot be compiled is left as it is.
+    """
     for module in list(modules):
         if isinstance(vars(type(module)).get("forward"), _Unread):
             with suppress(Exception):

@@ -1,4 +1,4 @@
-"""`eqsat compile`: a model on disk to a .pte file, with the figures on the way."""
+"""`eqsat compile`: a .pte file from a model on disk, with figures."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ _Numeric = TypeVar("_Numeric", int, float)
 
 logger = logging.getLogger(__name__)
 
-#: Keys of `CompileSummary.as_dict` with a figure of each side, and those with one of each delegate's result.
+#: Keys of `CompileSummary.as_dict` with a figure of each side, and the fields of `GraphFigures`.
 _OF_SIDES = {name: name for name in ("cycles", "corrected", "by_kind", "milliseconds")} | {
     "memory": "footprint",
     "command_stream": "stream",
 }
+#: Keys with an entry per delegate, and the attributes of `Result`.
 _OF_RESULTS = {
     name: name
     for name in (
@@ -60,16 +61,17 @@ _OF_RESULTS = {
 
 @dataclass(slots=True)
 class CompileSummary:
-    """What `eqsat compile` reports.
+    """The report of `eqsat compile`.
 
-    figures: of "stock" and "eqsat", over all delegates.
-    results: by the names of delegates; complete: every delegate has one.
-    bound: cycles that the model needs at least.
+    figures: figures of "stock" and "eqsat", over all delegates.
+    results: results by the names of delegates.
+    complete: whether every delegate has one.
+    bound: the fewest cycles that the model needs.
     stepped_back: how many delegates are stock's because eqsat failed or found nothing.
-    seconds: by stage.
-    by_delegate: name, cycles, the graph that was chosen, Vela's table of it with the origins of its operators, and the
-    error where eqsat stepped back.
-    cpu_operators: those that no delegate has, with their number.
+    seconds: wall-clock seconds by stage.
+    by_delegate: name, cycles, the chosen graph and its Vela table with
+    origins, and the error if any.
+    cpu_operators: operators outside all delegates, with their numbers.
     """
 
     model: str
@@ -98,7 +100,7 @@ class CompileSummary:
         return self.complete and all(r.proved for r in self.results.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures, as JSON holds them."""
+        """Returns the figures as a JSON object."""
         results = list(self.results.values())
         record = asdict(replace(self, results={}))
         del record["results"], record["complete"]
@@ -128,8 +130,12 @@ def compile_model(
     interruption: Interruption | None = None,
     quantization: str = INT8,
 ) -> tuple[bytes, CompileSummary]:
-    """(the .pte, figures) of `model`, a float module of which is quantized in one of QUANTIZATIONS. interruption: what
-    ends the searches early. Raises InputError; others come from ExecuTorch."""
+    """Compiles `model`, and returns (the .pte, its figures).
+
+    quantization: one of QUANTIZATIONS, for a float module.
+    interruption: the request to end the searches early.
+    Raises InputError, and whatever ExecuTorch raises.
+    """
     seconds: dict[str, float] = {}
     started = time.perf_counter()
     program, calibration = load_program(model, spec, quantization)
@@ -139,7 +145,8 @@ def compile_model(
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", EqsatWarning)
         edge, session = lower_with_session(program, spec, options=options, interruption=interruption)
-        outside = cpu_operators(edge)  # before to_executorch, which puts memory and out variants into the graph
+        # before to_executorch, which puts operators of memory and out variants into the graph
+        outside = cpu_operators(edge)
         lowered = time.perf_counter()
         buffer = edge.to_executorch().buffer
         seconds["to_executorch"] = time.perf_counter() - lowered
@@ -182,8 +189,11 @@ def _delegate(delegate: Delegate) -> dict[str, Any]:
 
 
 def save_runs(results: Sequence[Result], place: Path) -> None:
-    """Saves the runs of delegates; of several each in a directory of its number; none where the search was interrupted
-    before it found a graph. Raises InputError."""
+    """Saves the runs of delegates; if there are several, each into a directory named by its number.
+
+    Delegates whose search was interrupted before it found a graph are left out.
+    Raises InputError.
+    """
     several = len(results) > 1
     if several:
         try:
@@ -197,7 +207,7 @@ def save_runs(results: Sequence[Result], place: Path) -> None:
 
 
 def _seconds(session: Session) -> dict[str, float]:
-    """Seconds by stage of eqsat and of Vela, and what ExecuTorch's lowering took besides."""
+    """Returns wall-clock seconds by stage of eqsat, Vela and ExecuTorch's lowering."""
     stages = [{f"eqsat: {k}": v for k, v in r.seconds.items()} for r in session.results]
     seconds = _total([*stages, {k: v for k, v in session.seconds.items() if k != "total"}])
     ours = sum(s for stage, s in seconds.items() if stage.startswith("eqsat: "))
@@ -205,7 +215,7 @@ def _seconds(session: Session) -> dict[str, float]:
 
 
 def _total(tables: Iterable[Mapping[str, _Numeric]]) -> dict[str, _Numeric]:
-    """Sums by key."""
+    """Returns the sums by key."""
     out: dict[str, _Numeric] = {}
     for table in tables:
         for key, value in table.items():

@@ -1,10 +1,11 @@
-"""Constant subgraphs that stock ExecuTorch cannot lower whole, computed before the lowering.
+"""Constant subgraphs that stock ExecuTorch cannot lower as a whole, computed before the lowering.
 
-A position encoding or a mask is often computed from nothing but constants, by operators that the NPU does not have, or
-that Arm's passes take and then fail on (a cumulative sum of a BOOL mask, in ExecuTorch 1.5). Where a subgraph of
-constants has such an operator, what it gives is computed here, as PyTorch computes the quantized program; the program's
-outputs stay the same to the bit. Subgraphs of quantized operators alone are left to the NPU, which rounds them as it
-does without eqsat.
+A position encoding or a mask is often computed from constants alone.
+The NPU may lack its operators, or Arm's passes accept them and then fail.
+An example is a cumulative sum of a BOOL mask, in ExecuTorch 1.5.
+The result of such a subgraph is computed here, as PyTorch computes the quantized program.
+The program's outputs do not change in any bit.
+Subgraphs of quantized operators alone are left to the NPU, which rounds them as without eqsat.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ from torch.utils._pytree import tree_map_only
 
 logger = logging.getLogger(__name__)
 
-#: They make a tensor from numbers, and by themselves are no work.
+#: Operators that make a tensor from numbers; alone they are no reason to compute a subgraph.
 _CREATE = frozenset({"full", "zeros", "ones", "arange", "scalar_tensor", "eye", "linspace", "lift_fresh_copy"})
+#: An operator that only checks properties of a tensor.
 _ASSERT = "_assert_tensor_metadata"
 
 
 def fold_constants(program: ExportedProgram) -> ExportedProgram:
-    """The program with those subgraphs computed, the program itself where there are none. It is not modified."""
+    """Returns the program with such subgraphs computed, or the program itself if it has none.
+
+    The given program is not modified.
+    """
     if not _folded(program):
         return program
     functional = program.run_decompositions({})
@@ -47,8 +52,10 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
 
 
 def _replace(program: ExportedProgram, folded: set[Node]) -> None:
-    """Puts constants for the nodes that others read, and a DEQUANTIZE after them where it was one, so that the values
-    stay integers."""
+    """Replaces the nodes that other nodes read by constants.
+
+    If such a node is a DEQUANTIZE, it stays after the constant, so that values stay integers.
+    """
     last = {n for n in folded if _is_dequantize(n) and not folded.issuperset(n.users)}
     placeholders = get_constant_placeholder_dict(program)
     values = {p: v for p, v in placeholders.items() if not folded.isdisjoint(p.users)}
@@ -66,7 +73,7 @@ def _replace(program: ExportedProgram, folded: set[Node]) -> None:
 
 
 def _folded(program: ExportedProgram) -> set[Node]:
-    """The nodes of the constant subgraphs with an operator that is no quantized one."""
+    """Returns the nodes of the constant subgraphs with an operator that is not quantized."""
     constant = _constant_nodes(program)
     found: set[Node] = set()
     for part in _parts(constant):
@@ -76,7 +83,7 @@ def _folded(program: ExportedProgram) -> set[Node]:
 
 
 def _constant_nodes(program: ExportedProgram) -> set[Node]:
-    """Calls that depend on parameters, buffers that nobody writes, and numbers alone."""
+    """Returns the calls that depend only on parameters, buffers that nobody writes, and numbers."""
     constant = set(get_constant_placeholder_dict(program))
     calls: set[Node] = set()
     for node in program.graph.nodes:
@@ -88,7 +95,7 @@ def _constant_nodes(program: ExportedProgram) -> set[Node]:
 
 
 def _parts(nodes: set[Node]) -> Iterator[set[Node]]:
-    """Sets of nodes that hang together."""
+    """Yields the connected sets of nodes."""
     left = set(nodes)
     while left:
         part, todo = set[Node](), [next(iter(left))]
@@ -102,8 +109,10 @@ def _parts(nodes: set[Node]) -> Iterator[set[Node]]:
 
 
 def _is_foreign(node: Node) -> bool:
-    """Whether a constant's operator is neither one of quantization nor computed on integers between DEQUANTIZE and
-    QUANTIZE."""
+    """Whether a constant's operator is neither quantization nor computed on integers by the NPU.
+
+    The latter lies between DEQUANTIZE and QUANTIZE.
+    """
     if _name(node) in _CREATE or "quantize_per" in _name(node):
         return False
     value = node.meta.get("val")

@@ -1,9 +1,10 @@
-"""What `dump_intermediate_artifacts_to` and `dump_debug_info` ask ExecuTorch to write, of the TOSA that eqsat made: the
-file that Vela is given, whose operators have their origins as locations, and debug.json.
+"""The debug files of `dump_intermediate_artifacts_to` and `dump_debug_info`, for eqsat's TOSA.
 
-debug.json has ExecuTorch's form (backends/arm/debug/schema.py, 1.5): a list of events, each a TOSA operator with the FX
-node that it was made for. An operator that stands for several has an event for each. Here the file holds the events of
-all delegates, each with the key `delegate`.
+They are Vela's input file, whose operators have origins as locations, and debug.json.
+debug.json has ExecuTorch's form (backends/arm/debug/schema.py, 1.5), a list of events.
+An event is a TOSA operator with the FX node for which it was made.
+An operator with several origins has an event for each.
+Here the file holds the events of all delegates, each with the key `delegate`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from eqsat.tosa.locations import Origin, read
 def events(
     delegate: str, tosa: bytes, details: Mapping[Origin, Mapping[str, Any]], first: int = 0
 ) -> list[dict[str, Any]]:
-    """The events of a delegate, numbered from `first`. details: `aten_info` and `torch_info` by origin."""
+    """Returns the events of a delegate, numbered from `first`.
+
+    details: `aten_info` and `torch_info` by origin.
+    """
     block, located = TosaGraph.GetRootAs(tosa, 0).Regions(0).Blocks(0), read(tosa)
     out: list[dict[str, Any]] = []
     for i in range(block.OperatorsLength()):
@@ -52,7 +56,10 @@ def events(
 def write(
     session: Session, delegate: str, tosa: bytes, details: Mapping[Origin, Mapping[str, Any]], spec: EthosUCompileSpec
 ) -> None:
-    """Writes what the spec asks for, if it names a place. Raises InputError."""
+    """Writes the files that the spec asks for, if it names a place.
+
+    Raises InputError.
+    """
     place = spec._get_intermediate_path()
     if not place:
         return

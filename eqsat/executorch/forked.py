@@ -1,13 +1,14 @@
-"""A function that runs in a copy of this process (a fork), while this one goes on.
+"""A function that runs in a fork of this process, while this one goes on.
 
 >>> with Forked(lambda: 6 * 7) as forked:
 ...     forked.result()
 42
 
-What the function changes stays in the copy, so that nothing needs to be copied for it. A fork has only one thread, and
-a lock that another thread held stays held: the copy neither logs nor prints, and PyTorch computes in its only thread,
-as in the workers of PyTorch's DataLoader.
-Where the copy dies or stands still the caller is told.
+The function's changes stay in the fork, so its arguments need no copy.
+A fork has only one thread, and a lock that another thread held stays held.
+So the fork neither logs nor prints, and PyTorch computes in a single thread there.
+The workers of PyTorch's DataLoader do so, too.
+If the fork dies or makes no progress, the caller gets an error.
 """
 
 from __future__ import annotations
@@ -28,17 +29,22 @@ from eqsat.ground.process import cpu_seconds
 
 _Value = TypeVar("_Value")
 
-#: Seconds between looks at a copy, and how many of them in a row without any computing mean that it stands still.
-_POLL, _IDLE_LOOKS = 1.0, 30
+#: Seconds between checks of the fork.
+_POLL = 1.0
+#: Checks in a row without any computing after which the fork counts as hung.
+_IDLE_LOOKS = 30
 
 
 class ForkError(RuntimeError):
-    """A fork could not be made, died or stands still; the message says which."""
+    """A fork could not be made, died or made no progress; the message says which."""
 
 
 class Forked(Generic[_Value]):
-    """`function`, whose value can be pickled, under way. Raises ForkError where processes cannot be forked: on systems
-    other than Linux, and in processes that may have no children."""
+    """A running `function`, whose value can be pickled.
+
+    Raises ForkError if processes cannot be forked.
+    That is so on systems other than Linux, and in processes that may have no children.
+    """
 
     def __init__(self, function: Callable[[], _Value]) -> None:
         if sys.platform != "linux":
@@ -55,7 +61,10 @@ class Forked(Generic[_Value]):
         theirs.close()
 
     def result(self) -> _Value:
-        """Waits for it. Raises what the function raises, and ForkError."""
+        """Returns the function's value, and blocks until it is there.
+
+        Raises whatever the function raises, and ForkError.
+        """
         before, idle = -1.0, 0
         while not self._connection.poll(_POLL):
             now = cpu_seconds(self._process.pid or 0)
@@ -73,7 +82,7 @@ class Forked(Generic[_Value]):
         return value
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the fork."""
         self._process.kill()
         self._process.join()
         self._process.close()
@@ -90,13 +99,13 @@ def _run(function: Callable[[], Any], connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
-    sys.stdout = sys.stderr = nowhere = open(os.devnull, "w")  # noqa: SIM115 - for as long as the copy lives
+    sys.stdout = sys.stderr = nowhere = open(os.devnull, "w")  # noqa: SIM115 - open until the end
     for stream in (1, 2):
-        os.dup2(nowhere.fileno(), stream)  # of native code
+        os.dup2(nowhere.fileno(), stream)  # native code prints there
     torch.set_num_threads(1)
     try:
         outcome: tuple[Any, BaseException | None] = (function(), None)
-    except Exception as e:  # noqa: BLE001 - raised again where the result is asked for
+    except Exception as e:  # noqa: BLE001 - raised again in `result`
         outcome = (None, e)
     connection.send(outcome)
 

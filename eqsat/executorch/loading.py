@@ -1,4 +1,4 @@
-"""A quantized program from what a user names: a saved one, or a callable that makes the model."""
+"""Quantized programs by the names that users give: saved ones, or callables that make the model."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ logger = logging.getLogger(__name__)
 
 
 def load_program(model: str, spec: EthosUCompileSpec, quantization: str = INT8) -> tuple[ExportedProgram, str]:
-    """(quantized program, how it was calibrated) for a `.pt2` file, a `file.py:callable`, a `module:callable` or an
-    entry point.
+    """Returns (quantized program, how it was calibrated) of a model.
 
-    The callable returns (module, example inputs) or (module, example inputs, calibration batches), which is quantized
-    in one of QUANTIZATIONS. Raises InputError.
+    model: a `.pt2` file, a `file.py:callable`, a `module:callable` or an entry point.
+    The callable returns (module, example inputs) or (module, example inputs, calibration batches).
+    quantization: one of QUANTIZATIONS, for the module of a callable.
+    Raises InputError.
     """
     check_quantization(quantization, model)
     place = model_place(model)

@@ -1,8 +1,10 @@
-"""What eqsat says by itself while a program is lowered, as the environment variable `EQSAT_LOG` has it.
+"""The output of eqsat during a lowering, as the environment variable `EQSAT_LOG` sets it.
 
-`result`, the default, is a line per delegate on stderr; `info` and `debug` are those records of the logger "eqsat" too,
-each with its seconds and place; `off` is nothing. Whoever takes care of the logger "eqsat"
-(`logging.getLogger("eqsat").addHandler`), as the command line does, gets its records as ever.
+`result`, the default, is a line per delegate on stderr.
+`info` and `debug` also show these records of the logger "eqsat", with seconds and place.
+`off` shows nothing.
+A handler of the logger "eqsat" (`logging.getLogger("eqsat").addHandler`) gets its records anyway.
+The command line has one.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 
 from eqsat.ground.files import InputError
 
-#: What `EQSAT_LOG` may be, and from which level on records are shown.
+#: Values of `EQSAT_LOG`, and the level from which on records are shown.
 LEVELS = {"off": None, "result": None, "info": logging.INFO, "debug": logging.DEBUG}
 
 results = logging.getLogger("eqsat.result")
@@ -22,7 +24,7 @@ _everything = logging.getLogger("eqsat")
 
 
 class _ToStderr(logging.StreamHandler[Any]):
-    """Writes to the stderr that there is when a record comes, which tests and notebooks exchange."""
+    """Writes to the present `sys.stderr` of each record, which tests and notebooks replace."""
 
     def __init__(self, form: str) -> None:
         super().__init__()
@@ -39,7 +41,10 @@ _RECORDS = _ToStderr("[%(seconds).1f s] %(name)s: %(message)s")
 
 
 def speak() -> None:
-    """Does what `EQSAT_LOG` says, once. Raises InputError where it says what nobody knows."""
+    """Sets up the output that `EQSAT_LOG` asks for, once.
+
+    Raises InputError for an unknown value.
+    """
     asked = os.environ.get("EQSAT_LOG", "result").lower()
     if asked not in LEVELS:
         raise InputError(f"EQSAT_LOG is {asked!r}: it may be {', '.join(LEVELS)}")

@@ -1,10 +1,11 @@
-"""The one-line door for ExecuTorch users.
+"""The one-line entry for ExecuTorch users.
 
 >>> # before:  edge = to_edge_transform_and_lower(ep, partitioner=[EthosUPartitioner(spec)])
 >>> # after:   edge = eqsat.to_edge_transform_and_lower(ep, partitioner=[EthosUPartitioner(spec)])
 >>> # or:      edge = eqsat.to_edge_transform_and_lower(ep, "ethos-u85-256")
 
-Inside the lowering each delegate's graph is optimized; what Vela compiles is the chosen TOSA, byte for byte.
+Each delegate's graph is optimized inside the lowering.
+Vela compiles the chosen TOSA, byte for byte.
 The .pte names the stock `EthosUBackend` and runs on the stock runtime.
 """
 
@@ -28,8 +29,9 @@ from eqsat.executorch.session import Session
 from eqsat.options.options import Options
 from eqsat.search.interruption import Interruption
 
-#: One lowering at a time: PyTorch keeps what it knows of the graph at hand in globals of the process
-#: (torch/fx/traceback.py), so that two lowerings in threads break each other, eqsat or not.
+#: The lock by which one lowering runs at a time.
+#: PyTorch keeps state of the present graph in globals of the process (torch/fx/traceback.py).
+#: So two lowerings in threads break each other, even without eqsat.
 _LOWERING = threading.RLock()
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
@@ -45,16 +47,19 @@ def to_edge_transform_and_lower(
     partitioner: Partitioners = (),
     **kwargs: Any,
 ) -> EdgeProgramManager:
-    """`executorch.exir.to_edge_transform_and_lower` for an Ethos-U, with every Ethos-U delegate optimized by eqsat.
+    """Lowers like `executorch.exir.to_edge_transform_and_lower`, with Ethos-U delegates optimized.
 
     program: a quantized ExportedProgram (PT2E: convert_pt2e, then torch.export), or one per method.
-    compile_spec: the target, an EthosUCompileSpec or an accelerator's name. Without it the partitioners are those of
-    ExecuTorch's own call, an EthosUPartitioner (Arm's or eqsat's) among them.
-    partitioner: a list, or a list per method; with a compile_spec these are further ones, tried after Ethos-U's.
-    kwargs go to ExecuTorch unchanged. `lower_with_session` also gives the outcome per delegate.
+    compile_spec: the target, an EthosUCompileSpec or an accelerator's name.
+    Without it, an EthosUPartitioner (Arm's or eqsat's) is among the partitioners.
+    partitioner: a list, or a list per method, as in ExecuTorch's own call.
+    With a compile_spec these are further ones, tried after Ethos-U's.
+    kwargs: arguments that go to ExecuTorch unchanged.
+    `lower_with_session` also returns the results per delegate.
 
-    Raises TargetError for an unknown accelerator, TypeError for arguments that do not go together, PluginError where a
-    plug-in fails.
+    Raises TargetError for an unknown accelerator.
+    Raises TypeError for arguments that do not go together.
+    Raises PluginError if a plug-in fails.
     """
     edge, _ = lower_with_session(program, compile_spec, options=options, partitioner=partitioner, **kwargs)
     return edge
@@ -69,8 +74,11 @@ def lower_with_session(
     interruption: Interruption | None = None,
     **kwargs: Any,
 ) -> tuple[EdgeProgramManager, Session]:
-    """As `to_edge_transform_and_lower`, and the session with the results per delegate and the seconds per stage.
-    interruption: what ends the searches of all delegates early."""
+    """Lowers like `to_edge_transform_and_lower`, and also returns the session.
+
+    The session has the results per delegate and the wall-clock seconds per stage.
+    interruption: the request to end the searches of all delegates early.
+    """
     given = (
         list(partitioner) if not isinstance(partitioner, Mapping) else [p for ps in partitioner.values() for p in ps]
     )
@@ -97,7 +105,7 @@ def lower_with_session(
 
 
 def cpu_operators(edge: EdgeProgramManager) -> dict[str, int]:
-    """Operators that no delegate has, by name, with their number over all methods."""
+    """Returns the operators outside all delegates by name, with their numbers over all methods."""
     nodes = [n for m in sorted(edge.methods) for n in edge.exported_program(m).graph.nodes if n.op == "call_function"]
     names = [getattr(n.target, "__name__", str(n.target)).removesuffix(".default") for n in nodes]
     return dict(Counter(n for n in names if n not in ("getitem", "executorch_call_delegate")))

@@ -1,4 +1,4 @@
-"""What a user may call a model, checked without PyTorch or NetworkX, which take seconds to import."""
+"""The names of models, checked without PyTorch or NetworkX, which take seconds to import."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from eqsat.ground.files import InputError
 if TYPE_CHECKING:
     from eqsat.ground.registry import Registry
 
-#: How a float module is quantized: activations and weights of INT8, or activations of INT16 with weights of INT8.
+#: Quantizations of a float module: activations and weights of INT8, or activations of
+#: INT16 with weights of INT8.
 INT8, A16W8 = "int8", "a16w8"
+#: Names of all quantizations.
 QUANTIZATIONS = (INT8, A16W8)
 
 
 def models() -> Registry:
-    """The models that installed packages offer."""
+    """Returns the models that installed packages offer."""
     from eqsat.ground.registry import Registry
 
     return Registry("model", "eqsat.models", {})
 
 
 def check_quantization(quantization: str, model: str) -> None:
-    """Raises InputError for one that does not exist, and where a model is quantized already."""
+    """Checks the name of a quantization for a model.
+
+    Raises InputError for an unknown one, and for a model that is quantized already.
+    """
     if quantization not in QUANTIZATIONS:
         raise InputError(f"no quantization is called {quantization!r}: use {', '.join(QUANTIZATIONS)}")
     if quantization != INT8 and model.endswith((".pt2", ".tosa")):
@@ -31,9 +36,11 @@ def check_quantization(quantization: str, model: str) -> None:
 
 
 def model_place(model: str) -> str:
-    """The `.pt2` file, `file.py:callable` or `module:callable` that a name stands for, which may be an entry point in
-    the group `eqsat.models`.
-    Raises InputError where it is none of them or the file does not exist."""
+    """Returns the `.pt2` file, `file.py:callable` or `module:callable` that a name stands for.
+
+    The name may be an entry point in the group `eqsat.models`.
+    Raises InputError if it is none of them, or if the file does not exist.
+    """
     if model.endswith(".tosa"):
         raise InputError(f"{model} is a TOSA file: did you mean `eqsat optimize`?")
     file = model if model.endswith(".pt2") else model.rpartition(":")[0]

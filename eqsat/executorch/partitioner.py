@@ -1,4 +1,4 @@
-"""`eqsat.EthosUPartitioner` in place of Arm's, and `eqsat.enabled` around a script that uses Arm's."""
+"""`eqsat.EthosUPartitioner`, and `eqsat.enabled` for scripts with Arm's partitioner."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from eqsat.executorch.reductions import reshape_sums
 from eqsat.executorch.session import EqsatWarning, Session, compile_spec_of
 from eqsat.options.options import Options, given_options
 
+#: The lock for changes of the classes and of `ENABLED`.
 _ENABLING = threading.Lock()
 
 
 def why_not(program: ExportedProgram) -> str:
-    """Why nothing of a program can go to an Ethos-U and what to do about it, "" if it looks as it should."""
+    """Returns why no part of a program can go to an Ethos-U, with advice; "" otherwise."""
     nodes = program.graph.nodes
     if any(_has_symbols(n) for n in nodes if n.op == "placeholder"):
         return "it has dynamic shapes: export it with fixed shapes (no dynamic_shapes=)"
@@ -38,7 +39,7 @@ def why_not(program: ExportedProgram) -> str:
 
 
 def _tensors(node: torch.fx.Node) -> list[torch.Tensor]:
-    """The values of a node."""
+    """Returns the values of a node that are tensors."""
     return [v for v in tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
 
 
@@ -47,7 +48,7 @@ def _has_symbols(node: torch.fx.Node) -> bool:
 
 
 def nothing_taken(program: ExportedProgram) -> str:
-    """Why the partitioner took no operator of a program."""
+    """Returns why the partitioner took no operator of a program."""
     if reason := why_not(program):
         return reason
     if any(map(_has_symbols, program.graph.nodes)):
@@ -56,7 +57,7 @@ def nothing_taken(program: ExportedProgram) -> str:
 
 
 def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
-    """Arm's own, with an EqsatWarning where nothing is left for the Ethos-U."""
+    """Partitions like Arm's partitioner, with an EqsatWarning if nothing goes to the Ethos-U."""
     result = TOSAPartitioner.partition(self, exported_program)
     session = session_of(self.delegation_spec.compile_specs)
     if session is not None:
@@ -70,19 +71,25 @@ def _partition(self: Any, exported_program: ExportedProgram) -> PartitionResult:
 
 
 def _transform(self: Any, exported_program: ExportedProgram) -> ExportedProgram:
-    """Arm's own, constants computed that the NPU cannot, and sums in shapes that it takes."""
+    """Transforms like Arm's partitioner.
+
+    It also computes constants that the NPU cannot, and reshapes sums for U55 and U65.
+    """
     program = fold_constants(TOSAPartitioner.transform_for_pre_decomposition(self, exported_program))
     return reshape_sums(program) if self.compile_spec.tosa_spec.is_U55_subset else program
 
 
 class EthosUPartitioner(ArmPartitioner):
-    """Arm's `EthosUPartitioner`, whose delegates are optimized by eqsat; the .pte names the stock `EthosUBackend`.
+    """Arm's `EthosUPartitioner`, whose delegates are optimized.
+
+    The .pte names the stock `EthosUBackend`.
 
     >>> edge = to_edge_transform_and_lower(program, partitioner=[eqsat.EthosUPartitioner("ethos-u85-256")])
 
-    compile_spec: an EthosUCompileSpec, or an accelerator's name for ExecuTorch's default one. additional_checks: as for
-    Arm's. options: what eqsat may do. `session` has the outcome per delegate, of all lowerings that this partitioner
-    was used in.
+    compile_spec: an EthosUCompileSpec, or an accelerator's name for ExecuTorch's default one.
+    additional_checks: as for Arm's partitioner.
+    options: the options of the search.
+    `session` has the results per delegate, over all lowerings with this partitioner.
 
     Raises TypeError for arguments of another type.
     """
@@ -106,14 +113,15 @@ class EthosUPartitioner(ArmPartitioner):
 
 @contextmanager
 def enabled(options: Options | None = None) -> Iterator[Session]:
-    """While it lasts, every Ethos-U delegate that this process lowers is optimized, also by scripts that know nothing
-    of eqsat.
+    """Optimizes every Ethos-U delegate that this process lowers, in any script.
 
     >>> with eqsat.enabled() as session:
     ...     runpy.run_module("executorch.backends.arm.scripts.aot_arm_compiler", run_name="__main__")
 
-    Gives the session with the outcome per delegate. Delegates of an `eqsat.EthosUPartitioner` keep to its own options.
-    At its end it warns (EqsatWarning) if nothing was lowered. Raises TypeError for options of another type.
+    Yields the session with the results per delegate.
+    Delegates of an `eqsat.EthosUPartitioner` keep that partitioner's options.
+    At its end it warns (EqsatWarning) if nothing was lowered.
+    Raises TypeError for options of another type.
     """
     session = Session(given_options(options))
     intercept()
@@ -130,6 +138,6 @@ def enabled(options: Options | None = None) -> Iterator[Session]:
                 del (
                     ArmPartitioner.partition,
                     ArmPartitioner.transform_for_pre_decomposition,
-                )  # the inherited ones are left
+                )  # the inherited ones remain
     if not session.delegates and not session.programs:
         warnings.warn("nothing was lowered to an Ethos-U while eqsat was enabled", EqsatWarning, stacklevel=3)

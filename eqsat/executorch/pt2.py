@@ -1,9 +1,11 @@
-"""Saved ExportedPrograms (`.pt2`) read as data: nothing in the file is run.
+"""Saved ExportedPrograms (`.pt2`), read as data: no code in the file runs.
 
-`torch.export.load` alone unpickles whatever the archive holds (its own documentation warns of it), evaluates the
-expressions of dynamic shapes, and calls any function of `torch` that a node names. Here an archive that needs any of
-that is refused before it is loaded, and the tensors that stay pickled are read with `weights_only`. Source: torch 2.13,
-torch/export/pt2_archive/_package.py and torch/_export/serde/serialize.py.
+`torch.export.load` unpickles everything in the archive, of which its documentation warns.
+It also evaluates the expressions of dynamic shapes, and calls any
+function of `torch` that a node names.
+Here an archive that needs any of these is refused before it is loaded.
+Tensors that are pickled are read with `weights_only`.
+Source: torch 2.13, torch/export/pt2_archive/_package.py and torch/_export/serde/serialize.py.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from torch.export.pt2_archive.constants import (
 from eqsat.ground.files import InputError, read_bytes
 from eqsat.ground.packed import check_zip
 
+#: Names of files and directories that an archive may have.
 _MODEL = f"{MODELS_DIR}model.json"
 _CONSTANTS = f"{CONSTANTS_DIR}model_constants_config.json"
 _FILES = ("archive_format", "archive_version", "byteorder", _MODEL)
@@ -41,8 +44,10 @@ _DIRECTORIES = (".data/", WEIGHTS_DIR, CONSTANTS_DIR, SAMPLE_INPUTS_DIR, EXTRA_D
 
 
 def load(path: Path) -> ExportedProgram:
-    """The program that `torch.export.save` wrote. Raises InputError for a damaged file and for one that could run
-    code."""
+    """Returns the program that `torch.export.save` wrote.
+
+    Raises InputError for a damaged file, and for one that could run code.
+    """
     data = read_bytes(path)
     try:
         check_zip(data)
@@ -66,7 +71,10 @@ def _damaged(path: Path, e: Exception) -> InputError:
 
 
 def _unsafe(reader: PT2ArchiveReader) -> str:
-    """Why the archive is refused, or "". Raises whatever a damaged archive raises."""
+    """Returns why an archive is refused, or "".
+
+    Raises whatever a damaged archive raises.
+    """
     for name in reader.get_file_names():
         if name not in _FILES and not name.startswith(_DIRECTORIES):
             return f"holds {name}, which is no part of an ExportedProgram: save it again with torch.export.save"
@@ -94,15 +102,18 @@ def _unsafe(reader: PT2ArchiveReader) -> str:
 
 
 def _symbolic(ranges: Mapping[str, Any]) -> str:
-    """Why a program with symbols in its shapes is refused; ranges: of the symbols. PyTorch calls those that values
-    decide u0, u1 and on."""
+    """Returns why a program with symbols in its shapes is refused.
+
+    ranges: the ranges of the symbols.
+    PyTorch names symbols that depend on values u0, u1 and so on.
+    """
     if ranges and all(name.startswith("u") for name in ranges):
         return "has shapes that depend on values, as nonzero's do, whose expressions are not read from a file: give file.py:callable, or leave those operators out"
     return "has dynamic shapes: export it with fixed shapes (no dynamic_shapes=)"
 
 
 def _is_operator(target: str) -> bool:
-    """Whether a node's target is an operator and not just any function that its name leads to."""
+    """Whether a node's target is an operator, not any other function that its name leads to."""
     parts = target.split(".")
     if target == "_operator.getitem" or parts[:2] != ["torch", "ops"]:
         return target == "_operator.getitem"
@@ -114,7 +125,7 @@ def _is_operator(target: str) -> bool:
 
 @contextlib.contextmanager
 def _weights_only() -> Iterator[None]:
-    """PyTorch's switch that overrides every `weights_only=False`, those inside the loader too."""
+    """Sets PyTorch's switch that overrides every `weights_only=False`, even inside the loader."""
     name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
     before = os.environ.get(name)
     os.environ[name] = "1"

@@ -10,13 +10,19 @@ from executorch.exir.schema import DelegateCall, ExecutionPlan, KernelCall, Tens
 
 from eqsat.ground.files import InputError
 
+#: The backend's name in a .pte.
 _BACKEND = "EthosUBackend"
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedDelegate:
-    """payload: what the backend is handed at run time; shapes: of its inputs and outputs in the program, () for what is
-    no tensor with the last axis innermost; outside: operators of the program that no delegate does."""
+    """An Ethos-U delegate of a program.
+
+    payload: the bytes that the backend receives at run time.
+    shapes: shapes of its inputs and outputs in the program.
+    A value that is no tensor, or whose last axis is not innermost, has ().
+    outside: operators of the program outside all delegates.
+    """
 
     payload: bytes
     shapes: tuple[tuple[int, ...], ...]
@@ -24,7 +30,10 @@ class EmbeddedDelegate:
 
 
 def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
-    """Those of the Ethos-U backend, in their order. Raises InputError."""
+    """Returns the delegates of the Ethos-U backend, in their order.
+
+    Raises InputError.
+    """
     try:
         program = deserialize_pte_binary(buffer).program
     except Exception as e:  # noqa: BLE001 - whatever ExecuTorch raises for a file that is none

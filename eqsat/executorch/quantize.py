@@ -26,8 +26,11 @@ def quantize(
     calibration: Sequence[tuple[torch.Tensor, ...]] | None = None,
     quantization: str = INT8,
 ) -> ExportedProgram:
-    """Program of `module` (eval mode) in one of QUANTIZATIONS, calibrated on `calibration`, or on `inputs` and 3 random
-    batches like them."""
+    """Returns the program of `module` (in eval mode), quantized and calibrated.
+
+    calibration: batches; without them, `inputs` and 3 random batches like them are used.
+    quantization: one of QUANTIZATIONS.
+    """
     module = module.eval()
     quantizer = EthosUQuantizer(compile_spec)
     quantizer.set_global(_CONFIGURATIONS[quantization]())

@@ -1,13 +1,13 @@
 """`executorch.export` with eqsat: recipes for every Ethos-U, int8 and a16w8.
 
->>> import eqsat.executorch.recipe  # registers the provider, under the backend name "eqsat"; so does any use of
-eqsat.RecipeType
+>>> import eqsat.executorch.recipe  # registers the provider, under the backend name "eqsat"
 >>> recipe = ExportRecipe.get_recipe(eqsat.RecipeType.ETHOS_U85_INT8, macs=512)
 >>> session = executorch.export.export(model, [example_inputs], recipe)
 
-A recipe is Arm's own for the same target, with `eqsat.EthosUPartitioner` in place of Arm's partitioner. Arm has none
-for a16w8 on an Ethos-U:
-those are the int8 ones with Arm's quantization of 16-bit activations and 8-bit weights.
+Any use of `eqsat.RecipeType` registers the provider, too.
+A recipe is Arm's own for an equal target, with `eqsat.EthosUPartitioner` as its partitioner.
+Arm has no recipe for a16w8 on an Ethos-U.
+These are the int8 ones with Arm's quantization of 16-bit activations and 8-bit weights.
 Source: executorch 1.5, backends/arm/recipes/arm_recipe_provider.py.
 """
 
@@ -23,13 +23,18 @@ from executorch.backends.arm.recipes import ArmRecipeProvider, ArmRecipeType
 from eqsat.executorch.partitioner import EthosUPartitioner
 from eqsat.options.options import given_options
 
+#: The name under which the provider is registered.
 _BACKEND = "eqsat"
+#: Arguments that a recipe takes.
 _TAKEN = ("macs", "system_config", "memory_mode", "extra_flags", "config_ini", "options")
 
 
 class RecipeType(et.RecipeType):
-    """Recipes by family and quantization. `ExportRecipe.get_recipe` takes, besides, what Arm's Ethos-U recipes take
-    (`macs`, `system_config`, `memory_mode`, `extra_flags`, `config_ini`), and eqsat's `options`."""
+    """Recipes by family and quantization.
+
+    `ExportRecipe.get_recipe` takes the arguments of Arm's Ethos-U recipes, and eqsat's `options`.
+    Arm's are `macs`, `system_config`, `memory_mode`, `extra_flags` and `config_ini`.
+    """
 
     ETHOS_U55_INT8 = "eqsat_ethos_u55_int8"
     ETHOS_U65_INT8 = "eqsat_ethos_u65_int8"
@@ -54,8 +59,11 @@ class RecipeProvider(et.BackendRecipeProvider):
         return list(RecipeType)
 
     def create_recipe(self, recipe_type: et.RecipeType, **kwargs: Any) -> et.ExportRecipe | None:
-        """None for a recipe of another backend. Raises ValueError for an accelerator that Vela does not have, TypeError
-        for an argument that no recipe takes and for options that are none."""
+        """Returns a recipe, None for a recipe of another backend.
+
+        Raises ValueError for an accelerator that Vela does not have.
+        Raises TypeError for an unknown argument, and for options of another type.
+        """
         if not isinstance(recipe_type, RecipeType):
             return None
         if unknown := sorted(set(kwargs) - set(_TAKEN)):

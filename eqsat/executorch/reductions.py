@@ -1,10 +1,14 @@
-"""Sums, and the means that ExecuTorch makes of them, in shapes that Arm's partitioner takes.
+"""Sums, and the means that ExecuTorch makes of them, in shapes that Arm's partitioner accepts.
 
-On Ethos-U55 and U65 it refuses a sum if an axis that it sums over, or the product of all axes in front of such an axis
-or behind it, is above 65,536 (executorch 1.5, backends/arm/operator_support/reduce_sum_support.py): the mean over
-channels of a 300 x 300 image, say. The limit is one of shapes. Summed over in the middle, with as much of the rest in
-front as behind, the same sum passes: a permute, if need be, a view, the sum over two axes, and a view. Nothing else is
-computed, and the movement between a DEQUANTIZE and a QUANTIZE by the same parameters is exact.
+On Ethos-U55 and U65 it limits each summed axis to 65,536 elements.
+The limit holds as well for the product of all axes before it, and for that of all axes behind it.
+The source is executorch 1.5, backends/arm/operator_support/reduce_sum_support.py.
+An example that exceeds it is the mean over channels of a 300 x 300 image.
+The limit concerns only shapes.
+The sum passes if the summed axes lie in the middle, with as much of the rest before as behind.
+It becomes a permute if needed, a view, a sum over two axes, and a view.
+Nothing else is computed.
+Movements between a DEQUANTIZE and a QUANTIZE with equal parameters are exact.
 """
 
 from __future__ import annotations
@@ -20,21 +24,27 @@ from torch.fx import Node
 
 logger = logging.getLogger(__name__)
 
+#: Most elements of a summed axis, and of the axes before or behind it.
 _MOST = 65536
 _SUM = torch.ops.aten.sum.dim_IntList
-#: A view is one of the executed values too, and those of a permute need not lie in order.
+#: Operators of views and permutes; a view is executed, since a permuted
+#: value need not be contiguous.
 _VIEW, _PERMUTE = torch.ops.aten.reshape.default, torch.ops.aten.permute.default
 
 
 def fits(shape: Sequence[int], axes: Sequence[int]) -> bool:
-    """Whether Arm's partitioner takes a sum over `axes` on U55 and U65."""
+    """Whether Arm's partitioner accepts a sum over `axes` on U55 and U65."""
     return all(max(shape[a], prod(shape[:a]), prod(shape[a + 1 :])) <= _MOST for a in axes)
 
 
 def split(kept: Sequence[int], summed: int) -> tuple[int, int, int, int] | None:
-    """(axes in front, summed, summed, behind) into which axes of the sizes `kept`, in order, and `summed` elements
-    between them go so that the sum over the two in the middle fits; the first size is a product of the first kept axes
-    and of a part of the next. None if there is no such way."""
+    """Returns sizes (before, summed, summed, behind) for which the sum over the middle axes fits.
+
+    kept: sizes of the axes that stay, in order.
+    summed: number of elements that are summed.
+    The first size is a product of the first kept axes and of a part of the next one.
+    Returns None if no sizes fit.
+    """
     total = prod(kept)
     for front in _fronts(kept):
         for first in _divisors(summed):
@@ -44,7 +54,11 @@ def split(kept: Sequence[int], summed: int) -> tuple[int, int, int, int] | None:
 
 
 def _fronts(kept: Sequence[int]) -> Iterator[int]:
-    """Whole axes first, which need no view before the permute; of parts the smallest first."""
+    """Yields possible first sizes: products of whole axes, and then with a part of the next axis.
+
+    Whole axes need no view before the permute.
+    Smaller parts come first.
+    """
     yield from (prod(kept[:k]) for k in range(len(kept) + 1))
     for k, size in enumerate(kept):
         yield from (prod(kept[:k]) * part for part in _divisors(size))
@@ -56,7 +70,7 @@ def _divisors(n: int) -> list[int]:
 
 
 def reshape_sums(program: ExportedProgram) -> ExportedProgram:
-    """The program with quantized sums that do not fit in a shape that does. It is modified."""
+    """Rewrites the quantized sums that do not fit, and returns the program, which is modified."""
     graph, changed = program.graph, 0
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target is _SUM and _is_quantized(node):
@@ -68,7 +82,7 @@ def reshape_sums(program: ExportedProgram) -> ExportedProgram:
 
 
 def _is_quantized(node: Node) -> bool:
-    """Between a DEQUANTIZE and one QUANTIZE, or several alike."""
+    """Whether a sum lies between a DEQUANTIZE and QUANTIZEs with equal parameters."""
     parameters = {u.args[1:] if _is(u, "quantize_per_tensor") else None for u in node.users}
     return _is(node.args[0], "dequantize_per_tensor") and len(parameters) == 1 and None not in parameters
 
@@ -78,7 +92,7 @@ def _is(node: Any, name: str) -> bool:
 
 
 def _reshape(program: ExportedProgram, node: Node) -> bool:
-    """Whether a sum was written anew."""
+    """Rewrites a sum, and returns whether it could."""
     source = node.args[0]
     assert isinstance(source, Node)
     shape: tuple[int, ...] = tuple(source.meta["val"].shape)
@@ -93,7 +107,7 @@ def _reshape(program: ExportedProgram, node: Node) -> bool:
     write = _Writer(program, node, source)
     front, *_ = sizes
     at = next((k for k in range(len(others) + 1) if prod(shape[a] for a in others[:k]) == front), None)
-    if at is None:  # an axis is cut: what is kept becomes two axes first
+    if at is None:  # an axis is cut, so the kept axes become two first
         moved = write.move(_PERMUTE, source, [*axes, *others])
         parts = write.move(_VIEW, moved, [prod(shape[a] for a in axes), front, sizes[3]])
         middle = write.move(_PERMUTE, parts, [1, 0, 2])
@@ -108,7 +122,7 @@ def _reshape(program: ExportedProgram, node: Node) -> bool:
 
 
 class _Writer:
-    """Writes nodes in front of one, with its module and trace, and what their values look like."""
+    """Writes nodes before another one, with its module and trace, and with the values' types."""
 
     def __init__(self, program: ExportedProgram, node: Node, source: Node) -> None:
         self.graph, self.node = program.graph, node
@@ -122,7 +136,9 @@ class _Writer:
         return made
 
     def move(self, target: Any, source: Node, how: list[int]) -> Node:
-        """A movement and its QUANTIZE and DEQUANTIZE; the source itself where nothing moves."""
+        """Returns a movement with its QUANTIZE and DEQUANTIZE, or the
+        source itself if nothing moves.
+        """
         shape = list(source.meta["val"].shape)
         if how == (shape if target is _VIEW else list(range(len(shape)))):
             return source

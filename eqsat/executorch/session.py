@@ -1,4 +1,4 @@
-"""What a door knows: the options that it was given, and what became of each delegate."""
+"""The session of one partitioner or one `enabled`: its options, and the result of each delegate."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from eqsat.target import Target
 
 
 class EqsatWarning(UserWarning):
-    """eqsat stepped back and the stock result was used, or there was nothing to optimize; the message says why."""
+    """eqsat stepped back to the stock result, or had nothing to optimize; the message says why."""
 
 
 @dataclass(slots=True)
 class Delegate:
-    """A delegate of a program. name: `method/index`, as "forward/0". result: None where eqsat stepped back, and error
-    says why."""
+    """A delegate of a program.
+
+    name: `method/index`, such as "forward/0".
+    result: the result, None if eqsat stepped back.
+    error: why it stepped back.
+    """
 
     name: str
     result: Result | None = None
@@ -30,12 +34,15 @@ class Delegate:
 
     @property
     def stock_sram(self) -> int:
-        """Bytes of SRAM that stock's graph takes, as far as that is known."""
+        """Bytes of SRAM that stock's graph takes, 0 if unknown."""
         return (self.result and self.result.figures["stock"].sram) or 0
 
     def __str__(self) -> str:
-        """Its name, corrected cycles before and after, how it is known to be equal, and what there is to know: why
-        nothing was gained, what more memory would gain."""
+        """The line on this delegate.
+
+        It has its name, corrected cycles before and after, and how it is known to be equal.
+        It also says why nothing was gained, and the gain with more memory.
+        """
         r = self.result
         if r is None:
             return f"{self.name}: stock ExecuTorch's, eqsat stepped back: {self.error}"
@@ -47,7 +54,7 @@ class Delegate:
 
     @staticmethod
     def _equality(result: Result) -> str:
-        """How far a result equals its input."""
+        """Returns how far a result equals its input, in words."""
         if result.binary_verified is False or not (result.verified or result.deviation):
             return "not verified"
         if result.deviation:
@@ -57,9 +64,13 @@ class Delegate:
 
 @dataclass(slots=True, weakref_slot=True)
 class Session:
-    """Options and results of one door, per delegate in the order of lowering. programs: how many were partitioned;
-    seconds: by stage; events: what debug.json has, where the compile spec asks for it; interruption: what ends its
-    searches early."""
+    """Options and results, per delegate in the order of lowering.
+
+    programs: how many programs were partitioned.
+    seconds: wall-clock seconds by stage.
+    events: the entries of debug.json if the compile spec asks for it.
+    interruption: the request to end its searches early.
+    """
 
     options: Options
     delegates: list[Delegate] = field(default_factory=list)
@@ -69,7 +80,7 @@ class Session:
     interruption: Interruption = field(default_factory=Interruption, repr=False)
 
     def __post_init__(self) -> None:
-        """Raises InputError where `EQSAT_LOG` cannot be followed."""
+        """Raises InputError if `EQSAT_LOG` has an unknown value."""
         speak()
 
     def add_seconds(self, stage: str, seconds: float) -> None:
@@ -77,41 +88,41 @@ class Session:
 
     @property
     def results(self) -> list[Result]:
-        """Of the delegates that have one."""
+        """The results of the delegates that have one."""
         return [d.result for d in self.delegates if d.result is not None]
 
     @property
     def stepped_back(self) -> int:
-        """How many delegates are stock's because eqsat failed."""
+        """The number of delegates that are stock's because eqsat failed."""
         return len(self.delegates) - len(self.results)
 
     @property
     def complete(self) -> bool:
-        """True if there are delegates and eqsat has a result for each."""
+        """Whether there are delegates and each of them has a result."""
         return bool(self.delegates) and not self.stepped_back
 
     def figures(self, side: str) -> GraphFigures:
-        """Those of a side, "stock" or "eqsat", over all delegates."""
+        """Returns the figures of one side, "stock" or "eqsat", over all delegates."""
         return GraphFigures.together([r.figures[side] for r in self.results], self.complete)
 
     @property
     def cycles(self) -> int | None:
-        """Vela's cycles over all delegates as chosen, None if they are not complete."""
+        """Vela's cycles of all chosen delegates, None unless they are complete."""
         return self.figures("eqsat").cycles
 
     @property
     def stock_cycles(self) -> int | None:
-        """Vela's cycles over all delegates as stock ExecuTorch lowers them, None if one of those failed too."""
+        """Vela's cycles of all delegates of stock ExecuTorch, None if one of them is unknown."""
         return self.figures("stock").cycles
 
     @property
     def corrected(self) -> int | None:
-        """As `cycles`, of the corrected totals."""
+        """Corrected cycles of all chosen delegates, None unless they are complete."""
         return self.figures("eqsat").corrected
 
     @property
     def stock_corrected(self) -> int | None:
-        """As `stock_cycles`, of the corrected totals."""
+        """Corrected cycles of all delegates of stock ExecuTorch, None if one of them is unknown."""
         return self.figures("stock").corrected
 
     def __str__(self) -> str:
@@ -120,8 +131,10 @@ class Session:
 
 
 def compile_spec_of(target: str | EthosUCompileSpec) -> EthosUCompileSpec:
-    """The spec itself, or ExecuTorch's default one for an accelerator's name. Raises TargetError for an unknown name,
-    TypeError for anything else."""
+    """Returns the spec itself, or ExecuTorch's default one for an accelerator's name.
+
+    Raises TargetError for an unknown name, TypeError for anything else.
+    """
     if isinstance(target, str):
         Target.check_name(target)
         return EthosUCompileSpec(target.lower())

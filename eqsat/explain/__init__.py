@@ -1,13 +1,16 @@
-"""Why the chosen graph equals the source, operator by operator.
+"""Explanations of why the chosen graph equals the source, operator by operator.
 
-    explanation = explain(result)                         # or: explain(eqsat.runs.load("run")); eqsat explain run
+    explanation = explain(result)                         # or:
+    explain(eqsat.runs.load("run")); eqsat explain run
     print(explanation.text())
-    print(explanation.op_text(57))                        # the chain of rules for node 57, with shapes
+    print(explanation.op_text(57))                        # the chain of
+    rules for node 57, with shapes
 
-The saturation is repeated with every step recorded (a few times its usual time; nothing is recorded otherwise). A proof
-is a chain of instances of named rules between the e-node of the source and the chosen one, each instance matched
-against the e-graph as it was then; what an instance saw below its left side is proved in its turn, from earlier steps
-only.
+The saturation is repeated with every step recorded, which takes a few times as long.
+Other saturations record nothing.
+A proof is a chain of instances of named rules between the e-node of the source and the chosen one.
+Each instance is matched against the e-graph at its step.
+E-nodes below the left side of an instance are proved, too, from earlier steps only.
 """
 
 from __future__ import annotations
@@ -33,26 +36,32 @@ __all__ = ["ExplainError", "Explanation", "Removal", "Verdict", "explain"]
 
 
 def explain(what: Run | Result, rules: Sequence[Rule] = ()) -> Explanation:
-    """The explanation of a run, or of that of a result. rules: the user's own that took part. Raises ExplainError,
-    InputError for a result without a run."""
+    """Returns the explanation of a run, or of a result's run.
+
+    rules: the user's own rules that took part.
+    Raises ExplainError, and InputError for a result without a run.
+    """
     run = what if isinstance(what, Run) else what.run_or_error()
     return Explanation(run, Replay(run.source, run.rules, _as_far(run), run.target, rules))
 
 
 def _as_far(run: Run) -> Budget:
-    """Limits under which a recorded saturation, which is slower, gets at least as far as the run's did."""
+    """Returns limits under which the recorded saturation gets at least as far as the run's.
+
+    A recorded saturation is slower.
+    """
     done = run.choices.frozen.saturation.iterations
     return Budget(nodes=2 * max((i.nodes for i in done), default=1000), seconds=3600.0, passes=max(1, len(done)))
 
 
 class Explanation:
-    """What became of every operator of the source (`ops`), and what is new (`added`)."""
+    """The verdicts on every operator of the source (`ops`), and the new operators (`added`)."""
 
     def __init__(self, run: Run, replay: Replay):
         self.run, self.replay = run, replay
         before = by_node(run.source, run.tables.get("explicit", ()), tensor_names(run.graphs["explicit"]))
         now = by_choice(run.tables.get("eqsat", ()), run.choices, run.choice)
-        #: PyTorch operators that those of the source stand for, as far as the explicit graph has locations.
+        #: PyTorch operators behind the source's operators, if the explicit graph has locations.
         self.origins: dict[int, Origins] = of_buffer(run.graphs["explicit"])
         graph, made_for = run.choices.tensor_graph(run.choice)
         chosen = of_choice(run.choices, graph, made_for, self.origins) if self.origins else {}
@@ -66,7 +75,10 @@ class Explanation:
         self._paths: dict[int, float | None] = {}
 
     def op(self, node: int) -> Verdict:
-        """What became of one node of the source. Raises ExplainError for an input, a constant, or no node."""
+        """Returns the verdict on one node of the source.
+
+        Raises ExplainError for an input, a constant, or an unknown node.
+        """
         if node not in self.ops:
             known = 0 <= node < len(self.run.source.nodes)
             raise ExplainError(
@@ -76,11 +88,14 @@ class Explanation:
         return self.ops[node]
 
     def position(self, node: int) -> int:
-        """The class of a node in the run's choice graph."""
+        """Returns the class of a node in the run's choice graph."""
         return self._position[self.run.choices.frozen.handle[node]]
 
     def removal(self, node: int) -> Removal:
-        """What it would cost to do without an operator that stayed. Raises ExplainError for another."""
+        """Returns the cost of the graph without an operator that stayed.
+
+        Raises ExplainError for an operator that did not stay.
+        """
         if self.op(node).verdict != "stayed":
             raise ExplainError(f"n{node} did not stay: it was {self.op(node).verdict}")
         if node not in self._removals:
@@ -90,13 +105,19 @@ class Explanation:
         return self._removals[node]
 
     def alternatives(self, node: int) -> list[dict[str, Any]]:
-        """The candidates for a node's value, the cheapest first: operator, operands, cycles on its own, whether
-        chosen."""
+        """Returns the candidates for a node's value, by cycles.
+
+        Each has its operator, operands, own cycles, and whether it is chosen.
+        """
         return sorted(self._verdicts.alternatives(node), key=lambda a: a["cycles"])
 
     def path_cycles(self, enode: int) -> float | None:
-        """Cycles that the whole graph would cost more with a candidate (`enode` of `alternatives`), by the run's
-        prices: with all that it needs, and without what is not needed then. None: it cannot be used."""
+        """Returns the additional cycles of the whole graph with a candidate, by the run's prices.
+
+        enode: the candidate's number, `enode` of `alternatives`.
+        The graph then has everything that the candidate needs, and lacks what is needed no more.
+        Returns None if it cannot be used.
+        """
         if enode not in self._paths:
             self._paths[enode] = path(self.run.choices, self.run.choice, self.run.cost(), enode)
         return self._paths[enode]
@@ -104,20 +125,25 @@ class Explanation:
     # -- text -------------------------------------------------------------------------------------
 
     def text(self, removals: bool = True) -> str:
-        """A line per operator of the source, after a summary; removals: also what it would cost to do without those
-        that stayed."""
+        """Returns a summary, and a line per operator of the source.
+
+        removals: whether lines of operators that stayed tell the cost of the graph without them.
+        """
         from eqsat.explain.text import overview
 
         return overview(self, removals)
 
     def op_text(self, node: int) -> str:
-        """All about one operator: verdict, proof, alternatives and their cycles."""
+        """Returns the verdict, the proof, and the alternatives with cycles of one operator."""
         from eqsat.explain.text import detail
 
         return detail(self, node)
 
     def proof_lines(self, proof: Proof) -> list[tuple[str, str]]:
-        """(term, why it equals the one before) of a proof; the first line says what is proved."""
+        """Returns the lines of a proof as (term, why it equals the one before).
+
+        The first line states the equation.
+        """
 
         def term(link: Link, row: str) -> str:
             m, at_left = link.match, row == "left"
@@ -156,7 +182,7 @@ class Explanation:
     # -- data -------------------------------------------------------------------------------------
 
     def as_dict(self, removals: bool = True) -> dict[str, Any]:
-        """Everything, as JSON holds it."""
+        """Returns the whole explanation as a JSON object."""
         return {
             "run": self.run.name,
             "target": self.run.target.accelerator,
@@ -170,7 +196,10 @@ class Explanation:
         }
 
     def op_dict(self, node: int, removals: bool = True, paths: bool = True) -> dict[str, Any]:
-        """Of one operator. paths: with the path costs of its alternatives, an extraction each."""
+        """Returns the explanation of one operator as a JSON object.
+
+        paths: whether its alternatives have path costs, which take an extraction each.
+        """
         v = self.op(node)
         out = {
             "node": node,

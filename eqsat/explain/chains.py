@@ -1,9 +1,10 @@
 """Proofs: chains of rule applications between two e-nodes of one class.
 
-A link is one instance of a rule (its left and its right e-node), found by matching the rule against the rows of its
-step. Two rows are also joined where they are the same call of classes that became one by then. A link at step s only
-uses what was there before s, so proofs of the e-nodes that it saw below the left one end before s, and no proof goes in
-a circle.
+A link is one instance of a rule, with its left and its right e-node.
+It is found by matching the rule against the rows of its step.
+Two rows are also joined if they are calls of equal operands after a union of classes.
+A link at step s only uses rows from before s.
+So the proofs of the e-nodes that it saw below its left one end before s, and no proof is circular.
 """
 
 from __future__ import annotations
@@ -17,32 +18,37 @@ from eqsat.explain.joins import Adjacency, Joins, Link
 from eqsat.explain.match import Matcher
 from eqsat.explain.record import FOREVER, History, TableRow
 
-#: Lengths of a step on the way of a proof: a rule, and a row rewritten because classes below it became one.
-_LINK, _REWRITTEN = 4, 5
-#: Ways that are tried where a proof would need itself.
+#: Length of a link by a rule in a proof.
+_LINK = 4
+#: Length of a rewritten row, whose operands' classes were united.
+_REWRITTEN = 5
+#: Paths that are tried if a proof would need itself.
 _ATTEMPTS = 30
 
 
 class ExplainError(ValueError):
-    """Something that cannot be explained; the message says why."""
+    """An object that cannot be explained; the message says why."""
 
 
 class _Circular(ExplainError):
-    """A way that needs what it is to prove; another way may not."""
+    """A path that needs the equation that it has to prove; another path may not."""
 
 
-#: Two rows that are the same call, and the link that leads on from the second; None at the end of a way.
+#: Two rows that are one call, and the link from the second one; None at the end of a path.
 Stretch = tuple[TableRow, TableRow, Link | None]
-#: The row that the last link led to, and one that this is rewritten as.
+#: The row at which the last link ended, and a row as which it is rewritten.
 Same = tuple[TableRow, TableRow]
-#: What a way may have to do without: two rows being the same call, or a link (by rule, step and rows).
+#: A part that a path may have to avoid: two rows as one call, or a link (rule, step and rows).
 Part = Same | tuple[str, int, TableRow, TableRow]
 
 
 @dataclass(slots=True)
 class Proof:
-    """start = end: links in order, each after the proofs of what it needs below; `needs` of the proof itself come
-    last."""
+    """A proof that `start` equals `end`.
+
+    links: links in order, each with the proofs of the e-nodes that it needs.
+    needs: the proofs for the last rewriting to `end`.
+    """
 
     start: TableRow
     end: TableRow
@@ -50,7 +56,7 @@ class Proof:
     needs: list[Proof] = field(default_factory=list)
 
     def proofs(self) -> Iterator[Proof]:
-        """All proofs that this one rests on and itself, each once, the needed first."""
+        """Yields this proof and all proofs that it needs, each once, the needed ones first."""
         done: set[int] = set()
         stack = [(self, False)]
         while stack:
@@ -67,12 +73,12 @@ class Proof:
                 )
 
     def rules(self) -> list[str]:
-        """Names of all rules in it, in the order of use."""
+        """Returns the names of all rules in it, in the order of use."""
         return list(dict.fromkeys(link.rule for p in self.proofs() for link, _ in p.links))
 
 
 class Chains:
-    """Finds proofs in a history."""
+    """The search for proofs in a history."""
 
     def __init__(self, history: History):
         self.history = history
@@ -81,8 +87,10 @@ class Chains:
         self._neighbours: dict[int, Adjacency] = {}
 
     def prove(self, start: TableRow, end: TableRow, limit: int = FOREVER) -> Proof:
-        """A short chain from `start` to `end`, using nothing after step `limit`. Raises ExplainError if there is
-        none."""
+        """Returns a short chain from `start` to `end` that uses nothing after step `limit`.
+
+        Raises ExplainError if there is none.
+        """
         key = (start, end, limit)
         if key in self._proofs:
             proof = self._proofs[key]
@@ -108,8 +116,11 @@ class Chains:
         raise problem
 
     def _along(self, way: Iterable[Stretch], proof: Proof, limit: int, banned: set[Part]) -> Proof:
-        """Fills in the proof along a way. Raises _Circular, the part that needs the proof itself banned for the next
-        attempt."""
+        """Adds the links of a path to a proof.
+
+        Raises _Circular if a part needs the proof itself; that part is
+        then banned for the next attempt.
+        """
         for at, row, link in way:
             part: Part = (at, row)
             try:
@@ -127,8 +138,10 @@ class Chains:
         return proof
 
     def _same(self, one: TableRow, other: TableRow, limit: int) -> list[Proof]:
-        """Why two rows are the same call: proofs for the operands that were of different classes when the rows were
-        written."""
+        """Returns the proofs that two rows are one call.
+
+        They prove equal operands that were in different classes when the rows were written.
+        """
         out = []
         for a, b in zip(self.history.operands(one), self.history.operands(other)):
             if a != b:
@@ -144,8 +157,10 @@ class Chains:
         return [p for p in out if p.links or p.needs]
 
     def _assumed(self, link: Link) -> list[TableRow]:
-        """E-nodes that a link takes to be in their classes: those that the pattern saw, and parts of the right side
-        that were there."""
+        """Returns the e-nodes that a link assumes to be in their classes.
+
+        These are the e-nodes that the pattern saw, and older parts of the right side.
+        """
         if link.match is None:
             return []
         life = self.history.life
@@ -155,7 +170,7 @@ class Chains:
         ]
 
     def _is_in(self, row: TableRow, limit: int) -> list[Proof]:
-        """Why an e-node that a rule saw is in its class."""
+        """Returns the proofs that an e-node that a rule saw is in its class."""
         origin = self.history.origin[row[2]]
         if self.history.origin_at(row[2], limit) == row:
             return []
@@ -163,9 +178,13 @@ class Chains:
         return [proof] if proof.links or proof.needs else []
 
     def _way(self, start: TableRow, end: TableRow, limit: int, banned: Collection[Part]) -> list[Stretch]:
-        """The shortest without what is banned. What two rows need to be the same call is up to the two, whatever is
-        between: so it is looked for among pairs of the row that the last link led to and the row that this is rewritten
-        as."""
+        """Returns the shortest path without banned parts.
+
+        The proofs that two rows are one call depend on these two rows
+        only, not on rows between them.
+        So the search has pairs as states: the row after the last link, and
+        the row as which it is rewritten.
+        """
         graph = self._graph(self.history.cls(start[2]))
         before: dict[Same, tuple[Same, Link | None]] = {}
         first, last = (start, start), None
@@ -197,7 +216,7 @@ class Chains:
         return way[::-1]
 
     def _effort(self, link: Link) -> int:
-        """Length of a link: more where what its rule saw has to be proved in its turn."""
+        """Returns the length of a link, which grows with the e-nodes that have to be proved."""
         return _LINK * (1 + sum(self.history.origin_at(r[2], link.step - 1) != r for r in self._assumed(link)))
 
     def _graph(self, cls: int) -> Adjacency:

@@ -1,4 +1,4 @@
-"""Who pays what: Vela's rows by operator, and what the choice would cost without one."""
+"""Cycles by operator from Vela's rows, and the cost of the choice without an operator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from eqsat.vela.table import Row
 from extraction import ExtractionError, Infeasible, InvalidExtraction, check, extract, reachable
 from extraction.derivation import derivable
 
-#: Vela's operators -> what they are called here, where the names differ by more than capitals.
+#: Names of Vela's operators -> names of operators here, if they differ by more than case.
 _KINDS = {
     "conv2d": ("conv2d",),
     "fullyconnected": ("conv2d", "matmul"),
@@ -25,10 +25,13 @@ _KINDS = {
 
 
 def by_node(graph: TensorGraph, rows: Sequence[Row], names: Mapping[str, int]) -> dict[int, int]:
-    """{node: cycles} from a table of Vela, given the nodes by tensor name.
+    """Returns {node: cycles} from a table of Vela.
 
-    A row is named after the last operator of what runs as one; its cycles go to the operator of the row's kind in
-    there. Operators that Vela made up have names of their own and come before the one that they belong to.
+    names: {tensor name: node}.
+    A row has the name of the last of the operators that run as one.
+    Its cycles belong to the operator among them of the row's kind.
+    Operators that Vela has added have other names, and come before
+    the operator that they belong to.
     """
     named = {names[row.name] for row in rows if row.name in names}
     out: dict[int, int] = {}
@@ -43,8 +46,11 @@ def by_node(graph: TensorGraph, rows: Sequence[Row], names: Mapping[str, int]) -
 
 
 def _main(graph: TensorGraph, last: int, kind: str, named: Collection[int], paid: Collection[int]) -> int:
-    """The operator of a kind at `last` or before it, on tensors that Vela does not name; of several one that has no row
-    yet (the operands of a concat write into it, each with a row of its name)."""
+    """Returns the operator of a kind at `last` or before it, on tensors that Vela does not name.
+
+    If there are several, it is one without a row so far.
+    For example, the operands of a concat write into it, each with a row of its name.
+    """
     kinds, found, stack = _KINDS.get(kind, (kind, kind.replace("reduce", "reduce_"))), [], [last]
     while stack:
         node = stack.pop()
@@ -60,7 +66,7 @@ def _main(graph: TensorGraph, last: int, kind: str, named: Collection[int], paid
 
 
 def by_choice(rows: Sequence[Row], choices: Choices, choice: Mapping[int, int]) -> dict[int, int]:
-    """{choice node: cycles} of a choice that was compiled whole."""
+    """Returns {choice node: cycles} of a choice that was compiled as a whole."""
     graph, origin = choices.tensor_graph(choice)
     names = {name: n for n, name in written_names(graph).items()}
     out: dict[int, int] = {}
@@ -72,15 +78,22 @@ def by_choice(rows: Sequence[Row], choices: Choices, choice: Mapping[int, int]) 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What the graph would cost without one operator: `extra` cycles by the run's prices (None: it cannot do without),
-    and by which operators it would be computed then."""
+    """The cost of the graph without one operator.
+
+    extra: additional cycles by the run's prices, None if the graph needs the operator.
+    instead: the operators that replace it.
+    """
 
     extra: float | None
     instead: tuple[str, ...] = ()
 
 
 def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, text: Callable[[int], str]) -> Removal:
-    """The cheapest choice found without the e-node that `choice` takes for `cls`; `text` names a choice node."""
+    """Returns the cheapest choice found without the e-node that `choice` has for `cls`.
+
+    cost: cycles of `choice`.
+    text: returns the name of a choice node.
+    """
     enode = choices.candidates[choice[cls]].enode
     without = [n for n in choices.graph.class_nodes(cls) if choices.candidates[n].enode is enode]
     if not derivable(choices.graph, without):
@@ -102,8 +115,11 @@ def removal(choices: Choices, choice: Mapping[int, int], cost: float, cls: int, 
 
 
 def path(choices: Choices, choice: Mapping[int, int], cost: float, n: int) -> float | None:
-    """Cycles that the whole graph would cost more if its class were computed by the choice node `n`, as far as greedy
-    extraction and the choice at hand tell; None where it cannot be, because it is forbidden or needs what needs it."""
+    """Returns the additional cycles of the whole graph if choice node `n` computes its class.
+
+    The estimate is the better of a greedy extraction and a change of the present choice.
+    Returns None if that is impossible, because `n` is forbidden or depends on itself.
+    """
     graph, cls = choices.graph, int(choices.graph.node_class[n])
     if choice.get(cls) == n:
         return 0.0
@@ -114,6 +130,6 @@ def path(choices: Choices, choice: Mapping[int, int], cost: float, n: int) -> fl
     except ExtractionError:
         return None
     costs = [found.cost]
-    with contextlib.suppress(InvalidExtraction):  # what the run chose may read what it reads
+    with contextlib.suppress(InvalidExtraction):  # the run's choice may depend on itself with `n`
         costs.append(check(forced, reachable(forced, {**found.choice, **choice, cls: n})))
     return max(0.0, min(costs) - cost)

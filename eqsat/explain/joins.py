@@ -1,5 +1,4 @@
-"""Which rows of one final class are joined directly, and by what: a rule at a step, or an operand's class that became
-another."""
+"""Direct joins of rows of one final class, by rules or by unions of operands' classes."""
 
 from __future__ import annotations
 
@@ -14,8 +13,10 @@ from eqsat.explain.record import FOREVER, History, TableRow
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """left -> right at a step by a rule, or backwards. match: None where the rule could not be matched again, but
-    joined the two."""
+    """The application of a rule at a step from left to right, or backwards.
+
+    match: its match, None if the rule joined the two but could not be matched again.
+    """
 
     rule: str
     step: int
@@ -33,21 +34,21 @@ class Link:
         return self.left if self.backwards else self.right
 
 
-#: {row: (neighbour, link or None for the same call rewritten, step)}, in both directions.
+#: {row: [(neighbour, link or None for a rewritten call, step)]}, in both directions.
 Adjacency = dict[TableRow, list[tuple[TableRow, Link | None, int]]]
 
 
 class Joins:
-    """Answers for one history."""
+    """The joins of one history."""
 
     def __init__(self, history: History, matcher: Matcher):
         self.history, self.matcher = history, matcher
-        #: Rules that only say that an e-node is its operand. What they join is in one class already, but they are the
-        #: shortest proof.
+        #: Rules that only unite an e-node with its operand.
+        #: They join nothing new, since both are in one class already, but give the shortest proofs.
         self._removals = [r for r in history.rules.values() if not r.analysis and _joins_two_names(r)]
 
     def neighbours(self, cls: int) -> Adjacency:
-        """What joins the rows that ended up in class `cls`."""
+        """Returns the joins of the rows that ended in class `cls`."""
         h, out = self.history, _Graph()
         rows = h.lineage[cls]
         rewritten = self._join_rewritten(rows, out)
@@ -70,8 +71,10 @@ class Joins:
             out.join(link.left, link.right, link, link.step)
 
     def _join_rewritten(self, rows: Iterable[TableRow], out: _Graph) -> set[tuple[TableRow, int]]:
-        """Joins each row with itself as rewritten when the class of an operand became another: {(the later row,
-        step)}."""
+        """Joins each row with its rewritten form after a union of an operand's class.
+
+        Returns {(rewritten row, step)}.
+        """
         h, rewritten = self.history, set()
         for row in rows:
             death = h.life[row][1]
@@ -83,7 +86,7 @@ class Joins:
         return rewritten
 
     def _join_unexplained(self, new: Iterable[TableRow], before: set[int], step: int, out: _Graph) -> None:
-        """Joins rows that a step made, but no match of its rule accounts for, with the class that they came into."""
+        """Joins rows that a step made, but that no match of its rule explains, with their class."""
         h = self.history
         became = {h.cls(c, step): c for c in reversed(list(before))}
         for row in new:
@@ -107,7 +110,7 @@ class _Graph:
         self.neighbours: Adjacency = defaultdict(list)
 
     def join(self, a: TableRow, b: TableRow, link: Link | None, step: int) -> None:
-        """Joins two rows, by `link` from a to b or as one call rewritten."""
+        """Joins two rows, by `link` from a to b or as one rewritten call."""
         if a != b:
             self.neighbours[a].append((b, link, step))
             self.neighbours[b].append((a, replace(link, backwards=True) if link else None, step))

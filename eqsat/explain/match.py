@@ -1,6 +1,7 @@
-"""What a rule did at one step: its query matched in Python against the rows of that moment.
+"""Matches of rules at a step: their queries matched in Python against the rows of that step.
 
-Only looks up rows that egglog made, so it decides nothing: a match counts where both of its sides were there.
+Matching only looks up rows that egglog made, so it cannot add any equality.
+A match counts only if both of its sides were there.
 """
 
 from __future__ import annotations
@@ -13,16 +14,22 @@ from eqsat.egraph.query import PRIMITIVES, Atom, Expr, Query, Slot
 from eqsat.egraph.rule import Rule
 from eqsat.explain.record import History, TableRow, is_enode
 
-#: What the slots of a query hold: interned values, classes, vectors of classes, places in them.
+#: Values of the slots of a query: interned values, classes, vectors of classes, indices of them.
 Env = dict[Slot, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One instance of a rule at a step: the row on the left (None: the rule names only the class) and on the right,
-    both written as before the step where they were there; the e-nodes that the pattern saw below the left one, by
-    class; and those that the right one is made of. is_operand: the right side is a class that the pattern names,
-    whichever e-node stands for it here."""
+    """One instance of a rule at a step.
+
+    left: the row on the left, None if the rule names only the class.
+    right: the row on the right.
+    Both are written as before the step if they existed then.
+    seen: {class: e-node} that the pattern saw below the left one.
+    made: {class: e-node} of which the right one consists.
+    is_operand: whether the right side is a class that the pattern names.
+    Then `right` is any e-node of it.
+    """
 
     left_class: int
     left: TableRow | None
@@ -45,13 +52,16 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
 
 
 class Matcher:
-    """Finds the matches of rules in a history."""
+    """The search for matches of rules in a history."""
 
     def __init__(self, history: History):
         self.history = history
 
     def matches(self, rule: Rule, step: int, cls: int) -> Iterator[Match]:
-        """Instances of `rule` at `step` that put something into class `cls` (as it is called before that step)."""
+        """Yields the instances of `rule` at `step` that put an e-node into class `cls`.
+
+        cls: the class as numbered before that step.
+        """
         query = rule.compiled.query
         answers = (Atom(d.extern.name, (*d.arguments, *d.results), None) for d in query.demands)
         for _, left, _ in (a for a in query.actions if a[0] == "union"):
@@ -62,8 +72,10 @@ class Matcher:
                     yield found
 
     def _instance(self, query: Query, env: Env, rows: tuple[TableRow, ...], step: int, cls: int) -> Match | None:
-        """What the actions of a rule made for a match of its pattern, None if they did not put it into `cls` at
-        `step`."""
+        """Returns the match for the rows that a pattern matched.
+
+        Returns None if the rule's actions did not put its right side into `cls` at `step`.
+        """
         h, env = self.history, dict(env)
         made: dict[int, TableRow] = {}
         for _, slot, expr in (a for a in query.actions if a[0] == "let"):
@@ -85,8 +97,10 @@ class Matcher:
     def _solve(
         self, atoms: Sequence[Atom], env: Env, rows: tuple[TableRow, ...], step: int
     ) -> Iterator[tuple[Env, tuple[TableRow, ...]]]:
-        """What the slots hold where all atoms are there, with the rows; the atom with the fewest candidates comes
-        first."""
+        """Yields the slots' values for which all atoms have rows, with these rows.
+
+        The atom with the fewest candidates comes first.
+        """
         if not atoms:
             yield env, rows
             return
@@ -105,7 +119,7 @@ class Matcher:
                     yield from self._solve(rest, found, (*rows, row), step)
 
     def _effort(self, atom: Atom, env: Env) -> float:
-        """Rows to look at."""
+        """Returns the number of rows to examine for an atom, inf if it cannot be computed yet."""
         if atom.function not in PRIMITIVES:
             return len(self._candidates(atom, env))
         return 0 if all(_value(s, env) is not None for s in atom.arguments) else float("inf")
@@ -123,8 +137,11 @@ class Matcher:
     # -- the right side ---------------------------------------------------------------------------
 
     def _make(self, expr: Expr, env: Env, step: int, made: dict[int, TableRow]) -> Any:
-        """The value of an expression that the step made, None if a row of it is not there; its rows go into `made` by
-        class."""
+        """Returns the value of an expression that the step made, None
+        if one of its rows is missing.
+
+        Its rows are added to `made`, by class.
+        """
         if not isinstance(expr, tuple):
             return _value(expr, env)
         name, *args = expr
@@ -137,7 +154,11 @@ class Matcher:
         return _COMPUTED[name](*values) if name in _COMPUTED else self._row(name, tuple(values), step, made)
 
     def _map(self, call: Expr, vector: Expr, env: Env, step: int, made: dict[int, TableRow]) -> tuple[int, ...] | None:
-        """A vector of what a constructor, with its first operands fixed, makes of each element."""
+        """Returns the classes of a constructor for each element of a vector.
+
+        The constructor's first operands are fixed.
+        Returns None if one of its rows is missing.
+        """
         assert isinstance(call, tuple)
         _, function, *first = call
         fixed = tuple(self._make(a, env, step, made) for a in first)
@@ -149,7 +170,9 @@ class Matcher:
         return found if len(found) == len(rows) else None
 
     def _row(self, name: str, args: tuple[Any, ...], step: int, made: dict[int, TableRow]) -> int | None:
-        """The class of an e-node that was there before the step or was made by it."""
+        """Returns the class of an e-node from before the step, or
+        made by it; None if there is none.
+        """
         h = self.history
         row = h.find(name, args, step - 1)
         if row is None:
@@ -163,12 +186,12 @@ class Matcher:
 
 
 def _value(slot: Slot, env: Env) -> Any:
-    """What a slot holds, None if that is not known yet."""
+    """Returns the value of a slot, None if it is not known yet."""
     return slot if isinstance(slot, int) else env.get(slot)
 
 
 def _unified(env: Env, slots: Sequence[Slot | None], values: Sequence[Any]) -> Env | None:
-    """The environment with these values in these slots, None if one holds another."""
+    """Returns the environment with these values in these slots, None if they contradict it."""
     out = dict(env)
     for slot, value in zip(slots, values):
         if slot is None:

@@ -1,4 +1,4 @@
-"""Advice on pruning for a run's result: which of its convolutions would take fewer cycles with 2:4 weights."""
+"""Advice on pruning for a run: the convolutions that would take fewer cycles with 2:4 weights."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ from eqsat.vela.pruning import Savings, pruning_savings
 
 logger = logging.getLogger(__name__)
 
-#: Convolutions that the text names.
+#: Most convolutions that the text lists.
 _LISTED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What Vela says of the chosen graph with pruned weights, and where its convolutions come from, by node."""
+    """Vela's estimate of the chosen graph with pruned weights.
+
+    origins: the origins of its convolutions, by node.
+    """
 
     savings: Savings
     origins: Mapping[int, Origins]
 
     def text(self) -> str:
-        """A paragraph: the totals, and a line per convolution, the largest savings first."""
+        """Returns the totals, and a line per convolution, the largest savings first."""
         s = self.savings
         head = (
             f"Pruned to 2:4 before training (no weights at two of every four consecutive input channels), the chosen graph would take "
@@ -43,7 +46,7 @@ class Advice:
         return "\n".join([head, *shown, *([f"  and {more} more"] if more else [])])
 
     def as_dict(self) -> dict[str, Any]:
-        """All convolutions that gain, as JSON holds them."""
+        """Returns all convolutions that gain as a JSON object."""
         return {
             **asdict(self.savings),
             "convolutions": [
@@ -54,9 +57,10 @@ class Advice:
 
 
 def advice(run: Run) -> Advice | None:
-    """Asks Vela once more about the run's chosen graph, with dense and with pruned weights.
+    """Returns the advice for a run, from Vela's estimates of dense and of pruned weights.
 
-    None for a target that does not skip zeros, where no convolution gains, or where Vela refuses the pruned graph.
+    Returns None if the target does not skip zeros, or if no convolution gains.
+    Returns None, too, if Vela refuses the pruned graph.
     """
     buffer = run.graphs.get("chosen")
     if buffer is None or not run.target.family.sparse_weights:

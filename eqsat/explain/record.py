@@ -1,9 +1,12 @@
-"""The life of every row of an e-graph: a saturation repeated with a look at the e-graph after each rule.
+"""The history of every row of an e-graph: a saturation repeated, with
+its rows read after each rule.
 
-egglog gives no proofs to Python. Classes keep their number as long as they live, so two looks differ exactly by what
-one rule did:
-rows are born, rows die, a class becomes part of another. A row (constructor, arguments, class) is written with the
-numbers that were valid when it was born; `at` rewrites it for a later step.
+egglog gives no proofs to Python.
+Classes keep their number as long as they exist.
+So two readings differ exactly by the effects of one rule.
+Rows are added, rows are removed, and a class becomes part of another.
+A row (constructor, arguments, class) has the numbers that were valid when it was added.
+`at` rewrites it for a later step.
 """
 
 from __future__ import annotations
@@ -21,14 +24,18 @@ from eqsat.tensor.types import Type
 
 #: (function, arguments, result): arguments are interned values, classes or tuples of classes.
 TableRow = tuple[str, tuple[Any, ...], Any]
+#: A step after all others.
 FOREVER = 1 << 60
-#: A rule that deletes runs twice while recorded: first it only joins, so that no class is lost from sight.
+#: Suffix of the second run of a rule that deletes, in a recorded saturation.
+#: Its first run only unites classes, so that each removed class can be followed.
 DELETES = ".deletes"
 
 
 def sorts_of(rules: Iterable[Rule]) -> dict[str, tuple[str, ...]]:
-    """{function: sorts of its arguments and of its result (none for a relation)} of the e-graph's language with these
-    rules."""
+    """Returns {function: sorts of its arguments and of its result} of the e-graph with these rules.
+
+    A relation has no result.
+    """
     out = {}
     for line in (*DECLARATIONS, *declarations(rules).values()):
         words = line.replace("(", " ").replace(")", " ").split()
@@ -39,15 +46,20 @@ def sorts_of(rules: Iterable[Rule]) -> dict[str, tuple[str, ...]]:
 
 
 def is_enode(function: str) -> bool:
-    """Whether the rows of a function are e-nodes; handles of the source graph are none."""
+    """Whether the rows of a function are e-nodes; handles of the source graph are not."""
     return function[0].isupper() and function != "Node"
 
 
 @dataclass(slots=True)
 class History:
-    """What happened. `steps[s]` is the rule of step s ("" for 0: loading); `life[row]` is (birth, death): the row is
-    there at birth <= s < death, but for `gaps[row]`, between its deletion and when it was made again. `joined[class]`
-    is (step, the class that it became part of)."""
+    """The history of a saturation.
+
+    steps: the rule of each step, "" for step 0, which loads the source.
+    life: {row: (birth, death)}; the row exists at birth <= step < death, except for its gaps.
+    gaps: {row: steps from a deletion until it was made again}.
+    joined: {class: (step, the class that it became part of)}.
+    facts: rows that are valid at all steps, which are the answers of externs.
+    """
 
     rules: dict[str, Rule]
     sorts: dict[str, tuple[str, ...]]
@@ -66,8 +78,11 @@ class History:
     origin: dict[int, TableRow] = field(default_factory=dict)
 
     def index(self) -> None:
-        """Fills the tables by which rows are found. lineage[c]: the rows of all classes that became the final class c,
-        the oldest first; origin[c]: the row that made class c."""
+        """Fills the tables by which rows are found.
+
+        lineage: {final class: rows of all classes that became it, the oldest first}.
+        origin: {class: the row that made it}.
+        """
         for row in sorted(self.life, key=lambda r: self.life[r][0]):
             self._enter(row)
             name, _, out = row
@@ -86,7 +101,7 @@ class History:
             self.by_argument[name, i, a].append(row)
 
     def operands(self, row: TableRow) -> list[int]:
-        """The classes that a row is of."""
+        """Returns the classes of the operands of a row."""
         out: list[int] = []
         for kind, value in zip(self.sorts[row[0]], row[1]):
             out += [value] if kind == "T" else value if kind == "TV" else []
@@ -99,13 +114,13 @@ class History:
         return birth <= step < death and not any(gone <= step < again for gone, again in self.gaps.get(row, ()))
 
     def cls(self, c: int, step: int = FOREVER) -> int:
-        """The class that c is part of after `step`."""
+        """Returns the class that c is part of after `step`."""
         while (link := self.joined.get(c)) and link[0] <= step:
             c = link[1]
         return c
 
     def at(self, row: TableRow, step: int) -> TableRow:
-        """`row` as it is written after `step`."""
+        """Returns `row` as it is written after `step`."""
         name, args, out = row
         kinds = self.sorts[name]
         result = self.value_at(kinds[-1], out, step) if len(kinds) > len(args) else None
@@ -117,7 +132,7 @@ class History:
         return tuple(self.cls(c, step) for c in value) if kind == "TV" else value
 
     def version(self, row: TableRow, step: int = FOREVER) -> TableRow:
-        """`row` as it was written after `step`, or when it was deleted."""
+        """Returns `row` as it was written after `step`, or when it was deleted."""
         while (death := self.life[row][1] if row in self.life else step) <= step:
             later = self.at(row, death)
             if later == row or later not in self.life:
@@ -126,35 +141,41 @@ class History:
         return row
 
     def origin_at(self, cls: int, step: int = FOREVER) -> TableRow:
-        """The e-node that made a class, as of `step`."""
+        """Returns the e-node that made a class, as it is written after `step`."""
         return self.version(self.origin[cls], step)
 
     def find(self, name: str, args: tuple[Any, ...], step: int) -> TableRow | None:
-        """The row of a call after `step`, arguments as valid then."""
+        """Returns the row of a call after `step`, None if there is none.
+
+        args: the arguments as they are written after `step`.
+        """
         return next((r for r in self.calls.get((name, args), ()) if self.alive(r, step)), None)
 
     def type_of(self, c: int) -> Type:
-        """Shape and dtype of a class."""
+        """Returns the shape and dtype of a class."""
         row = next(r for r in self.by_argument["type", 0, self.cls(c)] if self.life[r][1] == FOREVER)
         found: Type = self.values[row[2]]
         return found
 
 
 def record(graph: TensorGraph, rules: Sequence[Rule], budget: Budget) -> History:
-    """Saturates `graph` again and keeps all that happened. Raises EngineError."""
+    """Saturates `graph` again, and returns the history of its rows.
+
+    Raises EngineError.
+    """
     history = History({r.name: r for r in rules}, sorts_of(rules))
     names = {e.name for r in (*TYPES, *rules) for e in r.externs}
     number: dict[Any, int] = {}
     current: dict[TableRow, int] = {}
 
     def look(engine: Engine, rule: str) -> None:
-        if history.steps and not rule:  # the end: what the externs answered holds at any time
+        if history.steps and not rule:  # the end: answers of externs hold at all steps
             history.facts.update(engine.rows(names.__contains__, number))
             history.values = engine.intern
             return
         step = len(history.steps)
         history.steps.append(rule.removesuffix(DELETES))
-        now = dict.fromkeys(engine.rows(history.sorts.__contains__, number))  # in the order of every run
+        now = dict.fromkeys(engine.rows(history.sorts.__contains__, number))  # a fixed order
         died = [r for r in current if r not in now]
         if died and not rule.endswith(DELETES):
             _join(history, died, current, now, step)
@@ -183,7 +204,10 @@ def _split_removals(rules: Sequence[Rule]) -> list[Rule]:
 def _join(
     history: History, died: Sequence[TableRow], current: Iterable[TableRow], now: Iterable[TableRow], step: int
 ) -> None:
-    """Finds what the classes that are gone became part of: their rows live on under another number."""
+    """Finds the classes that the removed classes became part of.
+
+    Their rows exist under the numbers of these classes.
+    """
     there = _classes(history, now)
     gone = _classes(history, died) - there
     calls = {(name, args): out for name, args, out in now if is_enode(name)}

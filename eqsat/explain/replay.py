@@ -1,4 +1,4 @@
-"""A run saturated again with everything recorded, and its choice found in there."""
+"""A run saturated again with its history recorded, and the rows of its choice in that history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from eqsat.tensor.movement import Move
 
 
 def rules_of(names: Sequence[str], own: Sequence[Rule], target: Target) -> list[Rule]:
-    """The rules of these names for a target, in order. Raises ExplainError for a name that nobody has."""
+    """Returns the rules of these names for a target, in order.
+
+    Raises ExplainError for an unknown name.
+    """
     known = {r.name: r for rules in (*PRESETS.values(), tolerant.RULES, footprint.RULES, own) for r in rules}
     missing = [n for n in names if n not in known]
     if missing:
@@ -31,7 +34,7 @@ def rules_of(names: Sequence[str], own: Sequence[Rule], target: Target) -> list[
 
 
 class Replay:
-    """A history and, for the run's e-nodes, their rows in it."""
+    """A recorded history, with the rows of the run's e-nodes in it."""
 
     def __init__(
         self,
@@ -48,21 +51,24 @@ class Replay:
         self.source = source
         self.chains = Chains(self.history)
         h = self.history
-        #: {node of the source: its class at loading}
+        #: {node of the source: its class at loading}.
         self.loaded = {r[1][0]: r[2] for r in h.by_name["Node"] if h.life[r][0] == 0}
         self._first = {r[2]: r for r in h.life if is_enode(r[0]) and h.life[r][0] == 0}
         self._labels: dict[int, dict[int, int]] = {}
 
     def explicit(self, node: int) -> TableRow:
-        """The e-node of a node of the source graph, as loaded."""
+        """Returns the e-node of a node of the source graph, as loaded."""
         return self._first[self.loaded[node]]
 
     def final(self, node: int) -> int:
-        """The final class of a node of the source graph."""
+        """Returns the final class of a node of the source graph."""
         return self.history.cls(self.loaded[node])
 
     def rows_of(self, choices: Choices, chosen: Mapping[int, int]) -> dict[int, TableRow]:
-        """{class of the choice: row of its e-node} of a choice. Raises ExplainError if the e-graphs differ."""
+        """Returns {class of the choice: row of its e-node}.
+
+        Raises ExplainError if the e-graphs differ.
+        """
         at = {c: self.final(n) for n, c in choices.frozen.handle.items()}
         out: dict[int, TableRow] = {}
         position = choices.classes
@@ -108,7 +114,10 @@ class Replay:
         return self.history.find(name, args, FOREVER - 1)
 
     def name(self, cls: int, step: int) -> str:
-        """A class as it is called at a step: the first node of the source in it, a constant, or a number of its own."""
+        """Returns the name of a class at a step.
+
+        It is the first source node in the class, or a constant, or a number of its own.
+        """
         if step not in self._labels:
             labels: dict[int, int] = {}
             for n in sorted(self.loaded, reverse=True):

@@ -1,4 +1,4 @@
-"""An explanation as plain text."""
+"""The plain text of an explanation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from eqsat.tosa.locations import Origins
 if TYPE_CHECKING:
     from eqsat.explain import Explanation
 
-#: Rules named in a line of the overview, nodes named in one, proofs and alternatives written out for one operator, and
-#: origins named in a line.
-_RULES, _NODES, _PROOFS, _ALTERNATIVES, _ORIGINS = 4, 3, 40, 12, 3
+#: Most rules in a line of the overview.
+_RULES = 4
+#: Most nodes in a line of the overview.
+_NODES = 3
+#: Most proofs written out for one operator.
+_PROOFS = 40
+#: Most alternatives listed for one operator.
+_ALTERNATIVES = 12
+#: Most origins in a line.
+_ORIGINS = 3
 
 LEGEND = """\
 stayed: as it was, and what the graph would cost more without it; changed: the same value by another operator or with other attributes;
@@ -30,7 +37,7 @@ def few(items: list[str], most: int) -> str:
 
 
 def headline(e: Explanation) -> list[str]:
-    """The first lines: what became of how many operators, and of their cycles."""
+    """Returns the first lines: the numbers of operators and their cycles, by verdict."""
     r = e.run.result
     out = [
         f"{e.run.name} on {e.run.target.accelerator}: {len(e.ops)} operators; "
@@ -80,7 +87,7 @@ def line(e: Explanation, v: Verdict, removals: bool) -> str:
 
 
 def origins_text(origins: Origins) -> str:
-    """What a line ends with: modules and nodes of PyTorch, or nothing."""
+    """Returns the end of a line: modules and nodes of PyTorch, or nothing."""
     return f"  # {few([str(o) for o in origins], _ORIGINS)}" if origins else ""
 
 
@@ -95,7 +102,7 @@ def overview(e: Explanation, removals: bool) -> str:
 
 
 def detail(e: Explanation, node: int) -> str:
-    """All about one operator: verdict, proofs, candidates."""
+    """Returns the verdict, the proofs and the candidates of one operator."""
     v = e.op(node)
     out = [line(e, v, False)]
     if node in e.origins:
@@ -141,7 +148,9 @@ def _path(e: Explanation, alternative: dict[str, Any]) -> str:
 
 
 def _proofs(e: Explanation, v: Verdict) -> list[str]:
-    """Each proof once: those of the value first, then what they rest on."""
+    """Returns the lines of each proof once: those of the value first,
+    then the proofs that they need.
+    """
     out: list[str] = []
     seen: set[int] = set()
     written: set[tuple[tuple[str, str], ...]] = set()

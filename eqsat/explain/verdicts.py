@@ -1,4 +1,4 @@
-"""What became of every operator of the source graph, and why."""
+"""Verdicts on every operator of the source graph, with proofs."""
 
 from __future__ import annotations
 
@@ -24,15 +24,20 @@ VERDICTS = ("stayed", "changed", "moved", "removed")
 
 @dataclass(slots=True)
 class Verdict:
-    """One operator of the source graph.
+    """The verdict on one operator of the source graph.
 
-    verdict: "stayed" as it was; "changed": its value is computed by another operator of its kind, or with other
-    attributes; "moved": its operator works elsewhere, on another tensor; "removed": nothing takes its place. now: what
-    takes its place.
-    cycles, cycles_now: Vela's, of the whole graphs (None: it has no row of its own, because it is free or runs as part
-    of another).
-    written: the TOSA operators, where one movement takes several. proofs: why its value, or those that it was needed
-    for (`shown_at`), are equal to what is computed now. problem: why a proof is missing.
+    verdict: "stayed", "changed", "moved" or "removed".
+    "stayed": the operator is in the chosen graph as it was.
+    "changed": its value is computed by another operator of its kind, or with other attributes.
+    "moved": its operator works on another tensor.
+    "removed": nothing replaces it.
+    now: the operator that replaces it.
+    cycles, cycles_now: Vela's cycles in the whole graphs.
+    None means that it has no row of its own, since it is free or runs as part of another operator.
+    written: the TOSA operators, if a movement takes several.
+    shown_at: nodes that needed its value, or the node itself.
+    proofs: proofs that the values of `shown_at` equal those that are computed now.
+    problem: why a proof is missing.
     """
 
     node: int
@@ -55,7 +60,10 @@ class Verdict:
 
 
 class Added(NamedTuple):
-    """An operator of the choice that takes the place of none of the source; cycles as in a Verdict."""
+    """An operator of the choice that replaces no operator of the source.
+
+    cycles: Vela's cycles, as in a Verdict.
+    """
 
     op: str
     type: str
@@ -64,8 +72,13 @@ class Added(NamedTuple):
 
 
 class Verdicts:
-    """Compares the source graph with a choice. before, now: cycles by node of the source and by choice node; where one
-    is missing, the operator runs as part of another. origins: by choice node."""
+    """The comparison of the source graph with a choice.
+
+    before: cycles by node of the source.
+    now: cycles by choice node.
+    An operator without cycles runs as part of another.
+    origins: origins by choice node.
+    """
 
     def __init__(
         self,
@@ -98,7 +111,9 @@ class Verdicts:
         )
 
     def all(self) -> dict[int, Verdict]:
-        """{node: verdict} of all operators of the source graph, constants and inputs left out."""
+        """Returns {node: verdict} of all operators of the source
+        graph, without constants and inputs.
+        """
         pairs = self._pairs()
         out = {}
         for n in self.live:
@@ -139,7 +154,10 @@ class Verdicts:
         ]
 
     def alternatives(self, n: int) -> list[dict[str, Any]]:
-        """The candidates for the value of node n: operator, operands, cycles on its own, whether chosen."""
+        """Returns the candidates for the value of node n.
+
+        Each has its operator, operands, own cycles, and whether it is chosen.
+        """
         position = {c: i for i, c in enumerate(self.choices.classes)}
         cls = position.get(self.choices.frozen.handle[n])
         names = {c: self.replay.name(row[2], len(self.replay.history.steps)) for c, row in self.rows.items()}
@@ -159,13 +177,16 @@ class Verdicts:
             for k in self.choices.graph.class_nodes(cls)
         ]
 
-    # -- what takes the place of what ---------------------------------------------------------------------
+    # -- the replaced operators -------------------------------------------------------------------
 
     def _op(self, row: TableRow) -> str:
         return value_text(self.replay.history.values[row[1][0]])
 
     def _pairs(self) -> dict[int, int]:
-        """{node that did not stay: class where its operator works now}, within connected parts that changed."""
+        """Returns {node that did not stay: class that its operator computes now}.
+
+        Both are in one connected part of the changed graph.
+        """
         kept = {self.replay.final(n) for n in self.stays}
         gone = [n for n in self.live if n not in self.stays]
         new = [c for c, row in self.computed.items() if c not in kept and row[0] != "Leaf"]
@@ -178,8 +199,12 @@ class Verdicts:
         return out
 
     def _changed(self, gone: list[int], new: set[int]) -> nx.Graph:
-        """Nodes that are gone ("old", number) and classes that are new ("new", number), joined where one reads the
-        other or both are of one class."""
+        """Returns the graph of changes.
+
+        Its nodes are source nodes that are gone ("old", number) and
+        classes that are new ("new", number).
+        Two are joined if one reads the other, or if both are of one class.
+        """
         parts = nx.Graph()
         parts.add_nodes_from([("old", n) for n in gone] + [("new", c) for c in new])
         for n in gone:
@@ -204,21 +229,24 @@ class Verdicts:
                 out[n] = waiting[k].popleft()
 
     def _in_place(self, row: TableRow, cls: int) -> Any:
-        """Same kind of operator for the same value."""
+        """The key of an operator of one kind for one value."""
         value = self.replay.history.values[row[1][0]]
         return "move" if isinstance(value, Move) else getattr(value, "op", None), cls
 
     def _exactly(self, row: TableRow, cls: int) -> Any:
-        """Same operator, same attributes, as many elements."""
+        """The key of one operator with its attributes, dtype and number of elements."""
         t = self.replay.history.type_of(cls)
         return row[0], row[1][0], t.dtype, t.elements
 
     def _roughly(self, row: TableRow, cls: int) -> Any:
-        """Same operator, dtype and dims, in whichever order; a movement is nothing without its place."""
+        """The key of one operator with dtype and sorted dims; None for a movement.
+
+        A movement is meaningless at another place.
+        """
         value, t = self.replay.history.values[row[1][0]], self.replay.history.type_of(cls)
         return None if isinstance(value, Move) else (value.op, t.dtype, tuple(sorted(t.shape)))
 
-    # -- why --------------------------------------------------------------------------------------
+    # -- the proofs -------------------------------------------------------------------------------
 
     def _prove(self, v: Verdict) -> None:
         joints = [v.node] if self.replay.final(v.node) in self.computed else self._joints(v.node)
@@ -236,7 +264,10 @@ class Verdicts:
             done.update(map(id, proofs))
 
     def _proofs(self, node: int) -> list[Proof]:
-        """Proofs that what is computed now equals a node of the source. Raises ExplainError."""
+        """Returns proofs that the values computed now equal a node of the source.
+
+        Raises ExplainError.
+        """
         cls = self.replay.final(node)
         return [self.replay.chains.prove(self.replay.explicit(node), self.computed[cls]), *self._made_below(cls)]
 
@@ -252,7 +283,7 @@ class Verdicts:
         return cls in self._mentioned[node]
 
     def _joints(self, node: int) -> list[int]:
-        """The nearest nodes after `node` whose values are still computed."""
+        """Returns the nearest nodes after `node` whose values are still computed."""
         readers, seen, queue = self.source.readers(), {node}, deque([node])
         out: list[int] = []
         while queue:
@@ -263,7 +294,7 @@ class Verdicts:
         return sorted(out)
 
     def _made_below(self, cls: int) -> list[Proof]:
-        """Proofs of the new classes that the choice for `cls` is computed from."""
+        """Returns the proofs of the new classes from which the choice for `cls` is computed."""
         if cls not in self._below:
             self._below[cls] = []
             h, out = self.replay.history, []

@@ -1,7 +1,9 @@
-"""The e-graph as a picture: a box per class with its candidates and their cycles, as JSON, DOT or SVG.
+"""The e-graph as a picture: a box per class with its candidates and
+their cycles, as JSON, DOT or SVG.
 
-Of a whole model it shows what the choice computes, straight runs of operators in one box; of a region, every class
-within a distance of a node, whether chosen or not. Constants are left out, and long lists say how much they leave out.
+The view of a whole model shows the choice, with chains of operators in one box.
+The view of a region shows every class within a distance of a node, chosen or not.
+Constants are left out, and long lists tell how many entries they leave out.
 """
 
 from __future__ import annotations
@@ -17,8 +19,13 @@ from eqsat.ground import drawing
 from eqsat.ground.drawing import Edge, Look
 from eqsat.search.run import Run
 
-#: Candidates shown in a box, boxes in a region, characters in a line.
-_CANDIDATES, _LARGEST, _LINE = 5, 120, 46
+#: Most candidates in a box.
+_CANDIDATES = 5
+#: Most boxes in a region.
+_LARGEST = 120
+#: Most characters in a line.
+_LINE = 46
+#: Sizes of the picture, in pixels.
 _LOOK = Look(width=300, line=14, first=13, last=9, gap_x=26, gap_y=34, centred=False)
 _STYLE = (
     "text{font:10px monospace}.title{font-weight:bold}.yes{font-weight:bold;fill:#00543d}.no{fill:#777}.chosen rect{fill:#e6f4ee;stroke:#009e73}"
@@ -29,7 +36,13 @@ _STYLE = (
 
 @dataclass(slots=True)
 class ClassBox:
-    """A class, or a run of them. lines: (candidate, cycles, chosen); hidden: candidates left out."""
+    """A class, or a chain of classes.
+
+    lines: (candidate, cycles, whether chosen).
+    chosen: whether the choice has the class.
+    source: whether a node of the source is in the class.
+    hidden: number of candidates that are left out.
+    """
 
     title: str
     lines: list[tuple[str, float, bool]]
@@ -41,7 +54,11 @@ class ClassBox:
 
 @dataclass(slots=True)
 class View:
-    """Boxes by number and edges (operand, reader, whether the choice has it)."""
+    """Boxes by number, with edges between them.
+
+    edges: (operand, reader, whether the choice has the edge).
+    left_out: number of classes that are left out.
+    """
 
     boxes: dict[int, ClassBox]
     edges: list[tuple[int, int, bool]]
@@ -49,7 +66,10 @@ class View:
 
 
 def whole(run: Run) -> View:
-    """The model as chosen: straight runs of operators in one box, rejected candidates counted."""
+    """Returns the view of the chosen model, with a box per chain of operators.
+
+    Rejected candidates are only counted.
+    """
     view = _view(run, run.choices.of_classes(run.choice))
     for box in view.boxes.values():
         box.hidden += len(box.lines) - 1
@@ -60,8 +80,11 @@ def whole(run: Run) -> View:
 
 
 def region(run: Run, node: int, radius: int = 2) -> View:
-    """The classes within `radius` edges of a node of the source, any candidate's edges. Raises KeyError for a node that
-    is in no class."""
+    """Returns the view of the classes within `radius` edges of a node of the source.
+
+    Edges of all candidates count.
+    Raises KeyError for a node that is in no class.
+    """
     position = {c: i for i, c in enumerate(run.choices.classes)}
     seen = {position[run.choices.frozen.handle[node]]}
     near: dict[int, set[int]] = {}
@@ -87,7 +110,7 @@ def _constant(run: Run, cls: int) -> bool:
 
 
 def _view(run: Run, wanted: Iterable[int]) -> View:
-    """The part of an e-graph that holds these classes."""
+    """Returns the view of these classes."""
     choices = run.choices
     shown = sorted(c for c in wanted if not _constant(run, c))
     names: dict[int, list[int]] = {}
@@ -121,7 +144,7 @@ def _view(run: Run, wanted: Iterable[int]) -> View:
 
 
 def _join_runs(view: View) -> None:
-    """Puts a box into that of its only reader, if it is that one's only operand."""
+    """Merges each box into that of its only reader, if it is the reader's only operand."""
     graph = nx.DiGraph((a, b) for a, b, _ in view.edges)
     into = {a: b for a, b in graph.edges if graph.out_degree(a) == 1 and graph.in_degree(b) == 1}
     if not into:
@@ -146,7 +169,7 @@ def _join_runs(view: View) -> None:
 
 
 def as_dict(view: View) -> dict[str, Any]:
-    """The view as JSON holds it."""
+    """Returns the view as a JSON object."""
     return {
         "boxes": [
             {
@@ -176,7 +199,7 @@ def _texts(box: ClassBox) -> list[str]:
 
 
 def dot(view: View) -> str:
-    """Graphviz' language."""
+    """Returns the view in the language of Graphviz."""
 
     def quoted(text: str) -> str:
         return text.replace("\\", "\\\\").replace('"', '\\"')
@@ -190,7 +213,7 @@ def dot(view: View) -> str:
 
 
 def svg(view: View, mark: int | None = None) -> str:
-    """A picture that a browser shows; `mark` is the box to colour."""
+    """Returns the view as SVG; `mark` is the box to colour."""
     boxes = {
         k: _drawn(b, "source" if k == mark else "chosen" if b.chosen else "rejected") for k, b in view.boxes.items()
     }

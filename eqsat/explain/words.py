@@ -1,4 +1,4 @@
-"""E-nodes and types as people write them: `clamp[0..127](transpose[0,2,3,1](n12))`, `INT8 [1,24,28,28]`."""
+"""The texts of e-nodes and types: `clamp[0..127](transpose[0,2,3,1](n12))`, `INT8 [1,24,28,28]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from eqsat.tensor.ops import OPS
 from eqsat.tensor.ops.op import numbers
 from eqsat.tensor.types import Attrs, Type
 
-#: How deep a term is written before its operands are only named.
+#: Depth of a term below which operands are only named.
 _DEEPEST = 4
 
 
@@ -23,12 +23,12 @@ def type_text(t: Type | None) -> str:
 
 
 def op_text(op: str, attrs: Attrs) -> str:
-    """An operator with the attributes that tell it from others."""
+    """Returns an operator with the attributes that distinguish it."""
     return OPS[op].text(attrs)
 
 
 def move_text(m: Move) -> str:
-    """A movement as the one TRANSPOSE or RESHAPE that it is, or as shapes and the order of its atomic axes."""
+    """Returns a movement as a single TRANSPOSE or RESHAPE, or by the order of its atomic axes."""
     if m.is_view:
         return f"reshape[{numbers(m.out_shape)}]"
     direct = m.direct()
@@ -39,7 +39,7 @@ def move_text(m: Move) -> str:
 
 
 def value_text(value: Any) -> str:
-    """What an e-node does: its interned attributes."""
+    """Returns the text of an e-node's interned attributes."""
     if isinstance(value, Move):
         return move_text(value)
     if isinstance(value, LeafValue):
@@ -55,7 +55,10 @@ def enode_text(e: ENode) -> str:
 def row_text(
     history: History, row: TableRow, name: Callable[[int], str], inside: Mapping[int, TableRow], depth: int = 0
 ) -> str:
-    """A row as a term: operands that are in `inside` are written out, the others are named."""
+    """Returns a row as a term.
+
+    inside: {class: row} of the operands that are written out; the others are named by `name`.
+    """
     constructor, args, _ = row
     kinds = history.sorts[constructor]
     head, operands = [], []
@@ -72,7 +75,7 @@ def row_text(
     inner = []
     for c in operands:
         below = inside.get(c)
-        if below is not None and c in below[1]:  # in the class of its own operand it says nothing
+        if below is not None and c in below[1]:  # an e-node that reads its own class says nothing
             below = None
         inner.append(
             name(c)

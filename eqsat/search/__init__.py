@@ -1,1 +1,1 @@
-"""One optimization from the graph that is given to its result: the whole story is in `optimizer.py`."""
+"""One optimization, from the given graph to its result; `optimizer.py` has the sequence."""

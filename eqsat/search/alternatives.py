@@ -1,14 +1,16 @@
-"""Alternatives to a graph: what extraction finds in its e-graph, each compiled whole by Vela.
+"""Alternatives to a graph, extracted from its e-graph and each compiled as a whole by Vela.
 
     search = Search(target, pool, options)
     explored = by_cycles(search, frozen)
     graphs = improved(search, explored, decision).graphs
 
-Greedy extraction starts, also from choice graphs in which views are free or copies, and the extractor of the options
-goes on from the best that it found. Each of them runs for several rounds: Vela's table of one round's graph corrects
-the prices of the next.
-Where the fastest graph needs more memory than it may, there are further rounds (`memory_rounds.py`). Then convolutions
-take the place of Vela's copies (`copy_rounds.py`), and at last the best graphs run in other orders (`order_rounds.py`).
+Greedy extraction comes first, also from choice graphs in which views are free or copies.
+The extractor of the options starts from its best choice.
+Each extractor runs for several rounds, and Vela's table of one round
+corrects the prices of the next.
+If the fastest graph exceeds its memory, further rounds follow (`memory_rounds.py`).
+Then convolutions replace Vela's copies (`copy_rounds.py`).
+At last the best graphs run in other orders (`order_rounds.py`).
 """
 
 from __future__ import annotations
@@ -32,24 +34,29 @@ from eqsat.search.order_rounds import in_orders
 from eqsat.search.search import Search
 from extraction import Extraction, Infeasible, check, extract
 
+#: Name of the greedy extractor.
 _GREEDY = "dag_greedy"
-#: An extraction whose gap is below this has as good as proved its choice. A graph is near another one that takes less
-#: cycles by at most this part, and far from it where it takes more than the second part more: there prices are too far
-#: from what Vela says for one more table to mend them.
-_PROVED, _NEAR, _FAR = 0.001, 0.015, 0.05
-#: The part of its time that an extraction has where another one may follow.
+#: Relative gap of an extraction below which its choice counts as proved.
+_PROVED = 0.001
+#: Share of the best cycles by which an unproved choice may be slower for another round to follow.
+_NEAR = 0.015
+#: This share for a proved choice; beyond it, one more table cannot correct the prices enough.
+_FAR = 0.05
+#: Share of the time limit for an extraction that another one may follow.
 _BEFORE = 0.5
 
 
 def by_cycles(
     search: Search, frozen: Frozen, *, extractor: str = "", more: Sequence[Rule] = (), tolerant: bool = False
 ) -> Explored:
-    """Distinct graphs of an e-graph that Vela takes, looked for by cycles alone; where the search is interrupted, those
-    that were found until then.
+    """Returns the distinct graphs of an e-graph that Vela accepts, searched by cycles alone.
 
-    extractor: "" is that of the options; more, tolerant: as `Explored` has them.
-    Raises Infeasible if nothing can be extracted, WorkerError if nothing can be priced, SearchInterrupted where nothing
-    was found yet.
+    extractor: its name; "" is that of the options.
+    more, tolerant: fields of `Explored`.
+    If the search is interrupted, it returns those found so far.
+    Raises Infeasible if nothing can be extracted.
+    Raises WorkerError if nothing can be priced.
+    Raises SearchInterrupted if nothing was found yet.
     """
     prices = PriceCache(search.options.cache)
     try:
@@ -63,8 +70,9 @@ def by_cycles(
 
 
 def improved(search: Search, explored: Explored, decision: Decision) -> Explored:
-    """What rounds by memory, with copies and in other orders find besides, within each of the limits that a decision
-    aims at."""
+    """Adds graphs by memory, with copies and in other orders, within
+    each limit the decision aims at.
+    """
     for rounds in (MemoryRounds, CopyRounds):
         for limits in decision.wider_aims:
             explored = rounds(search, explored, replace(decision, limits=limits)).run()
@@ -74,8 +82,10 @@ def improved(search: Search, explored: Explored, decision: Decision) -> Explored
 
 
 def without(search: Search, explored: Explored, forbidden: Collection[int], decision: Decision) -> Explored:
-    """What greedy extraction finds in an e-graph, at the prices known by now, without some choice nodes. Raises
-    Infeasible."""
+    """Returns the graphs of greedy extraction without some choice nodes, at the present prices.
+
+    Raises Infeasible.
+    """
     graph = explored.choices.graph
     allowed = replace(graph, forbidden=graph.forbidden | frozenset(forbidden))
     choices = replace(explored.choices, graph=allowed).without_copies()
@@ -84,7 +94,7 @@ def without(search: Search, explored: Explored, forbidden: Collection[int], deci
 
 
 def _tell_of(prices: PriceCache, search: Search) -> None:
-    """Warns, once, where the store cannot be used."""
+    """Warns, once, if the store cannot be used."""
     search.warnings.extend(w for w in prices.store.warnings if w not in search.warnings)
 
 
@@ -121,9 +131,16 @@ class _CycleRounds(Rounds):
         return checked_extraction(again, self.choices.graph, extractor).unless_interrupted()
 
     def _rounds(self, extractor: str, extracted: Callable[[Extraction | None, float], Extraction]) -> Extraction:
-        """The last of an extractor's rounds, which go on as long as a new graph's table corrects prices; each starts
-        from the one before. None follows one that ran out of time and has nothing to show for it, for what it lacks is
-        not better prices, nor one that is far from the best graph."""
+        """Returns the last extraction of an extractor's rounds, each of
+        which starts from the one before.
+
+        There are `Options.rounds` at most.
+        They end once corrected prices cannot change the next extraction.
+        Rounds of other extractors than the greedy one also end if a
+        graph is far slower than the best.
+        The least difference for that is `_FAR` after a proved choice,
+        `_NEAR` after an unproved one.
+        """
         found = None
         options = self.search.options
         for number in range(options.rounds):

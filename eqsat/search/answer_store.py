@@ -1,7 +1,7 @@
 """Answers of earlier searches in the store (`eqsat/store`), by graph and search.
 
-What they say is compiled, compared with the reference and run as every candidate is, so that a wrong entry costs time
-and never a result.
+They are compiled, compared with the reference and run like every candidate.
+So a wrong entry costs time, but never gives a wrong result.
 """
 
 from __future__ import annotations
@@ -16,25 +16,30 @@ from pathlib import Path
 from eqsat.store.setting import Setting
 from eqsat.store.store import ANSWERS, Store
 
-#: How many entries a graph has.
+#: Most entries per graph.
 _OF_A_GRAPH = 4
-#: Bytes that an entry may unpack to: so many per packed one, and so many in any case.
-#: What packs better is not packed.
-_RATIO, _LEAST = 50, 4 << 20
-#: Bytes of an entry's header, at most.
+#: Most bytes that an entry may unpack to, per packed byte; an entry that
+#: packs better is stored plain.
+_RATIO = 50
+#: Bytes that any entry may unpack to.
+_LEAST = 4 << 20
+#: Most bytes of an entry's header.
 _HEADER = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class KnownAnswer:
-    """What an earlier search answered.
+    """The answer of an earlier search.
 
-    chosen: "eqsat", "stock" or "explicit"; given: "explicit" or "stock", where it is that graph in another order or
-    with other settings.
-    cycles, sram, flash: its figures. settings: of Vela. tosa: the graph, b"" for a given one as it was.
-    choice: what was chosen from the e-graph (`eqsat/choice/respelling.py`), "" where that is not kept; before:
-    corrected cycles of the best given graph then; ordered: the graph ran in another order than that choice is written
-    in.
+    chosen: "eqsat", "stock" or "explicit".
+    given: "explicit" or "stock" if it is that graph in another order or with other settings.
+    cycles: by the total that ranks graphs.
+    sram, flash: bytes.
+    settings: of Vela.
+    tosa: the graph, b"" if it is a given one unchanged.
+    choice: the choice from the e-graph (`eqsat/choice/respelling.py`), "" if that is not kept.
+    before: cycles of the best given graph at that time.
+    ordered: whether the graph ran in another order than its choice is written in.
     """
 
     chosen: str
@@ -49,7 +54,7 @@ class KnownAnswer:
     ordered: bool = False
 
     def packed(self) -> bytes:
-        """The bytes of an entry."""
+        """Returns the bytes of an entry."""
         figures = self.cycles, self.sram, self.flash, self.before
         header = json.dumps([self.chosen, self.given, figures, self.settings, self.choice, self.ordered])
         content = header.encode() + b"\n" + self.tosa
@@ -58,7 +63,10 @@ class KnownAnswer:
 
     @staticmethod
     def unpacked(data: bytes) -> KnownAnswer:
-        """Raises ValueError where the bytes are none of an entry."""
+        """Returns the answer of an entry.
+
+        Raises ValueError if the bytes are not those of an entry.
+        """
         unpacking = zlib.decompressobj()
         try:
             content = unpacking.decompress(data, _most(data))
@@ -82,17 +90,21 @@ class KnownAnswer:
 
 
 def _most(packed: bytes) -> int:
-    """Bytes that an entry may unpack to."""
+    """Returns the bytes that an entry may unpack to."""
     return max(_LEAST, _RATIO * len(packed))
 
 
 class AnswerStore:
-    """Answers by graph and key, both of hexadecimal digits. Any failure of the store costs only what would be
-    remembered."""
+    """Answers by graph and key, both hexadecimal digits.
+
+    A failure of the store only means that nothing is remembered.
+    """
 
     def __init__(self, place: str | Path | None = None) -> None:
-        """place: of the store, see `eqsat/store/setting.py`; None: the user's. Raises InputError where a place is given
-        that is something else."""
+        """place: of the store, see `eqsat/store/setting.py`; None is the user's store.
+
+        Raises InputError if the place is something else than a store.
+        """
         self.place = place
         self.warnings: list[str] = []
         if place:
@@ -108,7 +120,10 @@ class AnswerStore:
             store.close()
 
     def entries(self, graph: str, key: str = "") -> dict[str, KnownAnswer]:
-        """All answers for a graph that this machine has, by key, and that of one key if a team's store has it."""
+        """Returns this machine's answers for a graph, by key.
+
+        The answer with the given key may also come from a team's store.
+        """
         found: dict[str, KnownAnswer] = {}
         with self._opened() as store:
             known = store.family(ANSWERS, f"{graph}/")
@@ -123,7 +138,7 @@ class AnswerStore:
         return found
 
     def put(self, graph: str, key: str, answer: KnownAnswer) -> None:
-        """Remembers an answer."""
+        """Stores an answer."""
         packed = answer.packed()
         with self._opened() as store:
             store.put(ANSWERS, {f"{graph}/{key}": packed})

@@ -1,4 +1,4 @@
-"""Steps that may fail: what goes wrong in one costs alternatives, never the result."""
+"""Steps that may fail: a failure loses candidates, but never the result."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _Found = TypeVar("_Found")
 def attempt(
     search: Search, step: Callable[_Given, _Found], *given: _Given.args, **named: _Given.kwargs
 ) -> _Found | None:
-    """What a step finds; None, with a warning, where it fails, and where the search is interrupted.
+    """Returns the result of a step.
 
+    Returns None, with a warning, if the step fails, and None if the search is interrupted.
     Raises PluginError if the user's own code is at fault.
     """
     try:

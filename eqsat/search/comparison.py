@@ -1,5 +1,7 @@
-"""What there was before beside what an optimization gives: the rows of every table of it, in the terminal, in Python
-and in notebooks."""
+"""The comparison of the figures before and after an optimization.
+
+Its rows make up every table: in the terminal, in Python and in notebooks.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from eqsat.vela.roofline import Bound
 
 
 class Row(NamedTuple):
-    """What, before and after, and after by before, as they are shown."""
+    """One row of a table as text: the quantity, before, after, and after divided by before."""
 
     what: str
     old: str
@@ -21,8 +23,10 @@ class Row(NamedTuple):
 
 
 def verdict(old: GraphFigures, new: GraphFigures) -> str:
-    """Says in one line how many times fewer cycles there are, by the corrected total, and how much less memory; ""
-    where one side is not known."""
+    """Returns the ratio of corrected cycles and the change of memory, in one line.
+
+    Returns "" if the cycles of one side are not known.
+    """
     if not (old.corrected and new.corrected):
         return ""
     times = old.corrected / new.corrected
@@ -38,12 +42,15 @@ def _change(before: int, after: int) -> str:
 
 
 def summary(old: GraphFigures, new: GraphFigures) -> list[list[Row]]:
-    """What decides whether a model fits and is fast enough: cycles and time, bytes."""
+    """Returns the rows on cycles, time and bytes, which decide whether a model fits."""
     return [list(_cycles(old, new)), list(_bytes(old, new))]
 
 
 def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None]:
-    """The same as plain numbers, by names of columns: of what there was before, and of the answer."""
+    """Returns the figures before and after as plain numbers, by column.
+
+    Columns of the figures before begin with "before_".
+    """
     out: dict[str, float | int | None] = {}
     for start, side in (("before_", old), ("", new)):
         memory = side.footprint
@@ -61,7 +68,10 @@ def record(old: GraphFigures, new: GraphFigures) -> dict[str, float | int | None
 
 
 def sections(old: GraphFigures, new: GraphFigures, bound: Bound | None) -> list[list[Row]]:
-    """Cycles by operator kind; in all, and what they compare with; bytes, and those that are moved."""
+    """Returns three sections of rows.
+
+    They have cycles by operator kind, totals with their bounds, and bytes in memory and moved.
+    """
     kinds = sorted({*old.by_kind, *new.by_kind}, key=lambda k: -max(old.by_kind.get(k, 0), new.by_kind.get(k, 0)))
     cycles = [(k, old.by_kind.get(k, 0), new.by_kind.get(k, 0)) for k in kinds]
     return [[_row(*c) for c in cycles if any(c[1:])], list(_totals(old, new, bound)), list(_memory(old, new))]
@@ -77,7 +87,7 @@ def _cycles(old: GraphFigures, new: GraphFigures) -> Iterator[Row]:
 
 
 def _number(value: float | None) -> str:
-    """Three digits of it."""
+    """Formats a number with three digits, "-" for 0 and None."""
     return "-" if not value else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -127,7 +137,7 @@ def _row(what: str, old: int | None, new: int | None) -> Row:
 
 
 def proof_line(proved: bool, undecided: Sequence[str]) -> str:
-    """Says whether a verified result is proved equal for every input, and where the proof ended."""
+    """Returns the line on whether a verified result is proved, and where the proof ended."""
     if proved:
         return "proved for every input: yes"
     where = f", undecided at {'; '.join(undecided)}" if undecided else ""
@@ -135,19 +145,21 @@ def proof_line(proved: bool, undecided: Sequence[str]) -> str:
 
 
 def binary_line(equal: bool | None, reason: str, proved: bool | None) -> str:
-    """Says whether a binary computes what its graph does: on samples, or for every input."""
+    """Returns the line on whether a binary computes what its graph does:
+    on samples, or for every input.
+    """
     right = "yes, proved for every input" if proved else "yes, on samples"
     answer = {True: right, False: f"no: {reason}", None: f"not run: {reason}"}
     return f"verified in the binary: {right if proved else answer[equal]}"
 
 
 def settings_line(settings: Sequence[Sequence[str]]) -> str:
-    """Says with which settings of its own Vela compiles delegates."""
+    """Returns the line with the settings of Vela by which delegates are compiled."""
     return f"settings of Vela: {'; '.join(' '.join(some) or 'none' for some in settings)}"
 
 
 def as_text(head: Row, parts: list[list[Row]]) -> str:
-    """A table, its sections apart."""
+    """Returns a table as text, with a blank line between sections."""
     widths = [max(len(r[i]) for r in (head, *(r for part in parts for r in part))) for i in range(len(head))]
 
     def line(row: Row) -> str:
@@ -158,7 +170,7 @@ def as_text(head: Row, parts: list[list[Row]]) -> str:
 
 
 def as_html(head: Row, parts: list[list[Row]]) -> str:
-    """The same for a notebook."""
+    """Returns a table as HTML, for notebooks."""
 
     def cells(row: Row, tag: str) -> str:
         return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>"

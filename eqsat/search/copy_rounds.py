@@ -1,8 +1,9 @@
-"""Convolutions in place of Vela's copies into CONCATs (`copying.py`), in the graphs that were found without them: its
-table tells which operands are copied.
+"""Convolutions in place of Vela's copies into CONCATs (`copying.py`).
 
-All other choices are made before: forms with such convolutions take a little flash each, and the search for a graph
-within the limits of memory finds less where they take part from the start.
+Vela's table of a graph without such convolutions tells which operands are copied.
+All other choices are made before.
+The convolutions need a little flash each, and a search within memory limits that may choose
+them from the start finds less.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.table import Row
 from extraction import Extraction, check
 
-#: What such choices are called.
+#: The extractor's name in logs and records.
 _NAME = "copies"
-#: So many CONCATs are tried one by one at most, where all of them at once take too much memory, or are no faster.
+#: Most CONCATs that are tried one by one, if all at once exceed the memory or are no faster.
 _MOST = 12
 
 
 class CopyRounds(RoundsWithin):
-    """Goes on from the fastest graph, and from the fastest that fits."""
+    """Rounds from the fastest graph, and from the fastest that fits."""
 
     def _run(self) -> None:
         self.explored = replace(self.explored, choices=self.choices.with_copies())
@@ -36,8 +37,10 @@ class CopyRounds(RoundsWithin):
             self._improve(start)
 
     def _improve(self, start: Compiled) -> None:
-        """All copies at once or, where that is worse, one CONCAT after the other, those first where Vela copies
-        longest."""
+        """Tries all copies at once; if that is no better, one CONCAT after the other.
+
+        CONCATs with the most cycles of copies come first.
+        """
         found = self._copied(start)
         if not found or self._is_better(self._with(start, found), start):
             return
@@ -48,7 +51,7 @@ class CopyRounds(RoundsWithin):
                 best = tried
 
     def _is_better(self, tried: Compiled | None, than: Compiled) -> bool:
-        """Whether it is faster, and fits where the other does."""
+        """Whether a graph is faster, and fits if the other one does."""
         if tried is None or tried.figures.cycles >= than.figures.cycles:
             return False
         return self.limits.fits(tried.figures) or not self.limits.fits(than.figures)
@@ -59,8 +62,10 @@ class CopyRounds(RoundsWithin):
         return self._add(Extraction(choice, cost, -math.inf, "feasible", [], 0.0, _NAME), _NAME, 0)[0]
 
     def _copied(self, start: Compiled) -> dict[int, int]:
-        """{class: the candidate that copies by convolutions} of the CONCATs for which Vela copies operands, those first
-        where it does so longest."""
+        """Returns {class: the candidate that copies most operands by convolutions}.
+
+        The classes are those of CONCATs whose operands Vela copies, most cycles first.
+        """
         choices = self.choices
         graph, origin = choices.tensor_graph(start.choice)
         copies = _copies(graph, start.estimate.rows)
@@ -81,15 +86,18 @@ class CopyRounds(RoundsWithin):
 
 @dataclass(slots=True)
 class _Copies:
-    """Which operands of a CONCAT Vela copies, and the cycles of that."""
+    """The places of the operands of a CONCAT that Vela copies, and the cycles of these copies."""
 
     places: set[int] = field(default_factory=set)
     cycles: int = 0
 
 
 def _copies(graph: TensorGraph, rows: Sequence[Row]) -> dict[int, _Copies]:
-    """{CONCAT: its copies}, by Vela's table. Of operands of one size those that others read too, or that are views, are
-    copied first."""
+    """Returns {CONCAT: its copies} by Vela's table.
+
+    The table gives only the size of a copied operand.
+    Among operands of that size, views and operands with other readers are assumed first.
+    """
     nodes, readers = {name: n for n, name in written_names(graph).items()}, graph.readers()
     out: dict[int, _Copies] = {}
     for row in rows:

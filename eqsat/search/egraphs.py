@@ -1,4 +1,4 @@
-"""The e-graphs of a search: the exact one, and others under more rules where they are needed or wanted."""
+"""The e-graphs of a search: the exact one, and others with further rules."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from eqsat.tensor.graph import TensorGraph
 
 logger = logging.getLogger(__name__)
 
-#: There is no second e-graph with forms that need less memory where the first has more e-nodes: it would take as long
-#: again.
+#: E-nodes of the exact e-graph above which no second one with the footprint rules is saturated.
+#: The second one would take about as much time again.
 _MOST_E_NODES = 15_000
 
 
 def saturated(search: Search, reference: TensorGraph, more: Sequence[Rule] = ()) -> Frozen | None:
-    """The e-graph under the rules of the options and more; None where that fails."""
+    """Returns the e-graph under the rules of the options and `more`; None if saturation fails."""
     return attempt(search, _saturated, search, reference, more)
 
 
@@ -48,10 +48,11 @@ def _saturated(search: Search, reference: TensorGraph, more: Sequence[Rule]) -> 
 def with_less_memory(
     search: Search, reference: TensorGraph, exact: Frozen, known: Sequence[Compiled], decision: Decision
 ) -> Explored | None:
-    """What a second e-graph has where nothing fast fits, by greedy extraction: prices are known by now, and what it is
-    about is memory.
+    """Returns the graphs of a second e-graph with footprint rules, if no fast graph fits.
 
-    known: the graphs that were compiled by now.
+    known: the graphs compiled so far.
+    Returns None if the e-graph is too large, no footprint rule is wanted, or none matched.
+    Greedy extraction is enough here: prices are corrected already, and memory is the objective.
     """
     if exact.n_nodes > _MOST_E_NODES or not EFFORTS[search.options.effort].less_memory:
         return None
@@ -63,8 +64,11 @@ def with_less_memory(
 
 
 def rounding_less(search: Search, reference: TensorGraph, decision: Decision) -> tuple[Frozen | None, list[Explored]]:
-    """With tolerant numerics, the e-graph under rules that save roundings, and what was found in it, if there is
-    something to round less often."""
+    """Returns the e-graph under rules that save roundings, and the graphs found in it.
+
+    Returns None and none unless numerics are tolerant.
+    The list is empty if no such rule matched.
+    """
     more = tuple(tolerant.RULES)
     frozen = saturated(search, reference, more) if search.options.numerics == "tolerant" else None
     if not frozen or not any(frozen.saturation.matches.get(r.name) for r in more if not r.analysis):

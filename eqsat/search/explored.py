@@ -1,5 +1,7 @@
-"""What is known of one e-graph, and rounds that add to it: choices are compiled whole by Vela, whose tables correct the
-prices."""
+"""The state of one explored e-graph, and rounds that extend it.
+
+Each round compiles choices as whole graphs, and Vela's tables correct the prices.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explored:
-    """What is known of one e-graph.
+    """The state of one explored e-graph.
 
-    choices: with the prices as they are known by now.
-    more: the rules of the e-graph besides those of the options; tolerant: some of them save roundings.
-    by_tosa: each graph that was compiled, None where Vela refuses it.
+    choices: the choices with their prices so far.
+    more: rules of the e-graph besides those of the options.
+    tolerant: whether some of these rules save roundings.
+    by_tosa: each compiled graph, by its flatbuffer; None if Vela refuses it.
     """
 
     choices: Choices
@@ -42,22 +45,25 @@ class Explored:
 
     @property
     def graphs(self) -> list[Compiled]:
-        """Those that Vela takes, in the order in which they were found."""
+        """The graphs that Vela accepts, in the order in which they were found."""
         return [c for c in self.by_tosa.values() if c]
 
     def with_graph(self, tosa: bytes, compiled: Compiled | None) -> Explored:
-        """The same with one more graph."""
+        """Returns this state with one more graph."""
         return replace(self, by_tosa={**self.by_tosa, tosa: compiled})
 
 
 class Rounds(ABC):
-    """Rounds that go on from what is known of an e-graph. explored: what is known by now."""
+    """Rounds that extend the state of one e-graph.
+
+    explored: the state so far.
+    """
 
     def __init__(self, search: Search, explored: Explored) -> None:
         self.search, self.explored = search, explored
 
     def run(self) -> Explored:
-        """What is known afterwards, or once the search is interrupted."""
+        """Returns the state after the rounds, or after an interruption of the search."""
         with suppress(SearchInterrupted):
             self.search.interruption.check()
             self._run()
@@ -65,7 +71,10 @@ class Rounds(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Adds what is found. Raises SearchInterrupted."""
+        """Adds the graphs that it finds.
+
+        Raises SearchInterrupted.
+        """
 
     @property
     def choices(self) -> Choices:
@@ -76,8 +85,12 @@ class Rounds(ABC):
         return self.explored.graphs
 
     def _add(self, found: Extraction, extractor: str, number: int) -> tuple[Compiled | None, bool]:
-        """A choice compiled whole, None if Vela refuses it; and whether prices were corrected for it so that the next
-        extraction may differ."""
+        """Compiles a choice as a whole graph, and corrects the prices by Vela's table.
+
+        number: the round.
+        Returns the graph, None if Vela refuses it.
+        Also returns whether the next extraction may differ because prices changed.
+        """
         written = self.choices.tensor_graph(found.choice)
         buffer = dumps(written[0])
         is_new = buffer not in self.explored.by_tosa
@@ -97,7 +110,7 @@ class Rounds(ABC):
         return compiled, may_differ
 
     def _compiled(self, written: Written, buffer: bytes, found: Extraction) -> Compiled | None:
-        """None: Vela refuses it."""
+        """Returns the compiled graph of a choice, None if Vela refuses it."""
         by_vela = self.search.compiled(buffer)
         if by_vela is None:
             return None

@@ -12,11 +12,15 @@ from eqsat.vela.compile import Estimate, Footprint
 
 @dataclass(frozen=True, slots=True)
 class GraphFigures:
-    """Figures of one side of a comparison, None or empty where they are not known.
+    """Figures of one side of a comparison; unknown ones are None or empty.
 
-    cycles: Vela's total; corrected: without what Vela is known to charge for nothing; by_kind: cycles by operator kind.
-    milliseconds: of the corrected total at the clock of the system configuration.
-    footprint: bytes of memory; stream: the price of its command stream; pte_bytes: of its .pte.
+    cycles: Vela's total.
+    corrected: Vela's total without its known overcharges.
+    by_kind: cycles by operator kind.
+    footprint: bytes of memory.
+    stream: the price of the command stream.
+    pte_bytes: bytes of the .pte.
+    milliseconds: the corrected total at the clock of the system configuration.
     """
 
     cycles: int | None = None
@@ -29,7 +33,7 @@ class GraphFigures:
 
     @property
     def sram(self) -> int | None:
-        """Bytes of SRAM in use at once."""
+        """Peak bytes of SRAM."""
         return self.footprint.sram if self.footprint else None
 
     @property
@@ -51,8 +55,11 @@ class GraphFigures:
 
     @staticmethod
     def together(delegates: Sequence[GraphFigures], complete: bool) -> GraphFigures:
-        """The figures of all delegates; those that one of them has not are None, and nearly all where these are not
-        `complete`."""
+        """Returns the sums of the delegates' figures.
+
+        A figure that one delegate lacks is None.
+        If the delegates are not `complete`, only the cycles by operator kind are known.
+        """
         by_kind: dict[str, int] = {}
         for kind, cycles in (pair for d in delegates for pair in d.by_kind.items()):
             by_kind[kind] = by_kind.get(kind, 0) + cycles
@@ -69,21 +76,24 @@ class GraphFigures:
         )
 
 
-#: Figures of the sides of a result in JSON, and how the keys of each side begin.
+#: Fields of the figures of one side that JSON holds.
 _RECORDED = ("cycles", "corrected", "by_kind", "footprint", "milliseconds")
+#: Prefixes of their keys, by side.
 _STARTS = {"eqsat": "", "stock": "stock_", "explicit": "explicit_"}
 
 
 def record(sides: Mapping[str, GraphFigures]) -> dict[str, Any]:
-    """The figures of sides, as JSON holds them."""
+    """Returns the figures of all sides as a JSON object."""
     told = {side: asdict(figures) for side, figures in sides.items()}
     out = {start + name: told[side][name] for side, start in _STARTS.items() for name in _RECORDED}
     return {**out, "command_stream": {side: figures["stream"] for side, figures in told.items()}}
 
 
 def read(told: Mapping[str, Any]) -> dict[str, GraphFigures]:
-    """The sides of a record, without the prices of their streams. Those of a record from before there were corrected
-    cycles have Vela's own."""
+    """Returns the sides of a record, without the prices of their command streams.
+
+    Records older than corrected totals have Vela's own total in their place.
+    """
     sides = {}
     for side, start in _STARTS.items():
         known = {name: told[start + name] for name in _RECORDED if start + name in told}

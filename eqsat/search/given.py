@@ -1,4 +1,4 @@
-"""The graphs that a search starts from, read and compiled while it is under way."""
+"""The graphs that a search starts from, read and compiled in the background."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eqsat.verification.checks import Checks
 
 logger = logging.getLogger(__name__)
 
-#: What warnings say of a given graph that Vela does not take.
+#: Beginning of the warning about a given graph that Vela refuses, by name.
 _REFUSED = {"explicit": "Vela refuses the explicit graph", "stock": "Vela refuses stock's graph"}
 
 
@@ -26,7 +26,8 @@ class StockError(Exception):
     """Stock ExecuTorch failed on a graph; the message says why."""
 
 
-#: A flatbuffer, or what gives one once it is needed; that may take its time, and raise StockError.
+#: Stock's flatbuffer, or a function that returns it.
+#: The function may block, and may raise StockError.
 Stock = bytes | Callable[[], bytes]
 
 
@@ -36,7 +37,7 @@ class _Read:
     compiled: Compiled | WorkerError
 
 
-#: By name ("explicit" and "stock"), the graphs that are being read and compiled.
+#: The graphs that are being read and compiled, by name ("explicit" and "stock").
 Coming = Mapping[str, Future[_Read]]
 
 
@@ -44,7 +45,9 @@ Coming = Mapping[str, Future[_Read]]
 class Given:
     """The given graphs, by name ("explicit" and "stock").
 
-    buffers: as they were given; compiled: those that Vela takes; refusals: why it does not take the others.
+    buffers: the flatbuffers as they were given.
+    compiled: the graphs that Vela accepts.
+    refusals: Vela's errors for the others.
     """
 
     buffers: Mapping[str, bytes]
@@ -53,7 +56,10 @@ class Given:
 
     @staticmethod
     def of(coming: Coming, explicit: bytes, search: Search) -> Given:
-        """Waits until Vela has compiled both graphs; what failed is told in the search's warnings."""
+        """Waits until Vela has compiled both graphs.
+
+        Failures become warnings of the search.
+        """
         buffers, compiled, refusals = {"explicit": explicit}, dict[str, Compiled](), dict[str, WorkerError]()
         with search.clock.stage("given graphs"):
             for which, future in coming.items():
@@ -76,7 +82,7 @@ class Given:
         return Given(buffers, compiled, refusals)
 
     def decision(self, search: Search, container: Container) -> Decision:
-        """What answers are chosen by, which the given graphs say."""
+        """Returns the decision that the given graphs' figures lead to."""
         footprints = {n: c.estimate.footprint for n, c in self.compiled.items()}
         figures = {n: c.figures for n, c in self.compiled.items()}
         dedicated = max((c.estimate.dedicated for c in self.compiled.values()), default=0)
@@ -84,7 +90,10 @@ class Given:
 
 
 def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock | None, checks: Checks) -> Coming:
-    """Begins to compile both graphs, and to run the binary of stock's. reference: the explicit graph as it was read."""
+    """Starts to compile both graphs, and to run the binary of stock's graph.
+
+    reference: the explicit graph as it was read.
+    """
 
     def compiled(which: str, buffer: bytes, graph: TensorGraph) -> _Read:
         try:
@@ -97,7 +106,7 @@ def begun(search: Search, reference: TensorGraph, explicit: bytes, stock: Stock 
         buffer = stock if isinstance(stock, bytes) else stock()
         found = compiled("stock", buffer, loads(buffer, "stock's TOSA"))
         if isinstance(found.compiled, Compiled):
-            checks.binaries.begin(found.compiled)  # which every result tells of
+            checks.binaries.begin(found.compiled)  # every result reports it
         return found
 
     coming = {"explicit": search.pool.start(compiled, "explicit", explicit, reference)}

@@ -1,5 +1,7 @@
-"""Stock's graph, or the explicit one, in other orders (`order_rounds.py`): equal graphs too, and the best where nothing
-else gains much."""
+"""Other orders of stock's graph or the explicit one (`order_rounds.py`).
+
+They are equal graphs, too, and the best ones if nothing else gains much.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,20 @@ from eqsat.tosa.locations import text
 from eqsat.vela.compile import compile_tosa
 from eqsat.verification.checks import Checks
 
-#: An order is not looked for where a graph takes more than so many times the cycles of one that was found: the most
-#: that one saved is 10%.
+#: Cycles of a given graph, as a multiple of the fastest graph found, above which no order of it is
+#: tried.
+#: The most that another order saved so far is 10%.
 _MOST = 1.15
 
 
 def in_other_orders(
     given: Given, search: Search, found: Sequence[Compiled], decision: Decision, checks: Checks
 ) -> list[Compiled]:
-    """The better one of the given graphs in its best order and in the one with the least SRAM, unless it is far behind
-    what was found, or may compute wrong results.
+    """Returns the better given graph in its best order, and in the one with the least SRAM.
 
+    Returns none if the graph takes more than `_MOST` times the cycles of the fastest that fits.
+    That holds only if cycles are the objective.
+    Graphs whose results may be wrong are left out.
     Raises SearchInterrupted and WorkerError.
     """
     able = {name: c for name, c in given.compiled.items() if not checks.is_suspect(c)}
@@ -49,7 +54,7 @@ def in_other_orders(
 
 
 def written_anew(search: Search, start: Compiled) -> tuple[Compiled, dict[int, str]]:
-    """A graph that was read, compiled again as its tensors are named after its nodes now; and the locations of those.
+    """Returns a given graph compiled again with tensors named after its nodes, and their locations.
 
     Raises WorkerError.
     """

@@ -1,4 +1,4 @@
-"""How somebody else, such as a signal handler or another thread, ends a search."""
+"""The request to end a search early, made by a signal handler or another thread."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ class SearchInterrupted(Exception):
 
 
 class Interruption:
-    """Ends searches, with the best that they have found so far. Plain flags: a handler that waits for a lock, as an
-    Event's, waits for ever where it has interrupted the thread that holds it.
+    """Ends searches, with the best results that they have so far.
+
+    The flags are plain ones: a signal handler must not wait for a lock, as that of an Event.
+    It would wait for ever if it had interrupted the thread that holds the lock.
 
     >>> interruption = Interruption()
     >>> interruption.ask()  # nothing is under way
@@ -28,8 +30,10 @@ class Interruption:
         self._heeded = self._asked = False
 
     def ask(self) -> bool:
-        """Ends the search that is under way, and those that come. False where none is and none was ended before: then
-        nothing happens."""
+        """Ends the search that is under way, and all later ones.
+
+        Returns False, and does nothing, if none is under way and none was ended before.
+        """
         self._asked = self._asked or self._heeded
         return self._asked
 
@@ -44,7 +48,7 @@ class Interruption:
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
-        """Within it a search is under way."""
+        """The span in which a search is under way, so that `ask` ends it."""
         self._heeded = True
         try:
             yield

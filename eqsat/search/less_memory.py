@@ -1,5 +1,7 @@
-"""Which forms that need less memory (`eqsat/rules/footprint.py`) are worth a second e-graph: those of what the fastest
-graphs have too much of."""
+"""The footprint rules (`eqsat/rules/footprint.py`) that are worth a second e-graph.
+
+They are chosen by the memory that the fastest graphs exceed.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,27 @@ from eqsat.egraph.rule import Rule
 from eqsat.options.decision import MemoryLimits
 from eqsat.rules import footprint
 
-#: No more is looked for where a graph that fits is slower by this share at most.
+#: Share of the fastest graph's cycles by which a fitting graph may be slower and is near enough.
 NEAR = 0.01
 
 
 def fits_nearly(found: Sequence[Compiled], limits: MemoryLimits) -> bool:
-    """Whether the fastest graph that fits is about as fast as the fastest."""
+    """Whether the fastest graph that fits is within `NEAR` of the fastest one."""
     fastest = min((c.figures.cycles for c in found), default=math.inf)
     return fastest_that_fits(found, limits) <= (1 + NEAR) * fastest
 
 
 def fastest_that_fits(found: Sequence[Compiled], limits: MemoryLimits) -> float:
-    """Cycles, inf if none fits."""
+    """Returns the cycles of the fastest graph that fits, inf if none fits."""
     return min((c.figures.cycles for c in found if limits.fits(c.figures)), default=math.inf)
 
 
 def rules_for_less(found: Sequence[Compiled], limits: MemoryLimits) -> list[Rule]:
-    """Rules that make forms with less of it: none where about the fastest graph fits, or where what is too much is
-    nothing that they are about."""
+    """Returns the footprint rules worth a second e-graph.
+
+    Returns none if a graph within `NEAR` of the fastest fits.
+    Returns none, too, if no rule reduces the memory that is exceeded.
+    """
     if fits_nearly(found, limits):
         return []
     fits = fastest_that_fits(found, limits)
@@ -42,7 +47,7 @@ def rules_for_less(found: Sequence[Compiled], limits: MemoryLimits) -> list[Rule
 
 
 def _buffers_weights(c: Compiled, limits: MemoryLimits) -> bool:
-    """Whether weights are in SRAM at a step where it runs short."""
+    """Whether weights are in SRAM at a step at which the limit is exceeded."""
     tensors, most = c.estimate.tensors, limits.sram
     return most is not None and any(
         c.estimate.read_by(t) and any(o.end > most for o in tensors if o.first <= t.last and t.first <= o.last)
@@ -51,5 +56,5 @@ def _buffers_weights(c: Compiled, limits: MemoryLimits) -> bool:
 
 
 def _appends(c: Compiled, limits: MemoryLimits) -> bool:
-    """Whether a PAD has a constant in flash, of which there is too much."""
+    """Whether a graph that exceeds the limit of flash has a PAD, whose constant is in flash."""
     return limits.flash is not None and c.figures.flash > limits.flash and "pad" in c.graph.op_counts()

@@ -1,9 +1,13 @@
-"""Prices on memory: what Vela's allocation of the graphs compiled so far says about choices.
+"""Prices on memory, from Vela's allocation of the graphs compiled so far.
 
-SRAM runs short at some steps of a graph, and what is live then is charged for it: a tensor's e-class, whichever way it
-is computed, and what a single choice needs inside (a movement that Vela does in two, weights that are there before the
-convolution begins). Flash runs short everywhere: commands as a compiled graph has them, and for choices that no graph
-has had yet as many as similar ones take; weights by their entropy (`cost_models/weights.py`).
+SRAM is exceeded at some steps of a graph, and everything live at such a step is charged for it.
+That is the e-class of a tensor, whichever way it is computed.
+It is also the memory inside a single choice.
+Examples are the intermediate tensor of a movement in two steps, and weights that are loaded
+before their convolution begins.
+Flash is the same everywhere in a graph.
+Commands are counted as in a compiled graph; choices without one get the mean of similar ones.
+Weights are counted by their entropy (`cost_models/weights.py`).
 """
 
 from __future__ import annotations
@@ -28,31 +32,36 @@ from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate, InSram
 from extraction.within import Budget
 
+#: Operators whose weights Vela encodes.
 _CONVOLUTIONS = ("conv2d", "depthwise_conv2d", "transpose_conv2d")
-#: Bytes of the bias and the scale of a channel.
+#: Bytes of the bias and the scale of one output channel.
 _SCALE = 10
 
 
 class Rates(NamedTuple):
-    """Cycles that a byte of SRAM and of flash costs."""
+    """Prices of memory, in cycles per byte."""
 
     sram: float
     flash: float
 
 
 class MemoryPrices:
-    """Bytes that each choice node of `choices` is charged for."""
+    """The bytes that each choice node is charged for."""
 
     def __init__(self, choices: Choices, target: Target) -> None:
         n, machine = len(choices.candidates), machine_of(target)
         self._sram = np.zeros(n)
-        self._shortages: list[frozenset[int]] = []  # of what is live where SRAM runs shortest, in each graph
+        # choice nodes that are live where SRAM is exceeded most, per graph
+        self._shortages: list[frozenset[int]] = []
         self._weights = np.array([sum(stored(machine, u) for u in c.units) for c in choices.candidates])
         self._seen_weights = np.full(n, np.nan)
         self._commands = np.full(n, np.nan)
 
     def learn(self, choices: Choices, written: Written, estimate: Estimate, limits: MemoryLimits) -> None:
-        """From a graph that Vela compiled, and what it may need at most."""
+        """Learns from a compiled graph.
+
+        limits: the memory that a graph may need.
+        """
         nodes = _nodes(written)
         if limits.sram is not None:
             self._learn_sram(choices, nodes, estimate, limits.sram)
@@ -63,11 +72,11 @@ class MemoryPrices:
                 weights.setdefault(n, set()).add(row.weight_bytes)
         self._commands[list(commands)] = list(commands.values())
         for n, parts in weights.items():
-            if any(parts):  # pieces of one convolution that read the same weights have them once
+            if any(parts):  # parts of one convolution that read the same weights share them
                 self._seen_weights[n] = sum(parts) + _SCALE * choices.candidates[n].priced.result.shape[-1]
 
     def charged(self, choices: Choices, rates: Rates) -> Choices:
-        """The same choices with memory in their prices."""
+        """Returns the choices with memory in their prices."""
         cost = choices.graph.cost.copy()
         extra = rates.sram * self._sram
         if rates.flash:
@@ -76,13 +85,17 @@ class MemoryPrices:
         return replace(choices, graph=replace(choices.graph, cost=cost))
 
     def flash(self, choices: Choices) -> Array:
-        """Bytes of commands and weights of every candidate."""
+        """Returns the bytes of commands and weights of every candidate."""
         out: Array = self._weights + self._known_commands(choices)
         return out
 
     def budgets(self, choices: Choices, near: Compiled, limits: MemoryLimits) -> list[Budget]:
-        """What a choice may have of flash, counted from a graph that was compiled; and that it has not all that was in
-        SRAM where that ran shortest, besides what that graph has too."""
+        """Returns the budgets of a choice.
+
+        near: a compiled graph, from whose flash the budget of flash is counted.
+        A budget per shortage of SRAM excludes choices that contain all nodes which were live there.
+        Nodes that `near` has, too, do not count.
+        """
         apart = (together - set(near.choice.values()) for together in self._shortages)
         out = [Budget(_indicator(sorted(nodes), choices), len(nodes) - 1.0) for nodes in apart if nodes]
         if limits.flash is not None:
@@ -93,7 +106,10 @@ class MemoryPrices:
         return out
 
     def _learn_sram(self, choices: Choices, nodes: Mapping[str, int], estimate: Estimate, limit: int) -> None:
-        """Charges what is live at each step where SRAM runs short by the bytes that would be gained without it."""
+        """Charges the nodes live at each step that exceeds the limit of SRAM.
+
+        Each is charged the bytes that its removal would gain.
+        """
         worst, there = 0, frozenset[int]()
         for step in sorted({t.first for t in estimate.tensors}):
             live = [t for t in estimate.tensors if t.first <= step <= t.last]
@@ -110,15 +126,19 @@ class MemoryPrices:
             self._shortages.append(there)
 
     def _known_weights(self) -> Array:
-        """Bytes of weights of every candidate: as seen, or by their entropy, which is off by about the same share in
-        all of them."""
+        """Returns the bytes of weights of every candidate, as compiled or by their entropy.
+
+        Estimates by entropy are scaled, since they are off by about the same share everywhere.
+        """
         seen = ~np.isnan(self._seen_weights)
         share = self._seen_weights[seen].sum() / self._weights[seen].sum() if self._weights[seen].any() else 1.0
         return np.where(seen, self._seen_weights, share * self._weights)
 
     def _known_commands(self, choices: Choices) -> Array:
-        """Bytes of commands of every candidate: as seen, or the mean of those that begin with the same operator, per
-        step."""
+        """Returns the bytes of commands of every candidate, as compiled or estimated.
+
+        The estimate is the mean per step of candidates with the same first operator.
+        """
         kinds = [c.steps[0][0] if c.steps else c.enode.op for c in choices.candidates]
         steps = np.array([max(1, len(c.steps)) for c in choices.candidates])
         seen = ~np.isnan(self._commands)
@@ -131,7 +151,7 @@ class MemoryPrices:
 
 
 def stored(machine: Machine, unit: Unit) -> float:
-    """Bytes of the constants of a unit as Vela stores them, as far as that is known before it is compiled."""
+    """Returns the bytes of a unit's constants as Vela stores them, estimated before compilation."""
     if unit.op == "pad":
         return _appended(unit)
     known = [c for c in unit.constants if c is not None]
@@ -143,15 +163,17 @@ def stored(machine: Machine, unit: Unit) -> float:
 
 
 def _appended(pad: Unit) -> float:
-    """Bytes of the constant that a PAD copies from, the largest of the pieces that it appends (measured on all families
-    with Vela 5.2)."""
+    """Returns the bytes of the constant that a PAD copies from: its largest appended piece.
+
+    It was measured on all families with Vela 5.2.
+    """
     pads = dict(pad.steps[0][1])["pads"]
     longest = max((max(pads[2 * axis : 2 * axis + 2]) / n for axis, n in enumerate(pad.result.shape)), default=0.0)
     return longest * pad.result.bytes
 
 
 def _padded(of_candidates: Array, choices: Choices) -> Array:
-    """For all choice nodes: those of views need nothing."""
+    """Returns the values for all choice nodes; those of views are 0."""
     return np.pad(of_candidates, (0, choices.graph.n_nodes - len(of_candidates)))
 
 
@@ -162,21 +184,24 @@ def _indicator(nodes: Sequence[int], choices: Choices) -> Array:
 
 
 def _nodes(written: Written) -> dict[str, int]:
-    """{name of a tensor of the graph: the choice node that it is of}."""
+    """Returns {name of a tensor of the graph: its choice node}."""
     graph, origin = written
     return {name: origin[n] for n, name in written_names(graph).items() if n in origin}
 
 
 def _node(tensor: InSram, nodes: Mapping[str, int], estimate: Estimate) -> int | None:
-    """The choice node that something in SRAM is of. What Vela makes itself it calls after a tensor of the graph:
-    "n12_int32", "n12/Transpose"; a buffer of weights is of the operator that reads it."""
+    """Returns the choice node of a tensor in SRAM, None if it is unknown.
+
+    Vela names tensors of its own after one of the graph: "n12_int32", "n12/Transpose".
+    A buffer of weights belongs to the operator that reads it.
+    """
     row = estimate.read_by(tensor)
     name = row.source or "" if row else tensor.name
     return nodes.get(name, nodes.get(re.split(r"[_/]", name)[0]))
 
 
 def _of_value(choices: Choices, n: int) -> list[int]:
-    """Every way to compute the value that a choice node makes or views."""
+    """Returns every candidate that computes the value which a choice node makes or views."""
     candidate = choices.candidates[n]
     if candidate.is_view:
         return [m for m, c in enumerate(choices.candidates) if c.cls == candidate.operands[0] and not c.is_view]

@@ -1,5 +1,7 @@
-"""Rounds of greedy extraction with prices on memory (`memory.py`), where the fastest graph needs more than it may, and
-for less SRAM where that is wanted."""
+"""Rounds of greedy extraction with prices on memory (`memory.py`).
+
+They run if the fastest graph exceeds the limits, and if less SRAM is wanted.
+"""
 
 from __future__ import annotations
 
@@ -22,29 +24,40 @@ from eqsat.search.search import Search
 from extraction import Extraction, check, dag_greedy
 from extraction.within import GAP, within
 
-#: What such extractions are called.
+#: The extractor's name in logs and records.
 _NAME = "dag_greedy with memory"
-#: After how many rounds that found no faster graph that fits they end; what the memory which is too much costs
-#: in the first, as a share of the cycles; and by what that rises and falls at first.
-_FRUITLESS, _FIRST, _FACTOR = 6, 0.5, 6.0
-#: Such rounds end where prices change by less than this; then graphs are repaired, at the price of memory that is
-#: between what fits and what does not, so many times over; these end where so many in a row give nothing new.
-_CLOSE, _MISSES, _STEEP = 1.3, 2, 1.5
-#: Choices that were compiled before from which such a round starts, too.
+#: Rounds in a row without a faster graph that fits, after which the search for one ends.
+_FRUITLESS = 6
+#: Price of all excess memory in the first round, as a share of the graph's cycles.
+_FIRST = 0.5
+#: Initial factor by which that price rises and falls.
+_FACTOR = 6.0
+#: Factor below which the rounds end.
+_CLOSE = 1.3
+#: Repairs in a row without a new graph, after which repairs end.
+_MISSES = 2
+#: Price of flash in a repair, as a multiple of the rate between fitting and exceeding graphs.
+_STEEP = 1.5
+#: Compiled choices from which each greedy extraction starts, too.
 _STARTS = 2
-#: The integer program is solved so many times at most, each time with what the last graph has taught; and prices of
-#: memory, as shares of the cycles, whose choices it is about.
-_SOLVER, _SOLVED, _SHARES = "within", 8, (0.3, 1.0, 3.0, 10.0, 40.0)
-#: Not of more choice nodes: each extraction takes seconds there.
+#: The name of the integer program in logs and records.
+_SOLVER = "within"
+#: Most solutions of the integer program, each with the corrections of the last graph.
+_SOLVED = 8
+#: Prices of memory, as shares of the cycles, whose greedy choices the integer program combines.
+_SHARES = (0.3, 1.0, 3.0, 10.0, 40.0)
+#: Choice nodes above which the integer program is not tried: each extraction takes seconds there.
 _MOST_NODES = 20_000
-#: For one solution, which takes about one where it is found.
+#: Seconds for one solution; one that is found takes about one second.
 _SECONDS = 4.0
-#: For less SRAM each round aims at this share of the least so far; rounds at most, if effort allows as many.
-_STEP, _MOST = 0.9, 8
+#: Share of the least SRAM so far at which each round for less SRAM aims.
+_STEP = 0.9
+#: Most rounds for less SRAM; the effort may allow fewer.
+_MOST = 8
 
 
 class MemoryRounds(RoundsWithin):
-    """Goes on from the graphs that were found by cycles, and adds to them."""
+    """Rounds that add to the graphs found by cycles."""
 
     def __init__(self, search: Search, explored: Explored, decision: Decision) -> None:
         super().__init__(search, explored, decision)
@@ -61,8 +74,10 @@ class MemoryRounds(RoundsWithin):
             self._shrink()
 
     def _fit(self) -> None:
-        """Looks for a graph within the limits that is about as fast as the fastest: prices on memory rise as long as
-        none fits and then fall, by ever less, since what is learnt of commands from each graph changes which prices do.
+        """Searches for a graph within the limits that is about as fast as the fastest.
+
+        Prices on memory rise until a graph fits, and then fall, by smaller and smaller factors.
+        They have to be tried, since each compiled graph changes the known bytes of commands.
         """
         limits, learnt = self.limits, set[bytes]()
         share, factor, fitted, fruitless = 0.0, _FACTOR, False, 0
@@ -92,8 +107,11 @@ class MemoryRounds(RoundsWithin):
             misses = 0 if self._repaired(number) else misses + 1
 
     def _repaired(self, number: int) -> bool:
-        """Changes a graph that exceeds the limit of flash only so far that it fits; False if that gives nothing new.
-        Where a byte is worth about the same everywhere in a graph, a price on it changes either nothing or all of it.
+        """Changes a graph that exceeds the limit of flash until it fits, but no further.
+
+        Returns False if that gives no new graph.
+        If a byte is worth about the same everywhere, a price on flash
+        changes either nothing or everything.
         """
         limits = self.limits
         known, fastest = self.graphs, self._fastest()
@@ -121,9 +139,13 @@ class MemoryRounds(RoundsWithin):
         return len(self.explored.by_tosa) > before
 
     def _solve(self, learnt: set[bytes]) -> None:
-        """What is between graphs that fit and graphs that do not, whatever a byte is worth: an integer program takes
-        flash as a budget. It chooses among what graphs that were compiled and greedy extraction under many prices of
-        memory have: other choices are far too many, and few of them matter."""
+        """Searches for graphs between those that fit and those that do not, by an integer program.
+
+        Flash is a budget there, so no price per byte is needed.
+        The program combines the choices of compiled graphs and of greedy
+        extraction under many prices of memory.
+        All other choices are far too many, and few of them matter.
+        """
         if self.choices.graph.n_nodes > _MOST_NODES:
             return
         pool, seen, is_fresh = set[int](), list[Mapping[int, int]](), False
@@ -151,13 +173,14 @@ class MemoryRounds(RoundsWithin):
             near, is_fresh = compiled or near, is_fresh and not differs
 
     def _gains_nothing(self, found: Extraction) -> bool:
-        """Whether the fastest graph that fits costs hardly more than a choice, which costs as little as any within the
-        limits."""
+        """Whether the fastest graph that fits costs hardly more than the
+        cheapest choice within the limits.
+        """
         fastest = self._fastest()
         return fastest is not None and check(self.choices.graph, fastest.choice) <= (1 + GAP) * found.cost
 
     def _under_many_prices(self, over: Figures) -> set[int]:
-        """Choice nodes that greedy extraction takes."""
+        """Returns the choice nodes that greedy extraction takes at the prices `_SHARES`."""
         found = set[int]()
         for share in _SHARES:
             with self.search.extracting():
@@ -167,8 +190,11 @@ class MemoryRounds(RoundsWithin):
         return found
 
     def _within(self, near: Compiled, pool: set[int]) -> Extraction | None:
-        """The cheapest choice within the limits among nodes of a pool and of the graphs that were compiled; views are
-        free to choose."""
+        """Returns the cheapest choice within the limits among the pool and the compiled graphs.
+
+        All views may be chosen.
+        Returns None if no choice was found.
+        """
         graph, known = self.choices.graph, len(self.choices.candidates)
         among = pool.union(*(c.choice.values() for c in self.graphs))
         others = frozenset(n for n in range(known) if n not in among)
@@ -178,13 +204,15 @@ class MemoryRounds(RoundsWithin):
             return within(replace(graph, forbidden=graph.forbidden | others), budgets, time_limit=seconds)
 
     def _with_memory(self, extractions: Sequence[Extraction], number: int) -> list[Compiled]:
-        """Those that Vela takes."""
+        """Compiles extractions, and returns the graphs that Vela accepts."""
         compiled = [self._add(e, _NAME, number)[0] for e in extractions]
         return [c for c in compiled if c]
 
     def _shrink(self) -> None:
-        """Looks for graphs that need less SRAM than the best so far, a step at a time, until prices that make SRAM all
-        that counts find none."""
+        """Searches for graphs with less SRAM than the best so far, a step at a time.
+
+        It ends if even prices that make SRAM dominant find none.
+        """
         decision, best, learnt = replace(self.decision, objective=SRAM), None, set[bytes]()
         shares: list[float] = []
         for number in range(2 * self.most, 2 * self.most + min(self.most, _MOST)):
@@ -202,23 +230,25 @@ class MemoryRounds(RoundsWithin):
             self._with_memory(extractions, number)
 
     def _learn(self, limits: MemoryLimits, learnt: set[bytes]) -> None:
-        """From the graphs that are not among those of `learnt`, which is filled up."""
+        """Learns prices on memory from the graphs that are not in `learnt`, and adds them to it."""
         for c in (c for tosa, c in self.explored.by_tosa.items() if c and tosa not in learnt):
             self.prices.learn(self.choices, self.choices.tensor_graph(c.choice), c.estimate, limits)
         learnt.update(self.explored.by_tosa)
 
     def _fastest(self) -> Compiled | None:
-        """Of those that fit."""
+        """Returns the fastest graph that fits, None if none does."""
         limits = self.limits
         return min((c for c in self.graphs if limits.fits(c.figures)), key=lambda c: c.figures, default=None)
 
     def _fastest_that_fits(self) -> float:
-        """Cycles, inf if none fits."""
+        """Returns the cycles of the fastest graph that fits, inf if none does."""
         return fastest_that_fits(self.graphs, self.limits)
 
     def _over(self) -> Figures | None:
-        """What a graph that fits is looked for from, if none that fits is about as fast as the fastest: one that is
-        fast and exceeds little."""
+        """Returns the figures from which a fitting graph is searched: fast, with little excess.
+
+        Returns None if a graph that fits is about as fast as the fastest.
+        """
         limits, known = self.limits, self.graphs
         if fits_nearly(known, limits):
             return None
@@ -226,8 +256,11 @@ class MemoryRounds(RoundsWithin):
         return min(over, key=lambda f: f.cycles * (1 + limits.excess(f)), default=None)
 
     def _priced(self, charged: Choices) -> list[Extraction]:
-        """What greedy extraction finds under other prices, at its own price: from the choices that were compiled
-        before, too, whose memory is known; and with views free or copies."""
+        """Returns greedy extractions under other prices, each at its price without memory.
+
+        One starts from scratch and from the cheapest compiled choices.
+        Another one is the better with views free or as copies.
+        """
         known = sorted((c.choice for c in self.graphs), key=lambda choice: check(charged.graph, choice))
         greedy = partial(dag_greedy.extract, time_limit=self.search.options.time_limit, restarts=1)
         found = [greedy(charged.graph, starts=known[:_STARTS]).choice]
@@ -242,7 +275,9 @@ class MemoryRounds(RoundsWithin):
 
 
 def _rates(over: Figures, limits: MemoryLimits, share: float) -> Rates:
-    """By which all of the memory that is allowed would cost `share` times a graph's cycles, of SRAM and flash what the
-    graph has too much of."""
+    """Returns prices at which all of the allowed memory costs `share` times the graph's cycles.
+
+    Only SRAM or flash that the graph exceeds has a price.
+    """
     used = (over.sram, limits.sram), (over.flash, limits.flash)
     return Rates(*(share * over.cycles / max(1, most) if most is not None and n > most else 0.0 for n, most in used))

@@ -1,13 +1,17 @@
-"""Saturate, extract, verify: the whole story.
+"""The sequence of an optimization: saturate, extract, verify.
 
-The TOSA with explicit layout is the reference for meaning. The candidates are stock ExecuTorch's graph, the explicit
-graph itself and what extraction finds; Vela's corrected total of the whole graph ranks them, and the first in that
-order that equals the reference to the bit on the TOSA reference model is the answer. Whatever fails costs a candidate,
-never the result; also the explicit graph itself, which Vela may refuse (a TRANSPOSE that U55 has no room for).
+The TOSA with explicit layout defines the meaning.
+The candidates are stock ExecuTorch's graph, the explicit graph itself and the extracted graphs.
+Vela's corrected total of the whole graph ranks them.
+The answer is the first one that equals the reference to the bit on the TOSA reference model.
+A failure costs a candidate, never the result.
+Even the explicit graph may fail: Vela may refuse it, as with a TRANSPOSE too large for U55.
 
-With tolerant numerics a second e-graph also has rules that save roundings (`eqsat/rules/tolerant.py`). What is found
-there competes with the exact candidates, and may differ from the reference within `Options.tolerance`;
-`Result.deviation` tells by how much it does.
+With tolerant numerics a second e-graph also has rules that save
+roundings (`eqsat/rules/tolerant.py`).
+Its graphs compete with the exact candidates, and may differ from the
+reference within `Options.tolerance`.
+`Result.deviation` tells by how much.
 """
 
 from __future__ import annotations
@@ -55,19 +59,23 @@ def optimize_tosa(
     with_settings: bool = False,
     store: AnswerStore | None = None,
 ) -> Result:
-    """The cheapest graph equal to `explicit` for `target`, see the module's text.
+    """Returns the cheapest graph equal to `explicit` for `target`.
 
-    target: a Target, or an accelerator's name for ExecuTorch's defaults. stock: the graph to beat, if there is one, or
-    what gives it once it is needed. container: what is around the graph's commands and weights in a .pte, to which its
-    limit of flash refers. interruption: what ends the search with the best that was found until then, verified as ever,
-    at least `stock` or `explicit`; Ctrl-C alone is a KeyboardInterrupt.
-    with_settings: the caller compiles the answer with `Result.settings` of Vela, which the search then chooses, too.
-    store: where answers are remembered (`recall.py`); what is remembered of the very same search is not looked for
-    again.
+    target: a Target, or an accelerator's name for ExecuTorch's defaults.
+    stock: stock's graph, or a function that returns it; the result is compared with it.
+    name: of the graph, for messages.
+    container: the rest of the .pte around commands and weights, to which the limit of flash refers.
+    interruption: the request to end the search early.
+    Then the result is the best so far, verified as ever, at least `stock` or `explicit`.
+    Ctrl-C alone raises KeyboardInterrupt.
+    with_settings: whether the caller compiles the answer with `Result.settings` of Vela.
+    If so, the search chooses these, too.
+    store: the store of answers (`recall.py`); the very same search is not repeated.
 
-    Raises OptionError where the referee that the options want cannot price a graph, TargetError for an unknown name,
-    TosaError if `explicit` cannot be read, WorkerError if Vela refuses it and nothing else equals it: then there is
-    nothing to fall back to here. Raises PluginError where the user's own cost model, extractor or rule fails.
+    Raises OptionError if the total by which graphs are ranked cannot price one.
+    Raises TargetError for an unknown name, and TosaError if `explicit` cannot be read.
+    Raises WorkerError if Vela refuses `explicit` and no other graph equals it.
+    Raises PluginError if the user's own cost model, extractor or rule fails.
     """
     target, options = Target.of(target), given_options(options)
     with Pool() as pool:
@@ -131,7 +139,7 @@ def optimize_tosa(
 
 
 def _by_cycles(search: Search, exact: Frozen | None) -> Explored | None:
-    """What is found in an e-graph by cycles, as far as there is one and that does not fail."""
+    """Returns the graphs found by cycles; None if there is no e-graph, or if that fails."""
     return attempt(search, by_cycles, search, exact) if exact else None
 
 
@@ -143,9 +151,10 @@ def _found(
     others: Sequence[Compiled],
     decision: Decision,
 ) -> list[Explored]:
-    """What is found in the exact e-graph and, where nothing fast fits, in one with forms that need less memory.
+    """Returns the exact e-graph, and one with footprint rules if no fast graph fits.
 
-    first: what was found by cycles; others: candidates that were not extracted.
+    first: the graphs found by cycles.
+    others: candidates that were not extracted.
     """
     best = attempt(search, improved, search, first, decision)
     if not best or not best.graphs:
@@ -162,8 +171,10 @@ def _scheduled(
     decision: Decision,
     with_settings: bool,
 ) -> Answer:
-    """The answer, or a better one: what Vela makes of candidates with settings of its own, and with rows in stripes,
-    which are candidates, too, afterwards."""
+    """Returns the answer, or a better one with settings of Vela or with rows in stripes.
+
+    The graphs that were tried are added to the candidates.
+    """
     if with_settings:
         found = attempt(search, in_other_settings, search, answer, candidates, checks, decision) or []
         candidates += found
@@ -174,7 +185,7 @@ def _scheduled(
 
 
 def _is_interrupted(search: Search, found: Sequence[Explored]) -> bool:
-    """Whether the search was ended before it was done; then the user is told what that leaves."""
+    """Whether the search was ended early, of which it then warns the user."""
     if not search.interruption.asked():
         return False
     left = (

@@ -1,11 +1,13 @@
-"""The order in which Vela runs a graph, and what in a graph decides it.
+"""The order in which Vela runs a graph, and the operands that decide it.
 
-Vela walks from the outputs, depth first and the last operand first, and runs each operator once all of its operands are
-there (TraverseGraphFromEnd in regor's graph.hpp).
-So the operands of a commutative operator decide which side of it is computed first: what is in SRAM meanwhile, and
-which operators are next to each other.
-The same holds for the operands of a CONCAT of channels which only convolutions read: their weights move with it.
-A graph with swapped operands has the same nodes under the same numbers.
+Vela walks from the outputs, depth first, and visits the last operand first.
+It runs each operator once all of its operands are there
+(TraverseGraphFromEnd in regor's graph.hpp).
+So the operands of a commutative operator decide which side of it is computed first.
+That changes which tensors are live meanwhile, and which operators are neighbours.
+Operands of a CONCAT of channels that only convolutions read may be swapped, too.
+The weights of these convolutions are then reordered with the channels.
+A graph with swapped operands has equal node numbers.
 """
 
 from __future__ import annotations
@@ -23,21 +25,22 @@ from eqsat.tensor.types import Array, Const, attrs_of
 from eqsat.tosa.flatbuffer import written_names
 from eqsat.vela.compile import Estimate
 
-#: Operators of two operands that may change places, bit for bit.
+#: Operators of two operands that may be swapped without changing any bit.
 COMMUTATIVE = frozenset(
     ("add", "mul", "maximum", "minimum", "equal", "bitwise_and", "bitwise_or", "bitwise_xor")
     + ("logical_and", "logical_or", "logical_xor")
 )
-#: Operators that do the same in every channel, as long as a RESCALE has one scale.
+#: Operators that treat all channels alike; a RESCALE does if it has a single scale.
 _IN_EVERY_CHANNEL = ("rescale", "clamp", "table")
-#: The last axis of an activation in NHWC, and of the weights of a CONV2D: its input channels.
+#: The last axis of an NHWC activation, and of the weights of a CONV2D: its input channels.
 _CHANNELS = 3
 
 
 class Swap(NamedTuple):
-    """The places of two operands of a node.
+    """Two operands of a node that change places.
 
-    channels: other nodes that have these channels in the other order then, with the weights that read them.
+    first, second: their places.
+    channels: other nodes whose channels are reordered, and the weights that read them.
     """
 
     node: int
@@ -47,7 +50,7 @@ class Swap(NamedTuple):
 
 
 def swaps(graph: TensorGraph) -> list[Swap]:
-    """All of a graph that may change the order in which it runs."""
+    """Returns the swaps that may change the order in which a graph runs."""
     readers = graph.readers()
     out: list[Swap] = []
     for n in readers:
@@ -66,7 +69,9 @@ def swaps(graph: TensorGraph) -> list[Swap]:
 
 
 def swapped(graph: TensorGraph, swap: Swap) -> TensorGraph:
-    """The graph with two operands in each other's place."""
+    """Returns the graph with two operands swapped, and the weights that
+    read their channels reordered.
+    """
     nodes, node = list(graph.nodes), graph.nodes[swap.node]
     order = list(range(len(node.inputs)))
     order[swap.first], order[swap.second] = swap.second, swap.first
@@ -86,8 +91,11 @@ def _reordered(weights: Node, channels: Array) -> Node:
 
 
 def _behind(graph: TensorGraph, readers: Mapping[int, Sequence[int]], concat: int) -> list[int] | None:
-    """The nodes with the channels of a CONCAT, and the weights of the convolutions that read them; None if others read
-    them too."""
+    """Returns the nodes with the channels of a CONCAT, and the weights that read them.
+
+    Operators that treat all channels alike may lie between.
+    Returns None if an output or any other operator reads these channels.
+    """
     out, stack = [concat], [concat]
     while stack:
         n = stack.pop()
@@ -112,13 +120,13 @@ def _has_own_weights(graph: TensorGraph, readers: Mapping[int, Sequence[int]], c
 
 
 def moved(before: TensorGraph, after: TensorGraph) -> set[int]:
-    """The nodes whose channels are in another order after swaps."""
+    """Returns the nodes whose channels swaps have reordered."""
     changed = (s for s in swaps(before) if before.nodes[s.node].inputs != after.nodes[s.node].inputs)
     return {n for s in changed for n in s.channels}
 
 
 def execution(graph: TensorGraph) -> list[int]:
-    """Numbers of the operators in the order in which Vela runs them, as far as it runs each by itself."""
+    """Returns the operators in the order in which Vela runs them, assuming that it fuses none."""
     order: list[int] = []
     visited = set[int]()
     stack = [(False, o) for o in graph.outputs]
@@ -134,10 +142,10 @@ def execution(graph: TensorGraph) -> list[int]:
 
 
 class Cost(NamedTuple):
-    """What an order costs by a compiled graph's tensors.
+    """The cost of an order, by the tensors of a compiled graph.
 
-    peak: bytes in SRAM at once.
-    waiting: bytes times steps between the first step that has them and the last that reads them.
+    peak: most bytes in SRAM at once.
+    waiting: sum over tensors of bytes times the steps between first write and last read.
     """
 
     peak: int
@@ -145,8 +153,12 @@ class Cost(NamedTuple):
 
 
 class Buffer(NamedTuple):
-    """Bytes of weights in SRAM, from `begin` to `end` on Vela's clock, which has two ticks for each operator, counted
-    from the operator's own."""
+    """A buffer of weights in SRAM.
+
+    size: bytes.
+    begin, end: its span on Vela's clock, relative to its operator's first tick.
+    The clock has two ticks per operator.
+    """
 
     size: int
     begin: int
@@ -155,11 +167,11 @@ class Buffer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What Vela made of the nodes of a graph, which a swap changes little.
+    """Vela's allocation of the nodes of a graph, which a swap changes little.
 
     steps: nodes that Vela runs as operators of their own.
     sizes: {node: bytes of its tensor in SRAM}.
-    buffers: {node: those of its weights}.
+    buffers: {node: the buffers of its weights}.
     """
 
     steps: frozenset[int]
@@ -168,7 +180,7 @@ class Allocation:
 
     @staticmethod
     def of(graph: TensorGraph, estimate: Estimate) -> Allocation:
-        """That of a compiled graph."""
+        """Returns the allocation of a compiled graph."""
         numbers = {name: n for n, name in written_names(graph).items()}
         made = [numbers.get(r.source or r.name, -1) for r in estimate.operators]
         sizes = {numbers[t.name]: t.end - t.address for t in estimate.tensors if t.name in numbers}
@@ -180,11 +192,11 @@ class Allocation:
         return Allocation(steps, sizes, {n: b for n, b in buffers.items() if n in steps})
 
     def order(self, graph: TensorGraph) -> list[int]:
-        """The steps in the order in which they run."""
+        """Returns the steps in the order in which they run."""
         return [n for n in execution(graph) if n in self.steps]
 
     def cost(self, graph: TensorGraph) -> Cost:
-        """Of the order of a graph with the same nodes."""
+        """Returns the cost of the order of a graph with the same nodes."""
         order = self.order(graph)
         step = {n: k for k, n in enumerate(order)}
         first, last = _first_steps(graph, step), _last_steps(graph, step)
@@ -203,8 +215,10 @@ class Allocation:
 
 
 def _first_steps(graph: TensorGraph, step: Mapping[int, int]) -> dict[int, int]:
-    """{node: the first step that writes to it}: of what is no step, as a CONCAT in place, the first that writes to an
-    operand."""
+    """Returns {node: the first step that writes to it}.
+
+    A node that is no step, such as a CONCAT in place, has the first step that writes to an operand.
+    """
     out: dict[int, int] = {}
     for n in graph.live():
         node = graph.nodes[n]
@@ -215,7 +229,7 @@ def _first_steps(graph: TensorGraph, step: Mapping[int, int]) -> dict[int, int]:
 
 
 def _last_steps(graph: TensorGraph, step: Mapping[int, int]) -> dict[int, int]:
-    """{node: the last step that reads it}, also through nodes that are no steps."""
+    """Returns {node: the last step that reads it}, directly or through nodes that are no steps."""
     out: dict[int, int] = {}
     for n in reversed(graph.live()):
         at = step.get(n, out.get(n))

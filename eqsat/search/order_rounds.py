@@ -1,5 +1,7 @@
-"""Orders in which Vela runs a graph (`order.py`), tried on the best graphs that were found: what is in SRAM meanwhile
-tells which, and Vela what comes of it."""
+"""Rounds that try other orders (`order.py`) of the best graphs found.
+
+The memory that is live in an order ranks the orders, and Vela compiles them.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ from eqsat.tosa.flatbuffer import dumps
 
 logger = logging.getLogger(__name__)
 
-#: What such graphs are called.
+#: The extractor's name in logs and records.
 _NAME = "order"
-#: What counts first of the cost of an order.
+#: Sort keys for the cost of an order: the peak first, or the waiting bytes first.
 _BY: Sequence[Callable[[Cost], tuple[int, int]]] = (lambda cost: cost, lambda cost: (cost.waiting, cost.peak))
 
 
@@ -34,14 +36,18 @@ def in_orders(
     decision: Decision,
     locations: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
-    """Adds to `by_tosa` what orders give within each of the limits that a decision aims at."""
+    """Adds to `by_tosa` the graphs in other orders, within each of the
+    limits that a decision aims at.
+    """
     for limits in decision.aims:
         OrderRounds(search, by_tosa, replace(decision, limits=limits), locations).run()
 
 
 class OrderRounds:
-    """Goes on from the best graph, and from faster ones that need too much memory, and adds to `by_tosa`, until the
-    search is interrupted."""
+    """Rounds that add orders of the best graph, and of faster ones that need too much memory.
+
+    The graphs are added to `by_tosa`, until the search is interrupted.
+    """
 
     def __init__(
         self,
@@ -63,8 +69,10 @@ class OrderRounds:
         return self.decision.rank(c.figures)
 
     def _improve(self, start: Compiled) -> None:
-        """First the orders that are best by what is known of the graph's tensors, then one swap after the other, each
-        kept where it is better."""
+        """Tries the orders with the least estimated cost, and then single swaps.
+
+        Each swap that makes the graph better is kept.
+        """
         most = len(self.by_tosa) + EFFORTS[self.search.options.effort].orders
         allocation, known = Allocation.of(start.graph, start.estimate), swaps(start.graph)
         best = start
@@ -76,13 +84,13 @@ class OrderRounds:
                 best = self._better(best, swapped(best.graph, swap))
 
     def _better(self, best: Compiled, graph: TensorGraph) -> Compiled:
-        """The graph, compiled, where it is better than the best one."""
+        """Returns the better of the best graph and another one, which is compiled."""
         if graph is best.graph:
             return best
         return min(best, self._compiled(best, graph) or best, key=self._rank)
 
     def _compiled(self, start: Compiled, graph: TensorGraph) -> Compiled | None:
-        """None: Vela refuses it."""
+        """Returns the compiled graph, None if Vela refuses it."""
         buffer = dumps(graph, self.locations)
         if buffer not in self.by_tosa:
             self.search.interruption.check()
@@ -105,7 +113,7 @@ class OrderRounds:
 def _arranged(
     graph: TensorGraph, among: Sequence[Swap], allocation: Allocation, by: Callable[[Cost], tuple[int, int]]
 ) -> TensorGraph:
-    """A graph with the swaps that lower its cost, each while it does."""
+    """Returns a graph with the swaps that lower its cost, tried one after the other."""
     best, cost = graph, by(allocation.cost(graph))
     for swap in reversed(among):
         tried = swapped(best, swap)
@@ -115,10 +123,12 @@ def _arranged(
 
 
 def _by_change(graph: TensorGraph, among: Sequence[Swap], allocation: Allocation) -> list[Swap]:
-    """The swaps that change the order in which a graph runs, by the peak that is expected, then those first that change
-    most.
+    """Returns the swaps that change the order in which a graph runs.
 
-    None is left out for its peak: Vela may place tensors better or worse than the bytes that are there at once say.
+    They are sorted by the expected peak, and then by the change of
+    the waiting bytes, largest first.
+    None is left out for its peak: Vela may place tensors better or
+    worse than the live bytes suggest.
     """
     waiting, order = allocation.cost(graph).waiting, allocation.order(graph)
     changes: list[tuple[int, int, Swap]] = []

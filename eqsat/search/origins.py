@@ -1,9 +1,11 @@
-"""Which operators of the source the operators of a choice stand for.
+"""The operators of the source that each operator of a choice stands for.
 
-The e-class of a value that the source computes knows who computes it there: several, where equal values merged. An
-operator of the choice has the origins of those of its own kind in its class. Where there are none, it was moved, or is
-written otherwise: then it stands for what lies, in the source, on the ways between the values on both sides of it that
-both graphs have; first for what is of its kind there, else for whatever computes its own value, else for all of it.
+The e-class of a value in the source has the source's operators that compute it.
+There are several if equal values merged.
+An operator of the choice gets the origins of those of its own kind in its e-class.
+If there are none, the operator was moved or is written differently.
+Then it stands for source operators between the nearest values on both sides that both graphs have.
+Operators of its kind are preferred, then those that compute its own value, then all of them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from eqsat.tosa.flatbuffer import dumps, tensor_names
 from eqsat.tosa.locations import Origins, read, text, union
 from eqsat.vela.table import Row
 
+#: Operators of one kind, since rules write them as each other; the first one names the kind.
 _ALIKE = (
     ("transpose", "reshape"),
     ("conv2d", "depthwise_conv2d", "transpose_conv2d", "matmul"),
@@ -27,7 +30,10 @@ _ALIKE = (
 
 
 def of_buffer(buffer: bytes) -> dict[int, Origins]:
-    """{node of `loads(buffer)`: its origins}, of a buffer that can be read."""
+    """Returns {node of `loads(buffer)`: its origins}.
+
+    buffer: a flatbuffer that can be read.
+    """
     located = read(buffer)
     names = tensor_names(buffer) if located else {}
     return {names[tensor]: origins for tensor, origins in located.items() if tensor in names}
@@ -36,8 +42,11 @@ def of_buffer(buffer: bytes) -> dict[int, Origins]:
 def of_choice(
     choices: Choices, graph: TensorGraph, made_for: Mapping[int, int], known: Mapping[int, Origins]
 ) -> dict[int, Origins]:
-    """{operator of the choice's graph: its origins}. made_for: {node: choice node}, as the writer gives it; known: of
-    the source's nodes."""
+    """Returns {operator of the choice's graph: its origins}.
+
+    made_for: {node: choice node}, as the writer returns it.
+    known: origins of the source's nodes.
+    """
     frozen, candidates = choices.frozen, choices.candidates
     values = {n: candidates[k].enode.cls for n, k in made_for.items()}
     values |= {n: frozen.handle[i] for n, i in zip(graph.inputs, frozen.source.inputs, strict=True)}
@@ -63,14 +72,14 @@ def of_choice(
 
 
 def _kind(op: str) -> str:
-    """Operators that rules write as each other are of one kind."""
+    """Returns the kind of an operator."""
     return next((kinds[0] for kinds in _ALIKE if op in kinds), op)
 
 
 def _next(
     start: int, neighbours: Callable[[int], Sequence[int]], values: Mapping[int, int], known: Collection[int]
 ) -> set[int]:
-    """Classes of the source's values that are met first on the ways from a node."""
+    """Returns the classes of the source's values that are nearest on the paths from a node."""
     out, seen, stack = set(), {start}, list(neighbours(start))
     while stack:
         n = stack.pop()
@@ -85,7 +94,7 @@ def _next(
 
 
 class _Source:
-    """The source's operators and inputs by e-class (`nodes`), and what is known of them."""
+    """The source's operators and inputs by e-class (`nodes`), and their known origins."""
 
     def __init__(self, frozen: Frozen, known: Mapping[int, Origins]) -> None:
         self.graph, self.handle, self.known = frozen.source, frozen.handle, known
@@ -96,12 +105,16 @@ class _Source:
                 self.nodes.setdefault(self.handle[n], []).append(n)
 
     def origins(self, nodes: Iterable[int], kind: str = "") -> Origins:
-        """Those of nodes, of a kind or of all."""
+        """Returns the origins of nodes, only of one kind if it is given."""
         return union(self.known[n] for n in nodes if n in self.known and kind in ("", _kind(self.graph.nodes[n].op)))
 
     def between(self, before: Collection[int], after: Collection[int]) -> list[int]:
-        """The nodes on the ways from values of the classes `before`, without these, to values of the classes `after`;
-        without any before, what is computed from constants alone on the ways to the latter."""
+        """Returns the nodes on the paths from the classes `before` to the classes `after`.
+
+        Nodes of `before` are left out.
+        If `before` is empty, it returns the nodes on paths to `after`
+        that depend on constants alone.
+        """
 
         def ends(n: int) -> bool:
             return self.handle[n] in before and self.handle[n] not in after
@@ -124,9 +137,11 @@ class _Source:
 
 
 def with_locations(best: Compiled, explicit: bytes) -> bytes:
-    """The flatbuffer of a graph that was compiled, its operators with their origins as far as the operators of
-    `explicit` have some. It is the same
-    graph: Vela and the reference model look at no location."""
+    """Returns the flatbuffer of a compiled graph with the origins of its operators.
+
+    They are known if the operators of `explicit` have locations.
+    It is an equal graph: Vela and the reference model ignore locations.
+    """
     if best.choices is None:
         return best.tosa
     known = of_buffer(explicit)
@@ -139,8 +154,7 @@ def with_locations(best: Compiled, explicit: bytes) -> bytes:
 
 
 def _is_of(best: Compiled, graph: TensorGraph) -> bool:
-    """Whether the graph of a choice is the one that was compiled, but for what swapped operands (`order.py`) and
-    stripes change."""
+    """Whether a choice's graph is the compiled one, except for swapped operands and stripes."""
     if not best.parts_of:
         return [(n.op, n.shape) for n in graph.nodes] == [(n.op, n.shape) for n in best.graph.nodes]
     size, nodes = len(graph.nodes), best.graph.nodes
@@ -148,6 +162,6 @@ def _is_of(best: Compiled, graph: TensorGraph) -> bool:
 
 
 def table(tosa: bytes, rows: Iterable[Row]) -> list[Row]:
-    """Vela's table of a flatbuffer, by operator, each with the origins of the operator that it is made from."""
+    """Returns Vela's table of a flatbuffer, with the origins of the operator behind each row."""
     located = read(tosa)
     return [replace(row, origins=located.get(row.source or "", ())) for row in rows]

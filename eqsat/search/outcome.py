@@ -1,4 +1,4 @@
-"""What an optimization hands back: the figures of the given graphs and of the answer, and all that was known."""
+"""The outcome of an optimization: its state at the end, from which the result is made."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from eqsat.verification.verification import pareto_set, rank
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All that is known at the end of an optimization.
+    """Everything that is known at the end of an optimization.
 
     name: of the graph.
-    candidates: all graphs that were compared; found: those of them that were extracted.
-    frozen: the last e-graph; interrupted: the search was ended early; known: there was none, as its answer was known;
-    respelled: of a graph with other constants.
+    candidates: all graphs that were compared.
+    found: the explored e-graphs, with the candidates extracted from them.
+    frozen: the last e-graph, None if there was none.
+    interrupted: whether the search was ended early.
+    known: whether the answer was remembered, so that there was no search.
+    respelled: whether that answer was one of a graph with other constants.
     """
 
     name: str
@@ -111,14 +114,14 @@ class Outcome:
         return "interrupted" if self.interrupted else "remembered" if self.known else "failed"
 
     def _figures(self) -> dict[str, GraphFigures]:
-        """Of "stock", the "explicit" and the chosen graph."""
+        """Returns the figures of "stock", of "explicit" and of the chosen graph ("eqsat")."""
         known = {**self.given.compiled, "eqsat": self.answer.best}
         prices = {c: c.judged or self.search.referee.price(c.estimate) for c in set(known.values())}
         figures = {name: GraphFigures.of(c.estimate, prices[c]) for name, c in known.items()}
         return {name: figures.get(name, GraphFigures()) for name in ("stock", "explicit", "eqsat")}
 
     def _points(self) -> list[Point]:
-        """The Pareto set of what may replace the reference, as far as that is known."""
+        """Returns the Pareto set of candidates that are not known to differ from the reference."""
         limits, checks = self.decision.limits.widest, self.checks
         possible = pareto_set(self.candidates, checks)
         return [
@@ -126,7 +129,10 @@ class Outcome:
         ]
 
     def _run(self, located: bytes, points: Sequence[Point]) -> Run | None:
-        """What was known, around the chosen candidate or, where another graph won, the best that extraction found."""
+        """Returns the run around the chosen candidate, or around the best extracted one if it lost.
+
+        Returns None if nothing was extracted.
+        """
         best, options, found = self.answer.best, self.search.options, graphs(self.found)
         if not found:
             return None

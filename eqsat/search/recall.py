@@ -1,10 +1,12 @@
-"""What earlier searches answered for a graph (`answer_store.py`): the very answer where nothing that decides it has
-changed, else graphs to compare with.
+"""Answers of earlier searches for a graph (`answer_store.py`).
 
-So more effort, another option or another version never answers worse than what was known, as far as that fits its
-limits.
-For a graph that differs from a known one in constants alone, as the same architecture with other weights does, the
-known choice is spelled with its constants; where that gains as much as it did there, there is no search either.
+If nothing that decides the answer has changed, the answer itself is reused.
+Otherwise the known graphs are candidates.
+So more effort, another option or another version never gives a worse answer
+than was known, within its limits.
+A graph may differ from a known one in constants alone, such as an architecture with other weights.
+Then the known choice is written with its constants.
+If that gains as much as before, there is no search.
 """
 
 from __future__ import annotations
@@ -32,20 +34,24 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.tosa.flatbuffer import TosaError, dumps, loads
 from eqsat.verification.checks import Answer, Checks
 
-#: A respelled choice gains as much as it did where it takes so many times as large a share of the cycles at most.
+#: Highest share of the cycles that a respelled choice may take, as a multiple of the known share.
 _AS_GOOD = 1.003
+#: Folder with the packages of this project.
 _ROOT = Path(__file__).parent.parent.parent
-#: Our packages, and those of others, that decide an answer.
+#: Packages that decide an answer: this project's and others'.
 _OURS = ("eqsat", "extraction", "cost_models")
 _THEIRS = ("egglog", "ethos-u-vela", "tosa-tools", "highspy", "clingo", "ortools", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is remembered of one graph.
+    """The known answers for one graph.
 
-    graph, structure, key: what the store calls it, its structure without constants, and the search. known: by key;
-    alike: the answer of the same search for a graph of the same structure.
+    graph: the digest of the graph.
+    structure: the digest of its structure without constants.
+    key: the digest of the search.
+    known: the answers, by key.
+    alike: the answer of an equal search for a graph of equal structure.
     """
 
     store: AnswerStore
@@ -65,7 +71,7 @@ class Memory:
         container: Container,
         door: object,
     ) -> Memory:
-        """door: what else the caller decides, as a text says it."""
+        """door: further decisions of the caller, as an object whose `repr` tells them."""
         compiled_for = [*(f.encode() for f in target.flags), *_configurations(target)]
         graph, alike = digest([explicit, *compiled_for]), digest([structure(reference).encode(), *compiled_for])
         own = options.rules or plugins.places(options)
@@ -76,12 +82,14 @@ class Memory:
 
     @property
     def answer(self) -> KnownAnswer | None:
-        """Of the very same search."""
+        """The answer of the very same search."""
         return self.known.get(self.key)
 
     def candidates(self, search: Search) -> list[Compiled]:
-        """The graphs that are known, as Vela compiles them now; none of a search that was the same, but the
-        answer's."""
+        """Compiles the known graphs with the present Vela.
+
+        Only the answer's graph is compiled if the very same search is known.
+        """
         answers = [self.answer] if self.answer else list(self.known.values())
         target = search.target
         allowed = (a for a in answers if a.tosa and all(may_choose(s, target) for s in a.settings))
@@ -89,8 +97,10 @@ class Memory:
         return [c for a in by_graph.values() if (c := _compiled(a, search))]
 
     def holds(self, given: Given, candidates: list[Compiled], checks: Checks) -> bool:
-        """Whether the answer of the same search is there with the figures that it had, equal to the reference, and
-        compiled rightly."""
+        """Whether the known answer of the very same search still holds.
+
+        It has to have the same figures, equal the reference and have a binary that is not wrong.
+        """
         answer = self.answer
         if answer is None:
             return False
@@ -101,8 +111,12 @@ class Memory:
         return found is not None and found.binary.equal is not False
 
     def respelled(self, search: Search, exact: Frozen) -> list[Compiled]:
-        """The choice of a search for a graph of the same structure, with the constants of this one: as it is, and in
-        the settings of Vela that it had; none where the e-graph is another one."""
+        """Returns the choice of an equal search for a graph of equal
+        structure, with this graph's constants.
+
+        It is compiled without further settings, and with the settings of Vela that it had.
+        Returns none if the e-graphs differ.
+        """
         known = self.alike
         if known is None or not known.choice:
             return []
@@ -116,14 +130,16 @@ class Memory:
         return out
 
     def in_order(self, search: Search, found: Sequence[Compiled], decision: Decision) -> list[Compiled]:
-        """Respelled graphs, ordered anew where the known one had an order of its own."""
+        """Returns respelled graphs, also in other orders if the known one had another order."""
         by_tosa: dict[bytes, Compiled | None] = {c.tosa: c for c in found if not c.settings}
         if self.alike and self.alike.ordered:
             in_orders(search, by_tosa, decision)
         return [*found, *(c for c in by_tosa.values() if c and c not in found)]
 
     def gains_as_before(self, given: Given, found: Sequence[Compiled], decision: Decision, checks: Checks) -> bool:
-        """Whether one of the respelled graphs fits, gains as much as there, and is equal and compiled rightly."""
+        """Whether the best respelled graph that fits gains as much as
+        the known one, and is verified.
+        """
         known = self.alike
         fitting = [c for c in found if decision.limits.fits(c.figures)]
         if known is None or not known.before or not fitting:
@@ -136,7 +152,9 @@ class Memory:
         return compared is not None and compared.binary.equal is not False
 
     def keep(self, answer: Answer, tosa: bytes, exact: Frozen | None, given: Given) -> None:
-        """Remembers the answer of a search: its graph with locations and, of the exact e-graph, its choice."""
+        """Stores the answer of a search: its graph with locations, and its
+        choice from the exact e-graph.
+        """
         best, figures = answer.best, answer.best.figures
         if self.key and answer.verified and answer.binary.equal is not False and not best.tolerant:
             own = tosa if best.name == "eqsat" else b""
@@ -164,7 +182,7 @@ def _compiled(answer: KnownAnswer, search: Search) -> Compiled | None:
 
 
 def _configurations(target: Target) -> list[bytes]:
-    """What is in files that flags name."""
+    """Returns the contents of the files that flags name."""
     out = []
     for flag in target.flags:
         with suppress(OSError, ValueError):
@@ -174,6 +192,6 @@ def _configurations(target: Target) -> list[bytes]:
 
 @cache
 def _code() -> str:
-    """Of all our own code."""
+    """Returns the digest of this project's code."""
     files = sorted(f for package in _OURS for f in (_ROOT / package).rglob("*.py"))
     return digest(part for f in files for part in (str(f.relative_to(_ROOT)).encode(), f.read_bytes()))

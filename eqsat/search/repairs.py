@@ -1,4 +1,4 @@
-"""The answer, and the search for others where Vela compiles better candidates wrongly."""
+"""The choice of the answer, and further searches if Vela compiles better candidates wrongly."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from eqsat.verification.judging import Judged
 from eqsat.verification.verification import first_equal
 from extraction import Infeasible
 
-#: Where Vela compiles a candidate wrongly that is better than the answer by more than this share, the search goes on
-#: without what is at fault, so many times at most.
-_BEHIND, _REPAIRS = 0.01, 3
+#: Least gain over the answer, as a share, for which a wrongly compiled candidate is replaced.
+_BEHIND = 0.01
+#: Most searches for replacements.
+_REPAIRS = 3
 
 
 def answered(
     search: Search, given: Sequence[Compiled], found: Sequence[Explored], checks: Checks, decision: Decision
 ) -> tuple[Answer | None, list[Explored]]:
-    """The first graph that may be the answer; and all that was found. given: candidates that were not extracted.
+    """Returns the first graph that may be the answer, and everything found.
 
-    Where Vela compiles a better one wrongly, the search goes on without the choices at which the wrong binaries begin
-    to differ.
+    given: candidates that were not extracted.
+    If Vela compiles a better graph wrongly, the search goes on without the choices at fault.
+    These are the choices at which the wrong binaries begin to differ.
     """
     known, left = 0, _REPAIRS
     while True:
@@ -40,7 +42,7 @@ def answered(
 
 
 def graphs(found: Sequence[Explored]) -> list[Compiled]:
-    """The graphs of several e-graphs."""
+    """Returns the graphs of several e-graphs."""
     return [c for e in found for c in e.graphs]
 
 
@@ -51,8 +53,10 @@ def _without(
     found: Sequence[Explored],
     decision: Decision,
 ) -> list[Explored]:
-    """What there is without the choices at which binaries go wrong that are better than the answer's by more than
-    `_BEHIND`."""
+    """Returns the graphs without the choices at which wrong binaries begin to differ.
+
+    Only binaries count whose graphs are better than the answer by more than `_BEHIND`.
+    """
     forbidden: dict[Explored, set[int]] = {}
     for c, judged in wrong:
         if c.choices is None or not decision.is_better(c.figures, answer.best.figures, by=_BEHIND):
@@ -66,7 +70,7 @@ def _without(
 
 
 def _other(search: Search, explored: Explored, forbidden: set[int], decision: Decision) -> Explored | None:
-    """What is found without some choices; None if there is no other form of what is at fault."""
+    """Returns the graphs without some choice nodes; None if the e-graph has no other form."""
     try:
         return without(search, explored, forbidden, decision)
     except Infeasible:

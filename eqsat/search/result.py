@@ -1,4 +1,4 @@
-"""What an optimization hands back."""
+"""The result of an optimization."""
 
 from __future__ import annotations
 
@@ -28,9 +28,14 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """One choice that was compiled whole: who found it in which round (from the second on, prices are corrected), its
-    cost in cycles as the cost model sees it, its corrected cycles by Vela, and the proved relative gap of the
-    extraction (None: no bound)."""
+    """One choice that was compiled as a whole graph.
+
+    extractor: the name of the step that found it.
+    round: its round; from the second on, prices are corrected.
+    predicted: cycles by the cost model.
+    cycles: Vela's corrected cycles.
+    gap: the proved relative gap of the extraction (None: no bound).
+    """
 
     extractor: str
     round: int
@@ -41,9 +46,16 @@ class Extracted:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One graph of the Pareto set: `tosa`, by its name ("eqsat", "stock" or "explicit"), that no other one beats in
-    cycles, bytes of SRAM and bytes of flash (commands and weights) at once; settings: of Vela, besides those of the
-    target. fits: within the limits; verified: equal to the reference, None where that was not tried."""
+    """One graph of the Pareto set: none beats it in cycles, bytes of
+    SRAM and bytes of flash at once.
+
+    Flash holds commands and weights.
+    name: "eqsat", "stock" or "explicit".
+    fits: whether it is within the limits.
+    verified: whether it equals the reference, None if that was not tried.
+    tosa: its flatbuffer.
+    settings: of Vela, besides those of the target.
+    """
 
     name: str
     figures: Figures
@@ -53,7 +65,7 @@ class Point:
     settings: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """Without the graph."""
+        """Returns the figures and verdicts as a JSON object, without the graph."""
         return {
             "name": self.name,
             **self.figures._asdict(),
@@ -75,47 +87,55 @@ class _Figure(Generic[_Value]):
 
 @dataclass(frozen=True)
 class Result:
-    """Outcome for one graph.
+    """The result for one graph.
 
-    explicit: the input, for those who want to compare for themselves.
+    tosa: the chosen graph, with locations.
+    explicit: the input, for users who want to compare for themselves.
     chosen: "eqsat", "stock" or "explicit".
-    figures: of "stock", the "explicit" and the chosen graph ("eqsat"); those of a graph that Vela refuses, or that
-    there is none of, are None or empty.
-    They are told by the properties `cycles`, `stock_cycles`, `explicit_cycles` and their like: totals of the version
-    `vela` of Vela.
-    corrected: the same without what Vela is known to charge for nothing (`eqsat/vela/broadcasts.py`), which decides.
-    verified: equal to the reference to the bit: proved, or on samples; stock_verified: the same of the stock graph,
-    None if it was not compared.
-    deviation: of a tolerant result that is not equal to the bit.
-    proved: equal to it for every input on which it does not overflow itself (docs/proofs.md); stock_proved: the same of
-    the stock graph, None where that was not tried.
-    undecided: the operators at which the proof ended, and why; the result was compared on samples then.
-    error_bound: the probability that "proved" is wrong is at most that.
-    binary_verified: the commands that Vela makes of the result, run on the functional model, compute what the reference
-    does; None: they could not be run, or there was no time; binary_reason says which, and where they differ.
-    stock_binary_verified: the same of the stock graph.
-    binary_proved: they compute what the result does for every input; None where that was not proved, and
-    binary_undecided says why: the commands at which the proof ended.
-    stock_binary_proved, stock_binary_undecided: the same of the stock graph.
-    referee: by which total candidates were ranked; the cycles of `points` are that referee's.
-    bound: cycles that the input needs at least.
-    searched: extraction gave at least one graph that Vela accepts, or its answer was remembered; if not, `warnings` say
-    why, and the command line ends with exit code 4.
-    settings: of Vela, besides those of the target, with which `tosa` is to be compiled; none unless the caller said
-    that it does.
-    remembered: the very same search was done before, and what it answered was compiled and verified again; there is no
-    run then.
-    respelled: a graph that differs from this one in constants alone was searched before, and its choice gains as much
-    with the constants of this one; there is no run then.
-    interrupted: the search was ended before it was done (`Interruption`), and this is the best that was found until
-    then.
-    limits: the memory that it may need; points: the Pareto set of all graphs that were compiled, by cycles, without
-    those that are known to differ.
-    table: Vela's table of the result, a row per operator that runs, with the `origins` of each as far as the input
-    tells them.
-    seconds: by stage.
-    raw: Vela's raw output for the result, which is what was run.
-    known: what `run` is made of, without these figures.
+    figures: figures of "stock", the "explicit" and the chosen graph ("eqsat").
+    A graph that Vela refuses, or that does not exist, has None or empty ones.
+    The properties `cycles`, `stock_cycles`, `explicit_cycles` and so on return them.
+    vela: the version of Vela whose totals they are.
+    corrected: the total without Vela's known overcharges (`eqsat/vela/broadcasts.py`).
+    Graphs are ranked by it.
+    verified: whether the result equals the reference to the bit, by proof or on samples.
+    stock_verified: this verdict on stock's graph, None if it was not compared.
+    deviation: the difference of a tolerant result that is not equal to the bit.
+    proved: whether it is equal for every input on which the reference does
+    not overflow (docs/proofs.md).
+    stock_proved: this verdict on stock's graph, None if that was not tried.
+    undecided: the operators at which the proof ended, and why; then samples were compared.
+    error_bound: the highest probability that "proved" is wrong.
+    binary_verified: whether Vela's commands compute what the reference does.
+    They run on the functional model; None if they could not run, or if time ran out.
+    binary_reason: why they did not run, or where they differ.
+    stock_binary_verified: this verdict on stock's graph.
+    binary_proved: whether the commands compute what the result does for every input.
+    It is None if that was not proved.
+    binary_undecided: the commands at which that proof ended, or why there is none.
+    stock_binary_proved, stock_binary_undecided: these of stock's graph.
+    referee: the total by which candidates were ranked; the cycles of `points` are this total.
+    bound: the fewest cycles that the input needs.
+    coverage: the share of the input's operators that are not opaque.
+    opaque: how many operators of each opaque kind the input has.
+    searched: whether extraction gave a graph that Vela accepts, or the answer was remembered.
+    If not, `warnings` say why, and the command line ends with exit code 4.
+    settings: of Vela, besides those of the target, with which `tosa` has to be compiled.
+    There are none unless the caller said that it uses them.
+    remembered: whether the very same search was done before.
+    Its answer was compiled and verified again, and there is no run.
+    respelled: whether a graph that differs only in constants was searched before.
+    Its choice gains as much with the constants of this one, and there is no run.
+    interrupted: whether the search was ended early (`Interruption`).
+    Then this is the best result so far.
+    limits: the memory that the result may need.
+    points: the Pareto set of all compiled graphs, by cycles.
+    It leaves out those that are known to differ.
+    table: Vela's table of the result, a row per operator that runs.
+    Each row has its `origins` if the input has locations.
+    seconds: wall-clock seconds by stage.
+    raw: Vela's raw output for the result; its commands were run.
+    known: the base of `run`, without these figures.
     """
 
     tosa: bytes = field(repr=False)
@@ -173,11 +193,16 @@ class Result:
 
     @property
     def command_stream(self) -> dict[str, StreamPrice | None]:
-        """Prices of the command streams by graph, None where there is none, or its commands are not known."""
+        """Returns the prices of the command streams by graph.
+
+        A price is None if there is no such graph, or if its commands are not known.
+        """
         return {graph: figures.stream for graph, figures in self.figures.items()}
 
     def columns(self) -> tuple[GraphFigures, GraphFigures]:
-        """Figures of what there would be without eqsat, stock's graph or else the given one, and of the answer."""
+        """Returns the figures without eqsat (stock's graph, or else
+        the given one) and of the answer.
+        """
         return self.figures["explicit" if self.stock_cycles is None else "stock"], self.figures["eqsat"]
 
     def _table(self) -> tuple[Row, list[list[Row]]]:
@@ -185,8 +210,11 @@ class Result:
         return Row("cycles by operator kind", name, "eqsat", "ratio"), sections(*self.columns(), self.bound)
 
     def verdicts(self) -> list[str]:
-        """A line each: whether it is verified, as a graph and as a binary; why nothing was gained; what more memory
-        would gain; warnings."""
+        """Returns the lines below the table.
+
+        They are warnings, the verdicts on graph and binary, the settings of Vela, the gains that
+        more memory would bring, and why nothing was gained.
+        """
         out = [f"warning: {w}" for w in self.warnings]
         out.append(
             self.deviation.text if self.deviation else f"verified bit for bit: {'yes' if self.verified else 'no'}"
@@ -201,15 +229,15 @@ class Result:
         return [*out, *filter(None, [self.kept])]
 
     def __str__(self) -> str:
-        """The table that `eqsat optimize` prints, and what it says below."""
+        """The table that `eqsat optimize` prints, and the lines below it."""
         return "\n\n".join([as_text(*self._table()), "\n".join(self.verdicts())])
 
     def _repr_html_(self) -> str:
-        """The same, in notebooks."""
+        """The table and the lines as HTML, for notebooks."""
         return as_html(*self._table()) + "".join(f"<p>{escape(line)}</p>" for line in self.verdicts())
 
     def record(self) -> dict[str, Any]:
-        """The figures, as JSON holds them."""
+        """Returns the figures as a JSON object."""
         record = asdict(replace(self, known=None, raw=None, tosa=b"", explicit=b"", points=[], figures={}))
         del record["known"], record["figures"]
         return {
@@ -223,21 +251,26 @@ class Result:
 
     @cached_property
     def run(self) -> Run | None:
-        """All that was known, to save (`eqsat.runs.save`) and to explain (`eqsat.explain.explain`); None if not
-        `searched`."""
+        """Everything that was known, to save (`eqsat.runs.save`) and to
+        explain (`eqsat.explain.explain`).
+
+        It is None if not `searched`.
+        """
         return replace(self.known, result=self.record()) if self.known else None
 
     @property
     def origins(self) -> dict[str, Origins]:
-        """{result of an operator in `tosa`: the PyTorch operators that it stands for}, as far as the operators of the
-        input have locations."""
+        """The PyTorch operators behind each operator, {result of an operator in `tosa`: operators}.
+
+        Only operators of the input with locations are known.
+        """
         return read(self.tosa)
 
     @property
     def passed_over(self) -> str:
-        """What the fastest graph that needs more memory than it may would have bought, "" if that is nothing.
+        """The gain of the fastest graph that exceeds the memory limits, "" if there is none.
 
-        It was verified, or the text says that it was not.
+        The text says so if that graph was not verified.
         """
         own = self._own_figures()
         over = [p for p in self.points if not p.fits and p.figures.cycles < own.cycles]
@@ -248,10 +281,10 @@ class Result:
 
     @property
     def beside(self) -> list[str]:
-        """What a little less SRAM would cost and a little more would buy: the next graphs of the Pareto set that fit
-        into the limit of flash, each with the option that asks for it.
+        """The costs of a little less SRAM and the gains of a little more, each with its option.
 
-        It was verified, or the text says that it was not.
+        These are the next graphs of the Pareto set that fit the limit of flash.
+        The text says so if a graph was not verified.
         """
         own, limits = self._own_figures(), replace(self.limits.widest, sram=None)
         known = [p for p in self.points if p.verified is not False and limits.fits(p.figures)]
@@ -266,13 +299,15 @@ class Result:
 
     @property
     def cycles_before(self) -> int | None:
-        """Those that there would be without eqsat: of stock's graph, of the given one where there is no other; None
-        where Vela refuses both."""
+        """Cycles without eqsat: stock's, or the given graph's if stock's is unknown.
+
+        It is None if Vela refuses both.
+        """
         return self.explicit_cycles if self.stock_cycles is None else self.stock_cycles
 
     @property
     def kept(self) -> str:
-        """Why nothing was gained and which graph is the answer, "" where something was."""
+        """Why nothing was gained and which graph is the answer; "" if something was gained."""
         before = self.cycles_before
         if self.chosen == "eqsat" or before is None or self.cycles < before:
             return ""
@@ -286,7 +321,10 @@ class Result:
         return f"nothing faster was found: {graph}"
 
     def run_or_error(self) -> Run:
-        """The run. Raises InputError with the reason why there is none."""
+        """Returns the run.
+
+        Raises InputError with the reason if there is none.
+        """
         if self.run is None:
             raise InputError(
                 f"there is no run to save or explain: {'; '.join(self.warnings) or 'no alternatives were found'}"

@@ -1,4 +1,5 @@
-"""A run: all that an optimization knew, for explanations and for experiments without ExecuTorch.
+"""A run: everything that one optimization knew, for explanations and for
+experiments without ExecuTorch.
 
 run = eqsat.optimize_tosa(tosa, target).run           # or: eqsat.runs.load("run")
 run.extract("ilp").cost                               # extraction on the priced choice graph
@@ -24,6 +25,7 @@ from eqsat.tensor.graph import TensorGraph
 from eqsat.vela.table import Row
 from extraction import Extraction, check, extract
 
+#: Packages whose versions a run records.
 _PACKAGES = ("eqsat", "egglog", "ethos-u-vela", "executorch", "torch", "numpy", "tosa-tools")
 
 
@@ -31,12 +33,16 @@ _PACKAGES = ("eqsat", "egglog", "ethos-u-vela", "executorch", "torch", "numpy", 
 class Run:
     """One optimization of one graph.
 
-    graphs: .tosa buffers "explicit", "chosen", if there was one, "stock", and the Pareto set of cycles and memory,
-    "point-0" (the fastest) and on. choices: the e-graph and its prices as the last extraction saw them; choice: {class:
-    choice node} of eqsat's best candidate. chosen: which graph won, "eqsat", "stock" or "explicit", these two also in
-    another order.
-    rules: names of the identities that the e-graph was saturated with. options, result: as JSON. tables: Vela's rows
-    by graph. versions: of the packages that took part.
+    graphs: flatbuffers "explicit", "chosen", "stock" if there was one, and the Pareto set.
+    The Pareto set of cycles and memory is "point-0" (the fastest), "point-1" and so on.
+    chosen: the graph that won, "eqsat", "stock" or "explicit", the
+    latter two also in another order.
+    choices: the e-graph with its prices at the last extraction.
+    choice: {class: choice node} of eqsat's best candidate.
+    rules: names of the rules with which the e-graph was saturated.
+    options, result: JSON objects.
+    tables: rows of Vela's table by graph.
+    versions: versions by package.
     """
 
     name: str
@@ -57,18 +63,27 @@ class Run:
         return self.choices.frozen.source
 
     def extract(self, method: str = "portfolio", *, time_limit: float = 10.0, seed: int = 0) -> Extraction:
-        """Extraction on the run's prices. Raises ExtractionError."""
+        """Returns an extraction on the run's prices.
+
+        time_limit: seconds.
+        Raises ExtractionError.
+        """
         return extract(self.choices.graph, method, time_limit=time_limit, seed=seed)
 
     def cost(self, choice: Mapping[int, int] | None = None) -> float:
-        """Cycles of a choice (None: the run's own) by the run's prices. Raises InvalidExtraction."""
+        """Returns the cycles of a choice (None: the run's own) by the run's prices.
+
+        Raises InvalidExtraction.
+        """
         return check(self.choices.graph, dict(self.choice if choice is None else choice))
 
     def price(self, cost_model: str | CostModel, cache: Path | None = None) -> Run:
-        """The same e-graph under another model's prices: a model, or a name as `Options.cost_model` takes it, which
-        gets Vela workers.
+        """Returns a run with the same e-graph under the prices of another cost model.
 
-        The new run has no choice until something is extracted. Raises ValueError for an unknown name, WorkerError.
+        cost_model: a model, or a name as in `Options.cost_model`, whose model gets Vela workers.
+        cache: place of the store of prices.
+        The new run has no choice until something is extracted.
+        Raises ValueError for an unknown name, and WorkerError.
         """
         if not isinstance(cost_model, str):
             return self._priced(cost_model, type(cost_model).__name__)
@@ -84,5 +99,5 @@ class Run:
         return replace(self, choices=choices, choice={}, options={**self.options, "cost_model": name})
 
     def tensor_graph(self, choice: Mapping[int, int] | None = None) -> TensorGraph:
-        """The graph of a choice (None: the run's own)."""
+        """Returns the graph of a choice (None: the run's own)."""
         return self.choices.tensor_graph(self.choice if choice is None else choice)[0]

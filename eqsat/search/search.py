@@ -1,4 +1,4 @@
-"""The surroundings of one optimization: where it runs, and what it logs."""
+"""The state that one search shares among its stages: workers, options, clock and warnings."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from extraction import stopping
 class Search:
     """One optimization, from its first stage to its last.
 
-    warnings: what went wrong, for the user.
+    warnings: failures, for the user.
     extractions: each choice that was compiled.
-    interruption: what ends it early.
+    interruption: the request to end the search early.
     """
 
     target: Target
@@ -40,8 +40,13 @@ class Search:
         return Referee(self.target, self.options)
 
     def compiled(self, buffer: bytes, settings: Sequence[str] = ()) -> tuple[Estimate, StreamPrice | None] | None:
-        """A candidate as Vela compiles it, with settings besides those of the target, and the price of its commands
-        where that decides; None, with a warning, where either refuses it."""
+        """Returns Vela's estimate of a candidate, and the price of its command stream.
+
+        settings: of Vela, besides those of the target.
+        The price is None unless the command stream decides.
+        Returns None, with a warning, if Vela or the price of the
+        command stream refuses the candidate.
+        """
         try:
             with self.clock.stage("vela"):
                 estimate = compile_tosa(buffer, self.target.with_flags(settings), self.pool)
@@ -52,16 +57,22 @@ class Search:
 
     @contextmanager
     def pricing(self) -> Iterator[None]:
-        """The stage in which candidates are priced. Raises SearchInterrupted if there was an interruption before, or as
-        soon as the workers are asked for another price."""
+        """The stage in which candidates are priced.
+
+        Raises SearchInterrupted if the search was interrupted before, or when the next
+        price is asked of the workers.
+        """
         self.interruption.check()
         with self.clock.stage("price"), self.pool.checking(self.interruption.check):
             yield
 
     @contextmanager
     def extracting(self) -> Iterator[None]:
-        """The stage of one extraction, which an interruption ends with the best choice until then. Raises
-        SearchInterrupted if there was one before."""
+        """The stage of one extraction.
+
+        An interruption ends it with the best choice so far.
+        Raises SearchInterrupted if the search was interrupted before.
+        """
         self.interruption.check()
         with self.clock.stage("extract"), stopping(self.interruption.asked):
             yield

@@ -1,9 +1,9 @@
-"""Settings of Vela, tried on the best graphs that were found: from which size of the arena on Vela cascades operators,
-and what it optimizes for.
+"""Rounds that try settings of Vela on the best graphs found: size of the arena, and objective.
 
-Without a target for the arena Vela keeps whole tensors in SRAM (`Sram_Only`, `Shared_Sram`): with one that is below the
-graph's peak it computes operators in turns, a few rows each, often at the same cycles. Source: ethos-u-vela 5.2.0,
-OPTIONS.md and regor's cascade_builder.cpp.
+Without a target for the arena Vela keeps whole tensors in SRAM (`Sram_Only`, `Shared_Sram`).
+If the target is below the graph's peak, it cascades operators, a few rows at a time.
+That often takes equal cycles.
+Source: ethos-u-vela 5.2.0, OPTIONS.md and regor's cascade_builder.cpp.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from eqsat.verification.checks import Answer, Checks
 
 logger = logging.getLogger(__name__)
 
-#: Vela's options.
+#: Names of Vela's options.
 _ARENA, _OPTIMISE = "--arena-cache-size", "--optimise"
 _SIZE = f"{_OPTIMISE}=Size"
-#: What such graphs are called.
+#: The extractor's name in logs and records.
 _NAME = "settings"
 
 
 def may_choose(setting: str, target: Target) -> bool:
-    """Whether a setting is one that a search may choose, and that the user has not set."""
+    """Whether a setting is one that a search may choose and that the user has not set."""
     option = setting.partition("=")[0]
     return not target.sets(option) and (setting == _SIZE or bool(re.fullmatch(f"{_ARENA}=[0-9]+", setting, re.ASCII)))
 
@@ -45,10 +45,12 @@ def may_choose(setting: str, target: Target) -> bool:
 def in_other_settings(
     search: Search, answer: Answer, candidates: Sequence[Compiled], checks: Checks, decision: Decision
 ) -> list[Compiled]:
-    """What is better than the answer as Vela compiles it with settings of its own, which the user has not set: the
-    answer's graph, and faster ones that need too much memory; where it may need more memory than by default also what
-    would be the answer then, so that more finds all that less does.
+    """Returns the graphs that are better than the answer with settings of Vela.
 
+    They are made of the answer's graph, and of faster ones that need too much memory.
+    Only settings that the user has not set are tried.
+    If the limits allow more memory than the default ones, the answer within these is a start, too.
+    So a search with more memory finds all that one with less memory does.
     Raises SearchInterrupted.
     """
     right = [c for c in candidates if checks.verified(c) is not False and not c.tolerant]
@@ -57,13 +59,16 @@ def in_other_settings(
 
 
 def in_best_settings(search: Search, decision: Decision, start: Compiled) -> Compiled:
-    """A graph in the best of the settings that are tried on it, or as it was."""
+    """Returns a graph in the best of the settings tried on it, or as it was."""
     return _Settings(search, decision, start).best_of()
 
 
 def tuned(stock: bytes, target: Target, estimate: Estimate, pool: Pool) -> tuple[Estimate, tuple[str, ...]]:
-    """Stock's graph, which Vela estimates so, at its best of Vela's settings, by cycles and with no more SRAM: what an
-    expert gets by hand; and the settings."""
+    """Returns the estimate of stock's graph at its best settings of Vela, and these settings.
+
+    estimate: Vela's estimate without them.
+    The best takes the fewest cycles with no more SRAM, as an expert would find by hand.
+    """
     search = Search(target, pool, Options(effort=len(EFFORTS) - 1))
     start = Compiled("stock", loads(stock), stock, estimate)
     decision = Decision.of(search.options, {"stock": estimate.footprint}, {"stock": start.figures})
@@ -72,7 +77,7 @@ def tuned(stock: bytes, target: Target, estimate: Estimate, pool: Pool) -> tuple
 
 
 class _Settings:
-    """Looks for settings in which one graph is better."""
+    """The search for settings in which one graph is better."""
 
     def __init__(self, search: Search, decision: Decision, start: Compiled) -> None:
         self._search, self._decision, self._start, self.best = search, decision, start, start
@@ -99,7 +104,9 @@ class _Settings:
         return self.best
 
     def _is_no_worse(self, setting: str) -> bool:
-        """Whether the graph is no worse with a setting than in the best one; it is the best one then."""
+        """Whether the graph with a setting is no worse than the best
+        so far, which it then replaces.
+        """
         self._search.interruption.check()
         self._left -= 1
         compiled = self._search.compiled(self._start.tosa, (setting,))
@@ -124,8 +131,10 @@ class _Settings:
 
 
 def live_bytes(estimate: Estimate) -> list[int]:
-    """What is in SRAM at once at the steps of a graph, in bytes, where that is less than its peak: the sizes at which
-    cascades begin to pay."""
+    """Returns the bytes that are live at the steps of a graph, sorted, if below its peak.
+
+    These are the arena sizes at which cascades begin to pay.
+    """
     steps = 1 + max((t.last for t in estimate.tensors), default=0)
     changes = [0] * (steps + 1)
     for t in estimate.tensors:

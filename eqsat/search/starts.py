@@ -1,4 +1,4 @@
-"""Graphs from which a search goes on with the graphs as they are, in other orders or settings."""
+"""Starting graphs of the rounds that try other orders, settings or stripes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from eqsat.options.decision import Decision
 
 
 def starts(best: Compiled, known: Sequence[Compiled], decision: Decision) -> list[Compiled]:
-    """The best graph; and of those that are faster and do not fit the fastest, and the one that is fast and exceeds
-    little."""
+    """Returns the best graph, and up to two faster ones that exceed the limits.
+
+    These two are the fastest, and the one with the least product of cycles and 1 + excess.
+    """
     over = [c for c in known if c.figures.cycles < best.figures.cycles and not decision.limits.fits(c.figures)]
     out = [best]
     if over:
@@ -21,8 +23,12 @@ def starts(best: Compiled, known: Sequence[Compiled], decision: Decision) -> lis
 
 
 def aimed(best: Compiled, known: Sequence[Compiled], decision: Decision) -> Iterator[tuple[Decision, Compiled]]:
-    """Each start with what it is to be better by: where an answer may need more memory than by default also what would
-    be one then, so that more finds all that less does. best: the answer as it is."""
+    """Yields starting graphs, each with the decision by which its successors have to be better.
+
+    best: the answer so far.
+    If the limits allow more memory than the default ones, the default limits are an aim, too.
+    So a search with more memory finds all that one with less memory does.
+    """
     for limits in decision.aims:
         within = replace(decision, limits=limits)
         first = best if within == decision else min(known, key=lambda c: within.rank(c.figures))

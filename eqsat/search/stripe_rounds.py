@@ -1,5 +1,7 @@
-"""Rows in stripes (`stripes.py`), tried on the best graphs that were found where SRAM is what is short: plans are
-compiled in the order of what is expected of them, and Vela says what comes of it."""
+"""Rounds that compute rows in stripes (`stripes.py`), tried on the best graphs if SRAM is short.
+
+Plans are compiled in the order of their expected figures.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,21 @@ from eqsat.verification.checks import Checks
 
 logger = logging.getLogger(__name__)
 
-#: What such graphs are called.
+#: The extractor's name in logs and records.
 _NAME = "stripes"
-#: Plans of one graph are compiled until so many in a row were no better than the best one.
+#: Plans in a row that are no better than the best one, after which no more are compiled.
 _MISSES = 3
 
 
 def in_stripes(
     search: Search, candidates: Sequence[Compiled], checks: Checks, decision: Decision, with_settings: bool
 ) -> list[Compiled]:
-    """Graphs with rows in stripes, made of those that are faster than what fits, or exceed the limit least, and of the
-    best one where less SRAM is wanted; with_settings: the best of them also in the best of Vela's settings.
+    """Returns graphs with rows in stripes.
 
+    They are made of the best graph, of the fastest one beyond the limits, and of
+    a fast one with little excess.
+    Only graphs that less SRAM would make better are tried.
+    with_settings: whether the best of them are also compiled in the best settings of Vela.
     Raises SearchInterrupted.
     """
     most = EFFORTS[search.options.effort].stripes
@@ -51,8 +56,10 @@ def in_stripes(
 
 
 def _wanted(decision: Decision, candidates: Sequence[Compiled]) -> list[Decision]:
-    """What graphs with stripes are to be better by: for the Pareto set by SRAM, at no more cycles than stock's graph
-    takes, and at any number."""
+    """Returns the decisions by which graphs with stripes have to be better.
+
+    For the Pareto set these are less SRAM at no more cycles than stock's graph, and at any cycles.
+    """
     if decision.objective != PARETO:
         return [decision]
     less, given = replace(decision, objective=SRAM), {c.name: c for c in candidates}
@@ -69,9 +76,11 @@ def _is_short(start: Compiled, decision: Decision) -> bool:
 
 @dataclass(slots=True)
 class _Learnt:
-    """How what Vela made of the last plan for a graph compares with what was expected of it.
+    """The ratios of Vela's figures of the last plan for a graph to the expected ones.
 
-    start: of the graph. cycles: how many times as many more it took; sram: how many times as many bytes.
+    start: figures of the graph.
+    cycles: ratio of the additional cycles.
+    sram: ratio of the bytes of SRAM.
     """
 
     start: Figures
@@ -79,7 +88,7 @@ class _Learnt:
     sram: float = 1.0
 
     def of(self, expected: Figures) -> Figures:
-        """What is expected by now."""
+        """Returns expected figures, corrected by the ratios."""
         more = int((self.cycles - 1) * (expected.cycles - self.start.cycles))
         return expected._replace(
             cycles=expected.cycles + more, sram=int(self.sram * expected.sram), vela_total=expected.vela_total + more
@@ -91,27 +100,32 @@ class _Learnt:
 
 
 class StripeRounds:
-    """Goes on from one graph, and adds to `by_tosa` each graph with stripes that it compiles."""
+    """Rounds from one graph, which add each compiled graph with stripes to `by_tosa`."""
 
     def __init__(
         self, search: Search, by_tosa: dict[bytes, Compiled | None], decision: Decision, start: Compiled, most: int
     ) -> None:
-        """most: graphs that are looked at, at most. Raises WorkerError."""
+        """most: the most graphs that are compiled.
+
+        Raises WorkerError.
+        """
         self._search, self._by_tosa, self._decision, self._left = search, by_tosa, decision, most
         self._start, self._locations = start, dict[int, str]()
         if start.choices is None:
             self._start, self._locations = written_anew(search, start)
 
     def best_of(self) -> Compiled:
-        """The graph with stripes, one region after the other as long as that makes it better, or as it was."""
+        """Returns the best graph with stripes, or the start.
+
+        Regions are added one by one, as long as that makes the graph better.
+        """
         best = self._start
         while self._left and (better := self._better(best)) is not None:
             best = better
         return best
 
     def _better(self, start: Compiled) -> Compiled | None:
-        """A graph with one region in stripes that is better than without; None where none of those is that seem to
-        be."""
+        """Returns a better graph with one more region in stripes, None if no plan gives one."""
         plans, learnt, misses, best = list(Plans(start)), _Learnt(start.figures), 0, start
         while plans and self._left and misses < _MISSES:
             plan = min(plans, key=lambda p: self._decision.rank(learnt.of(p.expected)))
@@ -130,7 +144,7 @@ class StripeRounds:
         return self._decision.rank(c.figures)
 
     def _compiled(self, start: Compiled, plan: Plan) -> Compiled | None:
-        """None: Vela refuses it."""
+        """Returns the compiled graph of a plan, None if Vela refuses it."""
         self._left -= 1
         graph, source = striped(start.graph, plan.region, plan.parts)
         parts_of = {n: start.parts_of.get(k, k) for n, k in source.items()}
@@ -144,7 +158,7 @@ class StripeRounds:
         return self._by_tosa[buffer]
 
     def _estimated(self, divided: Compiled, expected: Figures) -> Compiled | None:
-        """A graph with the estimate of its own."""
+        """Returns a graph with its own estimate, None if Vela refuses it."""
         search = self._search
         found = search.compiled(divided.tosa)
         if found is None:

@@ -1,5 +1,8 @@
-"""Which values of a compiled graph are worth computing in stripes (`eqsat/tensor/stripes.py`): where SRAM runs
-shortest, what lies between values before and one behind is there a few rows at a time."""
+"""Plans for values of a compiled graph that are worth computing in
+stripes (`eqsat/tensor/stripes.py`).
+
+Where SRAM peaks, the values of a region are then live only a few rows at a time.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,18 @@ from eqsat.vela.table import Row
 _PARTS = (2, 3, 4, 6, 8, 12, 16)
 #: Fewest rows of a stripe.
 _FEWEST_ROWS = 2
-#: Most values behind the peak, and places before it, that are tried: further away, what stripes have in common is most
-#: of it.
+#: Most targets after the peak, and begins before it, that are tried.
+#: Further away, stripes overlap in most of their rows.
 _MOST = 32
-#: Most times that rows are computed, on average of an operator's cycles.
+#: Highest ratio of the cycles of a region in stripes to those without.
 _MOST_WORK = 2.0
-#: Cycles that each further operator is taken to need besides its share of the work: about what Vela has for small ones.
-#: What it makes of the first plans corrects that.
+#: Cycles of each further operator besides its share of the work, about Vela's for small operators.
+#: The compiled plans correct it.
 _FIXED = 300
 
 
 class Plan(NamedTuple):
-    """A region in so many stripes, and what is expected of it."""
+    """A region in `parts` stripes, with its expected figures."""
 
     region: Region
     parts: int
@@ -38,7 +41,10 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """What Vela's table has of one operator that it runs, which computes a node's value (-1: none of the graph's)."""
+    """Figures of one operator in Vela's table.
+
+    value: the node that it computes, -1 if it is none of the graph's.
+    """
 
     value: int
     cycles: int
@@ -66,7 +72,7 @@ class Plans:
         return _Operator(value, row.corrected, weights, row.command_bytes)
 
     def __iter__(self) -> Iterator[Plan]:
-        """All that are expected to need less SRAM than the graph does."""
+        """Yields the plans that are expected to need less SRAM than the graph does."""
         live = self._summed((t.first, t.last, t.end - t.address) for t, _ in self._tensors)
         peak = max(live, default=0)
         if not peak:
@@ -75,7 +81,10 @@ class Plans:
             yield from self._in_parts(region, begin, live, peak)
 
     def _summed(self, spans: Iterable[tuple[int, int, int]]) -> list[int]:
-        """Bytes in SRAM at each tick of Vela's clock, of tensors from their first to their last one."""
+        """Returns the bytes in SRAM at each tick of Vela's clock.
+
+        spans: first tick, last tick and bytes of each tensor.
+        """
         changes = [0] * (self._ticks + 1)
         for first, last, size in spans:
             changes[first] += size
@@ -83,7 +92,7 @@ class Plans:
         return list(accumulate(changes))
 
     def _regions(self, peak: int) -> Iterator[tuple[Region, int]]:
-        """Those around the tick at which SRAM runs shortest, and the tick at which they begin."""
+        """Yields the regions around the tick of the peak, each with the tick at which it begins."""
         ticks = sorted({t for n, t in self._first.items() if self._graph.nodes[n].inputs})
         behind = sorted((t, n) for n, t in self._first.items() if t >= peak - 1 and self._graph.nodes[n].inputs)
         for last, target in behind[:_MOST]:
@@ -102,7 +111,7 @@ class Plans:
                 before = inner
 
     def _between(self, target: int, begin: int) -> tuple[int, ...]:
-        """The nodes from which a value is computed, but for tensors that are there before a tick."""
+        """Returns the nodes behind a value, up to tensors that exist before a tick."""
         found, stack = {target}, [target]
         while stack:
             for i in self._graph.nodes[stack.pop()].inputs:
@@ -113,7 +122,7 @@ class Plans:
         return tuple(sorted(found))
 
     def _is_closed(self, region: Region) -> bool:
-        """Whether nothing else reads what is within."""
+        """Whether no node outside reads a value inside, except for the target."""
         inner = frozenset(region.inner)
         within = (n for n in region.inner if n != region.target)
         return all(n not in self._graph.outputs and inner.issuperset(self._readers[n]) for n in within)
@@ -133,8 +142,10 @@ class Plans:
                 yield Plan(region, parts, figures)
 
     def _within(self, region: Region, begin: int, share: Mapping[int, float]) -> int:
-        """Most bytes in SRAM while a region is computed: what it reads is there as a whole as long as that takes, and
-        so is what it gives."""
+        """Returns the peak bytes in SRAM while a region is computed.
+
+        Its operands and its target are live as a whole for all of that time.
+        """
         read = {i for n in region.inner for i in self._graph.nodes[n].inputs} - share.keys()
         end = self._first[region.target] + 1
         spans = []
@@ -150,7 +161,7 @@ class Plans:
         return max(self._summed(spans)[begin : end + 1])
 
     def _figures(self, region: Region, share: Mapping[int, float], parts: int, sram: float) -> Figures | None:
-        """None: it takes too much work."""
+        """Returns the expected figures of a plan, None if it takes too many cycles."""
         inner = [o for o in self._operators if o.value in share]
         before, after = sum(o.cycles for o in inner), 0.0
         for o in inner:
