@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,11 +43,14 @@ def delegates(buffer: bytes) -> list[EmbeddedDelegate]:
         ) from e
     if not program.execution_plan:
         raise InputError("no .pte file that ExecuTorch reads: it has no execution plan")
-    plan = program.execution_plan[0]
+    return [d for plan in program.execution_plan for d in _of_method(plan, program.backend_delegate_data)]
+
+
+def _of_method(plan: ExecutionPlan, inline: Sequence[Any]) -> list[EmbeddedDelegate]:
+    """Returns the delegates of one method, in their order."""
     calls: list[Any] = [i.instr_args for chain in plan.chains for i in chain.instructions]
     outside = tuple(plan.operators[c.op_index].name for c in calls if isinstance(c, KernelCall))
     called = [(plan.delegates[c.delegate_index], c) for c in calls if isinstance(c, DelegateCall)]
-    inline = program.backend_delegate_data
     return [
         EmbeddedDelegate(bytes(inline[d.processed.index].data), tuple(_shape(plan, i) for i in c.args), outside)
         for d, c in called

@@ -145,8 +145,7 @@ class Memory:
         if known is None or not known.before or not fitting:
             return False
         best = min(fitting, key=lambda c: decision.rank(c.figures))
-        before = min(c.figures.cycles for c in given.compiled.values())
-        if best.figures.cycles * known.before > _AS_GOOD * known.cycles * before:
+        if best.figures.cycles * known.before > _AS_GOOD * known.cycles * _before(given):
             return False
         compared = checks.compared(best)
         return compared is not None and compared.binary.equal is not False
@@ -161,12 +160,16 @@ class Memory:
             kept = KnownAnswer(best.name, best.given, figures.cycles, figures.sram, figures.flash, best.settings, own)
             self.store.put(self.graph, self.key, kept)
             if exact and (choice := told(best, exact)):
-                before = min(c.figures.cycles for c in given.compiled.values())
                 self.store.put(
                     self.structure,
                     self.key,
-                    replace(kept, tosa=b"", choice=choice, before=before, ordered=is_ordered(best)),
+                    replace(kept, tosa=b"", choice=choice, before=_before(given), ordered=is_ordered(best)),
                 )
+
+
+def _before(given: Given) -> int:
+    """Returns the cycles of the best given graph, or 0 if Vela refuses all of them."""
+    return min((c.figures.cycles for c in given.compiled.values()), default=0)
 
 
 def _compiled(answer: KnownAnswer, search: Search) -> Compiled | None:

@@ -308,15 +308,15 @@ class Result:
     @property
     def kept(self) -> str:
         """Why nothing was gained and which graph is the answer; "" if something was gained."""
-        before = self.cycles_before
-        if self.chosen == "eqsat" or before is None or self.cycles < before:
+        before = self.explicit_corrected if self.stock_corrected is None else self.stock_corrected
+        if self.chosen == "eqsat" or before is None or self.corrected < before:
             return ""
         graph = "stock's graph is kept" if self.chosen == "stock" else "the given graph is kept"
         if not (self.searched or self.interrupted):
             return f"no alternatives were found: {graph}"
         if self.passed_over:
             return f"nothing faster fits into the memory that it may need: {graph}"
-        if min((before, *(e.cycles for e in self.extractions))) < self.cycles:
+        if min((before, *(e.cycles for e in self.extractions))) < self.corrected:
             return f"what takes fewer cycles was not used, as warnings say: {graph}"
         return f"nothing faster was found: {graph}"
 

@@ -27,6 +27,7 @@ from eqsat.executorch.backend import ENABLED, mark, session_of
 from eqsat.executorch.compiling import compile_model
 from eqsat.executorch.loading import load_program
 from eqsat.executorch.partitioner import why_not
+from eqsat.executorch.pte import delegates
 from eqsat.executorch.quantize import quantize
 from eqsat.ground.files import InputError
 from eqsat.ground.registry import load
@@ -212,6 +213,7 @@ def test_several_methods_delegates_and_partitioners() -> None:
     pte = stock_lowering(programs, partitioner=per_method).to_executorch().buffer
     for name, p in ours.items():
         assert [d.name for d in p.session.delegates] == [f"{name}/0", f"{name}/1"] and p.session.complete
+    assert len(delegates(pte)) == 4, "those of both methods"
     with eqsat.enabled() as session:
         again = {name: [ArmPartitioner(spec), XnnpackPartitioner()] for name, spec in specs.items()}
         assert stock_lowering(programs, partitioner=again).to_executorch().buffer == pte

@@ -96,7 +96,7 @@ def test_a_better_stock_graph_is_chosen(options: Options, worker: Worker) -> Non
     refused = Extracted("dag_greedy", 0, fewer, fewer, None)
     assert replace(result, extractions=[refused]).kept.startswith("what takes fewer cycles was not used")
     assert replace(result, searched=False).kept == "no alternatives were found: stock's graph is kept"
-    faster = replace(result.figures["eqsat"], cycles=fewer)
+    faster = replace(result.figures["eqsat"], cycles=fewer, corrected=fewer)
     assert (
         replace(result, figures={**result.figures, "eqsat": faster}).kept == replace(result, chosen="eqsat").kept == ""
     )
